@@ -1,0 +1,75 @@
+"""The audit's options as one frozen value; where each came from is kept beside it (cli/, layers)."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Positive = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class AuditConfig(BaseModel):
+    """Every option of an audit. Option names are these names with dashes.
+
+    None means "by rule": the plan resolves it from the data's size and the model, and the report
+    shows the resolved value and the rule.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # data
+    data: Path
+    group: tuple[str, ...] = ()
+    intersect: bool = False
+    label: str | None = None
+    positive: str | None = None
+    drop: tuple[str, ...] = ()
+    group_as_feature: bool = False
+    bin: dict[str, str] = {}  # column -> "18,30,60" (edges) or "q4" (quantiles)
+    contrast: dict[str, str] = {}  # column -> value: the column becomes value / not value
+    missing: Literal["impute", "drop", "error"] = "impute"
+    merge_rare: Annotated[float, Field(ge=0, lt=1)] = 0.002  # levels below this share are merged
+    infer: bool = True
+    n_public: Count | None = None
+    # split
+    split_column: str | None = None
+    test_size: Fraction = 0.2
+    balance: bool = False
+    keep: dict[str, float] = {}  # group -> fraction kept, training split only
+    # model and schedule
+    model: str = "auto"
+    hidden: tuple[Count, ...] = (256, 256)
+    activation: Literal["tanh", "relu"] = "tanh"
+    epochs: Count | None = None
+    batch_size: Count | None = None
+    learning_rate: Positive | None = None
+    optimizer: Literal["sgd", "momentum", "adam"] = "sgd"
+    # methods and privacy
+    method: tuple[str, ...] = ("global-adapt",)
+    variant: tuple[str, ...] = ()
+    epsilon: tuple[Positive, ...] = (3.0,)
+    noise_multiplier: Annotated[float, Field(ge=0)] | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    max_grad_norm: Positive | None = None
+    threshold: Positive | None = None
+    settings: dict[str, dict[str, float]] = {}  # method -> setting -> value
+    preset: str | None = None
+    # repetition
+    seeds: Count = 5
+    repeats: Count = 1
+    seed: Annotated[int, Field(ge=0)] = 0
+    self_check: bool = False
+    # measurement and report
+    diagnostics: Literal["off", "basic"] = "basic"
+    diagnostics_every: Count | None = None
+    suppress_below: Annotated[int, Field(ge=0)] = 0
+    out: Path = Path("fairaudit-report")
+    format: tuple[Literal["json", "md"], ...] = ("json", "md")
+    # execution: performance only, never part of a result
+    device: Literal["auto", "cpu"] = "auto"
+    workers: Count | None = None
+    executor: Literal["local"] = "local"
+    memory: Count | None = None  # MiB of activations kept between the two passes of a step
+    resume: bool = True

@@ -1,0 +1,1 @@
+"""From files to tensors-to-be: reading, labels and groups, splits, encoding."""

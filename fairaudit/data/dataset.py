@@ -1,0 +1,134 @@
+"""The data of an audit as frozen values; shapes are documented here, once."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
+
+MISSING = "(missing)"  # the name of the level that holds rows without a group
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the reader of a report must know about the data.
+
+    Args:
+        code: Stable, snake_case; for scripts.
+        message: One line for people; names and counts only, never a row's values.
+        fix: What to do about it, or "".
+        level: ``warning`` (may bias the audit) or ``notice`` (done and said).
+    """
+
+    code: str
+    message: str
+    fix: str = ""
+    level: str = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """One way to cut the rows into groups.
+
+    Args:
+        name: The column, or ``a x b`` for an intersection.
+        groups: Group of each row, ``[N]`` in ``0..K-1``.
+        names: Group names, ``[K]``; a public schema.
+        missing: Index of the level that holds rows without a group, or None.
+    """
+
+    name: str
+    groups: Int64
+    names: tuple[str, ...]
+    missing: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A table read and checked, before any split or encoding.
+
+    Rows that cannot be used (no label) are already gone and counted.
+
+    Args:
+        name: File name, for people.
+        format: ``csv``, ``parquet``, ``feather``.
+        digest: sha256 of the file's content.
+        features: Raw feature columns, N rows; neither label nor (unless asked) group columns.
+        labels: Class of each row, ``[N]`` in ``0..Y-1``.
+        classes: Class names, ``[Y]``.
+        label: Name of the label column.
+        label_origin: ``given``, ``declared in the file``, ``inferred from the name``.
+        positive: Index of the favourable class, or None where none is known.
+        groupings: The first steers stratification, balance and the methods that read groups.
+        split: Per row 0 train, 1 test when ``--split-column`` gives it, else None.
+        rows_read: Rows in the file; columns_read: columns in the file.
+        dropped_rows: reason -> group name -> count (first grouping).
+        missing: column -> group name -> count of missing values (first grouping).
+        dropped_columns: column -> reason.
+        duplicate_rows: Rows that repeat an earlier row in all features and the label.
+        duplicate_of: For each row the index of its first identical row, ``[N]``.
+        notices: What the reader must be told.
+    """
+
+    name: str
+    format: str
+    digest: str
+    features: pa.Table
+    labels: Int64
+    classes: tuple[str, ...]
+    label: str
+    label_origin: str
+    positive: int | None
+    groupings: tuple[Grouping, ...]
+    split: Int64 | None
+    rows_read: int
+    columns_read: int
+    dropped_rows: dict[str, dict[str, int]] = field(default_factory=dict)
+    missing: dict[str, dict[str, int]] = field(default_factory=dict)
+    dropped_columns: dict[str, str] = field(default_factory=dict)
+    duplicate_rows: int = 0
+    duplicate_of: Int64 | None = None
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that can be used."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One seed's rows: indices into the dataset, ascending, disjoint.
+
+    Args:
+        seed: The seed that drew it.
+        train: Training rows after undersampling, ``[n_train]``.
+        test: Test rows, ``[n_test]``.
+    """
+
+    seed: int
+    train: Int64
+    test: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One seed's model inputs, fitted on its training rows only.
+
+    Args:
+        split: Which rows these are.
+        train: ``[n_train, d]`` float32. test: ``[n_test, d]`` float32.
+        names: Input names, ``[d]``.
+        fitted: What was learned from the training rows ("mean of age"): not private.
+        merged: column -> number of rare levels merged into one.
+    """
+
+    split: Split
+    train: Float32
+    test: Float32
+    names: tuple[str, ...]
+    fitted: tuple[str, ...]
+    merged: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Observers of training; they write nothing back."""

@@ -1,0 +1,1 @@
+"""The training engine: one step, one primitive, no method names."""

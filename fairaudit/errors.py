@@ -1,0 +1,75 @@
+"""What can go wrong, said in one line each, and the exit code a script sees."""
+
+import difflib
+from collections.abc import Iterable
+
+EXIT_OK = 0
+EXIT_GATE_FAILED = 1
+EXIT_INPUT = 2
+EXIT_INCONCLUSIVE = 3
+EXIT_TRAINING = 4
+EXIT_PRIVACY = 5
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+
+
+class FairauditError(Exception):
+    """A failure the user can act on: what was found, and what to do next.
+
+    Args:
+        message: One line; names and counts only, never a row's values.
+        hint: The next step, as a command or an option.
+    """
+
+    exit_code = EXIT_BUG
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)  # both, so that the error survives the trip from a worker
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class ConfigError(FairauditError):
+    """An option, a method or a rule that does not exist, or options that contradict each other."""
+
+    exit_code = EXIT_INPUT
+
+
+class DataError(FairauditError):
+    """A file that cannot be read, or a table that cannot be audited."""
+
+    exit_code = EXIT_INPUT
+
+
+class OutputError(FairauditError):
+    """The output directory cannot be used: not writable, full, locked, or of another run."""
+
+    exit_code = EXIT_INPUT
+
+
+class TrainingError(FairauditError):
+    """A model that cannot be trained: diverged, unsupported layer, out of memory."""
+
+    exit_code = EXIT_TRAINING
+
+
+class PrivacyError(FairauditError):
+    """A privacy target that cannot be met."""
+
+    exit_code = EXIT_PRIVACY
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The hint for a mistyped name: the nearest known one, else all of them."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6) or [
+        k for k in known if k.lower() == name.lower()
+    ]
+    if near:
+        return f"did you mean {near[0]!r}?"
+    shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
+    return f"known: {shown}" if known else ""

@@ -1,0 +1,1 @@
+"""Training methods behind one protocol."""

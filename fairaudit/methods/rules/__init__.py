@@ -1,0 +1,1 @@
+"""Clipping rules, one paper's rule per file."""

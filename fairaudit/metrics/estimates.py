@@ -1,0 +1,135 @@
+"""Numbers with their uncertainty; the vocabulary of every measurement."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """One arm at one seed, on that seed's test rows.
+
+    Args:
+        seed: Audit seed.
+        rows: Which record each row is, ``[n]``; the same record keeps its number over seeds.
+        probabilities: ``[P, n, Y]``, P private runs of this seed (1 for the reference).
+        train_accuracy, train_loss: Training split, per group, ``[P, K]``; train_count ``[K]``.
+    """
+
+    seed: int
+    rows: NDArray[np.int64]
+    probabilities: NDArray[np.float32]
+    train_accuracy: NDArray[np.float64]
+    train_loss: NDArray[np.float64]
+    train_count: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over seeds with its 95 % interval.
+
+    Args:
+        value: None where it is undefined; then ``reason`` says why.
+        low, high: Interval ends, None where there is no honest interval.
+        training_sd: sqrt(V_seed), training randomness. records_sd: sqrt(V_rec), test records.
+        n_seeds: Seeds behind it. n_test: Distinct test records behind it.
+        unit: ``fraction``, ``nats``, ``ratio``.
+        by_seed: The per-seed values, ``()`` where there are none.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    training_sd: float | None
+    records_sd: float | None
+    n_seeds: int
+    n_test: int
+    unit: str
+    reason: str = ""
+    by_seed: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMeasure:
+    """One group's numbers in one comparison.
+
+    Args:
+        group: Its name. n_test: Distinct tested records. n_train: Training records, mean over seeds.
+        gated: Whether gates and maxima may read it; reason: why not.
+        estimates: metric -> Estimate. Keys: ``privacy_cost`` (accuracy lost), ``excess_risk``
+            (loss gained), then ``M`` and ``reference.M`` for M in accuracy, loss, selection_rate,
+            tpr, fpr, precision, impact_ratio, auc, calibration_error, and ``train.accuracy``,
+            ``train.loss``, ``reference.train.accuracy``, ``reference.train.loss``,
+            ``train.privacy_cost``, ``train.excess_risk``.
+    """
+
+    group: str
+    n_test: int
+    n_train: float
+    gated: bool
+    reason: str
+    estimates: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A difference between groups.
+
+    Args:
+        metric: ``privacy_cost``, ``excess_risk``, or a within-model metric M or ``reference.M`` or
+            ``change.M`` (how much privacy widens the within-model gap).
+        kind: ``pair`` (a against b), ``population`` (a against all; xi_a for excess_risk),
+            ``max`` (largest minus smallest).
+        a, b: Group names; for ``max`` the pair that attains it; b is "" for ``population``.
+        signed: value_a - value_b. absolute: |signed| after averaging, with its interval.
+        simultaneous: absolute with Bonferroni quantiles over the K(K-1)/2 pairs; equals
+            absolute for two groups.
+        direction: ``worse for F`` in words, or "" where the sign is not resolved.
+        minimum_detectable: Gap this audit would find with power .80, same unit; None if S = 1.
+        rows_needed, seeds_needed: Test rows per group or seeds that would resolve a gap of the
+            size seen; None where it is resolved or cannot be.
+        wilcoxon_p: Exact one-sided signed-rank over seeds, Holm; conditional on this file.
+        shuffle_p: Label-shuffle reference of the max gap; descriptive.
+        gated, reason: As for a group.
+    """
+
+    metric: str
+    kind: str
+    a: str
+    b: str
+    signed: Estimate
+    absolute: Estimate
+    simultaneous: Estimate
+    direction: str = ""
+    minimum_detectable: float | None = None
+    rows_needed: int | None = None
+    seeds_needed: int | None = None
+    wilcoxon_p: float | None = None
+    shuffle_p: float | None = None
+    gated: bool = True
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One arm against its reference, cut by one grouping.
+
+    Args:
+        arm, reference: Arm keys. grouping: Grouping name.
+        estimand: What the intervals are about, in words.
+        overall: The same estimates over all test rows.
+        by_group: One entry per group, absent groups included.
+        gaps: pairs, population and max gaps of every metric.
+        worst: metric -> name of the group that fares worst.
+    """
+
+    arm: str
+    reference: str
+    grouping: str
+    estimand: str
+    overall: GroupMeasure
+    by_group: tuple[GroupMeasure, ...]
+    gaps: tuple[Gap, ...]
+    worst: Mapping[str, str]

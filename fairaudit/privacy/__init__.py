@@ -1,0 +1,1 @@
+"""Privacy events, their accounting, and the only noise there is."""

@@ -1,0 +1,79 @@
+"""What was released about the training records, as frozen data that an accountant can read."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyRelease:
+    """One Gaussian release of a step: a sum over the batch plus noise.
+
+    Args:
+        name: What is released: ``gradient``, or the side query's name.
+        noise_multiplier: Noise standard deviation over the sum's sensitivity; dimensionless.
+    """
+
+    name: str
+    noise_multiplier: float
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGaussian:
+    """``steps`` steps, each releasing all of ``releases`` about one Poisson sample.
+
+    Everything a step says about one sample is ONE event with
+    ``sigma_eff = (sum sigma_j^-2)^-1/2``: charging the releases as separate Poisson-sampled
+    Gaussians would pretend that each had a sample of its own, and understate epsilon.
+
+    Args:
+        steps_per_epoch: The sampling rate is exactly ``1 / steps_per_epoch``; an integer, because
+            float reciprocals of rates do not round-trip.
+        steps: Steps taken, empty batches included.
+        releases: What each step releases, the gradient first.
+
+    Source: METHODS 1.1.
+    """
+
+    steps_per_epoch: int
+    steps: int
+    releases: tuple[NoisyRelease, ...]
+
+    @property
+    def sample_rate(self) -> float:
+        """Poisson inclusion probability q of each record at each step."""
+        return 1.0 / self.steps_per_epoch
+
+    @property
+    def effective_noise_multiplier(self) -> float:
+        """sigma_eff, the multiplier of the one Gaussian that is at least as revealing."""
+        return 1.0 / math.sqrt(sum(r.noise_multiplier**-2 for r in self.releases))
+
+
+PrivacyEvent = SampledGaussian
+
+
+def event_to_json(event: PrivacyEvent) -> dict[str, object]:
+    """The event as JSON-ready data; :func:`event_from_json` is its inverse."""
+    return {
+        "kind": "sampled-gaussian",
+        "steps_per_epoch": event.steps_per_epoch,
+        "steps": event.steps,
+        "releases": [{"name": r.name, "noise_multiplier": r.noise_multiplier} for r in event.releases],
+    }
+
+
+def event_from_json(data: dict[str, object]) -> PrivacyEvent:
+    """The event written by :func:`event_to_json`.
+
+    Raises:
+        ValueError: The kind of event is unknown to this version.
+    """
+    if data.get("kind") != "sampled-gaussian":
+        raise ValueError(f"unknown privacy event {data.get('kind')!r}")
+    releases = data["releases"]
+    assert isinstance(releases, list)
+    return SampledGaussian(
+        steps_per_epoch=int(str(data["steps_per_epoch"])),
+        steps=int(str(data["steps"])),
+        releases=tuple(NoisyRelease(r["name"], float(r["noise_multiplier"])) for r in releases),
+    )

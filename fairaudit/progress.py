@@ -1,0 +1,52 @@
+"""What execution tells whoever watches: plain events, no drawing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StageStarted:
+    """A stage of the audit began: ``reading``, ``planning``, ``training``, ``measuring``."""
+
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobsFound:
+    """How many trainings the plan holds, and how many of them were finished before."""
+
+    total: int
+    finished: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobFinished:
+    """One training is on disk.
+
+    Args:
+        arm: Its arm's key. seed: Its seed. seconds: Its wall time in s.
+        finished: How many of total are now on disk.
+    """
+
+    arm: str
+    seed: int
+    seconds: float
+    finished: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed:
+    """One training ended without a result; the others go on."""
+
+    arm: str
+    seed: int
+    message: str
+
+
+ProgressEvent = StageStarted | JobsFound | JobFinished | JobFailed
+Listener = Callable[[ProgressEvent], None]
+
+
+def silent(event: ProgressEvent) -> None:
+    """A listener that ignores everything."""

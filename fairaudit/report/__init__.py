@@ -1,0 +1,1 @@
+"""The one artefact and its renderings."""
