@@ -1,0 +1,292 @@
+"""Where each option's value comes from: flags over environment over files over preset over defaults."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from fairaudit.config import AuditConfig
+from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.presets import find_preset
+
+ENVIRONMENT_PREFIX = "FAIRAUDIT_"
+CONFIG_VARIABLE = "FAIRAUDIT_CONFIG"  # the --config option itself, not a field
+PROJECT_FILE = "fairaudit.toml"
+DEFAULT = "default"
+
+_FIELDS = tuple(AuditConfig.model_fields)
+_LISTS = frozenset(n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), tuple))
+_TABLES = frozenset(n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), dict))
+# A plain option speaks for every method, so it silences what a lower layer said for one method.
+_PER_METHOD = ("learning_rate", "max_grad_norm", "threshold", "noise_multiplier")
+_RIVALS = {"epsilon": "noise_multiplier", "noise_multiplier": "epsilon"}
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One place that sets options.
+
+    Args:
+        origin: What the report calls it: ``option``, ``fairaudit.toml``, ``preset NAME``.
+        values: Field name -> raw value; only what this place sets.
+    """
+
+    origin: str
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedConfig:
+    """The options of an audit and where each came from.
+
+    Args:
+        config: The options.
+        origins: Every field -> its origin; ``default`` where nothing sets it.
+    """
+
+    config: AuditConfig
+    origins: Mapping[str, str]
+
+
+def resolve_config(
+    options: Mapping[str, object],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    config_file: Path | None = None,
+) -> ResolvedConfig:
+    """Lay all places that set options over each other, the strongest first.
+
+    Args:
+        options: What the command line or the caller gave; None values are not set.
+        environment: Variables; those that start with ``FAIRAUDIT_`` count, empty ones do not.
+        folder: Where ``fairaudit.toml`` and ``pyproject.toml`` are looked for.
+        config_file: The file of ``--config``.
+
+    Raises:
+        ConfigError: Unknown key, bad value, or two options of one layer contradict each other.
+    """
+    if config_file is None and environment.get(CONFIG_VARIABLE):
+        config_file = Path(environment[CONFIG_VARIABLE])
+    given = {name: value for name, value in options.items() if value is not None}
+    layers = [
+        _checked(Layer("option", given)),
+        _environment_layer(environment),
+        *_file_layers(folder, config_file),
+    ]
+    chosen = next((layer.values["preset"] for layer in layers if "preset" in layer.values), None)
+    if chosen is not None:
+        preset = find_preset(str(chosen))
+        layers.append(Layer(f"preset {preset.name}", preset.fields))
+    return merge_layers(layers)
+
+
+def merge_layers(layers: Sequence[Layer]) -> ResolvedConfig:
+    """One config from layers, the strongest first.
+
+    A value replaces the weaker ones whole; only ``settings`` merge number by number.
+
+    Raises:
+        ConfigError: A value does not fit its field, or no data are named.
+    """
+    values: dict[str, object] = {}
+    origins = dict.fromkeys(_FIELDS, DEFAULT)
+    settings: dict[str, dict[str, object]] = {}
+    for layer in reversed(layers):
+        for name, value in layer.values.items():
+            _silence(name, layer.origin, values, origins, settings)
+            if name != "settings":
+                values[name], origins[name] = value, layer.origin
+        _lay_settings(layer, settings, origins)
+    values["settings"] = {method: numbers for method, numbers in settings.items() if numbers}
+    if "data" not in values:
+        raise ConfigError("no data given", hint="name the file: --data loans.parquet")
+    return ResolvedConfig(_validated(values, origins), origins)
+
+
+def parse_pairs(text: str, name: str) -> dict[str, str]:
+    """``a=1,b=2`` as a mapping; the last ``=`` of a pair separates, so names may contain one.
+
+    Raises:
+        ConfigError: A pair has no ``=``.
+    """
+    pairs: dict[str, str] = {}
+    for part in text.split(","):
+        key, found, value = part.rpartition("=")
+        if not found or not key.strip():
+            raise ConfigError(f"{option_name(name)} needs NAME=VALUE, got {_shown(part)}")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def nested_settings(pairs: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    """``{"global.threshold": "50"}`` as method -> setting -> value.
+
+    Raises:
+        ConfigError: A name is not METHOD.SETTING.
+    """
+    nested: dict[str, dict[str, object]] = {}
+    for key, value in pairs.items():
+        method, found, setting = key.partition(".")
+        if not found:
+            raise ConfigError(
+                f"--settings needs METHOD.SETTING=VALUE, got {_shown(key)}",
+                hint="--settings global.threshold=50",
+            )
+        nested.setdefault(method, {})[setting.replace("-", "_")] = value
+    return nested
+
+
+def option_name(field: str) -> str:
+    """The command-line spelling of a field."""
+    return "--" + field.replace("_", "-")
+
+
+def _silence(
+    name: str,
+    origin: str,
+    values: dict[str, object],
+    origins: dict[str, str],
+    settings: dict[str, dict[str, object]],
+) -> None:
+    """Remove what the layers so far say and a stronger ``name`` makes void."""
+    rival = _RIVALS.get(name)
+    if rival is not None:
+        values.pop(rival, None)
+        origins[rival] = DEFAULT
+    if name == "noise_multiplier":
+        values["epsilon"] = ()  # the default target would read as one that was met
+        origins["epsilon"] = f"not used: noise_multiplier is set ({origin})"
+    void = "noise_multiplier" if name == "epsilon" else name
+    if void in _PER_METHOD:
+        for numbers in settings.values():
+            numbers.pop(void, None)
+
+
+def _lay_settings(layer: Layer, settings: dict[str, dict[str, object]], origins: dict[str, str]) -> None:
+    """Lay one layer's per-method numbers over those of the weaker layers."""
+    given = layer.values.get("settings")
+    if given is None:
+        return
+    if not isinstance(given, Mapping) or not all(isinstance(v, Mapping) for v in given.values()):
+        raise ConfigError(f"settings in {layer.origin} must be one table per method")
+    for method, numbers in given.items():
+        settings.setdefault(str(method), {}).update({str(k).replace("-", "_"): v for k, v in numbers.items()})
+    weaker = origins["settings"]
+    origins["settings"] = layer.origin if weaker == DEFAULT else f"{layer.origin}, {weaker}"
+
+
+def _checked(layer: Layer) -> Layer:
+    """The layer with field names for keys.
+
+    Raises:
+        ConfigError: A key is unknown, or epsilon and noise_multiplier are both set.
+    """
+    values: dict[str, object] = {}
+    for key, value in layer.values.items():
+        name = key.replace("-", "_")
+        if name not in _FIELDS:
+            raise ConfigError(f"unknown key {key!r} in {layer.origin}", hint=did_you_mean(name, _FIELDS))
+        values[name] = [value] if name in _LISTS and isinstance(value, str | int | float) else value
+    if "epsilon" in values and "noise_multiplier" in values:
+        raise ConfigError(
+            f"epsilon and noise_multiplier are both set in {layer.origin}",
+            hint="keep one: --epsilon calibrates the noise, --noise-multiplier sets it",
+        )
+    return Layer(layer.origin, values)
+
+
+def _environment_layer(environment: Mapping[str, str]) -> Layer:
+    """What the variables set; numbers stay text for validation to read."""
+    found: dict[str, object] = {}
+    for variable in sorted(environment):
+        text = environment[variable]
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE or not text:
+            continue
+        name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+        if name not in _FIELDS:
+            known = [ENVIRONMENT_PREFIX + field.upper() for field in _FIELDS]
+            raise ConfigError(
+                f"unknown variable {variable} in the environment", hint=did_you_mean(variable, known)
+            )
+        found[name] = _from_text(name, text)
+    return _checked(Layer("environment", found))
+
+
+def _from_text(name: str, text: str) -> object:
+    """A variable's text in the shape of its field; numbers are left to validation."""
+    if name == "settings":
+        return nested_settings(parse_pairs(text, name))
+    if name in _TABLES:
+        return parse_pairs(text, name)
+    if name in _LISTS:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return text
+
+
+def _file_layers(folder: Path, config_file: Path | None) -> Iterator[Layer]:
+    """The layers of ``--config``, ``fairaudit.toml`` and ``pyproject.toml``, the strongest first."""
+    if config_file is not None:
+        if not config_file.is_file():
+            raise ConfigError(f"config file {config_file.name} does not exist", hint="check --config")
+        yield _checked(Layer(f"file {config_file.name}", _read_toml(config_file)))
+    project = folder / PROJECT_FILE
+    if project.is_file():
+        yield _checked(Layer(PROJECT_FILE, _read_toml(project)))
+    pyproject = folder / "pyproject.toml"
+    if pyproject.is_file():
+        tool = _read_toml(pyproject).get("tool")
+        table = tool.get("fairaudit") if isinstance(tool, dict) else None
+        if isinstance(table, dict):
+            yield _checked(Layer("pyproject.toml", table))
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    """A TOML file as a mapping.
+
+    Raises:
+        ConfigError: It cannot be read or is not TOML.
+    """
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path.name} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{path.name} cannot be read: {error.strerror}") from None
+
+
+def _validated(values: Mapping[str, object], origins: Mapping[str, str]) -> AuditConfig:
+    """The config of these values.
+
+    Raises:
+        ConfigError: The first value that does not fit, with its origin; pydantic's own words
+            about types are kept, its layout is not.
+    """
+    try:
+        return AuditConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0])
+        where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
+        message = first["msg"][:1].lower() + first["msg"][1:]
+        hint = _choice_hint(field, first["input"])
+        raise ConfigError(
+            f"{where} = {_shown(first['input'])} ({origins.get(field, 'option')}) does not fit: {message}",
+            hint=hint,
+        ) from None
+
+
+def _choice_hint(field: str, value: object) -> str:
+    """The nearest allowed word where a field takes one of a few."""
+    schema = AuditConfig.model_json_schema()["properties"][field]
+    allowed = schema.get("enum") or schema.get("items", {}).get("enum")
+    return did_you_mean(str(value), allowed) if allowed else ""
+
+
+def _shown(value: object) -> str:
+    """A value for a message: one line, not too long."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,130 @@
+"""Published settings as config fields, with what is known to differ from the publication."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairaudit.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """The settings of one published experiment.
+
+    Args:
+        name: What follows ``--preset``.
+        summary: One line for people.
+        source: Paper and place.
+        fields: Field of :class:`fairaudit.config.AuditConfig` -> value.
+        notes: Where publication, published scripts and this tool differ; printed in the report.
+    """
+
+    name: str
+    summary: str
+    source: str
+    fields: Mapping[str, object]
+    notes: tuple[str, ...]
+
+
+_SHARED_NOTES = (
+    "The printed algorithms divide by the size of the batch that was drawn; here every private sum is "
+    "divided by the expected batch size, which is what the privacy proof needs.",
+    "The paper charges the count that global-adapt releases as a step of its own or not at all; here the "
+    "gradient and the count of a step are charged together, so its epsilon is about 1 % larger.",
+    "The authors' scripts standardise training and test rows together and use the test rows for validation; "
+    "here inputs are fitted on each seed's training rows only and nothing is chosen on test rows.",
+)
+
+_ADULT = Preset(
+    name="esipova-adult",
+    summary="Adult census table: two-layer tanh network, men and women balanced before the split",
+    source="Esipova et al. 2023, appendix B.2",
+    fields={
+        "missing": "drop",
+        "drop": ("fnlwgt",),
+        "contrast": {"race": "White"},
+        "group_as_feature": True,
+        "merge_rare": 0.0,
+        "balance": True,
+        "test_size": 0.2,
+        "model": "mlp",
+        "hidden": (256, 256),
+        "activation": "tanh",
+        "epochs": 20,
+        "batch_size": 256,
+        "optimizer": "sgd",
+        "delta": 1e-6,
+        "noise_multiplier": 1.0,
+        "max_grad_norm": 0.5,
+        "settings": {
+            "sgd": {"learning_rate": 0.01},
+            "dpsgd": {"learning_rate": 0.01},
+            "global": {"learning_rate": 1.0, "threshold": 50.0},
+            "global-adapt": {
+                "learning_rate": 0.2,
+                "threshold": 50.0,
+                "tolerance": 1.0,
+                "threshold_learning_rate": 0.1,
+                "count_noise_multiplier": 10.0,
+            },
+        },
+    },
+    notes=(
+        *_SHARED_NOTES,
+        "Appendix B.2 prints learning rate 1 for the global method, which is used here; the authors' script "
+        "uses 0.2, and only 0.2 reproduces the row that the paper prints.",
+        "The paper speaks of 14,000 rows per sex; balancing the file gives about 14,695, and only that "
+        "number reproduces the printed epsilon of 3.41.",
+    ),
+)
+
+_DUTCH = Preset(
+    name="esipova-dutch",
+    summary="Dutch census table: logistic regression on the full table",
+    source="Esipova et al. 2023, appendix B.2",
+    fields={
+        "group_as_feature": True,
+        "merge_rare": 0.0,
+        "test_size": 0.2,
+        "model": "logistic-squashed",
+        "epochs": 20,
+        "batch_size": 256,
+        "optimizer": "sgd",
+        "delta": 1e-6,
+        "noise_multiplier": 1.0,
+        "max_grad_norm": 0.1,
+        "settings": {
+            "sgd": {"learning_rate": 0.8},
+            "dpsgd": {"learning_rate": 0.8},
+            "global": {"learning_rate": 2.0, "threshold": 1.0},
+            "global-adapt": {
+                "learning_rate": 1.0,
+                "threshold": 50.0,
+                "tolerance": 1.0,
+                "threshold_learning_rate": 0.1,
+                "count_noise_multiplier": 10.0,
+            },
+        },
+    },
+    notes=(
+        *_SHARED_NOTES,
+        "The authors' code feeds sigmoid outputs into a cross-entropy that applies a softmax again; the "
+        "model logistic-squashed reproduces that, so its losses are larger than a logistic regression has.",
+        "The authors' script for this table undersamples to group ratios 1 : 1/3 and uses a clipping bound "
+        "of 0.5, a threshold of 50 and learning rates 0.5 and 0.01; here the paper's values are used on the "
+        "full table, which is what reproduces the printed epsilon of 2.27.",
+    ),
+)
+
+PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in (_ADULT, _DUTCH)}
+
+
+def find_preset(name: str) -> Preset:
+    """The preset of that name.
+
+    Raises:
+        ConfigError: No preset has that name.
+    """
+    try:
+        return PRESETS[name]
+    except KeyError:
+        raise ConfigError(f"unknown preset {name!r}", hint=did_you_mean(name, PRESETS)) from None

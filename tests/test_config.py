@@ -1,0 +1,173 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairaudit.config import AuditConfig
+from fairaudit.errors import ConfigError
+from fairaudit.layers import Layer, ResolvedConfig, merge_layers, parse_pairs, resolve_config
+from fairaudit.presets import PRESETS, find_preset
+
+
+def resolve(tmp_path: Path, environment: dict[str, str] | None = None, **options: object) -> ResolvedConfig:
+    options.setdefault("data", "loans.parquet")
+    return resolve_config(options, environment=environment or {}, folder=tmp_path)
+
+
+def test_each_place_yields_to_the_stronger_one(tmp_path: Path) -> None:
+    strong = tmp_path / "strong.toml"
+    (tmp_path / "pyproject.toml").write_text("[tool.fairaudit]\nepochs = 2\n")
+    assert resolve(tmp_path, preset="esipova-dutch").config.epochs == 2
+    (tmp_path / "fairaudit.toml").write_text("epochs = 3\n")
+    assert resolve(tmp_path).config.epochs == 3
+    strong.write_text("epochs = 4\n")
+    by_file = resolve_config({"data": "x.csv"}, environment={}, folder=tmp_path, config_file=strong)
+    assert by_file.config.epochs == 4
+    environment = {"FAIRAUDIT_EPOCHS": "5", "FAIRAUDIT_CONFIG": str(strong)}
+    by_variable = resolve(tmp_path, environment)
+    assert (by_variable.config.epochs, by_variable.origins["epochs"]) == (5, "environment")
+    by_option = resolve(tmp_path, environment, epochs=6)
+    assert (by_option.config.epochs, by_option.origins["epochs"]) == (6, "option")
+    assert by_option.origins["batch_size"] == "default"
+
+
+def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
+    assert resolve(tmp_path, {"FAIRAUDIT_EPOCHS": ""}).origins["epochs"] == "default"
+
+
+def test_variables_carry_lists_and_tables(tmp_path: Path) -> None:
+    environment = {
+        "FAIRAUDIT_METHOD": "dpsgd, global",
+        "FAIRAUDIT_KEEP": "F=0.5",
+        "FAIRAUDIT_SETTINGS": "global.threshold=7",
+        "FAIRAUDIT_INTERSECT": "true",
+    }
+    config = resolve(tmp_path, environment).config
+    assert config.method == ("dpsgd", "global")
+    assert config.keep == {"F": 0.5}
+    assert config.settings == {"global": {"threshold": 7.0}}
+    assert config.intersect is True
+
+
+def test_dashes_and_single_values_are_accepted_in_files(tmp_path: Path) -> None:
+    (tmp_path / "fairaudit.toml").write_text('group = "sex"\nbatch-size = 64\nepsilon = 2\n')
+    config = resolve(tmp_path).config
+    assert (config.group, config.batch_size, config.epsilon) == (("sex",), 64, (2.0,))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("epochz = 3", "unknown key 'epochz' in fairaudit.toml (did you mean 'epochs'?)"),
+        ("epochs = 'ten'", "epochs = 'ten' (fairaudit.toml) does not fit"),
+        ("epochs = 0", "epochs = 0 (fairaudit.toml) does not fit"),
+        ("missing = 'dropp'", "did you mean 'drop'?"),
+        ("format = ['jsn']", "did you mean 'json'?"),
+        (
+            "epsilon = [1]\nnoise_multiplier = 1",
+            "epsilon and noise_multiplier are both set in fairaudit.toml",
+        ),
+        ("settings = 3", "settings in fairaudit.toml must be one table per method"),
+        ("epochs = ", "fairaudit.toml is not valid TOML"),
+        ("preset = 'esipova-adlt'", "did you mean 'esipova-adult'?"),
+    ],
+)
+def test_a_bad_file_gives_one_line_that_names_it(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "fairaudit.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        resolve(tmp_path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "pydantic" not in str(caught.value)
+
+
+def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'FAIRAUDIT_EPOCHS'"):
+        resolve(tmp_path, {"FAIRAUDIT_EPOCH": "3"})
+
+
+def test_no_data_says_how_to_name_them(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--data"):
+        resolve_config({}, environment={}, folder=tmp_path)
+
+
+def test_a_missing_config_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"gone\.toml does not exist"):
+        resolve_config({"data": "x"}, environment={}, folder=tmp_path, config_file=tmp_path / "gone.toml")
+
+
+def test_a_stronger_epsilon_removes_a_weaker_noise_multiplier(tmp_path: Path) -> None:
+    resolved = resolve(tmp_path, preset="esipova-adult", epsilon=[2.0])
+    assert resolved.config.epsilon == (2.0,)
+    assert resolved.config.noise_multiplier is None
+    assert resolved.origins["noise_multiplier"] == "default"
+
+
+def test_a_stronger_noise_multiplier_removes_a_weaker_epsilon(tmp_path: Path) -> None:
+    (tmp_path / "fairaudit.toml").write_text("epsilon = 2\n")
+    resolved = resolve(tmp_path, noise_multiplier=1.5)
+    assert (resolved.config.epsilon, resolved.config.noise_multiplier) == ((), 1.5)
+    assert resolved.origins["epsilon"].startswith("not used")
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "max_grad_norm", "threshold"])
+def test_a_plain_option_silences_the_presets_numbers_of_that_name(tmp_path: Path, name: str) -> None:
+    assert name == "max_grad_norm" or any(
+        name in numbers for numbers in resolve(tmp_path, preset="esipova-adult").config.settings.values()
+    )
+    resolved = resolve(tmp_path, preset="esipova-adult", **{name: 0.25})
+    assert getattr(resolved.config, name) == 0.25
+    assert not any(name in numbers for numbers in resolved.config.settings.values())
+    assert resolved.config.settings["global-adapt"]["tolerance"] == 1.0
+
+
+def test_settings_beside_a_plain_option_of_the_same_layer_are_kept() -> None:
+    file = Layer("file", {"data": "x", "learning_rate": 1.0, "settings": {"sgd": {"learning_rate": 2.0}}})
+    assert merge_layers([file]).config.settings == {"sgd": {"learning_rate": 2.0}}
+
+
+def test_settings_merge_number_by_number() -> None:
+    strong = Layer("option", {"data": "x", "settings": {"global": {"threshold": "9"}}})
+    weak = Layer("preset p", {"settings": {"global": {"threshold": 1.0, "learning-rate": 2.0}}})
+    merged = merge_layers([strong, weak])
+    assert merged.config.settings == {"global": {"threshold": 9.0, "learning_rate": 2.0}}
+    assert merged.origins["settings"] == "option, preset p"
+
+
+@given(
+    st.dictionaries(st.sampled_from(["epochs", "batch_size", "seeds", "repeats"]), st.integers(1, 99)),
+    st.dictionaries(st.sampled_from(["epochs", "batch_size", "seeds", "repeats"]), st.integers(1, 99)),
+)
+def test_the_strongest_layer_that_sets_a_field_wins(strong: dict[str, int], weak: dict[str, int]) -> None:
+    merged = merge_layers([Layer("a", {"data": "x", **strong}), Layer("b", weak)])
+    for name in {**weak, **strong}:
+        assert getattr(merged.config, name) == {**weak, **strong}[name]
+        assert merged.origins[name] == ("a" if name in strong else "b")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_a_valid_config_with_its_discrepancies(name: str) -> None:
+    preset = find_preset(name)
+    config = AuditConfig.model_validate({"data": "x", **preset.fields})
+    assert config.delta == 1e-6
+    assert config.noise_multiplier == 1.0
+    assert (config.epochs, config.batch_size, config.test_size) == (20, 256, 0.2)
+    assert config.settings["global-adapt"]["count_noise_multiplier"] == 10.0
+    assert any("script" in note for note in preset.notes)
+
+
+def test_presets_are_the_papers_numbers() -> None:
+    adult, dutch = (AuditConfig.model_validate({"data": "x", **PRESETS[n].fields}) for n in PRESETS)
+    assert (adult.max_grad_norm, dutch.max_grad_norm) == (0.5, 0.1)
+    assert (adult.settings["global"]["learning_rate"], adult.settings["global"]["threshold"]) == (1.0, 50.0)
+    assert (dutch.settings["global"]["learning_rate"], dutch.settings["global"]["threshold"]) == (2.0, 1.0)
+    assert (adult.settings["dpsgd"]["learning_rate"], dutch.settings["dpsgd"]["learning_rate"]) == (0.01, 0.8)
+    assert adult.balance
+    assert not dutch.balance
+
+
+def test_pairs_split_at_the_last_equals_sign() -> None:
+    assert parse_pairs("a=b=1,c=2", "keep") == {"a=b": "1", "c": "2"}
+    with pytest.raises(ConfigError, match="--keep needs NAME=VALUE"):
+        parse_pairs("F", "keep")
