@@ -53,9 +53,10 @@ class GaussianNoise:
             raise ValueError(f"noise for {self.replicates} replicates cannot fill shape {tuple(out.shape)}")
         self._draws += 1
         # A strided row is drawn by another kernel, in another order: the bits would follow the layout.
-        direct = out.device.type == "cpu" and out.is_contiguous()
+        direct = out.is_cpu and out.is_contiguous()
         target = out if direct else torch.empty(out.shape, dtype=out.dtype, device="cpu")
-        for row, generator in zip(target, self._generators, strict=True):
+        rows = (target,) if self.replicates == 1 else target.unbind()  # a view costs as much as a small draw
+        for row, generator in zip(rows, self._generators, strict=True):
             row.normal_(generator=generator)
         return out if direct else out.copy_(target)
 
