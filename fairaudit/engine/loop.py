@@ -1,0 +1,224 @@
+"""The only gradient training loop.
+
+One step: sample -> forward -> objective asks -> output gradients -> norms -> rule asks -> scale
+-> weighted sums -> release -> optimizer -> both advance.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.network import Network
+from fairaudit.engine.observe import Observer, StepView
+from fairaudit.engine.optimizers import Optimizer
+from fairaudit.engine.pool import Batch, TrainingPool
+from fairaudit.engine.release import Release, Row, UnprovenRelease
+from fairaudit.engine.rules import Asks, ClippingRule, Objective, PublicFacts
+from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.engine.tape import DEFAULT_BUDGET, Tape
+from fairaudit.privacy.events import NoisyRelease, SampledGaussian
+from fairaudit.privacy.noise import GaussianNoise
+
+# A norm computed in float32 may fall short of the true one by some 1e-6; rules are handed an upper
+# bound, so that scale * true norm cannot exceed the sensitivity (rule R7), whoever writes the rule.
+NORM_GUARD = 1.0 + 1e-5
+
+S = TypeVar("S")
+
+
+class Asking(Generic[S]):
+    """One part's side of the step: its state, its query and the noise on it."""
+
+    def __init__(self, part: Asks[S], replicates: int, facts: PublicFacts, noise: GaussianNoise) -> None:
+        self.part = part
+        self.noise = noise
+        self.released = part.init(replicates, facts)
+        self.state = self.released
+
+    def absorb(self, query: Tensor, present: Tensor | None) -> None:
+        """Sum the query over the batch, add noise, let the part digest the answer.
+
+        Args:
+            query: [R, B, Q], rows of norm at most 1. present: [R, B] or None.
+        """
+        multiplier = self.part.query_noise_multiplier
+        assert multiplier is not None
+        if present is not None:
+            query = query * present.unsqueeze(-1)
+        answer = query.sum(1)
+        drawn = self.noise.fill(torch.empty_like(answer))
+        self.released = self.part.absorb(self.state, answer.add_(drawn, alpha=multiplier))
+
+    def advance(self) -> None:
+        """Move to the next step's state."""
+        self.state = self.released = self.part.advance(self.released)
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Everything a training is made of.
+
+    Args:
+        objective, rule: The method. release: How a step closes.
+        objective_noise, rule_noise: Noise of their queries.
+        optimizer: Moves theta. sampler: Draws the batches. facts: What is public.
+        epochs: Passes; steps are epochs * sampler.steps_per_epoch.
+        observers: Readers. budget: Bytes of activations kept; performance only.
+    """
+
+    objective: Objective[Any]
+    rule: ClippingRule[Any]
+    release: Release | UnprovenRelease
+    objective_noise: GaussianNoise
+    rule_noise: GaussianNoise
+    optimizer: Optimizer
+    sampler: PoissonSampler
+    facts: PublicFacts
+    epochs: int
+    observers: Sequence[Observer] = ()
+    budget: int = DEFAULT_BUDGET
+
+
+@dataclass(slots=True)
+class Trace:
+    """Readings over time: series name -> steps [T_obs] and values [T_obs, R, ...]."""
+
+    steps: dict[str, list[int]] = field(default_factory=dict)
+    values: dict[str, list[Tensor]] = field(default_factory=dict)
+
+    def add(self, step: int, readings: Mapping[str, Tensor]) -> None:
+        """Append one step's readings."""
+        for name, value in readings.items():
+            self.steps.setdefault(name, []).append(step)
+            self.values.setdefault(name, []).append(value)
+
+    def stacked(self) -> dict[str, tuple[list[int], Tensor]]:
+        """Each series as (steps, values)."""
+        return {name: (self.steps[name], torch.stack(values)) for name, values in self.values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a training did: its readings, and what it released, for comparison with the plan."""
+
+    trace: Trace
+    event: SampledGaussian | None
+
+
+def train(network: Network, pool: TrainingPool, training: Training) -> Outcome:
+    """Train ``network`` in place on ``pool``.
+
+    Same streams give the same bits on the same hardware, with or without observers and whatever
+    the memory budget. An empty batch takes a step of noise alone.
+    """
+    loop = _Loop(network, pool, training)
+    for step in range(training.epochs * training.sampler.steps_per_epoch):
+        loop.step(step)
+    return Outcome(loop.trace, loop.event())
+
+
+class _Loop:
+    def __init__(self, network: Network, pool: TrainingPool, training: Training) -> None:
+        self.network, self.pool, self.training = network, pool, training
+        replicates, facts = network.replicates, training.facts
+        self.single = replicates == 1
+        self.objective = Asking(training.objective, replicates, facts, training.objective_noise)
+        self.rule = Asking(training.rule, replicates, facts, training.rule_noise)
+        self.tape = Tape(network, training.budget)
+        self.trace = Trace()
+        self.taken = 0
+        most = self._wanted(training.observers)
+        rows = len(most) + (pool.n_groups - 1 if Row.GROUPS in most else 0)
+        self.buffer = torch.empty(replicates, rows, network.n_parameters)
+
+    def step(self, step: int) -> None:
+        """Take one step, in the order that the module's first lines give."""
+        training, objective, rule = self.training, self.objective, self.rule
+        batch = self.pool.gather(*training.sampler.draw())
+        logits, group = self.tape.forward(batch.inputs), self._lead(batch.group)
+        if training.objective.query_noise_multiplier is not None:
+            objective.absorb(
+                training.objective.query(objective.state, self._lead(logits), group), batch.present
+            )
+        delta = training.objective.output_gradient(objective.released, logits, batch.targets, batch.group)
+        if batch.present is not None:
+            delta = delta * batch.present.unsqueeze(-1)
+        norms = self._lead(self.tape.backward(delta))
+        upper = norms * NORM_GUARD
+        if training.rule.query_noise_multiplier is not None:
+            rule.absorb(training.rule.query(rule.state, upper, group), batch.present)
+        sensitivity = training.rule.sensitivity(rule.released)
+        scale = training.rule.scale(rule.released, upper, group)
+        watchers = [observer for observer in training.observers if observer.wants(step)]
+        sums = self._sums(scale, group, self._wanted(watchers))
+        if watchers:
+            last = (step + 1) % training.sampler.steps_per_epoch == 0
+            divisor = training.facts.expected_batch_size
+            view = StepView(
+                step, last, self._lead(logits), self._lead(batch.targets), norms, scale, group,
+                self._lead(batch.index), batch.present,
+                {row: value / divisor.view(-1, *[1] * (value.dim() - 1)) for row, value in sums.items()
+                 if any(row in watcher.needs for watcher in watchers)},
+                self.pool.n_groups,
+            )  # fmt: skip
+            for observer in watchers:
+                self.trace.add(step, observer.observe(view))
+        self.trace.add(step, training.objective.describe(objective.released))
+        self.trace.add(step, training.rule.describe(rule.released))
+        training.optimizer.step(self.network.theta, self._close(sums, sensitivity, batch))
+        objective.advance()
+        rule.advance()
+        self.taken += 1
+
+    def event(self) -> SampledGaussian | None:
+        """What was done, counted here and not copied from the plan; None where nothing is claimed."""
+        release = self.training.release
+        gradient = release.event() if isinstance(release, Release) else None
+        if gradient is None:
+            return None
+        asked = [
+            NoisyRelease(part.query_name, part.query_noise_multiplier)
+            for part in (self.training.objective, self.training.rule)
+            if part.query_noise_multiplier is not None
+        ]
+        return SampledGaussian(self.training.sampler.steps_per_epoch, self.taken, (gradient, *asked))
+
+    def _lead(self, values: Tensor) -> Tensor:
+        """With the replicate axis that the single-replicate fast path leaves out."""
+        return values.unsqueeze(0) if self.single else values
+
+    def _wanted(self, watchers: Sequence[Observer]) -> tuple[Row, ...]:
+        """The release's rows first, then what these observers need; GROUPS, the widest, last."""
+        release = self.training.release.rows
+        return (*release, *(r for r in Row if r not in release and any(r in w.needs for w in watchers)))
+
+    def _sums(self, scale: Tensor, group: Tensor, wanted: tuple[Row, ...]) -> dict[Row, Tensor]:
+        """The wanted sums of gradients, views into one buffer [R, W, P]."""
+        rows: list[Tensor] = []
+        for row in wanted:
+            if row is Row.GROUPS:
+                rows += [(group == k).to(scale.dtype) for k in range(self.pool.n_groups)]
+            else:
+                rows.append(scale if row is Row.CLIPPED else torch.ones_like(scale))
+        weights = rows[0].unsqueeze(1) if len(rows) == 1 else torch.stack(rows, 1)
+        sums = self.buffer[:, : len(rows)]
+        self.tape.sums(weights, sums)
+        return {
+            row: sums[:, number:] if row is Row.GROUPS else sums[:, number]
+            for number, row in enumerate(wanted)
+        }
+
+    def _close(self, sums: dict[Row, Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
+        """The gradient [R, P]; only an unproven release is told the size of the batch."""
+        training = self.training
+        rows = [sums[row] for row in training.release.rows]
+        if isinstance(training.release, Release):
+            return training.release(rows, sensitivity, training.facts)
+        if batch.present is None:
+            realised = torch.tensor([float(len(batch.index))])
+        else:
+            realised = batch.present.sum(1, dtype=torch.float32)
+        return training.release(rows, sensitivity, training.facts, realised)

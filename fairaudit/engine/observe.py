@@ -1,0 +1,52 @@
+"""What an observer may see of a step, and what it must declare to see it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from fairaudit.engine.release import Row
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """One step, before its release; raw data, never part of a guarantee.
+
+    ``logits``, ``norms``, ``scale``, ``index`` and ``group`` are made anew each step and may be
+    kept; gradients live in the engine's buffers and change after the call.
+
+    Args:
+        step: From 0. last_of_epoch: Whether an epoch ends here.
+        logits, targets: [R, B, Y]. norms, scale: [R, B]. group, index: [R, B].
+        present: [R, B] booleans, or None where nothing is padded.
+        sums: The rows asked for, sums over the batch divided by qN.
+        n_groups: K.
+    """
+
+    step: int
+    last_of_epoch: bool
+    logits: Tensor
+    targets: Tensor
+    norms: Tensor
+    scale: Tensor
+    group: Tensor
+    index: Tensor
+    present: Tensor | None
+    sums: Mapping[Row, Tensor]
+    n_groups: int
+
+
+class Observer(ABC):
+    """Reads steps and returns numbers; it is handed nothing that it could change training with."""
+
+    needs: ClassVar[frozenset[Row]] = frozenset()
+
+    @abstractmethod
+    def wants(self, step: int) -> bool:
+        """Whether it looks at this step."""
+
+    @abstractmethod
+    def observe(self, view: StepView) -> Mapping[str, Tensor]:
+        """Named readings of this step, [R, ...] each; empty when there is nothing to add yet."""

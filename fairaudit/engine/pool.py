@@ -1,0 +1,51 @@
+"""The training records, laid out so that a batch is one gather."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's records; padded entries have zero inputs and targets.
+
+    Args:
+        inputs: [(R,) B, d]. targets: One-hot labels, [(R,) B, Y]. group: [(R,) B].
+        index: Record numbers [(R,) B]. present: [R, B] booleans, or None where nothing is padded.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    group: Tensor
+    index: Tensor
+    present: Tensor | None
+
+
+class TrainingPool:
+    """Inputs, one-hot labels and groups of N records, with a null record behind them for padding.
+
+    Args:
+        features: [N, d] float32. labels: [N] int64 in 0..Y-1. groups: [N] int64 in 0..K-1.
+        n_classes: Y. n_groups: K.
+    """
+
+    def __init__(
+        self, features: Tensor, labels: Tensor, groups: Tensor, *, n_classes: int, n_groups: int
+    ) -> None:
+        self.n_records, self.width = features.shape
+        self.n_classes, self.n_groups = n_classes, n_groups
+        one_hot = torch.nn.functional.one_hot(labels, n_classes).to(features.dtype)
+        # One table, so that a batch costs one index_select and two views.
+        table = torch.cat([features, one_hot], 1)
+        self._table = torch.cat([table, table.new_zeros(1, table.shape[1])])
+        self.labels = torch.cat([labels, labels.new_zeros(1)])
+        self.groups = torch.cat([groups, groups.new_zeros(1)])
+
+    def gather(self, index: Tensor, present: Tensor | None) -> Batch:
+        """The records of a batch, in the order of ``index`` [(R,) B]."""
+        flat = index.reshape(-1)
+        rows, group = self._table.index_select(0, flat), self.groups.index_select(0, flat)
+        if index.dim() == 2:
+            rows, group = rows.view(*index.shape, -1), group.view(index.shape)
+        return Batch(rows[..., : self.width], rows[..., self.width :], group, index, present)

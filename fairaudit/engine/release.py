@@ -1,0 +1,87 @@
+"""How a step closes: what becomes of the sum of scaled gradients."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.rules import PublicFacts
+from fairaudit.privacy.events import NoisyRelease
+from fairaudit.privacy.noise import GaussianNoise
+
+
+class Row(Enum):
+    """Sums of gradients that a step can be asked for; each costs one weighted sum."""
+
+    CLIPPED = auto()  # the whole batch, as scaled by the rule: [R, P]
+    WHOLE = auto()  # the whole batch, unscaled: [R, P]
+    GROUPS = auto()  # each group's records, unscaled: [R, K, P]
+
+
+class Release(ABC):
+    """Closes a step without knowing the batch: sums in, gradient out."""
+
+    rows: ClassVar[tuple[Row, ...]] = (Row.CLIPPED,)
+
+    @abstractmethod
+    def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
+        """The gradient [R, P] from the sums of ``rows``, [R, P] each, and the claimed sensitivity [R]."""
+
+    @abstractmethod
+    def event(self) -> NoisyRelease | None:
+        """What one call releases under a guarantee, or None."""
+
+
+class GaussianRelease(Release):
+    """Sum plus noise of std noise_multiplier * sensitivity, over qN: the only private release.
+
+    Args:
+        noise_multiplier: sigma. noise: Where the noise comes from; one draw per step.
+    """
+
+    def __init__(self, noise_multiplier: float, noise: GaussianNoise) -> None:
+        self.noise_multiplier = noise_multiplier
+        self.noise = noise
+        self._buffer: Tensor | None = None
+
+    def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
+        """Noise is drawn for every step, the empty batch included (rule R5)."""
+        if self._buffer is None:
+            self._buffer = torch.empty(sums[0].shape)
+        gradient = sums[0]
+        if self.noise_multiplier > 0:
+            drawn = self.noise.fill(self._buffer)
+            # The std is set by the claimed sensitivity, a function of released values (rule R3).
+            gradient.addcmul_(drawn, sensitivity.unsqueeze(1), value=self.noise_multiplier)
+        return gradient.div_(facts.expected_batch_size.unsqueeze(1))
+
+    def event(self) -> NoisyRelease | None:
+        """The Gaussian release of the gradient; None at sigma = 0."""
+        return NoisyRelease("gradient", self.noise_multiplier) if self.noise_multiplier > 0 else None
+
+
+class ExactRelease(Release):
+    """Sum over qN, no noise: the non-private reference."""
+
+    def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
+        """The divisor is qN here too, so that reference and private arm differ in nothing else."""
+        return sums[0].div_(facts.expected_batch_size.unsqueeze(1))
+
+    def event(self) -> None:
+        """Nothing is claimed."""
+        return None
+
+
+class UnprovenRelease(ABC):
+    """Closes a step with the batch in view, so nothing can be proved of it; it has no event."""
+
+    rows: ClassVar[tuple[Row, ...]] = (Row.CLIPPED,)
+
+    @abstractmethod
+    def __call__(
+        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, batch_size: Tensor
+    ) -> Tensor:
+        """The gradient [R, P]; ``batch_size`` is the realised number of records, [R]."""

@@ -1,0 +1,79 @@
+"""Exact Poisson sampling: one independent coin per record and step, drawn an epoch at a time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def poisson_positions(
+    rng: np.random.Generator, records: int, steps_per_epoch: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """One epoch of batches: ``steps_per_epoch`` rounds of a coin of 1/steps_per_epoch per record.
+
+    The coins of all rounds form one Bernoulli sequence of ``records * steps_per_epoch`` positions;
+    the gaps between its successes are geometric, so only successes are drawn. Exact, not an
+    approximation, and independent of how many successes there are.
+
+    Returns:
+        (records drawn, cuts): round t uses ``drawn[cuts[t]:cuts[t + 1]]``, ascending, no repeats.
+    """
+    total = records * steps_per_epoch
+    if steps_per_epoch == 1:
+        return np.arange(records, dtype=np.int64), np.array([0, records], dtype=np.int64)
+    rate = -np.log1p(-1.0 / steps_per_epoch)
+    size = int(records + 6 * records**0.5) + 16
+    parts: list[NDArray[np.int64]] = []
+    last = -1
+    while last < total:
+        gaps = (rng.standard_exponential(size) / rate).astype(np.int64) + 1
+        positions = np.cumsum(gaps) + last
+        parts.append(positions)
+        last = int(positions[-1])
+    drawn = np.concatenate(parts)
+    cuts = np.searchsorted(drawn, np.arange(steps_per_epoch + 1) * records)
+    drawn = drawn[: cuts[-1]]
+    return drawn - np.repeat(np.arange(steps_per_epoch) * records, np.diff(cuts)), cuts
+
+
+class PoissonSampler:
+    """Batches for R replicates, each with a stream of its own.
+
+    Reads the same ``steps_per_epoch`` that the accountant reads; there is no other source of q.
+
+    Args:
+        streams: One generator per replicate.
+        records: Records in the training pool.
+        steps_per_epoch: q = 1 / steps_per_epoch.
+    """
+
+    def __init__(self, streams: Sequence[np.random.Generator], records: int, steps_per_epoch: int) -> None:
+        self.streams = streams
+        self.records = records
+        self.steps_per_epoch = steps_per_epoch
+        self.taken = 0
+        self._epoch: list[tuple[Tensor, list[int]]] = []
+
+    def draw(self) -> tuple[Tensor, Tensor | None]:
+        """The next batch.
+
+        Returns:
+            With one replicate: record indices [B] and None. With more: indices [R, B], padded with
+            ``records`` (one past the last), and which entries are present, [R, B] booleans.
+        """
+        step = self.taken % self.steps_per_epoch
+        if step == 0:
+            self._epoch = []
+            for stream in self.streams:
+                drawn, cuts = poisson_positions(stream, self.records, self.steps_per_epoch)
+                self._epoch.append((torch.from_numpy(drawn), cuts.tolist()))
+        self.taken += 1
+        parts = [drawn[cuts[step] : cuts[step + 1]] for drawn, cuts in self._epoch]
+        if len(parts) == 1:
+            return parts[0], None
+        padded = torch.full((len(parts), max(len(p) for p in parts)), self.records)
+        for row, part in zip(padded, parts, strict=True):
+            row[: len(part)] = part
+        return padded, padded < self.records
