@@ -1,0 +1,194 @@
+"""Dataset, plan and finished jobs -> what was audited and what is guaranteed."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+import numpy as np
+
+from fairaudit.data.dataset import Dataset, Grouping
+from fairaudit.jobs import JobResult
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.plan import Arm, Plan
+from fairaudit.report import text
+from fairaudit.report.facts import (
+    ArmFacts,
+    ClassFacts,
+    DataFacts,
+    Epsilon,
+    FailedSeed,
+    GroupFacts,
+    GroupingFacts,
+    LabelFacts,
+    PrivacyFacts,
+    ReleaseFacts,
+    SplitFacts,
+    TrainingFacts,
+)
+
+
+def visible(count: int, least: int) -> int | None:
+    """The count, or None where it is so small that it is suppressed."""
+    return None if 0 < count < least else count
+
+
+def data_facts(dataset: Dataset, plan: Plan, results: Mapping[str, JobResult]) -> DataFacts:
+    """The table as the audit used it; what depends on the seed is taken from the first one's job."""
+    least = plan.config.suppress_below
+    first = next((results[job.id] for job in plan.jobs if job.id in results), None)
+    return DataFacts(
+        name=dataset.name,
+        format=dataset.format,
+        sha256=dataset.digest,
+        rows_read=dataset.rows_read,
+        columns_read=dataset.columns_read,
+        rows=dataset.n_rows,
+        label=_label(dataset),
+        groupings=tuple(
+            _grouping(grouping, steers=index == 0, least=least)
+            for index, grouping in enumerate(dataset.groupings)
+        ),
+        features=tuple(dataset.features.column_names),
+        inputs=len(_strings(first, "inputs")) if first else None,
+        dropped_rows=_by_group(dataset.dropped_rows, least),
+        dropped_columns=dict(dataset.dropped_columns),
+        missing=_by_group(dataset.missing, least),
+        duplicate_rows=dataset.duplicate_rows,
+        duplicates_across_split=_whole(first, "duplicates_across_split"),
+        fitted=_strings(first, "fitted"),
+        merged_levels=_merged(first),
+        split=_split(plan, dataset, first),
+    )
+
+
+def training_facts(plan: Plan) -> TrainingFacts:
+    """What every arm shares."""
+    schedule = plan.schedule
+    return TrainingFacts(
+        model=plan.model,
+        n_public=schedule.n_public,
+        steps_per_epoch=schedule.steps_per_epoch,
+        epochs=schedule.epochs,
+        steps=schedule.steps,
+        sample_rate=schedule.sample_rate,
+        expected_batch_size=schedule.expected_batch_size,
+        seeds=plan.config.seeds,
+        repeats=plan.config.repeats,
+        rules=dict(plan.origins),
+    )
+
+
+def arm_facts(
+    plan: Plan, results: Mapping[str, JobResult], failures: Mapping[str, str]
+) -> tuple[ArmFacts, ...]:
+    """Every arm with how many of its seeds finished; a failed seed is named, never dropped."""
+    return tuple(_arm(arm, plan, results, failures) for arm in plan.arms)
+
+
+def privacy_facts(plan: Plan, *, fitted: Sequence[str]) -> dict[str, PrivacyFacts]:
+    """What each arm guarantees, and what that leaves out."""
+    return {arm.key: _privacy(arm, plan, fitted=bool(fitted)) for arm in plan.arms}
+
+
+def _arm(arm: Arm, plan: Plan, results: Mapping[str, JobResult], failures: Mapping[str, str]) -> ArmFacts:
+    jobs = [job for job in plan.jobs if job.arm == arm.key]
+    return ArmFacts(
+        key=arm.key,
+        method=arm.method,
+        variant=arm.variant,
+        settings=dict(arm.settings),
+        reference=arm.reference,
+        source=arm.source,
+        reads_groups=arm.reads_groups,
+        repeats=arm.repeats,
+        seeds_planned=len(jobs),
+        seeds_finished=sum(job.id in results for job in jobs),
+        failed=tuple(
+            FailedSeed(seed=job.seed, message=failures.get(job.id, "not finished"))
+            for job in jobs
+            if job.id not in results
+        ),
+    )
+
+
+def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
+    privacy, event = arm.privacy, arm.privacy.event
+    is_claimed = privacy.guarantee is Guarantee.ESTABLISHED
+    no_privacy = privacy.guarantee is Guarantee.NONE
+    return PrivacyFacts(
+        guarantee=privacy.guarantee,
+        reason=privacy.reason or (text.NOT_PRIVATE if no_privacy else ""),
+        unit=text.UNIT,
+        neighbouring=text.NEIGHBOURING,
+        sampling=text.SAMPLING,
+        accountant=f"dp-accounting {version('dp-accounting')}, PLD (headline) and RDP",
+        epsilon=Epsilon(pld=privacy.epsilon_pld, rdp=privacy.epsilon_rdp) if is_claimed else None,
+        target_epsilon=privacy.target_epsilon,
+        delta=plan.delta if is_claimed else None,
+        sample_rate=event.sample_rate if event else None,
+        steps=event.steps if event else None,
+        releases=tuple(
+            ReleaseFacts(name=release.name, noise_multiplier=release.noise_multiplier)
+            for release in (event.releases if event else ())
+        ),
+        effective_noise_multiplier=event.effective_noise_multiplier if event else None,
+        epsilon_if_all_released=plan.epsilon_if_all_released if is_claimed else None,
+        not_covered=text.not_covered(plan.config, fitted=fitted) if is_claimed else (),
+    )
+
+
+def _label(dataset: Dataset) -> LabelFacts:
+    counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
+    return LabelFacts(
+        column=dataset.label,
+        origin=dataset.label_origin,
+        classes=tuple(
+            ClassFacts(name=name, rows=int(rows)) for name, rows in zip(dataset.classes, counts, strict=True)
+        ),
+        positive=None if dataset.positive is None else dataset.classes[dataset.positive],
+    )
+
+
+def _grouping(grouping: Grouping, *, steers: bool, least: int) -> GroupingFacts:
+    counts = np.bincount(grouping.groups, minlength=len(grouping.names))
+    return GroupingFacts(
+        name=grouping.name,
+        steers=steers,
+        groups=tuple(
+            GroupFacts(name=name, rows=visible(int(counts[k]), least), is_missing=k == grouping.missing)
+            for k, name in enumerate(grouping.names)
+        ),
+    )
+
+
+def _split(plan: Plan, dataset: Dataset, first: JobResult | None) -> SplitFacts:
+    given = dataset.split is not None
+    return SplitFacts(
+        given=given,
+        test_size=None if given else plan.config.test_size,
+        balanced=plan.config.balance,
+        keep=dict(plan.config.keep),
+        train_rows=_whole(first, "n_train"),
+        test_rows=len(first.arrays["test_rows"]) if first else None,
+    )
+
+
+def _by_group(counts: Mapping[str, Mapping[str, int]], least: int) -> dict[str, dict[str, int | None]]:
+    return {
+        reason: {group: visible(count, least) for group, count in by_group.items()}
+        for reason, by_group in counts.items()
+    }
+
+
+def _strings(result: JobResult | None, fact: str) -> tuple[str, ...]:
+    value = result.facts.get(fact) if result else None
+    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
+
+
+def _whole(result: JobResult | None, fact: str) -> int | None:
+    value = result.facts.get(fact) if result else None
+    return value if isinstance(value, int) else None
+
+
+def _merged(result: JobResult | None) -> dict[str, int]:
+    value = result.facts.get("merged") if result else None
+    return {str(k): int(v) for k, v in value.items()} if isinstance(value, Mapping) else {}

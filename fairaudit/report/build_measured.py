@@ -1,0 +1,229 @@
+"""Comparisons and finished jobs -> what was measured, in the report's types."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.data.dataset import Dataset, Grouping
+from fairaudit.jobs import Array, JobResult
+from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
+from fairaudit.plan import Plan
+from fairaudit.report.measured import (
+    ComparisonRecord,
+    Curve,
+    Diagnostics,
+    EstimateRecord,
+    GapRecord,
+    GroupRecord,
+    Selection,
+    Yardstick,
+)
+
+MAX_OBSERVATIONS = 100  # a longer curve is thinned evenly, its last point kept
+UNDERTRAINED = 0.01  # accuracy below the yardstick from which costs count as understated
+YARDSTICK = "scikit-learn logistic regression, same rows and inputs"
+
+
+def comparison_record(comparison: Comparison, *, least: int) -> ComparisonRecord:
+    """The comparison with groups of fewer than ``least`` test rows suppressed."""
+    hidden = {g.group for g in comparison.by_group if 0 < g.n_test < least}
+    return ComparisonRecord(
+        arm=comparison.arm,
+        reference=comparison.reference,
+        grouping=comparison.grouping,
+        estimand=comparison.estimand,
+        overall=_group(comparison.overall, hidden, least),
+        by_group=tuple(_group(group, hidden, least) for group in comparison.by_group),
+        gaps=tuple(_gap(gap) for gap in comparison.gaps if not {gap.a, gap.b} & hidden),
+        worst={metric: group for metric, group in comparison.worst.items() if group not in hidden},
+    )
+
+
+def selections(comparisons: Sequence[ComparisonRecord], dataset: Dataset) -> tuple[Selection, ...]:
+    """Selection rates and impact ratios of every arm, the reference's once per grouping."""
+    positive = None if dataset.positive is None else dataset.classes[dataset.positive]
+    found: dict[tuple[str, str], Selection] = {}
+    for comparison in comparisons:
+        for arm, prefix in ((comparison.reference, "reference."), (comparison.arm, "")):
+            found.setdefault((comparison.grouping, arm), _selection(comparison, arm, prefix, positive))
+    return tuple(found.values())
+
+
+def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> Yardstick:
+    """The reference beside a standard library's model on the same rows."""
+    arm = next(a for a in plan.arms if a.reference is None)
+    ours, theirs = [], []
+    for job in plan.jobs:
+        result = results.get(job.id) if job.arm == arm.key else None
+        measured = result.facts.get("yardstick") if result else None
+        if result is None or not isinstance(measured, Mapping):
+            continue
+        ours.append(_accuracy(result, dataset))
+        theirs.append(float(measured["accuracy"]))
+    if not ours:
+        return Yardstick(
+            arm=arm.key,
+            reference_accuracy=None,
+            yardstick=YARDSTICK,
+            yardstick_accuracy=None,
+            undertrained=None,
+            n_seeds=0,
+            reason="no seed of the reference carries it",
+        )
+    mine, other = float(np.mean(ours)), float(np.mean(theirs))
+    return Yardstick(
+        arm=arm.key,
+        reference_accuracy=mine,
+        yardstick=YARDSTICK,
+        yardstick_accuracy=other,
+        undertrained=other - mine > UNDERTRAINED,
+        n_seeds=len(ours),
+        reason="",
+    )
+
+
+def diagnostics(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> Diagnostics:
+    """Every trace of every arm, averaged over its seeds and repeats."""
+    arms = {}
+    for arm in plan.arms:
+        finished = [results[job.id] for job in plan.jobs if job.arm == arm.key and job.id in results]
+        curves = tuple(_curves(finished, dataset.groupings[0]))
+        if curves:
+            arms[arm.key] = curves
+    return Diagnostics(level=plan.config.diagnostics, arms=arms)
+
+
+def _group(measure: GroupMeasure, hidden: set[str], least: int) -> GroupRecord:
+    if measure.group not in hidden:
+        return GroupRecord(
+            group=measure.group,
+            n_test=measure.n_test,
+            n_train=_finite(measure.n_train),
+            gated=measure.gated,
+            reason=measure.reason,
+            estimates={name: _estimate(e) for name, e in measure.estimates.items()},
+        )
+    reason = f"suppressed: fewer than {least} test rows"
+    return GroupRecord(
+        group=measure.group, n_test=None, n_train=None, gated=False, reason=reason, estimates={}
+    )
+
+
+def _estimate(estimate: Estimate) -> EstimateRecord:
+    value = _finite(estimate.value)
+    reason = estimate.reason
+    if value is None and not reason:
+        reason = "not a finite number"
+    is_bounded = (
+        value is not None and _finite(estimate.low) is not None and _finite(estimate.high) is not None
+    )
+    return EstimateRecord(
+        value=value,
+        low=estimate.low if is_bounded else None,
+        high=estimate.high if is_bounded else None,
+        training_sd=_finite(estimate.training_sd),
+        records_sd=_finite(estimate.records_sd),
+        n_seeds=estimate.n_seeds,
+        n_test=estimate.n_test,
+        unit=estimate.unit,
+        reason=reason,
+        by_seed=tuple(_finite(v) for v in estimate.by_seed),
+    )
+
+
+def _gap(gap: Gap) -> GapRecord:
+    return GapRecord.model_validate(
+        {
+            "metric": gap.metric,
+            "kind": gap.kind,
+            "a": gap.a,
+            "b": gap.b,
+            "signed": _estimate(gap.signed),
+            "absolute": _estimate(gap.absolute),
+            "simultaneous": _estimate(gap.simultaneous),
+            "direction": gap.direction,
+            "minimum_detectable": _finite(gap.minimum_detectable),
+            "rows_needed": gap.rows_needed,
+            "seeds_needed": gap.seeds_needed,
+            "wilcoxon_p": _finite(gap.wilcoxon_p),
+            "shuffle_p": _finite(gap.shuffle_p),
+            "gated": gap.gated,
+            "reason": gap.reason,
+        }
+    )
+
+
+def _selection(comparison: ComparisonRecord, arm: str, prefix: str, positive: str | None) -> Selection:
+    rate = {g.group: _of(g, prefix + "selection_rate") for g in comparison.by_group}
+    known = {g.group: rate[g.group] for g in comparison.by_group if g.gated and rate[g.group] is not None}
+    reason = "" if positive is not None else "the favourable class is not known: set --positive"
+    return Selection(
+        arm=arm,
+        grouping=comparison.grouping,
+        positive=positive,
+        rate=rate,
+        impact_ratio={g.group: _of(g, prefix + "impact_ratio") for g in comparison.by_group},
+        reference=max(known, key=lambda group: known[group] or 0.0) if known else None,
+        excluded=tuple(g.group for g in comparison.by_group if not g.gated),
+        reason=reason,
+    )
+
+
+def _of(group: GroupRecord, metric: str) -> float | None:
+    estimate = group.estimates.get(metric)
+    return estimate.value if estimate else None
+
+
+def _accuracy(result: JobResult, dataset: Dataset) -> float:
+    labels = dataset.labels[np.asarray(result.arrays["test_rows"], dtype=np.int64)]
+    predicted = np.asarray(result.arrays["probabilities"]).argmax(-1)  # [R, n]
+    return float((predicted == labels).mean())
+
+
+def _curves(finished: Sequence[JobResult], grouping: Grouping) -> Iterator[Curve]:
+    """Curves by name; seeds that lack one (or whose steps differ) are left out of its mean."""
+    names = sorted(
+        {key.removeprefix("trace.") for r in finished for key in r.arrays if key.startswith("trace.")}
+    )
+    for name in names:
+        holders = [r.arrays for r in finished if f"trace.{name}" in r.arrays]
+        steps = np.asarray(holders[0][f"trace_steps.{name}"], dtype=np.int64)
+        alike = [_over_repeats(a[f"trace.{name}"]) for a in holders if len(a[f"trace.{name}"]) == len(steps)]
+        values = _nan_mean(np.stack(alike))  # [T_obs, columns]
+        columns = grouping.names if values.shape[1] == len(grouping.names) > 1 else ("",)
+        if values.shape[1] != len(columns):
+            continue  # a reading of another shape has no place in a table by group
+        kept = _thinned(len(steps))
+        yield Curve(
+            name=name,
+            steps=tuple(int(steps[i]) for i in kept),
+            columns=columns,
+            values=tuple(tuple(_finite(float(v)) for v in values[i]) for i in kept),
+        )
+
+
+def _over_repeats(trace: Array) -> NDArray[np.float64]:
+    """``[T_obs, R, ...]`` -> ``[T_obs, columns]``."""
+    values = np.asarray(trace, dtype=np.float64)
+    flat = values.reshape(*values.shape[:2], -1)
+    return _nan_mean(flat.swapaxes(0, 1))
+
+
+def _nan_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the first axis of what is finite; NaN where nothing is."""
+    finite = np.isfinite(values)
+    count = finite.sum(0)
+    total = np.where(finite, values, 0.0).sum(0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _thinned(length: int) -> list[int]:
+    if length <= MAX_OBSERVATIONS:
+        return list(range(length))
+    return [round(i * (length - 1) / (MAX_OBSERVATIONS - 1)) for i in range(MAX_OBSERVATIONS)]
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

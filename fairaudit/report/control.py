@@ -1,0 +1,104 @@
+"""Does a threshold method do more than clip less? The control's answer in words."""
+
+from collections.abc import Sequence
+
+from fairaudit.methods.catalog import catalog, find
+from fairaudit.plan import Arm, Plan
+from fairaudit.report.facts import Control
+from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
+from fairaudit.report.names import plain
+
+COST = "privacy_cost"
+
+_WHY = (
+    "Scaling by C/max(Z, norm) is DP-SGD with clipping bound Z and step size lr·C/Z, so a smaller "
+    "cost than dpsgd's may come from clipping less alone."
+)
+
+
+def control_option() -> str:
+    """The option that adds the control of a threshold method."""
+    return f"--method {next(spec.name for spec in catalog().values() if spec.control_of)}"
+
+
+def describe_control(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> Control:
+    """Whether the control was trained, and how it does beside the arm that it copies.
+
+    Args:
+        plan: The arms; a control is one that reads another arm's released thresholds.
+        comparisons: By the first grouping.
+    """
+    by_arm = {comparison.arm: comparison for comparison in comparisons}
+    pairs = [(arm, plan.arm(arm.source)) for arm in plan.arms if arm.source is not None]
+    if pairs:
+        told = [
+            _beside(by_arm[control.key], by_arm[copied.key])
+            for control, copied in pairs
+            if control.key in by_arm and copied.key in by_arm
+        ]
+        message = " ".join([*told, _WHY]) if told else f"The control has no finished seed. {_WHY}"
+        return Control(status="run", message=message)
+    scaled = [arm.key for arm in plan.arms if _scales_by_threshold(arm)]
+    if scaled:
+        return Control(
+            status="not run",
+            message=f"Control not run for {', '.join(scaled)}. {_WHY} Add {control_option()} to tell the two apart.",
+        )
+    return Control(status="not needed", message="No arm scales gradients by a threshold.")
+
+
+def main_gap(comparison: ComparisonRecord, metric: str = COST) -> GapRecord | None:
+    """The gap that stands for the comparison: the only pair's, else the largest over all groups."""
+    pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
+    if len(pairs) == 1:
+        return pairs[0]
+    return next((gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "max"), None)
+
+
+def points(estimate: EstimateRecord | None) -> str:
+    """A fraction in percentage points with its interval: ``2.9 [1.2, 4.6]``."""
+    if estimate is None:
+        return "not measured"
+    if estimate.value is None:
+        return f"undefined: {estimate.reason}" if estimate.reason else "undefined"
+    if estimate.low is None or estimate.high is None:
+        return f"{_signed(estimate.value)} (no interval)"
+    return f"{_signed(estimate.value)} [{_signed(estimate.low)}, {_signed(estimate.high)}]"
+
+
+def _signed(fraction: float) -> str:
+    text = f"{100 * fraction:.1f}"
+    return "0.0" if text == "-0.0" else text
+
+
+def _scales_by_threshold(arm: Arm) -> bool:
+    return find(arm.method).scales_by_threshold
+
+
+def _beside(control: ComparisonRecord, copied: ComparisonRecord) -> str:
+    costs = "; ".join(
+        f"{plain(mine.group)} {points(mine.estimates.get(COST))} beside {points(theirs.estimates.get(COST))}"
+        for mine, theirs in zip(control.by_group[:6], copied.by_group[:6], strict=True)
+    )
+    gaps = main_gap(control), main_gap(copied)
+    told = (
+        f"{control.arm} is plain DP-SGD with the clipping bound and step size that {copied.arm} "
+        f"settled on. Its cost in points of accuracy beside {copied.arm}'s: {costs}."
+    )
+    if gaps[0] is None or gaps[1] is None:
+        return told
+    mine, theirs = gaps[0].absolute, gaps[1].absolute
+    return f"{told} Its gap is {points(mine)} beside {points(theirs)}: {_verdict(mine, theirs, copied.arm)}"
+
+
+def _verdict(control: EstimateRecord, copied: EstimateRecord, name: str) -> str:
+    if control.low is None or control.high is None or copied.low is None or copied.high is None:
+        return "without intervals the two cannot be told apart."
+    if control.low > copied.high:
+        return f"the control's gap is larger, so here {name} does more than clip less."
+    if control.high < copied.low:
+        return f"the control's gap is smaller, so here {name} does worse than clipping less alone."
+    return (
+        f"the intervals overlap, so this audit does not show that {name} does anything for the "
+        f"groups that clipping less does not."
+    )

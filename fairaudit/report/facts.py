@@ -1,0 +1,218 @@
+"""What was audited and what is guaranteed: the report's facts about data, training and privacy."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.report.numbers import EpsilonFigure, Figure
+
+
+class Part(BaseModel):
+    """A piece of a report: immutable, closed, without NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Tool(Part):
+    """What wrote the report."""
+
+    name: str
+    version: str
+
+
+class Setting(Part):
+    """An option's value and where it came from."""
+
+    value: JsonValue
+    origin: str
+
+
+class GroupFacts(Part):
+    """One group of a grouping; ``rows`` is None where small counts are suppressed."""
+
+    name: str
+    rows: int | None
+    is_missing: bool = False
+
+
+class GroupingFacts(Part):
+    """One way in which the rows were cut; the first steers splits and group-aware methods."""
+
+    name: str
+    steers: bool
+    groups: tuple[GroupFacts, ...]
+
+
+class ClassFacts(Part):
+    """One class of the label."""
+
+    name: str
+    rows: int
+
+
+class LabelFacts(Part):
+    """The label, how it was found, and its favourable class (None: not known)."""
+
+    column: str
+    origin: str
+    classes: tuple[ClassFacts, ...]
+    positive: str | None
+
+
+class SplitFacts(Part):
+    """How rows became training and test rows; counts are of the first seed."""
+
+    given: bool
+    test_size: Figure | None
+    balanced: bool
+    keep: dict[str, Figure]
+    train_rows: int | None
+    test_rows: int | None
+
+
+class DataFacts(Part):
+    """The table: what was read, dropped, missing and repeated.
+
+    ``dropped_rows`` and ``missing`` count per group of the first grouping; a count that is
+    suppressed is None. ``fitted`` lists what was learned from training rows without privacy.
+    """
+
+    name: str
+    format: str
+    sha256: str
+    rows_read: int
+    columns_read: int
+    rows: int
+    label: LabelFacts
+    groupings: tuple[GroupingFacts, ...]
+    features: tuple[str, ...]
+    inputs: int | None
+    dropped_rows: dict[str, dict[str, int | None]]
+    dropped_columns: dict[str, str]
+    missing: dict[str, dict[str, int | None]]
+    duplicate_rows: int
+    duplicates_across_split: int | None
+    fitted: tuple[str, ...]
+    merged_levels: dict[str, int]
+    split: SplitFacts
+
+
+class TrainingFacts(Part):
+    """What every arm shares: model, sampling and schedule; ``rules`` says what set each number."""
+
+    model: str
+    n_public: int
+    steps_per_epoch: int
+    epochs: int
+    steps: int
+    sample_rate: Figure
+    expected_batch_size: Figure
+    seeds: int
+    repeats: int
+    rules: dict[str, str]
+
+
+class Epsilon(Part):
+    """Epsilon of one run by two accountants; rounded up. The headline is ``pld``."""
+
+    pld: EpsilonFigure | None
+    rdp: EpsilonFigure | None
+
+
+class ReleaseFacts(Part):
+    """One noisy release of a step."""
+
+    name: str
+    noise_multiplier: Figure
+
+
+class PrivacyFacts(Part):
+    """What one trained model of an arm guarantees, and what that does not cover.
+
+    ``guarantee`` is the status of the training mechanism given the encoded table;
+    ``epsilon_if_all_released`` the PLD epsilon of releasing every private model of the audit.
+    """
+
+    guarantee: Guarantee
+    reason: str
+    unit: str
+    neighbouring: str
+    sampling: str
+    accountant: str
+    epsilon: Epsilon | None
+    target_epsilon: Figure | None
+    delta: Figure | None
+    sample_rate: Figure | None
+    steps: int | None
+    releases: tuple[ReleaseFacts, ...]
+    effective_noise_multiplier: Figure | None
+    epsilon_if_all_released: EpsilonFigure | None
+    not_covered: tuple[str, ...]
+
+
+class FailedSeed(Part):
+    """A seed of an arm that ended without a model."""
+
+    seed: int
+    message: str
+
+
+class ArmFacts(Part):
+    """One method in one form: its numbers, its reference and how many seeds finished."""
+
+    key: str
+    method: str
+    variant: str | None
+    settings: dict[str, Figure]
+    reference: str | None
+    source: str | None
+    reads_groups: bool
+    repeats: int
+    seeds_planned: int
+    seeds_finished: int
+    failed: tuple[FailedSeed, ...]
+
+
+class Control(Part):
+    """Whether plain DP-SGD at the same effective step was trained beside a threshold method.
+
+    ``message`` is the finding in words, or what to run.
+    """
+
+    status: Literal["run", "not run", "not needed"]
+    message: str
+
+
+class ReportWarning(Part):
+    """Something that may bias the audit or must be known to read it."""
+
+    code: str
+    level: Literal["warning", "notice"]
+    message: str
+    fix: str
+
+
+class Limitation(Part):
+    """One thing that the figures do not say."""
+
+    code: str
+    text: str
+
+
+class Artifact(Part):
+    """A file written beside the report; the path is relative to the output directory."""
+
+    path: str
+    sha256: str
+
+
+class Execution(Part):
+    """How the audit was computed; never changes a result."""
+
+    device: str
+    workers: int | None
+    executor: str
+    memory: int | None
+    resume: bool
+    out: str

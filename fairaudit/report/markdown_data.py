@@ -1,0 +1,105 @@
+"""Markdown sections on the data, on the training's readings, and on repeating the audit."""
+
+from collections.abc import Iterator, Mapping
+
+from fairaudit.report.measured import Curve
+from fairaudit.report.model import Report
+from fairaudit.report.names import markdown, plain
+from fairaudit.report.tables import Row, count, number, table
+
+_MOST_READINGS = 8
+
+
+def data_section(report: Report) -> Iterator[str]:
+    """What was dropped, missing, merged, repeated, and how rows were split."""
+    data = report.data
+    yield "## Data and exclusions"
+    yield ""
+    yield f"- Read {data.rows_read:,} rows and {data.columns_read:,} columns; {data.rows:,} rows are used."
+    for reason, by_group in list(data.dropped_rows.items())[:6]:
+        yield f"- Rows dropped, {markdown(reason, 80)}: {_counts(by_group)}"
+    for column, reason in list(data.dropped_columns.items())[:8]:
+        yield f"- Column {markdown(column)} not used: {markdown(reason, 120)}"
+    for column, by_group in list(data.missing.items())[:8]:
+        yield f"- Missing values in {markdown(column)}: {_counts(by_group)}"
+    for grouping in data.groupings[:6]:
+        for group in grouping.groups:
+            if group.is_missing:
+                rows_without = count(group.rows)
+                yield f"- No group in {markdown(grouping.name)}: {rows_without} rows; kept, never in a gap"
+    split = data.split
+    how = "given by a column" if split.given else "drawn per seed, stratified by group and class"
+    extra = ", groups balanced before the split" if split.balanced else ""
+    train, test = count(split.train_rows), count(split.test_rows)
+    yield f"- Split {how}{extra}: {train} training and {test} test rows at the first seed."
+    across = count(data.duplicates_across_split)
+    yield f"- Duplicate rows: {data.duplicate_rows:,}; on both sides of the first split: {across}."
+    merged = sum(data.merged_levels.values())
+    fitted = f"quantities fitted without privacy: {len(data.fitted):,}"
+    yield f"- Model inputs: {count(data.inputs)}; rare levels merged: {merged:,}; {fitted}."
+
+
+def diagnostics_section(report: Report) -> Iterator[str]:
+    """The last reading of every curve: what training did to each group's gradients."""
+    yield "## Training, group by group"
+    yield ""
+    arms = report.diagnostics.arms
+    if not arms:
+        yield "No diagnostics were recorded."
+        return
+    yield "Last reading of each, mean over seeds; cosines near 1 mean that clipping kept the direction."
+    yield ""
+    grouped = _names(arms, by_group=True)
+    rows: list[Row] = []
+    for arm, curves in arms.items():
+        last = {
+            c.name: dict(zip(c.columns, c.values[-1], strict=True))
+            for c in curves
+            if c.values and len(c.columns) > 1
+        }
+        groups = next(iter(last.values()), {})
+        rows += [
+            (markdown(arm), markdown(group), *(number(last.get(name, {}).get(group)) for name in grouped))
+            for group in groups
+        ]
+    yield from table(("arm", "group", *(f"#{markdown(n)}" for n in _spoken(grouped))), rows, most=16)
+    whole = _names(arms, by_group=False)
+    if whole:
+        yield ""
+        by_arm: list[Row] = []
+        for arm, curves in arms.items():
+            single = {c.name: c.values[-1][0] for c in curves if c.values and len(c.columns) == 1}
+            by_arm.append((markdown(arm), *(number(single.get(name)) for name in whole)))
+        yield from table(("arm", *(f"#{markdown(n)}" for n in _spoken(whole))), by_arm, most=8)
+
+
+def reproduce_section(report: Report) -> Iterator[str]:
+    """The command that gives this report again."""
+    command = plain(report.reproduce, 3000)
+    fence = "```"
+    while fence in command:
+        fence += "`"
+    yield "## Reproduce"
+    yield ""
+    yield fence
+    yield command
+    yield fence
+    yield ""
+    versions = f"numerics {report.numerics_version}, report schema {report.schema_version}"
+    yield f"fairaudit {report.tool.version}, {versions}."
+
+
+def _names(arms: Mapping[str, tuple[Curve, ...]], *, by_group: bool) -> list[str]:
+    found: dict[str, None] = {}
+    for curves in arms.values():
+        found.update({c.name: None for c in curves if (len(c.columns) > 1) == by_group})
+    return list(found)[:_MOST_READINGS]
+
+
+def _spoken(names: list[str]) -> list[str]:
+    return [name.replace("_", " ") for name in names]
+
+
+def _counts(by_group: Mapping[str, int | None]) -> str:
+    shown = ", ".join(f"{markdown(group)} {count(n)}" for group, n in list(by_group.items())[:8])
+    return shown + (", …" if len(by_group) > 8 else "")

@@ -1,0 +1,115 @@
+"""What was measured: estimates with intervals, gaps, the reference's check and training curves."""
+
+from typing import Literal
+
+from fairaudit.report.facts import Part
+from fairaudit.report.numbers import Figure, HighEnd, LowEnd
+
+
+class EstimateRecord(Part):
+    """A mean over seeds with its 95 % interval; undefined is None with a reason, never 0."""
+
+    value: Figure | None
+    low: LowEnd | None
+    high: HighEnd | None
+    training_sd: Figure | None
+    records_sd: Figure | None
+    n_seeds: int
+    n_test: int | None
+    unit: str
+    reason: str
+    by_seed: tuple[Figure | None, ...]
+
+
+class GroupRecord(Part):
+    """One group's estimates in one comparison."""
+
+    group: str
+    n_test: int | None
+    n_train: Figure | None
+    gated: bool
+    reason: str
+    estimates: dict[str, EstimateRecord]
+
+
+class GapRecord(Part):
+    """A difference between groups.
+
+    ``wilcoxon_p`` is conditional on this file and ``shuffle_p`` descriptive; no gate reads them.
+    """
+
+    metric: str
+    kind: Literal["pair", "population", "max"]
+    a: str
+    b: str
+    signed: EstimateRecord
+    absolute: EstimateRecord
+    simultaneous: EstimateRecord
+    direction: str
+    minimum_detectable: Figure | None
+    rows_needed: int | None
+    seeds_needed: int | None
+    wilcoxon_p: Figure | None
+    shuffle_p: Figure | None
+    gated: bool
+    reason: str
+
+
+class ComparisonRecord(Part):
+    """One arm against its reference, cut by one grouping."""
+
+    arm: str
+    reference: str
+    grouping: str
+    estimand: str
+    overall: GroupRecord
+    by_group: tuple[GroupRecord, ...]
+    gaps: tuple[GapRecord, ...]
+    worst: dict[str, str]
+
+
+class Selection(Part):
+    """Selection rates and impact ratios of one arm; the ratio is against the highest rate."""
+
+    arm: str
+    grouping: str
+    positive: str | None
+    rate: dict[str, Figure | None]
+    impact_ratio: dict[str, Figure | None]
+    reference: str | None
+    excluded: tuple[str, ...]
+    reason: str
+
+
+class Yardstick(Part):
+    """Whether the non-private reference learned what a standard library's model learns.
+
+    Accuracies are fractions on the test rows, means over seeds.
+    """
+
+    arm: str
+    reference_accuracy: Figure | None
+    yardstick: str
+    yardstick_accuracy: Figure | None
+    undertrained: bool | None
+    n_seeds: int
+    reason: str
+
+
+class Curve(Part):
+    """One diagnostic over training: mean over seeds and repeats, ``values[observation][column]``.
+
+    ``columns`` are the groups of the first grouping, or one empty name for a whole-batch number.
+    """
+
+    name: str
+    steps: tuple[int, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[Figure | None, ...], ...]
+
+
+class Diagnostics(Part):
+    """Readings of the training itself, by arm; exact functions of raw data, not private."""
+
+    level: str
+    arms: dict[str, tuple[Curve, ...]]

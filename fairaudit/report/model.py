@@ -1,0 +1,128 @@
+"""The report: the one artefact of an audit. Field names are the JSON's names."""
+
+import html
+from typing import Literal
+
+import pandas as pd
+
+from fairaudit.report.facts import (
+    ArmFacts,
+    Artifact,
+    Control,
+    DataFacts,
+    Execution,
+    Limitation,
+    Part,
+    PrivacyFacts,
+    ReportWarning,
+    Setting,
+    Tool,
+    TrainingFacts,
+)
+from fairaudit.report.measured import ComparisonRecord, Diagnostics, EstimateRecord, Selection, Yardstick
+from fairaudit.report.names import plain
+from fairaudit.report.numbers import Figure
+
+SCHEMA_VERSION = 1
+# Two runs of one command differ in these and in nothing else.
+VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "timing")
+
+_COLUMNS = ("privacy_cost", "excess_risk")
+
+
+class Report(Part):
+    """Everything an audit found; the JSON file is this object rounded to six digits.
+
+    The object keeps full precision. It holds exact functions of raw rows and is not
+    differentially private itself.
+    """
+
+    schema_version: Literal[1] = 1
+    numerics_version: str
+    report_is_dp: Literal[False] = False
+    tool: Tool
+    created_utc: str
+    status: Literal["complete", "partial"]
+    command: tuple[str, ...]
+    reproduce: str
+    config: dict[str, Setting]
+    environment: dict[str, str]
+    execution: Execution
+    data: DataFacts
+    training: TrainingFacts
+    arms: tuple[ArmFacts, ...]
+    privacy: dict[str, PrivacyFacts]
+    yardstick: Yardstick
+    comparisons: tuple[ComparisonRecord, ...]
+    control: Control
+    selection: tuple[Selection, ...]
+    diagnostics: Diagnostics
+    warnings: tuple[ReportWarning, ...]
+    limitations: tuple[Limitation, ...]
+    artifacts: tuple[Artifact, ...] = ()
+    timing: dict[str, Figure]
+
+    def comparisons_of_first_grouping(self) -> tuple[ComparisonRecord, ...]:
+        """The comparisons by the grouping that steered the audit."""
+        first = self.data.groupings[0].name
+        return tuple(c for c in self.comparisons if c.grouping == first)
+
+    def by_group(self) -> pd.DataFrame:
+        """One row per arm, grouping and group: costs with interval ends, accuracies beside them.
+
+        Returns:
+            Columns ``arm, reference, grouping, group, n_test, n_train``, then ``privacy_cost`` and
+            ``excess_risk`` each with ``_low`` and ``_high``, then ``accuracy`` and
+            ``reference_accuracy``. Accuracies and costs are fractions, risks nats.
+        """
+        rows: list[dict[str, object]] = []
+        for comparison in self.comparisons:
+            for group in comparison.by_group:
+                row: dict[str, object] = {
+                    "arm": comparison.arm,
+                    "reference": comparison.reference,
+                    "grouping": comparison.grouping,
+                    "group": group.group,
+                    "n_test": group.n_test,
+                    "n_train": group.n_train,
+                }
+                for metric in _COLUMNS:
+                    estimate = group.estimates.get(metric)
+                    row[metric] = _value(estimate)
+                    row[f"{metric}_low"] = estimate.low if estimate else None
+                    row[f"{metric}_high"] = estimate.high if estimate else None
+                row["accuracy"] = _value(group.estimates.get("accuracy"))
+                row["reference_accuracy"] = _value(group.estimates.get("reference.accuracy"))
+                rows.append(row)
+        return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        """The cost by group as a table, for notebooks; every name is escaped."""
+        head = "".join(f"<th>{title}</th>" for title in ("arm", "group", "test rows", "cost (points)"))
+        body = "".join(
+            f"<tr><td>{_cell(c.arm)}</td><td>{_cell(f'{c.grouping} {g.group}')}</td>"
+            f"<td>{'' if g.n_test is None else g.n_test}</td>"
+            f"<td>{_points(g.estimates.get('privacy_cost'))}</td></tr>"
+            for c in self.comparisons
+            for g in c.by_group
+        )
+        return (
+            f"<p>fairaudit {_cell(self.tool.version)}: {_cell(self.data.name)}, {self.status}</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+
+def _value(estimate: EstimateRecord | None) -> float | None:
+    return estimate.value if estimate else None
+
+
+def _cell(text: str) -> str:
+    return html.escape(plain(text, 80))
+
+
+def _points(estimate: EstimateRecord | None) -> str:
+    if estimate is None or estimate.value is None:
+        return html.escape(estimate.reason) if estimate else ""
+    if estimate.low is None or estimate.high is None:
+        return f"{100 * estimate.value:.1f}"
+    return f"{100 * estimate.value:.1f} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"

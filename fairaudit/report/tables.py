@@ -1,0 +1,32 @@
+"""Markdown tables that stay readable: escaped cells, a cap on rows, and a word on what was left out."""
+
+from collections.abc import Iterator, Sequence
+
+Row = tuple[str, ...]
+
+
+def table(head: Sequence[str], rows: Sequence[Row], *, most: int) -> Iterator[str]:
+    """Lines of a table; text cells must be escaped already.
+
+    Args:
+        head: Column titles; a title that starts with ``#`` marks a column of numbers.
+        rows: Cells, as many as titles.
+        most: Rows shown; the rest is in the JSON, and the line below says so.
+    """
+    yield "| " + " | ".join(title.removeprefix("#") for title in head) + " |"
+    yield "|" + "|".join("---:" if title.startswith("#") else "---" for title in head) + "|"
+    for row in rows[:most]:
+        yield "| " + " | ".join(row) + " |"
+    if len(rows) > most:
+        yield ""
+        yield f"{len(rows) - most} more rows are in report.json."
+
+
+def number(value: float | None, decimals: int = 3) -> str:
+    """A number for a cell; a dash where it is undefined, never 0."""
+    return "–" if value is None else f"{value:.{decimals}f}"
+
+
+def count(value: int | None) -> str:
+    """A count for a cell; a dash where it is suppressed."""
+    return "–" if value is None else f"{value:,}"

@@ -1,0 +1,165 @@
+"""The sentences that every report carries: what its figures do not say. Source: METHODS 10."""
+
+from collections.abc import Iterator, Sequence
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Dataset
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.plan import Plan
+from fairaudit.report.facts import Limitation
+from fairaudit.report.measured import ComparisonRecord
+
+UNIT = "one training record (features, group and label), with the split and any undersampling held fixed"
+NEIGHBOURING = "add or remove one record"
+SAMPLING = "Poisson: each record joins each step's batch independently with probability q"
+NOT_PRIVATE = "no noise is added and nothing is claimed"
+
+_REPORT_NOT_DP = (
+    "This report is not differentially private: group sizes, test metrics and diagnostics are "
+    "exact functions of raw rows. Handle it like the data. The number of training records and the "
+    "list of groups are treated as public."
+)
+_PREPROCESSING = (
+    "Preprocessing is outside the guarantee: means, scales, imputed values, categories and merged "
+    "levels are read from the training rows without noise ({count} fitted quantities, listed in "
+    "report.json)."
+)
+_UNDERSAMPLING = (
+    "Undersampling is outside the guarantee: with groups cut to a size, whether one record takes "
+    "part depends on how many others there are."
+)
+_SPLIT = (
+    "The split is outside the guarantee: it is drawn at random from the whole file and stratified "
+    "by group and class, so one more row in the file moves others. Epsilon protects a record of "
+    "the training set of a run, not a row of the file."
+)
+_HYPERPARAMETERS = (
+    "Choices are not charged: clipping bound, threshold, noise, learning rate, epochs and method "
+    "came from options, from rules that read the data's size, or from papers that tuned them on "
+    "public tables. Picking the best of several runs costs more privacy than one run."
+)
+_PER_RUN = (
+    "Epsilon is for one model of one run. This audit trains {models} private models on the same "
+    "rows; releasing several of them composes, and the report gives the epsilon of releasing all."
+)
+_SEEDS = (
+    "Seeds are fixed so that the audit can be repeated, so its noise and its batches can be "
+    "recomputed. No model of an audit may be released, and none is saved: train again with noise "
+    "and sampling seeds from the operating system, and discard them."
+)
+_ARITHMETIC = (
+    "The guarantee is for real numbers and ideal noise. Training runs in float32 with generators "
+    "that are not cryptographic; attacks on floating-point noise are known."
+)
+_GROUP_USE = (
+    "{who} the group label: people are treated differently by group during training or by the "
+    "model, which may need a legal basis of its own."
+)
+_REFERENCE = (
+    "The non-private reference has no guarantee, and test rows are protected by none of the arms. "
+    "Never ship the reference beside a private model."
+)
+_NO_ATTACK = (
+    "No attack was run: the report says nothing about leakage beyond epsilon. Where an attack "
+    "fails, that would be no evidence of privacy either."
+)
+_STATISTICS = (
+    "Statistical limits: {seeds} seed(s) with {repeats} private run(s) each; the smallest group "
+    "that enters a gap has {smallest} distinct test rows; {gaps} gaps were computed, of which some "
+    "stand out by chance. An exact signed-rank test over {seeds} seed(s) cannot give a p-value "
+    "below {least:.2g}, and is conditional on this file."
+)
+_LABELS = (
+    "Group labels and outcomes are taken as true. Errors in group labels pull gaps towards zero; a "
+    "model can match labels that are themselves skewed."
+)
+_DUPLICATES = (
+    "Epsilon protects one row. {rows} rows repeat an earlier one; a person with several rows is "
+    "protected less, and a row on both sides of a split flatters every arm."
+)
+_COPIES = (
+    "{who} reads thresholds that another arm's training released. Their privacy cost adds up; such "
+    "an arm is a control for this audit, not a model to release."
+)
+_SUPPRESSION = (
+    "Groups with fewer than {least} test rows are suppressed. That hides small cells from a casual "
+    "reader; totals may still allow a subtraction."
+)
+
+
+def limitations(
+    plan: Plan, dataset: Dataset, comparisons: Sequence[ComparisonRecord], *, fitted: int
+) -> tuple[Limitation, ...]:
+    """Every limitation that applies to this audit.
+
+    Args:
+        plan: What was trained. dataset: On what.
+        comparisons: What was measured.
+        fitted: How many quantities preprocessing learned from training rows.
+    """
+    texts = [
+        *_of_privacy(plan, fitted),
+        *_of_data(plan.config, dataset, plan),
+        ("no_attack", _NO_ATTACK),
+        ("statistics", _statistics(plan, comparisons)),
+        ("labels_taken_as_true", _LABELS),
+    ]
+    return tuple(Limitation(code=code, text=text) for code, text in texts)
+
+
+def not_covered(config: AuditConfig, *, fitted: bool) -> tuple[str, ...]:
+    """What an established epsilon leaves out, in short."""
+    items = []
+    if fitted:
+        items.append("preprocessing fitted on training rows")
+    if config.balance or config.keep:
+        items.append("undersampling of groups")
+    if config.split_column is None:
+        items.append("stratified random split")
+    items += ["choice of hyper-parameters and method", "metrics and diagnostics of this report"]
+    return tuple(items)
+
+
+def _of_privacy(plan: Plan, fitted: int) -> Iterator[tuple[str, str]]:
+    yield "report_not_private", _REPORT_NOT_DP
+    if fitted:
+        yield "preprocessing", _PREPROCESSING.format(count=fitted)
+    yield "hyperparameters", _HYPERPARAMETERS
+    private = {arm.key for arm in plan.arms if arm.privacy.guarantee is not Guarantee.NONE}
+    models = sum(job.repeats for job in plan.jobs if job.arm in private)
+    if models:
+        yield "per_run", _PER_RUN.format(models=models)
+    yield "fixed_seeds", _SEEDS
+    yield "arithmetic", _ARITHMETIC
+    yield "reference_unprotected", _REFERENCE
+    copies = [arm.key for arm in plan.arms if arm.source is not None]
+    if copies:
+        yield "reads_other_arm", _COPIES.format(who=", ".join(copies))
+
+
+def _of_data(config: AuditConfig, dataset: Dataset, plan: Plan) -> Iterator[tuple[str, str]]:
+    if config.balance or config.keep:
+        yield "undersampling", _UNDERSAMPLING
+    if config.split_column is None:
+        yield "split", _SPLIT
+    readers = [f"{arm.key} reads" for arm in plan.arms if arm.reads_groups]
+    if config.group_as_feature:
+        readers.append("Every model is given")
+    if readers:
+        yield "group_label_used", _GROUP_USE.format(who="; ".join(readers))
+    if dataset.duplicate_rows:
+        yield "duplicates", _DUPLICATES.format(rows=f"{dataset.duplicate_rows:,}")
+    if config.suppress_below:
+        yield "suppression", _SUPPRESSION.format(least=config.suppress_below)
+
+
+def _statistics(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> str:
+    sizes = [g.n_test for c in comparisons for g in c.by_group if g.gated and g.n_test is not None]
+    seeds = plan.config.seeds
+    return _STATISTICS.format(
+        seeds=seeds,
+        repeats=plan.config.repeats,
+        smallest=f"{min(sizes):,}" if sizes else "no",
+        gaps=f"{sum(len(c.gaps) for c in comparisons):,}",
+        least=0.5**seeds,
+    )

@@ -1,0 +1,49 @@
+"""Report -> JSON text and back; JSON schema."""
+
+import json
+
+from pydantic import JsonValue, ValidationError
+
+from fairaudit.errors import DataError
+from fairaudit.report.model import SCHEMA_VERSION, Report
+
+
+def to_json(report: Report) -> str:
+    """The report as text: sorted keys, six digits, bounds rounded outward, no NaN literals."""
+    return _text(report.model_dump(mode="json"))
+
+
+def schema_json() -> str:
+    """The JSON schema of :func:`to_json`'s output."""
+    return _text(Report.model_json_schema(mode="serialization"))
+
+
+def read_report(text: str, *, name: str) -> Report:
+    """The report that :func:`to_json` wrote.
+
+    Args:
+        text: The file's content.
+        name: What to call the file in an error.
+
+    Raises:
+        DataError: Not a report, or written by a newer version.
+    """
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{name} is not JSON (line {error.lineno})") from None
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise DataError(
+            f"{name} has report schema {version}, newer than this tool's {SCHEMA_VERSION}",
+            hint="update fairaudit",
+        )
+    try:
+        return Report.model_validate_json(text)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
+        raise DataError(f"{name} is not a fairaudit report (field {where})") from None
+
+
+def _text(content: JsonValue) -> str:
+    return json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

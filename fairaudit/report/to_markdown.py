@@ -1,0 +1,265 @@
+"""Report -> Markdown for reviewers: under 200 lines, no timing, every name escaped."""
+
+from collections.abc import Iterator
+
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.report.control import COST, main_gap, points
+from fairaudit.report.facts import PrivacyFacts
+from fairaudit.report.markdown_data import data_section, diagnostics_section, reproduce_section
+from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
+from fairaudit.report.model import Report
+from fairaudit.report.names import markdown
+from fairaudit.report.numbers import shown_up
+from fairaudit.report.tables import Row, count, number, table
+
+MOST_LINES = 200
+_WITHIN = ("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impact_ratio", "auc")
+
+
+def to_markdown(report: Report) -> str:
+    """The report as text for people; what it shortens is whole in the JSON."""
+    sections = (
+        _audited(report),
+        _costs(report),
+        _gaps(report),
+        _control(report),
+        _within(report),
+        diagnostics_section(report),
+        _privacy(report),
+        data_section(report),
+        _warnings(report),
+        _limitations(report),
+        reproduce_section(report),
+    )
+    lines = [f"# Privacy cost by group: {markdown(report.data.name)}"]
+    for section in sections:
+        lines += ["", *section]
+    return "\n".join(lines) + "\n"
+
+
+def _audited(report: Report) -> Iterator[str]:
+    data, training = report.data, report.training
+    groups = "; ".join(
+        f"{markdown(g.name)} ({', '.join(f'{markdown(k.name)} {count(k.rows)}' for k in g.groups[:8])}"
+        f"{', …' if len(g.groups) > 8 else ''})"
+        for g in data.groupings[:6]
+    )
+    positive = "not known" if data.label.positive is None else markdown(data.label.positive)
+    yield "## What was audited"
+    yield ""
+    rows = f"{data.rows:,} of {data.rows_read:,} rows"
+    yield f"- Data: {markdown(data.name)}, {rows}, sha256 {data.sha256[:16]}…"
+    yield f"- Label: {markdown(data.label.column)} ({markdown(data.label.origin)}), positive = {positive}"
+    yield f"- Groups: {groups}"
+    arms = ", ".join(markdown(arm.key) for arm in report.arms[:12])
+    yield (
+        f"- Arms: {arms}; model {markdown(training.model)}, {training.seeds} seed(s), "
+        f"{training.repeats} private run(s) per seed, {training.epochs} epochs"
+    )
+    status = (
+        "complete" if report.status == "complete" else "PARTIAL: some trainings have no result, see warnings"
+    )
+    yield f"- Status: {status}"
+    if report.comparisons:
+        yield f"- Intervals: 95 %; {report.comparisons[0].estimand}"
+    check = report.yardstick
+    if check.reference_accuracy is not None and check.yardstick_accuracy is not None:
+        said = (
+            "**reference undertrained**, costs are understated" if check.undertrained else "within one point"
+        )
+        yield (
+            f"- Reference check: {markdown(check.arm)} {100 * check.reference_accuracy:.1f} % on test rows, "
+            f"{check.yardstick} {100 * check.yardstick_accuracy:.1f} %: {said}"
+        )
+
+
+def _costs(report: Report) -> Iterator[str]:
+    rows: list[Row] = [
+        (
+            markdown(comparison.arm),
+            f"{markdown(comparison.grouping)} = {markdown(group.group)}" if group.group else "all",
+            count(group.n_test),
+            number(_value(group.estimates.get("reference.accuracy"))),
+            number(_value(group.estimates.get("accuracy"))),
+            points(group.estimates.get(COST)) if group.estimates else markdown(group.reason),
+            _plain_interval(group.estimates.get("excess_risk")),
+            "" if group.gated else markdown(group.reason, 60),
+        )
+        for comparison in report.comparisons
+        for group in comparison.by_group
+    ]
+    yield "## Cost of privacy by group"
+    yield ""
+    yield (
+        "Accuracy on test rows; cost in points of accuracy lost, excess risk in nats of loss gained, "
+        "with intervals."
+    )
+    yield ""
+    head = ("arm", "group", "#test rows", "#non-private", "#private", "#cost", "#excess risk", "note")
+    yield from table(head, rows, most=24)
+
+
+def _gaps(report: Report) -> Iterator[str]:
+    rows: list[Row] = []
+    for comparison in report.comparisons:
+        gap = main_gap(comparison)
+        if gap is not None:
+            rows.append(_gap_row(comparison, gap))
+    yield "## Gaps between groups"
+    yield ""
+    yield (
+        "In points. The minimum detectable gap is what this audit would find four times out of five; "
+        "a smaller gap may exist unseen."
+    )
+    yield ""
+    head = (
+        "arm",
+        "between",
+        "#gap in cost",
+        "#minimum detectable",
+        "#from training",
+        "#from test rows",
+        "reading",
+    )
+    yield from table(head, rows, most=12)
+
+
+def _gap_row(comparison: ComparisonRecord, gap: GapRecord) -> Row:
+    estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
+    reading = markdown(gap.direction, 80) or "not resolved" + _needed(gap)
+    return (
+        markdown(comparison.arm),
+        f"{markdown(comparison.grouping)}: {markdown(gap.a)}, {markdown(gap.b)}",
+        points(estimate),
+        "–" if gap.minimum_detectable is None else f"{100 * gap.minimum_detectable:.1f}",
+        _points_sd(gap.signed.training_sd),
+        _points_sd(gap.signed.records_sd),
+        reading if gap.gated else f"{reading}; never gated: {markdown(gap.reason, 60)}",
+    )
+
+
+def _needed(gap: GapRecord) -> str:
+    wanted = []
+    if gap.rows_needed is not None:
+        wanted.append(f"{gap.rows_needed:,} test rows per group")
+    if gap.seeds_needed is not None:
+        wanted.append(f"{gap.seeds_needed:,} seeds")
+    return f"; a gap of this size needs {' or '.join(wanted)}" if wanted else ""
+
+
+def _control(report: Report) -> Iterator[str]:
+    yield "## Control: does scaling do more than clip less?"
+    yield ""
+    yield markdown(report.control.message, 4000)
+
+
+def _within(report: Report) -> Iterator[str]:
+    metrics = [m for m in _WITHIN if any(m in g.estimates for c in report.comparisons for g in c.by_group)]
+    rows: list[Row] = []
+    for comparison in report.comparisons:
+        for group in comparison.by_group:
+            if group.estimates:
+                cells = (_pair(group.estimates, metric) for metric in metrics)
+                rows.append((markdown(comparison.arm), markdown(group.group), *cells))
+    changes = [
+        (
+            markdown(c.arm),
+            markdown(gap.metric.removeprefix("change.")),
+            _plain_interval(gap.signed),
+            gap.a,
+            gap.b,
+        )
+        for c in report.comparisons
+        for gap in c.gaps
+        if gap.metric.startswith("change.") and gap.kind == "pair" and _is_resolved(gap.signed)
+    ]
+    yield "## Within each model"
+    yield ""
+    yield "Non-private → private, on test rows. A dash is undefined, not zero."
+    yield ""
+    yield from table(("arm", "group", *(f"#{m.replace('_', ' ')}" for m in metrics)), rows, most=16)
+    yield ""
+    if not changes:
+        yield "No gap within a model is shown to change with privacy."
+        return
+    yield "Gaps within the model that privacy is shown to change (first group minus second):"
+    yield ""
+    shown = [(arm, metric, f"{markdown(a)}, {markdown(b)}", change) for arm, metric, change, a, b in changes]
+    yield from table(("arm", "metric", "between", "#change of the gap"), shown, most=10)
+
+
+def _privacy(report: Report) -> Iterator[str]:
+    yield "## What the guarantee covers"
+    yield ""
+    for key, facts in list(report.privacy.items())[:12]:
+        yield f"- **{markdown(key)}**: {_statement(facts)}"
+    established = [p for p in report.privacy.values() if p.guarantee is Guarantee.ESTABLISHED]
+    if not established:
+        return
+    first = established[0]
+    yield ""
+    yield f"Unit: {first.unit}. Neighbours: {first.neighbouring}."
+    yield f"Sampling: {first.sampling}. Accountants: {first.accountant}."
+    yield f"Not covered: {', '.join(first.not_covered)}."
+
+
+def _statement(facts: PrivacyFacts) -> str:
+    if facts.guarantee is Guarantee.NONE:
+        return f"no privacy; {markdown(facts.reason, 200)}"
+    if facts.guarantee is not Guarantee.ESTABLISHED or facts.epsilon is None or facts.epsilon.pld is None:
+        return f"guarantee: not established; {markdown(facts.reason, 300)}"
+    rdp = "" if facts.epsilon.rdp is None else f", by RDP {shown_up(facts.epsilon.rdp)}"
+    parts = [f"guarantee: established; ε ≤ {shown_up(facts.epsilon.pld)} by PLD{rdp}, δ = {facts.delta:g}"]
+    if facts.sample_rate is not None and facts.effective_noise_multiplier is not None:
+        sigma = f"σ_eff = {facts.effective_noise_multiplier:.4g}"
+        parts.append(f"T = {facts.steps:,} steps, q = {facts.sample_rate:.6g}, {sigma}")
+    if len(facts.releases) > 1:
+        parts.append("each step releases " + " and ".join(markdown(r.name) for r in facts.releases))
+    if facts.epsilon_if_all_released is not None:
+        together = shown_up(facts.epsilon_if_all_released)
+        parts.append(f"if all private models of this audit were released: ε ≤ {together}")
+    return "; ".join(parts)
+
+
+def _warnings(report: Report) -> Iterator[str]:
+    yield "## Warnings"
+    yield ""
+    if not report.warnings:
+        yield "None."
+    for warning in report.warnings[:20]:
+        fix = f" ({markdown(warning.fix, 200)})" if warning.fix else ""
+        yield f"- {warning.level} {markdown(warning.code)}: {markdown(warning.message, 600)}{fix}"
+    if len(report.warnings) > 20:
+        yield f"- {len(report.warnings) - 20} more are in report.json."
+
+
+def _limitations(report: Report) -> Iterator[str]:
+    yield "## Limitations"
+    yield ""
+    for limitation in report.limitations:
+        yield f"- {markdown(limitation.text, 800)}"
+
+
+def _value(estimate: EstimateRecord | None) -> float | None:
+    return estimate.value if estimate else None
+
+
+def _pair(estimates: dict[str, EstimateRecord], metric: str) -> str:
+    before, after = _value(estimates.get(f"reference.{metric}")), _value(estimates.get(metric))
+    return f"{number(before)} → {number(after)}"
+
+
+def _plain_interval(estimate: EstimateRecord | None) -> str:
+    if estimate is None or estimate.value is None:
+        return "–"
+    if estimate.low is None or estimate.high is None:
+        return number(estimate.value)
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def _is_resolved(estimate: EstimateRecord) -> bool:
+    return estimate.low is not None and estimate.high is not None and not estimate.low <= 0 <= estimate.high
+
+
+def _points_sd(fraction: float | None) -> str:
+    return "–" if fraction is None else f"{100 * fraction:.1f}"
