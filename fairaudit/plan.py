@@ -3,86 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fairaudit.arms import Arm, ArmPrivacy, Numbers, Schedule, make_arms, make_schedule
 from fairaudit.config import AuditConfig
-from fairaudit.data.dataset import Notice
-from fairaudit.methods.catalog import Guarantee
-from fairaudit.privacy.events import PrivacyEvent
+from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.split import training_size
+from fairaudit.errors import ConfigError
+from fairaudit.jobs import job_id
+from fairaudit.methods.defaults import Sizes, default_delta
+from fairaudit.privacy.accounting import composed_epsilon, joint
 
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How long every arm trains; one for the whole audit, so that arms can share their samples.
-
-    Args:
-        n_public: N, the number of training records: a public constant.
-        steps_per_epoch: The sampling rate is 1 / steps_per_epoch.
-        epochs: Passes; steps = epochs * steps_per_epoch.
-    """
-
-    n_public: int
-    steps_per_epoch: int
-    epochs: int
-
-    @property
-    def steps(self) -> int:
-        """T, steps of one training, empty batches included."""
-        return self.steps_per_epoch * self.epochs
-
-    @property
-    def sample_rate(self) -> float:
-        """q, the Poisson inclusion probability of each record."""
-        return 1.0 / self.steps_per_epoch
-
-    @property
-    def expected_batch_size(self) -> float:
-        """qN, the only divisor of a private release."""
-        return self.n_public / self.steps_per_epoch
-
-
-@dataclass(frozen=True, slots=True)
-class ArmPrivacy:
-    """What an arm guarantees, known before any training.
-
-    Args:
-        guarantee: Status; reason: why not established, or "".
-        event: What one run releases, or None where nothing is claimed.
-        epsilon_pld: Headline epsilon of one run at the plan's delta. epsilon_rdp: For comparison
-            with papers. None where nothing is claimed.
-        target_epsilon: What it was calibrated to, or None (noise multiplier given).
-    """
-
-    guarantee: Guarantee
-    reason: str
-    event: PrivacyEvent | None
-    epsilon_pld: float | None
-    epsilon_rdp: float | None
-    target_epsilon: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """One column of the report: a method in one form at one epsilon, over all seeds.
-
-    Args:
-        key: ``method``, ``method:variant``, ``method@epsilon`` (sweeps), ``method#self-check``.
-        method: Canonical method name. variant: Variant name or None.
-        settings: Resolved numbers (learning_rate, max_grad_norm, noise_multiplier, ...).
-        reference: Key of the arm that its cost is measured against, None for the reference.
-        source: Key of the arm whose released thresholds it reads, or None.
-        reads_groups: Group labels enter training.
-        trainer: ``module:Class``.
-    """
-
-    key: str
-    method: str
-    variant: str | None
-    settings: Mapping[str, float]
-    privacy: ArmPrivacy
-    reference: str | None
-    source: str | None
-    reads_groups: bool
-    trainer: str
-    repeats: int
+__all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +60,115 @@ class Plan:
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
         return next(a for a in self.arms if a.key == key)
+
+
+# Options that no result depends on once the arms are resolved; all others void a cached result, so a
+# new option does until it is put here.
+_NOT_IN_A_RESULT = {
+    *("data", "method", "variant", "preset", "settings", "epsilon", "noise_multiplier", "delta"),
+    *("max_grad_norm", "threshold", "learning_rate", "epochs", "batch_size", "n_public", "model"),
+    *("seed", "seeds", "repeats", "self_check", "infer", "suppress_below", "out", "format"),
+    *("device", "workers", "executor", "memory", "resume"),
+}
+
+
+def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
+    """Decide everything that training needs, epsilon included; trains nothing.
+
+    Raises:
+        ConfigError: Unknown method, variant or setting; delta not below 1/N.
+        PrivacyError: A target epsilon that cannot be met; a count noise too large for the batch.
+    """
+    sizes = Sizes(
+        config.n_public or training_size(dataset, config),
+        max(1, dataset.features.num_columns),
+        "logistic" if config.model == "auto" else config.model,
+    )
+    numbers = Numbers(config, sizes)
+    schedule = make_schedule(numbers)
+    delta = config.delta or default_delta(sizes.n_public)
+    if delta >= 1.0 / sizes.n_public:
+        raise ConfigError(
+            f"delta {delta:g} is not below 1/N = {1 / sizes.n_public:.2g}: it would let a record be published",
+            hint=f"use --delta {default_delta(sizes.n_public):g}",
+        )
+    arms = make_arms(numbers, schedule, delta)
+    return Plan(
+        config=config,
+        digest=dataset.digest,
+        model=sizes.model,
+        schedule=schedule,
+        delta=delta,
+        arms=arms,
+        jobs=_jobs(config, dataset, sizes.model, schedule, arms),
+        origins=numbers.origins,
+        epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
+        notices=tuple(_notices(config, arms)),
+    )
+
+
+def _jobs(
+    config: AuditConfig, dataset: Dataset, model: str, schedule: Schedule, arms: tuple[Arm, ...]
+) -> tuple[Job, ...]:
+    data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
+    jobs: list[Job] = []
+    for seed in range(config.seed, config.seed + config.seeds):
+        ids: dict[str, str] = {}
+        for arm in arms:
+            source = ids.get(arm.source) if arm.source else None
+            event = arm.privacy.event
+            parts = {
+                "digest": dataset.digest, "data": data, "model": model,
+                "schedule": [schedule.n_public, schedule.steps_per_epoch, schedule.epochs],
+                "arm": arm.key, "trainer": arm.trainer, "settings": dict(arm.settings),
+                "event": event.effective_noise_multiplier if event else None,
+                "seed": seed, "repeats": arm.repeats, "source": source,
+            }  # fmt: skip
+            ids[arm.key] = job_id(parts)
+            jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
+    return tuple(jobs)
+
+
+def _epsilon_of_everything(arms: tuple[Arm, ...], seeds: int, delta: float) -> float | None:
+    """Epsilon of publishing every private model of the audit.
+
+    Arms of one seed whose first repeat trains on one Poisson sample are one joint release per step;
+    all other runs have samples of their own and compose.
+    """
+    private = [(arm, arm.privacy.event) for arm in arms if arm.privacy.event is not None]
+    if not private:
+        return None
+    shared = [event for arm, event in private if arm.shares_samples]
+    runs = [(joint(shared), seeds)] if shared else []
+    for arm, event in private:
+        alone = (arm.repeats - arm.shares_samples) * seeds
+        if alone:
+            runs.append((event, alone))
+    return composed_epsilon(runs, delta)
+
+
+def _notices(config: AuditConfig, arms: tuple[Arm, ...]) -> list[Notice]:
+    notices: list[Notice] = []
+    values = {round(arm.privacy.epsilon_pld, 2) for arm in arms if arm.privacy.epsilon_pld is not None}
+    if config.noise_multiplier is not None and len(values) > 1:
+        notices.append(
+            Notice(
+                "unequal_epsilon",
+                "all arms share one noise multiplier, so their epsilons differ: "
+                + ", ".join(
+                    f"{arm.key} {arm.privacy.epsilon_pld:.4f}"
+                    for arm in arms
+                    if arm.privacy.epsilon_pld is not None
+                ),
+                "use --epsilon to compare methods at one epsilon",
+            )
+        )
+    if config.seeds < 5:
+        notices.append(
+            Notice(
+                "few_seeds",
+                f"{config.seeds} seeds: intervals are wide and not gated",
+                "use --seeds 5 or more",
+            )
+        )
+    return notices

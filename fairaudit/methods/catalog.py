@@ -3,6 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
+from importlib.metadata import entry_points
+
+from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.privacy.events import NoisyRelease, SampledGaussian
+
+REFERENCE = "sgd"
 
 
 class Guarantee(StrEnum):
@@ -40,8 +47,9 @@ class MethodSpec:
         settings: Names of the numbers it reads.
         side_queries: Released beside the gradient: query name -> the setting that holds its
             noise multiplier.
+        scales_by_threshold: Its gradients shrink by C/Z, so a shared step is scaled by Z/C.
         reads_groups: Group labels enter training (disparate treatment).
-        reference: Arm its cost is measured against, or None for the reference itself.
+        reference: Method its cost is measured against, or None for the reference itself.
         control_of: The method whose released thresholds it reads, or None.
         variants: Published forms.
     """
@@ -54,7 +62,127 @@ class MethodSpec:
     settings: tuple[str, ...]
     aliases: tuple[str, ...] = ()
     side_queries: Mapping[str, str] = field(default_factory=dict)
+    scales_by_threshold: bool = False
     reads_groups: bool = False
-    reference: str | None = "sgd"
+    reference: str | None = REFERENCE
     control_of: str | None = None
     variants: tuple[Variant, ...] = ()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the default form has an epsilon."""
+        return self.guarantee is Guarantee.ESTABLISHED
+
+    def events(
+        self, settings: Mapping[str, float], steps_per_epoch: int, epochs: int
+    ) -> SampledGaussian | None:
+        """What one run releases; no data argument, so epsilon is known before training.
+
+        Returns:
+            None for a method without a guarantee, or at noise multiplier 0.
+        """
+        if not self.is_private or settings["noise_multiplier"] <= 0:
+            return None
+        side = [NoisyRelease(query, settings[name]) for query, name in self.side_queries.items()]
+        gradient = NoisyRelease("gradient", settings["noise_multiplier"])
+        return SampledGaussian(steps_per_epoch, steps_per_epoch * epochs, (gradient, *side))
+
+
+_MEAN = (
+    "divides by the realised batch size: one record shifts the mean by up to twice the noise's unit, "
+    "and the batch size itself is revealed"
+)
+_FLAT = ("learning_rate", "max_grad_norm", "noise_multiplier")
+_GRADIENT = "fairaudit.methods.gradient"
+_PUBLISHED = "fairaudit.methods.published"
+
+BUILT_IN: tuple[MethodSpec, ...] = (
+    MethodSpec(
+        name=REFERENCE,
+        aliases=("non-private", "nonprivate"),
+        summary="plain SGD on the same batches: the reference that every cost is measured against",
+        source="none",
+        guarantee=Guarantee.NONE,
+        trainer=f"{_GRADIENT}:Sgd",
+        settings=("learning_rate",),
+        reference=None,
+    ),
+    MethodSpec(
+        name="dpsgd",
+        aliases=("dp-sgd",),
+        summary="clip each record's gradient to C, add noise",
+        source="Abadi et al. 2016",
+        guarantee=Guarantee.ESTABLISHED,
+        trainer=f"{_GRADIENT}:DpSgd",
+        settings=_FLAT,
+        variants=(Variant("as-published", _MEAN, f"{_PUBLISHED}:DpSgdAsPublished"),),
+    ),
+    MethodSpec(
+        name="dpsgd-matched",
+        aliases=("matched",),
+        summary="control: dpsgd that clips at the threshold global-adapt settled on, with its effective step",
+        source="METHODS 2.3e",
+        guarantee=Guarantee.ESTABLISHED,
+        trainer=f"{_GRADIENT}:DpSgdMatched",
+        settings=_FLAT,
+        control_of="global-adapt",
+    ),
+    MethodSpec(
+        name="global",
+        aliases=("dpsgd-global",),
+        summary="scale every gradient by C/Z, drop those longer than Z, add noise",
+        source="Bu et al. 2021; Esipova et al. 2023, Alg. 2",
+        guarantee=Guarantee.ESTABLISHED,
+        trainer=f"{_GRADIENT}:Global",
+        settings=(*_FLAT, "threshold"),
+        scales_by_threshold=True,
+        variants=(Variant("as-published", _MEAN, f"{_PUBLISHED}:GlobalAsPublished"),),
+    ),
+    MethodSpec(
+        name="global-adapt",
+        aliases=("dpsgd-global-adapt", "adapt"),
+        summary="scale every gradient by C/Z, longer ones down to C; Z follows a noised count; add noise",
+        source="Esipova et al. 2023, Alg. 2",
+        guarantee=Guarantee.ESTABLISHED,
+        trainer=f"{_GRADIENT}:GlobalAdapt",
+        settings=(*_FLAT, "threshold", "tolerance", "threshold_learning_rate", "count_noise_multiplier"),
+        side_queries={"count": "count_noise_multiplier"},
+        scales_by_threshold=True,
+        variants=(
+            Variant(
+                "as-published",
+                f"{_MEAN}; the count is divided by it too, without noise of its own",
+                f"{_PUBLISHED}:GlobalAdaptAsPublished",
+            ),
+        ),
+    ),
+)
+
+
+@cache
+def catalog() -> dict[str, MethodSpec]:
+    """Every method by name: the built-in ones, then those of the entry points `fairaudit.methods`.
+
+    Raises:
+        ConfigError: An entry point is not a MethodSpec, or takes a name that is taken.
+    """
+    methods = {spec.name: spec for spec in BUILT_IN}
+    for point in entry_points(group="fairaudit.methods"):
+        spec = point.load()
+        if not isinstance(spec, MethodSpec) or spec.name in methods:
+            raise ConfigError(f"entry point {point.name!r} of group fairaudit.methods is no new method")
+        methods[spec.name] = spec
+    return methods
+
+
+def find(name: str) -> MethodSpec:
+    """The method of that name or alias.
+
+    Raises:
+        ConfigError: Unknown name.
+    """
+    methods = catalog()
+    for spec in methods.values():
+        if name.lower() in (spec.name, *spec.aliases):
+            return spec
+    raise ConfigError(f"unknown method {name!r}", hint=did_you_mean(name, methods))

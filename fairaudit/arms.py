@@ -1,0 +1,275 @@
+"""The arms of an audit: which numbers each trains with, and what it guarantees, before any training."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from fairaudit.config import AuditConfig
+from fairaudit.errors import ConfigError, PrivacyError, did_you_mean
+from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
+from fairaudit.methods.defaults import RULES, Sizes
+from fairaudit.privacy.accounting import calibrate, epsilon
+from fairaudit.privacy.events import PrivacyEvent, SampledGaussian
+
+SELF_CHECK = "self-check"
+LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyond it exp() runs away
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long every arm trains; one for the whole audit, so that arms can share their samples.
+
+    Args:
+        n_public: N, the number of training records: a public constant.
+        steps_per_epoch: The sampling rate is 1 / steps_per_epoch.
+        epochs: Passes; steps = epochs * steps_per_epoch.
+    """
+
+    n_public: int
+    steps_per_epoch: int
+    epochs: int
+
+    @property
+    def steps(self) -> int:
+        """T, steps of one training, empty batches included."""
+        return self.steps_per_epoch * self.epochs
+
+    @property
+    def sample_rate(self) -> float:
+        """q, the Poisson inclusion probability of each record."""
+        return 1.0 / self.steps_per_epoch
+
+    @property
+    def expected_batch_size(self) -> float:
+        """qN, the only divisor of a private release."""
+        return self.n_public / self.steps_per_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class ArmPrivacy:
+    """What an arm guarantees, known before any training.
+
+    Args:
+        guarantee: Status; reason: why not established, or "".
+        event: What one run releases, or None where nothing is claimed.
+        epsilon_pld: Headline epsilon of one run at the plan's delta. epsilon_rdp: For comparison
+            with papers. None where nothing is claimed.
+        target_epsilon: What it was calibrated to, or None (noise multiplier given).
+    """
+
+    guarantee: Guarantee
+    reason: str
+    event: PrivacyEvent | None
+    epsilon_pld: float | None
+    epsilon_rdp: float | None
+    target_epsilon: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One column of the report: a method in one form at one epsilon, over all seeds.
+
+    Args:
+        key: ``method``, ``method:variant``, ``method@epsilon`` (sweeps), ``method#self-check``.
+        method: Canonical method name. variant: Variant name or None.
+        settings: Resolved numbers (learning_rate, max_grad_norm, noise_multiplier, ...).
+        reference: Key of the arm that its cost is measured against, None for the reference.
+        source: Key of the arm whose released thresholds it reads, or None.
+        reads_groups: Group labels enter training.
+        trainer: ``module:Class``. repeats: Private runs per seed; 1 for a reference.
+        shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms);
+            a self-check arm draws its own.
+    """
+
+    key: str
+    method: str
+    variant: str | None
+    settings: Mapping[str, float]
+    privacy: ArmPrivacy
+    reference: str | None
+    source: str | None
+    reads_groups: bool
+    trainer: str
+    repeats: int
+    shares_samples: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Where an arm's numbers come from: the options, else the rules; remembers which rule spoke."""
+
+    config: AuditConfig
+    sizes: Sizes
+    origins: dict[str, str] = field(default_factory=dict)
+
+    def by_rule(self, name: str) -> float:
+        """The documented default of that name."""
+        self.origins[name] = RULES[name].text
+        return RULES[name].value(self.sizes)
+
+
+def make_schedule(numbers: Numbers) -> Schedule:
+    """How long to train: the options, else the rules.
+
+    Raises:
+        ConfigError: A batch larger than the training split.
+    """
+    config, sizes = numbers.config, numbers.sizes
+    batch = config.batch_size or int(numbers.by_rule("batch_size"))
+    if batch > sizes.n_public:
+        raise ConfigError(
+            f"batch size {batch} is larger than the {sizes.n_public} training records",
+            hint=f"use --batch-size {sizes.n_public} or less",
+        )
+    return Schedule(
+        n_public=sizes.n_public,
+        steps_per_epoch=math.ceil(sizes.n_public / batch),
+        epochs=config.epochs or int(numbers.by_rule("epochs")),
+    )
+
+
+def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, ...]:
+    """The reference, then every method in every asked form and at every asked epsilon.
+
+    Raises:
+        ConfigError: Unknown method, variant or setting.
+        PrivacyError: A target that cannot be met; a count noise too large for the batch.
+    """
+    config = numbers.config
+    arms = [_arm(numbers, schedule, delta, find(REFERENCE), None, None)]
+    targets: tuple[float | None, ...] = config.epsilon if config.noise_multiplier is None else (None,)
+    for target in targets:
+        for spec in _chosen(config):
+            forms = [None, *(v.name for v in spec.variants if v.name in config.variant)]
+            arms += [_arm(numbers, schedule, delta, spec, form, target) for form in forms]
+            if config.self_check and not spec.control_of:
+                arms.append(_self_check(arms[-len(forms)]))
+    return tuple(arms)
+
+
+def _chosen(config: AuditConfig) -> list[MethodSpec]:
+    """The private methods asked for, once each; a control brings the method that it reads."""
+    names = list(catalog()) if "all" in config.method else list(config.method)
+    specs = {spec.name: spec for spec in map(find, names) if spec.reference is not None}
+    for spec in tuple(specs.values()):
+        if spec.control_of:
+            specs.setdefault(spec.control_of, find(spec.control_of))
+    # Controls last: they read what the others released.
+    ordered = sorted(specs.values(), key=lambda spec: spec.control_of is not None)
+    known = {variant.name for spec in ordered for variant in spec.variants}
+    for name in config.variant:
+        if name not in known:
+            raise ConfigError(
+                f"none of the chosen methods has a variant {name!r}", hint=did_you_mean(name, known)
+            )
+    for name in config.settings:
+        find(name)
+    return ordered
+
+
+def _arm(
+    numbers: Numbers,
+    schedule: Schedule,
+    delta: float,
+    spec: MethodSpec,
+    form: str | None,
+    target: float | None,
+) -> Arm:
+    config = numbers.config
+    suffix = f"@{target:g}" if target is not None and len(config.epsilon) > 1 else ""
+    settings = _settings(numbers, spec)
+    if "noise_multiplier" in spec.settings:
+        settings["noise_multiplier"] = _noise_multiplier(config, spec, settings, schedule, delta, target)
+    variant = next((v for v in spec.variants if v.name == form), None)
+    _refuse_large_count_noise(spec, settings, schedule)
+    if variant:
+        privacy = ArmPrivacy(Guarantee.NOT_ESTABLISHED, variant.reason, None, None, None, target)
+    else:
+        privacy = _privacy(
+            spec, spec.events(settings, schedule.steps_per_epoch, schedule.epochs), delta, target
+        )
+    return Arm(
+        key=f"{spec.name}{':' + form if form else ''}{suffix}",
+        method=spec.name,
+        variant=form,
+        settings=settings,
+        privacy=privacy,
+        reference=spec.reference,
+        source=f"{spec.control_of}{suffix}" if spec.control_of else None,
+        reads_groups=spec.reads_groups,
+        trainer=variant.trainer if variant else spec.trainer,
+        repeats=config.repeats if spec.reference else 1,
+    )
+
+
+def _settings(numbers: Numbers, spec: MethodSpec) -> dict[str, float]:
+    """The arm's numbers: its own setting, else the shared option, else the rule.
+
+    A control takes the settings of the method that it controls.
+    """
+    config = numbers.config
+    own = {**config.settings.get(spec.control_of or "", {}), **config.settings.get(spec.name, {})}
+    known = set(spec.settings) | (set(find(spec.control_of).settings) if spec.control_of else set())
+    for name in own:
+        if name not in known:
+            raise ConfigError(f"method {spec.name!r} has no setting {name!r}", hint=did_you_mean(name, known))
+    shared: dict[str, float | None] = {
+        "learning_rate": config.learning_rate,
+        "max_grad_norm": config.max_grad_norm,
+        "threshold": config.threshold,
+    }
+    settings: dict[str, float] = {}
+    for name in spec.settings:
+        if name != "noise_multiplier":
+            value = own.get(name, shared.get(name))
+            settings[name] = float(value) if value is not None else numbers.by_rule(name)
+    scaled = find(spec.control_of) if spec.control_of else spec
+    if scaled.scales_by_threshold and "learning_rate" not in own:
+        # The shared step is the effective one: what C/Z takes away is given back.
+        threshold = own.get("threshold", config.threshold) or numbers.by_rule("threshold")
+        settings["learning_rate"] *= threshold / settings["max_grad_norm"]
+    return settings
+
+
+def _noise_multiplier(
+    config: AuditConfig,
+    spec: MethodSpec,
+    settings: Mapping[str, float],
+    schedule: Schedule,
+    delta: float,
+    target: float | None,
+) -> float:
+    if config.noise_multiplier is not None:
+        return config.settings.get(spec.name, {}).get("noise_multiplier", config.noise_multiplier)
+    assert target is not None
+    side = tuple(settings[name] for name in spec.side_queries.values())
+    return calibrate(schedule.steps_per_epoch, schedule.steps, delta, target, side)
+
+
+def _refuse_large_count_noise(spec: MethodSpec, settings: Mapping[str, float], schedule: Schedule) -> None:
+    for name in spec.side_queries.values():
+        spread = settings[name] / schedule.expected_batch_size
+        if spread > LARGEST_COUNT_NOISE:
+            largest = LARGEST_COUNT_NOISE * schedule.expected_batch_size
+            raise PrivacyError(
+                f"{spec.name}: {name} {settings[name]:g} over the expected batch size "
+                f"{schedule.expected_batch_size:.1f} is {spread:.2g}, above {LARGEST_COUNT_NOISE}: "
+                "the threshold would follow noise alone",
+                hint=f"use a batch size of {math.ceil(settings[name] / LARGEST_COUNT_NOISE)} or more, "
+                f"or {name} of {largest:.3g} or less",
+            )
+
+
+def _privacy(
+    spec: MethodSpec, event: SampledGaussian | None, delta: float, target: float | None
+) -> ArmPrivacy:
+    if event is None:
+        reason = "not private" if not spec.is_private else "noise multiplier 0: not private"
+        return ArmPrivacy(Guarantee.NONE, reason, None, None, None, None)
+    pld, rdp = epsilon(event, delta, "pld"), epsilon(event, delta, "rdp")
+    return ArmPrivacy(Guarantee.ESTABLISHED, "", event, pld, rdp, target)
+
+
+def _self_check(arm: Arm) -> Arm:
+    """A second private arm, measured against the first: its gap must be consistent with zero."""
+    return replace(arm, key=f"{arm.key}#{SELF_CHECK}", reference=arm.key, shares_samples=False)

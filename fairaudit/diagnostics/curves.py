@@ -1,0 +1,65 @@
+"""Per group and epoch: loss, gradient norm and clipped share, from the batches training saw anyway."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.observe import Observer, StepView
+
+STASH_ROWS = 65_536  # records held before they are folded into the running sums
+
+
+class EpochCurves(Observer):
+    """Means over the records that an epoch's Poisson batches drew, at the parameters of their step.
+
+    A pass over the whole data would cost as much as training; these cost a few operations per epoch.
+    Readings per epoch, [R, K] each: ``loss`` (nats), ``gradient_norm``, ``clipped`` (fraction whose
+    norm times scale differs from the largest scale's), ``scale`` (mean factor); NaN for a group that
+    no batch held.
+    """
+
+    def __init__(self) -> None:
+        self._stash: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        self._rows = 0
+        self._sums: Tensor | None = None
+
+    def wants(self, step: int) -> bool:
+        """Every step."""
+        return True
+
+    def observe(self, view: StepView) -> Mapping[str, Tensor]:
+        """Nothing until the epoch ends, then its means."""
+        group = view.group if view.present is None else torch.where(view.present, view.group, view.n_groups)
+        self._stash.append((view.logits, view.targets, torch.stack((view.norms, view.scale), -1), group))
+        self._rows += group.shape[1]
+        if self._rows >= STASH_ROWS or view.last_of_epoch:
+            self._fold(view.n_groups)
+        if not view.last_of_epoch or self._sums is None:
+            return {}
+        count, *sums = self._sums.unbind(-1)
+        self._sums = None
+        names = ("loss", "gradient_norm", "clipped", "scale")
+        return {name: (total / count).float() for name, total in zip(names, sums, strict=True)}
+
+    def _fold(self, n_groups: int) -> None:
+        logits, targets, factors, group = (torch.cat(part, 1) for part in zip(*self._stash, strict=True))
+        self._stash, self._rows = [], 0
+        loss = -(torch.log_softmax(logits, -1) * targets).sum(-1)
+        norms, scale = factors.unbind(-1)
+        # Whether the rule shortened a record more than it shortens a zero gradient is what "clipped"
+        # means for every rule; the largest factor of the fold stands for the latter, per group.
+        values = torch.stack(
+            (torch.ones_like(loss), loss, norms, self._clipped(scale, group, n_groups), scale), -1
+        )
+        values = torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0).double()
+        sums = values.new_zeros(len(group), n_groups + 1, values.shape[-1])
+        sums.scatter_add_(1, group.unsqueeze(-1).expand_as(values), values)
+        sums = sums[:, :n_groups]
+        self._sums = sums if self._sums is None else self._sums + sums
+
+    @staticmethod
+    def _clipped(scale: Tensor, group: Tensor, n_groups: int) -> Tensor:
+        largest = scale.new_zeros(len(scale), n_groups + 1)
+        largest.scatter_reduce_(1, group, scale, "amax", include_self=True)
+        return (scale < largest.gather(1, group) * (1 - 1e-4)).to(scale.dtype)

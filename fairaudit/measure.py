@@ -1,0 +1,54 @@
+"""Results to comparisons: every arm against its reference, cut by every grouping."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.data.dataset import Dataset
+from fairaudit.jobs import JobResult
+from fairaudit.metrics.compare import compare, measure_reference
+from fairaudit.metrics.estimates import Comparison, Predictions
+from fairaudit.plan import Plan
+
+
+def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Comparison, ...]:
+    """Measure what was trained; a seed without a result is left out of its arm.
+
+    Args:
+        plan: What was planned. dataset: Labels and groups. results: Job id -> result.
+    """
+    comparisons: list[Comparison] = []
+    for number, grouping in enumerate(dataset.groupings):
+        predictions = {arm.key: _predictions(plan, arm.key, number, results) for arm in plan.arms}
+        for arm in plan.arms:
+            shared = (
+                dataset.labels, grouping, dataset.positive, len(dataset.classes), dataset.split is not None,
+            )  # fmt: skip
+            if arm.reference is None:
+                comparisons.append(measure_reference(arm.key, predictions[arm.key], *shared))
+            else:
+                baseline = predictions[arm.reference]
+                comparisons.append(compare(arm.key, arm.reference, predictions[arm.key], baseline, *shared))
+    return tuple(comparisons)
+
+
+def _predictions(
+    plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult]
+) -> Sequence[Predictions]:
+    done = [(job, results[job.id]) for job in plan.jobs if job.arm == arm and job.id in results]
+    return [
+        Predictions(
+            seed=job.seed,
+            rows=_column(result, "test_rows", np.int64),
+            probabilities=_column(result, "probabilities", np.float32),
+            train_accuracy=_column(result, f"train_correct.{grouping}", np.float64),
+            train_loss=_column(result, f"train_loss.{grouping}", np.float64),
+            train_count=_column(result, f"train_count.{grouping}", np.int64),
+        )
+        for job, result in done
+    ]
+
+
+def _column(result: JobResult, name: str, kind: type[np.generic]) -> NDArray[np.generic]:
+    return result.arrays[name].astype(kind, copy=False)

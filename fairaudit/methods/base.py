@@ -1,0 +1,82 @@
+"""What a method is given and what it gives back."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fairaudit.engine.loop import Trace
+from fairaudit.engine.network import Network
+from fairaudit.engine.observe import Observer
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.rules import PublicFacts
+from fairaudit.privacy.events import SampledGaussian
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One job for a method.
+
+    Args:
+        arm: Key; names the noise streams. seed: Audit seed. repeats: R.
+        settings: The arm's numbers. optimizer: Name.
+        model: A fresh start of this seed's model; every call gives the same parameters.
+        pool: Training records. steps_per_epoch, epochs: The schedule. n_public: N.
+        sampling: Label of each repeat's sampling stream, [R]; equal labels share a stream.
+        source: Released series of the arm that this one controls, name -> [T, R'].
+        budget: Bytes of activations kept; performance only.
+    """
+
+    arm: str
+    seed: int
+    repeats: int
+    settings: Mapping[str, float]
+    optimizer: str
+    model: nn.Module
+    pool: TrainingPool
+    steps_per_epoch: int
+    epochs: int
+    n_public: int
+    sampling: Sequence[str]
+    source: Mapping[str, NDArray[np.generic]]
+    budget: int
+
+    def facts(self) -> PublicFacts:
+        """What may be known in advance."""
+        expected = torch.full((self.repeats,), self.n_public / self.steps_per_epoch)
+        return PublicFacts(self.n_public, expected, self.pool.n_groups, self.pool.n_classes)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedReplicates:
+    """R trained copies.
+
+    Args:
+        network: The replicates. trace: Readings over time.
+        event: What training did, counted as it went, or None where nothing is claimed.
+    """
+
+    network: Network
+    trace: Trace
+    event: SampledGaussian | None
+
+    @property
+    def parameters(self) -> Tensor:
+        """[R, P]."""
+        return self.network.theta
+
+
+class Method(ABC):
+    """A way to train; its privacy events stand in the catalog, which needs neither data nor torch."""
+
+    @abstractmethod
+    def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
+        """Train ``task.repeats`` replicates.
+
+        Raises:
+            TrainingError: Diverged, or a layer that is not supported.
+        """

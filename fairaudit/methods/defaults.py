@@ -1,0 +1,82 @@
+"""The documented rules behind every number that a user leaves out; functions of public sizes only.
+
+None of them looks at a record: they read the number of training records, the number of columns and
+the model's name, so they cost no privacy.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a rule may read.
+
+    Args:
+        n_public: N, training records. columns: Raw feature columns. model: Its name.
+    """
+
+    n_public: int
+    columns: int
+    model: str
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the model has no hidden layer."""
+        return self.model.startswith("logistic")
+
+    @property
+    def input_norm(self) -> float:
+        """Root mean square norm of an encoded record with its bias input.
+
+        A standardised numeric column and a one-hot encoded categorical column each add about 1 to
+        the expected squared norm, the bias adds 1.
+        """
+        return math.sqrt(self.columns + 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A default: its value for given sizes, and the words that the report prints for it."""
+
+    text: str
+    value: Callable[[Sizes], float]
+
+
+def power_of_two(value: float, low: int, high: int) -> int:
+    """The power of two nearest to ``value`` on a log scale, within [low, high]."""
+    return int(min(max(2 ** round(math.log2(max(value, 1.0))), low), high))
+
+
+RULES: dict[str, Rule] = {
+    "batch_size": Rule(
+        "power of two nearest to 2 sqrt(N), within 32 and 4,096",
+        lambda s: power_of_two(2 * math.sqrt(s.n_public), 32, 4096),
+    ),
+    "epochs": Rule(
+        "20, or what 1,000 steps take if that is more (at most 100)",
+        lambda s: min(100, max(20, math.ceil(1000 * _batch(s) / s.n_public))),
+    ),
+    "learning_rate": Rule(
+        "8 / (columns + 1), at most 1, for linear models; 0.2 for mlp",
+        lambda s: min(1.0, 8.0 / (s.columns + 1.0)) if s.is_linear else 0.2,
+    ),
+    "max_grad_norm": Rule("1", lambda s: 1.0),
+    "threshold": Rule(
+        "sqrt(2 (columns + 1)), a typical record's longest gradient, for linear models; 10 for mlp",
+        lambda s: math.sqrt(2.0) * s.input_norm if s.is_linear else 10.0,
+    ),
+    "tolerance": Rule("1", lambda s: 1.0),
+    "threshold_learning_rate": Rule("0.1", lambda s: 0.1),
+    "count_noise_multiplier": Rule("10", lambda s: 10.0),
+}
+
+
+def _batch(sizes: Sizes) -> float:
+    return RULES["batch_size"].value(sizes)
+
+
+def default_delta(n_public: int) -> float:
+    """The largest power of ten that is at most 1 / (10 N)."""
+    return float(f"1e{math.floor(-math.log10(10.0 * n_public) + 1e-12)}")

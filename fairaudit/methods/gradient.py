@@ -1,0 +1,141 @@
+"""Methods that train by gradient steps: a rule, a release, and nothing else to tell them apart."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fairaudit.engine.loop import Training, train
+from fairaudit.engine.network import Network
+from fairaudit.engine.observe import Observer
+from fairaudit.engine.optimizers import make_optimizer
+from fairaudit.engine.release import ExactRelease, GaussianRelease, Release, UnprovenRelease
+from fairaudit.engine.rules import ClippingRule, Erm, FlatClip, NoClip, Objective
+from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.errors import TrainingError
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip
+from fairaudit.methods.rules.global_clip import GlobalClip
+from fairaudit.privacy.noise import noise_stream
+from fairaudit.privacy.streams import numpy_stream
+
+THRESHOLD_CEILING = 1e4  # largest threshold, in units of max_grad_norm
+SETTLED = 0.8  # share of the steps, counted from the last, that a matched threshold averages over
+
+
+class GradientMethod(Method):
+    """Trains through the engine's loop; a method says how to scale and how to release."""
+
+    def objective(self, task: Task) -> Objective[Any]:
+        """What is differentiated."""
+        return Erm()
+
+    @abstractmethod
+    def rule(self, task: Task) -> ClippingRule[Any]:
+        """How each record's gradient is scaled."""
+
+    def release(self, task: Task) -> Release | UnprovenRelease:
+        """Gaussian noise from the arm's own stream."""
+        noise = noise_stream(task.seed, "noise", task.arm, task.repeats)
+        return GaussianRelease(task.settings["noise_multiplier"], noise)
+
+    def learning_rate(self, task: Task) -> float:
+        """Step size."""
+        return task.settings["learning_rate"]
+
+    def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
+        """Train all repeats side by side from this seed's one start."""
+        network = Network([task.model] * task.repeats)
+        streams = [numpy_stream(task.seed, "sampling", label) for label in task.sampling]
+        training = Training(
+            objective=self.objective(task),
+            rule=self.rule(task),
+            release=self.release(task),
+            objective_noise=noise_stream(task.seed, "query", f"{task.arm}/objective", task.repeats),
+            rule_noise=noise_stream(task.seed, "query", f"{task.arm}/rule", task.repeats),
+            optimizer=make_optimizer(task.optimizer, self.learning_rate(task)),
+            sampler=PoissonSampler(streams, task.pool.n_records, task.steps_per_epoch),
+            facts=task.facts(),
+            epochs=task.epochs,
+            observers=observers,
+            budget=task.budget,
+        )
+        outcome = train(network, task.pool, training)
+        if not torch.isfinite(network.theta).all():
+            rate = self.learning_rate(task)
+            raise TrainingError(
+                f"{task.arm} diverged at seed {task.seed}: parameters are not finite after "
+                f"{task.epochs * task.steps_per_epoch} steps",
+                hint=f"use a smaller step, e.g. --learning-rate {rate / 10:.2g}",
+            )
+        return TrainedReplicates(network, outcome.trace, outcome.event)
+
+
+class Sgd(GradientMethod):
+    """The non-private reference: same start, same batches, no clipping, no noise."""
+
+    def rule(self, task: Task) -> NoClip:
+        """Gradients as they are."""
+        return NoClip()
+
+    def release(self, task: Task) -> ExactRelease:
+        """No noise."""
+        return ExactRelease()
+
+
+class DpSgd(GradientMethod):
+    """Flat clipping. Source: Abadi et al. 2016; METHODS 2.1."""
+
+    def rule(self, task: Task) -> FlatClip:
+        """Down to C."""
+        return FlatClip(task.settings["max_grad_norm"])
+
+
+class Global(GradientMethod):
+    """Global scaling. Source: Bu et al. 2021; METHODS 2.2."""
+
+    def rule(self, task: Task) -> ClippingRule[Any]:
+        """C/Z within Z, else nothing."""
+        return GlobalClip(task.settings["max_grad_norm"], task.settings["threshold"])
+
+
+class GlobalAdapt(GradientMethod):
+    """Global scaling with an adaptive threshold. Source: Esipova et al. 2023, Alg. 2; METHODS 2.3."""
+
+    def rule(self, task: Task) -> ClippingRule[Any]:
+        """C / max(norm, Z)."""
+        return GlobalAdaptiveClip(
+            max_grad_norm=task.settings["max_grad_norm"],
+            threshold=task.settings["threshold"],
+            tolerance=task.settings["tolerance"],
+            threshold_learning_rate=task.settings["threshold_learning_rate"],
+            count_noise_multiplier=task.settings["count_noise_multiplier"],
+            ceiling=THRESHOLD_CEILING * task.settings["max_grad_norm"],
+        )
+
+
+class DpSgdMatched(DpSgd):
+    """DPSGD that clips at the threshold global-adapt settled on, with its effective step.
+
+    global-adapt is flat clipping at Z with the step times C/Z. If this arm does as well, clipping
+    less is what helped, not scaling globally. It reads released thresholds of the same seed's run, so
+    its own use composes with that run's; it serves the audit, not a release.
+
+    Source: METHODS 2.3e.
+    """
+
+    def rule(self, task: Task) -> FlatClip:
+        """Down to the settled threshold."""
+        return FlatClip(self._settled(task))
+
+    def learning_rate(self, task: Task) -> float:
+        """The effective step of global-adapt: eta C / Z."""
+        return task.settings["learning_rate"] * task.settings["max_grad_norm"] / self._settled(task) * 1.0
+
+    @staticmethod
+    def _settled(task: Task) -> float:
+        thresholds = torch.from_numpy(task.source["threshold"]).double()
+        late = thresholds[-max(1, math.ceil(SETTLED * len(thresholds))) :]
+        return float(late.log().mean().exp())

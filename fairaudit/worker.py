@@ -1,0 +1,227 @@
+"""One job in one process: its seed's split, encoding and start; training; predictions. No model leaves."""
+
+import hashlib
+import importlib
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairaudit.arms import Arm
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Dataset, Encoded
+from fairaudit.data.encode import Encoder
+from fairaudit.data.split import draw_split
+from fairaudit.data.tabular import load_dataset
+from fairaudit.diagnostics.curves import EpochCurves
+from fairaudit.diagnostics.misalignment import Misalignment
+from fairaudit.engine.network import Network
+from fairaudit.engine.observe import Observer
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.tape import DEFAULT_BUDGET
+from fairaudit.errors import OutputError
+from fairaudit.jobs import Array, JobResult
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.metrics.risk import record_correct, record_loss
+from fairaudit.metrics.yardstick import logistic_yardstick
+from fairaudit.models.zoo import make_model
+from fairaudit.plan import Job, Plan
+from fairaudit.privacy.events import event_to_json
+from fairaudit.privacy.streams import seed_of
+
+READINGS_PER_EPOCH = 4  # of the gradient cosines, unless --diagnostics-every says otherwise
+
+
+class Prepared(NamedTuple):
+    """One seed's data, ready to train on."""
+
+    dataset: Dataset
+    encoded: Encoded
+    pool: TrainingPool
+
+
+class _Key(NamedTuple):
+    digest: str
+    config: AuditConfig
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@lru_cache(maxsize=1)
+def _encoder(key: _Key) -> tuple[Dataset, Encoder]:
+    dataset = load_dataset(key.config)
+    if dataset.digest != key.digest:
+        raise OutputError(f"{dataset.name} changed while it was audited", hint="start again with --fresh")
+    return dataset, Encoder(dataset, key.config)
+
+
+@lru_cache(maxsize=2)
+def _prepare(key: _Key, seed: int) -> Prepared:
+    """A seed's split and encoding; jobs come seed by seed, so two are worth keeping."""
+    dataset, encoder = _encoder(key)
+    encoded = encoder.encode(draw_split(dataset, key.config, seed))
+    first, train = dataset.groupings[0], encoded.split.train
+    pool = TrainingPool(
+        torch.from_numpy(encoded.train),
+        torch.from_numpy(dataset.labels[train]),
+        torch.from_numpy(first.groups[train]),
+        n_classes=len(dataset.classes),
+        n_groups=len(first.names),
+    )
+    return Prepared(dataset, encoded, pool)
+
+
+def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
+    """Train one arm at one seed and keep what it predicts.
+
+    Args:
+        plan: The frozen plan. job: Which. source: The result of ``job.source_id``, for a control.
+
+    Raises:
+        DataError, OutputError: The data cannot be read, or are not those of the plan.
+        TrainingError: Diverged.
+    """
+    began = time.perf_counter()
+    prepared = _prepare(_Key(plan.digest, plan.config), job.seed)
+    arm = plan.arm(job.arm)
+    trained = _train(plan, job, arm, prepared, source)
+    # The plan's epsilon holds for what the plan says; training says what it did.
+    assert trained.event == arm.privacy.event or not arm.privacy.event, (
+        f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
+    )
+    test = trained.network.probabilities(torch.from_numpy(prepared.encoded.test))
+    arrays: dict[str, Array] = {
+        "test_rows": prepared.encoded.split.test,
+        "probabilities": test.numpy(),
+        **_training_metrics(trained.network, prepared),
+        **_series(trained),
+    }
+    facts: dict[str, object] = {
+        **_facts(prepared),
+        "event": event_to_json(trained.event) if trained.event else None,
+        "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
+        "parameters": trained.network.n_parameters,
+    }
+    if arm.reference is None:
+        facts["yardstick"] = _yardstick(prepared)
+    facts["seconds"] = time.perf_counter() - began
+    return JobResult(job.id, arrays, facts)
+
+
+def _train(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> TrainedReplicates:
+    module, _, name = arm.trainer.partition(":")
+    method = getattr(importlib.import_module(module), name)()
+    assert isinstance(method, Method)
+    schedule, config = plan.schedule, plan.config
+    task = Task(
+        arm=arm.key,
+        seed=job.seed,
+        repeats=job.repeats,
+        settings=arm.settings,
+        optimizer=config.optimizer,
+        model=make_model(
+            plan.model,
+            prepared.pool.width,
+            prepared.pool.n_classes,
+            hidden=config.hidden,
+            activation=config.activation,
+            seed=seed_of(job.seed, "init"),
+        ),
+        pool=prepared.pool,
+        steps_per_epoch=schedule.steps_per_epoch,
+        epochs=schedule.epochs,
+        n_public=schedule.n_public,
+        sampling=_sampling(arm, job.repeats),
+        source=_released(source),
+        budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
+    )
+    return method.fit(task, _observers(plan))
+
+
+def _sampling(arm: Arm, repeats: int) -> list[str]:
+    """Sampling streams: the first repeat trains on the reference's batches, the others on their own."""
+    own = [f"{arm.key}/{repeat}" for repeat in range(repeats)]
+    return ["shared", *own[1:]] if arm.shares_samples else own
+
+
+def _released(source: JobResult | None) -> dict[str, Array]:
+    """What a control may read of its source: the released state over time, no reading of raw data."""
+    return {"threshold": source.arrays["trace.threshold"]} if source else {}
+
+
+def _observers(plan: Plan) -> list[Observer]:
+    if plan.config.diagnostics == "off":
+        return []
+    every = plan.config.diagnostics_every or max(1, plan.schedule.steps_per_epoch // READINGS_PER_EPOCH)
+    return [EpochCurves(), Misalignment(every)]
+
+
+def _training_metrics(network: Network, prepared: Prepared) -> dict[str, Array]:
+    """Mean accuracy and loss of each group on the training split, [R, K] per grouping."""
+    rows = prepared.encoded.split.train
+    probabilities = network.probabilities(torch.from_numpy(prepared.encoded.train)).numpy()
+    labels = prepared.dataset.labels[rows]
+    arrays: dict[str, Array] = {}
+    correct = record_correct(probabilities, labels)
+    loss = record_loss(probabilities, labels)
+    for number, grouping in enumerate(prepared.dataset.groupings):
+        groups, k = grouping.groups[rows], len(grouping.names)
+        count = np.bincount(groups, minlength=k)
+        arrays[f"train_count.{number}"] = count.astype(np.int64)
+        arrays[f"train_correct.{number}"] = _group_means(correct, groups, count)
+        arrays[f"train_loss.{number}"] = _group_means(loss, groups, count)
+    return arrays
+
+
+def _group_means(
+    values: NDArray[np.float64], groups: NDArray[np.int64], count: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Means per group of values [R, n] -> [R, K]; NaN for an absent group."""
+    sums = np.stack([np.bincount(groups, row, len(count)) for row in values])
+    means: NDArray[np.float64] = np.divide(sums, count, out=np.full(sums.shape, np.nan), where=count > 0)
+    return means
+
+
+def _series(trained: TrainedReplicates) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    for name, (steps, values) in trained.trace.stacked().items():
+        arrays[f"trace.{name}"] = _numpy(values)
+        arrays[f"trace_steps.{name}"] = np.asarray(steps, dtype=np.int64)
+    return arrays
+
+
+def _numpy(values: Tensor) -> NDArray[np.float32]:
+    array: NDArray[np.float32] = values.to(torch.float32).contiguous().numpy()
+    return array
+
+
+def _facts(prepared: Prepared) -> Mapping[str, object]:
+    encoded, dataset = prepared.encoded, prepared.dataset
+    facts: dict[str, object] = {
+        "n_train": len(encoded.split.train),
+        "inputs": list(encoded.names),
+        "fitted": list(encoded.fitted),
+        "merged": dict(encoded.merged),
+    }
+    if dataset.duplicate_of is not None:
+        first = dataset.duplicate_of
+        twins = np.isin(first[encoded.split.test], first[encoded.split.train])
+        facts["duplicates_across_split"] = int(twins.sum())
+    return facts
+
+
+def _yardstick(prepared: Prepared) -> dict[str, float]:
+    encoded, labels = prepared.encoded, prepared.dataset.labels
+    return logistic_yardstick(
+        encoded.train,
+        labels[encoded.split.train],
+        encoded.test,
+        labels[encoded.split.test],
+        len(prepared.dataset.classes),
+    )
