@@ -1,0 +1,262 @@
+"""One arm against its reference: what privacy costs each group, and how sure that is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fairaudit.data.dataset import Grouping
+from fairaudit.metrics.descriptive import shuffle_p
+from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, Predictions
+from fairaudit.metrics.gaps import HIGHER_IS_WORSE, Cut, base_metric, gaps_of, reading
+from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate, undefined
+from fairaudit.metrics.risk import record_correct, record_loss
+from fairaudit.metrics.tables import (
+    LOSSES,
+    cost_tables,
+    impact_change,
+    impact_ratio,
+    metric_tables,
+    scores_by_seed,
+)
+from fairaudit.metrics.within_model import RATES, Outcome
+from fairaudit.privacy.streams import numpy_stream
+
+FIXED_SPLIT = (
+    "the expected gap over training randomness given this training set, on new people of the same population"
+)
+SEVERAL_SPLITS = "the expected gap of the recipe on new files and new people of the same population"
+NO_POSITIVE = "no favourable class is known: rates are given per class"
+TRAINING_ONLY = "training rows: no interval over records; gates read test rows"
+WORST_IS_HIGH = HIGHER_IS_WORSE | {"fpr"}
+
+
+def compare(
+    arm: str,
+    reference: str,
+    private: Sequence[Predictions],
+    baseline: Sequence[Predictions],
+    labels: Int64,
+    grouping: Grouping,
+    positive: int | None,
+    n_classes: int,
+    fixed_split: bool,
+) -> Comparison:
+    """Everything that is known about an arm's cost, by group.
+
+    Arms are paired by seed; a seed that either arm lacks is left out, and ``n_seeds`` says so.
+    Absolute values and maxima are taken after averaging over seeds. Source: METHODS 8.
+
+    Args:
+        arm, reference: Arm keys.
+        private, baseline: Their predictions, seed by seed, on the same rows in the same order.
+        labels: Class of every record, ``[N]``.
+        grouping: How to cut the records into groups.
+        positive: The favourable class, or None. n_classes: Y.
+        fixed_split: All seeds share one split; only names the estimand.
+    """
+    private, baseline = _paired(private, baseline)
+    outcome = Outcome(n_classes, positive)
+    cut, records = _cut(baseline, grouping)
+    if not baseline:
+        return _nothing(arm, reference, cut, grouping.name, fixed_split)
+    own = scores_by_seed(private, labels, records, outcome)
+    other = scores_by_seed(baseline, labels, records, outcome)
+    change = [a.minus(b) for a, b in zip(own, other, strict=True)]
+    changed = metric_tables(change, records, outcome, "change.")
+    tables = {
+        **cost_tables(changed),
+        **metric_tables(own, records, outcome, ""),
+        **metric_tables(other, records, outcome, "reference."),
+        **changed,
+    }
+    if positive is not None:
+        tables |= impact_change(tables, cut.eligible)
+    train = _training(private, baseline, len(cut.names))
+    gaps = [g for table in tables.values() for g in gaps_of(table, cut)]
+    gaps = _with_shuffles(gaps, (arm, grouping.name), private, baseline, labels, records, cut)
+    return _comparison((arm, reference, grouping.name), fixed_split, cut, tables, train, gaps)
+
+
+def measure_reference(
+    arm: str,
+    baseline: Sequence[Predictions],
+    labels: Int64,
+    grouping: Grouping,
+    positive: int | None,
+    n_classes: int,
+    fixed_split: bool,
+) -> Comparison:
+    """The within-model metrics of one arm by itself; no cost, no change. Arguments as ``compare``."""
+    baseline = sorted(baseline, key=lambda p: p.seed)
+    outcome = Outcome(n_classes, positive)
+    cut, records = _cut(baseline, grouping)
+    if not baseline:
+        return _nothing(arm, "", cut, grouping.name, fixed_split)
+    tables = metric_tables(scores_by_seed(baseline, labels, records, outcome), records, outcome, "")
+    if positive is not None:
+        tables["impact_ratio"] = impact_ratio(tables["selection_rate"], "impact_ratio", cut.eligible)[0]
+    train = _training(baseline, (), len(cut.names))
+    gaps = [g for table in tables.values() for g in gaps_of(table, cut)]
+    return _comparison((arm, "", grouping.name), fixed_split, cut, tables, train, gaps)
+
+
+def _paired(
+    private: Sequence[Predictions], baseline: Sequence[Predictions]
+) -> tuple[list[Predictions], list[Predictions]]:
+    """Both arms at the seeds that both have, ascending."""
+    of_seed = {p.seed: p for p in baseline}
+    kept = sorted((p for p in private if p.seed in of_seed), key=lambda p: p.seed)
+    matched = [of_seed[p.seed] for p in kept]
+    for a, b in zip(kept, matched, strict=True):
+        assert np.array_equal(a.rows, b.rows), f"seed {a.seed}: the arms were tested on different rows"
+    return kept, matched
+
+
+def _cut(predictions: Sequence[Predictions], grouping: Grouping) -> tuple[Cut, Records]:
+    rows = [p.rows for p in predictions] or [np.empty(0, dtype=np.int64)]
+    records = Records.of(rows, grouping.groups, len(grouping.names))
+    return Cut(grouping.names, grouping.missing, records.count(), len(predictions)), records
+
+
+class _Training(NamedTuple):
+    """Training metrics: name -> ``[S, K + 1]``; mean training records ``[K + 1]``."""
+
+    by_seed: dict[str, Float64]
+    counts: Float64
+
+
+def _training(private: Sequence[Predictions], baseline: Sequence[Predictions], n_groups: int) -> _Training:
+    """Training accuracy and loss per group; over all rows weighted by the groups' sizes."""
+    found: dict[str, Float64] = {}
+    for prefix, predictions in (("", private), ("reference.", baseline)):
+        if predictions:
+            counts = np.array([p.train_count for p in predictions], dtype=np.float64)
+            for metric in ("accuracy", "loss"):
+                values = [getattr(p, f"train_{metric}").mean(axis=0) for p in predictions]
+                found[f"{prefix}train.{metric}"] = _with_overall(np.array(values), counts)
+    if baseline:
+        found["train.privacy_cost"] = found["reference.train.accuracy"] - found["train.accuracy"]
+        found["train.excess_risk"] = found["train.loss"] - found["reference.train.loss"]
+    counts = np.array([np.append(p.train_count, p.train_count.sum()) for p in private], dtype=np.float64)
+    return _Training(found, counts.mean(axis=0) if private else np.zeros(n_groups + 1))
+
+
+def _with_overall(values: Float64, counts: Float64) -> Float64:
+    present = counts > 0
+    weighted = np.where(present, values, 0.0) * counts
+    with np.errstate(invalid="ignore"):
+        overall = weighted.sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
+    return np.concatenate([np.where(present, values, np.nan), overall], axis=1)
+
+
+def _training_estimate(name: str, by_seed: Float64) -> Estimate:
+    unit = "nats" if base_metric(name) in LOSSES else "fraction"
+    defined = by_seed[~np.isnan(by_seed)]
+    if not len(defined):
+        return undefined("no training records", unit)
+    s = len(defined)
+    spread = float(np.std(defined, ddof=1)) / s**0.5 if s > 1 else None
+    return Estimate(
+        float(defined.mean()), None, None, spread, None, s, 0, unit, TRAINING_ONLY, tuple(defined.tolist())
+    )
+
+
+def _with_shuffles(
+    gaps: Sequence[Gap],
+    names: tuple[str, str],
+    private: Sequence[Predictions],
+    baseline: Sequence[Predictions],
+    labels: Int64,
+    records: Records,
+    cut: Cut,
+) -> list[Gap]:
+    """The label-shuffle reference, on the largest gap of both costs."""
+    out = list(gaps)
+    for i, gap in enumerate(gaps):
+        if gap.kind != "max" or gap.metric not in _OUTCOMES or gap.absolute.value is None:
+            continue
+        per_record, sign = _OUTCOMES[gap.metric]
+        differences = [
+            sign * (per_record(a.probabilities, labels[a.rows]).mean(axis=0)
+                    - per_record(b.probabilities, labels[b.rows]).mean(axis=0))
+            for a, b in zip(private, baseline, strict=True)
+        ]  # fmt: skip
+        if any(np.isnan(d).any() for d in differences):
+            continue
+        rng = numpy_stream(private[0].seed, "probe", "label-shuffle", *names, gap.metric)
+        p = shuffle_p(differences, records, cut.eligible, rng, is_fraction=gap.metric == "privacy_cost")
+        out[i] = replace(gap, shuffle_p=p)
+    return out
+
+
+_OUTCOMES = {"privacy_cost": (record_correct, -1.0), "excess_risk": (record_loss, 1.0)}
+
+
+def _comparison(
+    names: tuple[str, str, str],
+    fixed_split: bool,
+    cut: Cut,
+    tables: Mapping[str, MetricTable],
+    train: _Training,
+    gaps: Sequence[Gap],
+) -> Comparison:
+    groups = [_measure(k, cut, tables, train) for k in range(len(cut.names) + 1)]
+    return Comparison(
+        arm=names[0],
+        reference=names[1],
+        grouping=names[2],
+        estimand=FIXED_SPLIT if fixed_split else SEVERAL_SPLITS,
+        overall=groups[-1],
+        by_group=tuple(groups[:-1]),
+        gaps=tuple(gaps),
+        worst=_worst(groups[:-1], cut),
+    )
+
+
+def _measure(k: int, cut: Cut, tables: Mapping[str, MetricTable], train: _Training) -> GroupMeasure:
+    """All numbers of group k, or of all test rows where k is K."""
+    is_group = k < len(cut.names)
+    estimates = {
+        name: estimate(reading(table, cut, k))
+        for name, table in tables.items()
+        if not name.startswith("change.")
+    }
+    sides = ("", "reference.") if "reference.accuracy" in tables else ("",)
+    for side in sides:
+        for metric in (*RATES, "impact_ratio", "auc"):
+            estimates.setdefault(
+                side + metric, undefined(NO_POSITIVE, "ratio" if metric == "impact_ratio" else "fraction")
+            )
+    estimates |= {name: _training_estimate(name, values[:, k]) for name, values in train.by_seed.items()}
+    reason = (cut.too_few(k) if is_group else "") or cut.too_few_seeds
+    return GroupMeasure(
+        group=cut.names[k] if is_group else "",
+        n_test=int(cut.counts[k]),
+        n_train=float(train.counts[k]),
+        gated=not reason,
+        reason=reason,
+        estimates=estimates,
+    )
+
+
+def _worst(groups: Sequence[GroupMeasure], cut: Cut) -> dict[str, str]:
+    """Metric -> the group that fares worst, among groups that are large enough."""
+    worst: dict[str, str] = {}
+    for metric in groups[0].estimates if groups else ():
+        values = {
+            groups[k].group: value
+            for k in cut.eligible
+            if (value := groups[k].estimates[metric].value) is not None
+        }
+        if len(values) > 1:
+            pick = max if base_metric(metric) in WORST_IS_HIGH else min
+            worst[metric] = pick(values, key=lambda name: values[name])
+    return worst
+
+
+def _nothing(arm: str, reference: str, cut: Cut, grouping: str, fixed_split: bool) -> Comparison:
+    """No seed has both arms: every group is named, nothing is known."""
+    train = _Training({}, np.zeros(len(cut.names) + 1))
+    return _comparison((arm, reference, grouping), fixed_split, cut, {}, train, ())

@@ -1,0 +1,166 @@
+"""Two statistics that describe the trained models at hand and decide nothing.
+
+Neither may enter a gate: both are conditional on this file (METHODS 8.3).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fairaudit.metrics.intervals import Float64, Int64, Records, floor_variance
+
+SHUFFLES = 999
+LOSS_CLASSES = 256  # equal-count classes that losses are rounded into before shuffling
+
+
+def signed_rank_p(differences: Float64) -> float:
+    """Exact one-sided Wilcoxon signed-rank p in the direction seen; at least 2^-S.
+
+    Zeros are dropped, ties share their mean rank. The direction is read off the data, so it is
+    half of a two-sided p.
+
+    Args:
+        differences: Y_s over seeds, ``[S]``.
+    """
+    d = differences[differences != 0]
+    if not len(d):
+        return 1.0
+    _, inverse, counts = np.unique(np.abs(d), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks = (2 * last - counts + 1)[inverse]  # twice the mean rank, an integer
+    ways = np.zeros(int(ranks.sum()) + 1)
+    ways[0] = 1.0
+    for rank in ranks:  # each rank is in the positive sum or not, with probability one half
+        moved = np.zeros_like(ways)
+        moved[rank:] = ways[:-rank]
+        ways = (ways + moved) / 2
+    positive = int(ranks[d > 0].sum())
+    seen = max(positive, int(ranks.sum()) - positive)
+    return float(min(1.0, ways[seen:].sum()))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down adjustment, in the order given."""
+    order = np.argsort(p_values, kind="stable")
+    m = len(p_values)
+    adjusted = np.empty(m)
+    largest = 0.0
+    for place, index in enumerate(order):
+        largest = max(largest, min(1.0, (m - place) * p_values[index]))
+        adjusted[index] = largest
+    return [float(p) for p in adjusted]
+
+
+class _Kinds(NamedTuple):
+    """Records that a shuffle cannot tell apart, ``[T]`` kinds.
+
+    Args:
+        size: Records of each kind. tested, total, squares, cross: Their mean number of seeds
+            tested c, sum of differences e, e^2 and e c; tested_squares: c^2.
+    """
+
+    size: Int64
+    tested: Float64
+    total: Float64
+    squares: Float64
+    cross: Float64
+    tested_squares: Float64
+
+
+def shuffle_p(
+    differences: Sequence[Float64],
+    records: Records,
+    eligible: Sequence[int],
+    rng: np.random.Generator,
+    *,
+    is_fraction: bool,
+) -> float | None:
+    """Share of label shuffles whose largest studentised gap reaches the observed one.
+
+    Labels move between test records of these trained models; a record keeps one label over all
+    seeds. Records that agree in (times tested, summed difference) are interchangeable, so a
+    shuffle is a draw without replacement of each group's make-up: exact for accuracy, losses are
+    rounded to 256 classes first.
+
+    Args:
+        differences: d_si of each test row, per seed ``[n_s]``.
+        records: The index of those rows.
+        eligible: Groups that take part.
+        rng: A named stream.
+        is_fraction: The variance gets the floor of METHODS 8.3.
+
+    Returns:
+        (1 + hits) / 1000, or None with fewer than two groups.
+    """
+    if len(eligible) < 2:
+        return None
+    total, tested = np.zeros(len(records.ids)), np.zeros(len(records.ids))
+    for place, d in zip(records.places, differences, strict=True):
+        total[place] += d
+        tested[place] += 1
+    keep = np.isin(records.groups, eligible)
+    total, tested, groups = total[keep], tested[keep], records.groups[keep]
+    kind_of, kinds = _kinds(total, tested, rounds=not is_fraction)
+    sizes = [int((groups == k).sum()) for k in eligible]
+    floors = floor_variance(np.array(sizes)) if is_fraction else np.zeros(len(sizes))
+    n_kinds = len(kinds.size)
+    observed = np.array([np.bincount(kind_of[groups == k], minlength=n_kinds) for k in eligible])
+    seen = _largest_gap(observed[None], kinds, floors)[0]
+    shuffled = _largest_gap(_draws(kinds.size, sizes, rng), kinds, floors)
+    return float((1 + np.count_nonzero(shuffled >= seen * (1 - 1e-9))) / (1 + SHUFFLES))
+
+
+def _kinds(total: Float64, tested: Float64, *, rounds: bool) -> tuple[Int64, _Kinds]:
+    if rounds:
+        rank = np.empty(len(total), dtype=np.int64)
+        rank[np.lexsort((total, tested))] = np.arange(len(total))
+        kind_of = rank * min(LOSS_CLASSES, len(total)) // len(total)
+    else:
+        # Sums of differences of exact fractions: equal up to the last bits.
+        pairs = np.stack([tested, np.round(total, 9)])
+        kind_of = np.unique(pairs, axis=1, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    size = np.bincount(kind_of)
+    means = [
+        np.bincount(kind_of, v) / size
+        for v in (tested, total, total**2, total * tested, tested**2)
+    ]  # fmt: skip
+    return kind_of, _Kinds(size.astype(np.int64), *means)
+
+
+def _draws(size: Int64, sizes: Sequence[int], rng: np.random.Generator) -> Int64:
+    """Make-up of each group in each shuffle, ``[SHUFFLES, K, T]``."""
+    left = np.broadcast_to(size, (SHUFFLES, len(size))).copy()
+    groups = []
+    for n in sizes[:-1]:
+        drawn = _without_replacement(left, n, rng)
+        left -= drawn
+        groups.append(drawn)
+    return np.stack([*groups, left], axis=1)
+
+
+def _without_replacement(left: Int64, n: int, rng: np.random.Generator) -> Int64:
+    """One draw of ``n`` records from each row of counts, ``[SHUFFLES, T]``, kind after kind."""
+    drawn = np.empty_like(left)
+    remaining = left.sum(axis=1)
+    wanted = np.full(len(left), n, dtype=np.int64)
+    for t in range(left.shape[1]):
+        good = left[:, t]
+        remaining = remaining - good
+        drawn[:, t] = rng.hypergeometric(good, remaining, wanted)
+        wanted = wanted - drawn[:, t]
+    return drawn
+
+
+def _largest_gap(makeup: Int64, kinds: _Kinds, floors: Float64) -> Float64:
+    """Largest studentised gap of each make-up ``[B, K, T]``, ``[B]``."""
+    features = np.stack([kinds.tested, kinds.total, kinds.squares, kinds.cross, kinds.tested_squares], axis=1)
+    c, e, ee, ec, cc = np.moveaxis(makeup @ features, -1, 0)  # [B, K] each
+    mean = e / c
+    variance = (ee - 2 * mean * ec + mean**2 * cc) / c**2 + floors
+    a, b = np.triu_indices(makeup.shape[1], 1)
+    gap, spread = np.abs(mean[:, a] - mean[:, b]), variance[:, a] + variance[:, b]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.where(spread > 0, gap / np.sqrt(spread), np.where(gap > 0, np.inf, 0.0))
+    largest: Float64 = ratio.max(axis=1)
+    return largest

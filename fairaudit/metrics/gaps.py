@@ -1,0 +1,249 @@
+"""Gaps between groups: which groups may be compared, and what each comparison says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from fairaudit.metrics.descriptive import holm, signed_rank_p
+from fairaudit.metrics.estimates import Estimate, Gap
+from fairaudit.metrics.intervals import (
+    Int64,
+    MetricTable,
+    Spread,
+    absolute,
+    contrast,
+    estimate,
+    largest,
+    minimum_detectable,
+    rows_needed,
+    seeds_needed,
+    undefined,
+)
+from fairaudit.metrics.tables import LOSSES
+
+LEAST_RECORDS = 30  # distinct test records of a group
+LEAST_OF_CLASS = 10  # distinct records that a rate rests on
+LEAST_FOR_LOSS = 200  # below it a loss is shown, not gated: it has no floor
+LEAST_SEEDS = 5  # fewer seeds are shown, not gated
+NO_OVERALL_RATIO = "an impact ratio compares groups; all rows together have none"
+COSTS = ("privacy_cost", "excess_risk")
+HIGHER_IS_WORSE = frozenset({"privacy_cost", "excess_risk", "loss", "calibration_error"})
+LOWER_IS_WORSE = frozenset({"accuracy", "auc", "tpr", "precision"})
+
+
+def base_metric(name: str) -> str:
+    """``change.tpr[2]`` -> ``tpr``."""
+    return name.rpartition(".")[2].partition("[")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The groups of one grouping as they are in the test rows of all seeds.
+
+    Args:
+        names: Group names, ``[K]``. missing: The level of rows without a group, or None.
+        counts: Distinct test records, ``[K + 1]``, the last over all.
+        n_seeds: Seeds measured.
+    """
+
+    names: tuple[str, ...]
+    missing: int | None
+    counts: Int64
+    n_seeds: int
+
+    def too_few(self, k: int) -> str:
+        """Why group k takes no part in maxima, or ""."""
+        n = int(self.counts[k])
+        if k == self.missing:
+            return "rows without a group"
+        if not n:
+            return f"group {self.names[k]!r} has no test records"
+        if n < LEAST_RECORDS:
+            return f"group {self.names[k]!r} has {n} test records; {LEAST_RECORDS} are needed"
+        return ""
+
+    @property
+    def eligible(self) -> list[int]:
+        """Groups that take part in maxima."""
+        return [k for k in range(len(self.names)) if not self.too_few(k)]
+
+    @property
+    def too_few_seeds(self) -> str:
+        """Why nothing is gated at all, or ""."""
+        n = self.n_seeds
+        return "" if n >= LEAST_SEEDS else f"{n} seed{'s' * (n != 1)}; gates need {LEAST_SEEDS}"
+
+
+def reading(table: MetricTable, cut: Cut, a: int, b: int | None = None) -> Spread:
+    """A contrast whose reason also says where too few records leave no honest interval."""
+    spread = contrast(table, a, b)
+    if a == len(cut.names) and base_metric(table.name) == "impact_ratio":
+        return replace(spread, reason=NO_OVERALL_RATIO)
+    if spread.reason:
+        return replace(spread, reason=_said_of_group(spread.reason, cut, a, b))
+    for k in (a, b):
+        if k is not None and (thin := _too_thin(table, cut, k)):
+            return replace(spread, reason=thin)
+    return spread
+
+
+def _said_of_group(reason: str, cut: Cut, a: int, b: int | None) -> str:
+    empty = [k for k in (a, b) if k is not None and not cut.counts[k]]
+    if not empty:
+        return reason
+    return cut.too_few(empty[0]) if empty[0] < len(cut.names) else "no test records"
+
+
+def _too_thin(table: MetricTable, cut: Cut, k: int) -> str:
+    """A rate needs records of its class; a loss has no floor, so a small group has no interval."""
+    n, of_group = int(table.counts[k]), int(cut.counts[k])
+    where = f" in group {cut.names[k]!r}" if k < len(cut.names) else ""
+    if n < of_group and n < LEAST_OF_CLASS:
+        return f"rests on {n} test records{where}; {LEAST_OF_CLASS} are needed"
+    if base_metric(table.name) in LOSSES and n < LEAST_RECORDS:
+        return f"{n} test records{where}; a loss needs {LEAST_RECORDS}"
+    return ""
+
+
+def gaps_of(table: MetricTable, cut: Cut) -> list[Gap]:
+    """Every gap of one metric: pairs, each group against all rows, and the largest.
+
+    An absent group has no gap. ``simultaneous`` shares the 5 % among the pairs of groups that are
+    large enough; with two groups it equals ``absolute``.
+    """
+    present = [k for k in range(len(cut.names)) if cut.counts[k]]
+    family = max(1, len(cut.eligible) * (len(cut.eligible) - 1) // 2)
+    pairs = [_gap(table, cut, (a, b), family) for a, b in combinations(present, 2)]
+    if table.name in COSTS:
+        pairs = _with_wilcoxon(pairs)
+    whole = len(cut.names)
+    population = [_gap(table, cut, (a, whole), family) for a in present]
+    if base_metric(table.name) == "impact_ratio":
+        population = []  # all rows together have no impact ratio
+    return [*pairs, *population, *_extremes(table, cut, family)]
+
+
+def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> Gap:
+    a, b = groups
+    spread = reading(table, cut, a, b)
+    whole = len(cut.names)
+    small = next((why for k in groups if k < whole and (why := cut.too_few(k))), "")
+    reason = small or spread.reason or cut.too_few_seeds or _loss_gate(table, cut, groups)
+    if small:
+        shared = replace(absolute(spread), low=None, high=None, reason=small)
+    else:
+        shared = absolute(spread, family)
+    is_resolved = not spread.reason and abs(spread.value) > spread.half_width(family)
+    return Gap(
+        metric=table.name,
+        kind="population" if b == whole else "pair",
+        a=cut.names[a],
+        b="" if b == whole else cut.names[b],
+        signed=estimate(spread),
+        absolute=absolute(spread),
+        simultaneous=shared,
+        direction=_direction(table.name, cut, groups, spread.value) if is_resolved else "",
+        minimum_detectable=minimum_detectable(spread),
+        rows_needed=rows_needed(spread),
+        seeds_needed=seeds_needed(spread),
+        gated=not reason,
+        reason=reason,
+    )
+
+
+def _loss_gate(table: MetricTable, cut: Cut, groups: Sequence[int]) -> str:
+    if base_metric(table.name) not in LOSSES:
+        return ""
+    small = [k for k in groups if table.counts[k] < LEAST_FOR_LOSS]
+    if not small:
+        return ""
+    k = small[0]
+    where = f"group {cut.names[k]!r} has" if k < len(cut.names) else "there are"
+    return f"{where} {int(table.counts[k])} test records; a gate on a loss needs {LEAST_FOR_LOSS}"
+
+
+def _direction(name: str, cut: Cut, groups: tuple[int, int], value: float) -> str:
+    a, b = groups
+    base = base_metric(name)
+    if base in HIGHER_IS_WORSE | LOWER_IS_WORSE:
+        a_is_worse = (value > 0) == (base in HIGHER_IS_WORSE)
+        if b == len(cut.names):
+            return f"{'worse' if a_is_worse else 'better'} for {cut.names[a]}"
+        return f"worse for {cut.names[a if a_is_worse else b]}"
+    if b == len(cut.names):
+        return f"{'higher' if value > 0 else 'lower'} for {cut.names[a]}"
+    return f"lower for {cut.names[b if value > 0 else a]}"
+
+
+def _with_wilcoxon(pairs: list[Gap]) -> list[Gap]:
+    """Signed-rank p of every gated pair over seeds, Holm over those pairs."""
+    tested = [i for i, g in enumerate(pairs) if not g.signed.reason and not g.simultaneous.reason]
+    adjusted = holm([signed_rank_p(np.array(pairs[i].signed.by_seed)) for i in tested])
+    p_of = dict(zip(tested, adjusted, strict=True))
+    return [replace(g, wilcoxon_p=p_of.get(i)) for i, g in enumerate(pairs)]
+
+
+def _extremes(table: MetricTable, cut: Cut, family: int) -> list[Gap]:
+    """The largest gap, and for costs of three groups or more the mean over pairs."""
+    eligible = cut.eligible
+    usable = [k for k in eligible if not np.isnan(table.by_seed[:, k]).any()]
+    if len(usable) < 2:
+        why = next((reading(table, cut, k).reason for k in eligible if k not in usable), "")
+        return [_no_maximum(table, why or "fewer than two groups are large enough")]
+    spreads = {pair: reading(table, cut, *pair) for pair in combinations(usable, 2)}
+    a, b = max(spreads, key=lambda pair: abs(spreads[pair].value))
+    if spreads[a, b].value < 0:
+        a, b = b, a
+    top = reading(table, cut, a, b)
+    every = largest(list(spreads.values()), family)
+    left_out = [k for k in eligible if k not in usable]
+    unread = next((s.reason for s in spreads.values() if s.reason), "")
+    if left_out:
+        unread = f"{table.name} is undefined for group {cut.names[left_out[0]]!r}"
+    reason = unread or cut.too_few_seeds or _loss_gate(table, cut, usable)
+    if unread:
+        every = replace(every, low=None, high=None, reason=unread)
+    is_resolved = every.low is not None and every.low > 0
+    is_resolved = is_resolved and top.value > top.half_width(family)
+    maximum = Gap(
+        metric=table.name,
+        kind="max",
+        a=cut.names[a],
+        b=cut.names[b],
+        signed=estimate(top, family),
+        absolute=every,
+        simultaneous=every,
+        direction=_direction(table.name, cut, (a, b), top.value) if is_resolved else "",
+        minimum_detectable=minimum_detectable(top, family),
+        rows_needed=rows_needed(top, family),
+        seeds_needed=seeds_needed(top, family),
+        gated=not reason,
+        reason=reason,
+    )
+    if table.name not in COSTS or len(usable) < 3:
+        return [maximum]
+    return [maximum, _mean_gap(maximum, [absolute(s, family) for s in spreads.values()])]
+
+
+def _mean_gap(maximum: Gap, pairs: Sequence[Estimate]) -> Gap:
+    """Mean |gap| over pairs; between the means of the simultaneous ends, which hold together."""
+    lows, highs = [p.low for p in pairs], [p.high for p in pairs]
+    known = maximum.absolute.low is not None and None not in lows and None not in highs
+    mean = replace(
+        maximum.absolute,
+        value=float(np.mean([p.value for p in pairs if p.value is not None])),
+        low=float(np.mean([low for low in lows if low is not None])) if known else None,
+        high=float(np.mean([high for high in highs if high is not None])) if known else None,
+        training_sd=None,
+        records_sd=None,
+        by_seed=(),
+    )
+    signed = undefined("a mean of absolute gaps has no sign", mean.unit, mean.n_test)
+    return Gap(maximum.metric, "mean", "", "", signed, mean, mean, gated=maximum.gated, reason=maximum.reason)
+
+
+def _no_maximum(table: MetricTable, reason: str) -> Gap:
+    nothing = undefined(reason, table.unit)
+    return Gap(table.name, "max", "", "", nothing, nothing, nothing, gated=False, reason=reason)

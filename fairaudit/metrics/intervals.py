@@ -1,0 +1,366 @@
+"""One procedure for every interval of the report: training randomness and test records, combined.
+
+A metric is reduced once to a :class:`MetricTable`; then every contrast (a group, a pair, a group
+against everybody) is two look-ups. No bootstrap. Source: METHODS 8.3.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.metrics.estimates import Estimate
+
+Float64 = NDArray[np.float64]
+Int64 = NDArray[np.int64]
+
+MOST_GROWTH = 1000.0  # an audit a thousand times larger is no advice
+GROWTH = 1.05  # the advice is right to 5 %
+
+ONE_SEED = "one seed: training randomness cannot be estimated"
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The distinct records that were tested at any seed, sorted by group.
+
+    Args:
+        groups: Group of each distinct record, ascending, ``[U]``.
+        ids: Its number in the data set, ``[U]``.
+        places: Per seed, where each test row lies in this order, ``[n_s]``.
+        n_groups: K.
+    """
+
+    groups: Int64
+    ids: Int64
+    places: tuple[Int64, ...]
+    n_groups: int
+
+    @classmethod
+    def of(cls, rows: Sequence[Int64], groups: Int64, n_groups: int) -> "Records":
+        """Index the test rows of all seeds.
+
+        Args:
+            rows: Per seed the record numbers, ``[n_s]``; no record twice in one seed.
+            groups: Group of every record of the data set, ``[N]``.
+            n_groups: K, absent groups included.
+        """
+        ids = np.unique(np.concatenate(rows))
+        ids = ids[np.argsort(groups[ids], kind="stable")]
+        place = np.empty(len(groups), dtype=np.int64)
+        place[ids] = np.arange(len(ids))
+        return cls(groups[ids], ids, tuple(place[r] for r in rows), n_groups)
+
+    def count(self, wanted: NDArray[np.bool_] | None = None) -> Int64:
+        """Distinct records per group and in all, ``[K + 1]``; only where ``wanted`` [U] if given."""
+        groups = self.groups if wanted is None else self.groups[wanted]
+        per_group = np.bincount(groups, minlength=self.n_groups)
+        return np.append(per_group, len(groups)).astype(np.int64)
+
+    def totals(self, values: Float64) -> Float64:
+        """Sum of ``values`` [..., U] per group, ``[..., K]``; 0 for an absent group."""
+        edges = np.searchsorted(self.groups, np.arange(self.n_groups))
+        present = np.flatnonzero(np.bincount(self.groups, minlength=self.n_groups))
+        out = np.zeros((*values.shape[:-1], self.n_groups))
+        out[..., present] = np.add.reduceat(values, edges[present], axis=-1)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class MetricTable:
+    """One metric of one arm, reduced to what any interval about it needs.
+
+    Index K stands for all test rows.
+
+    Args:
+        name: Metric name. unit: Of its values.
+        by_seed: ``[S, K + 1]``; NaN where undefined.
+        covariance: Test-record covariance of the seed means, ``[K + 1, K + 1]``: entry (a, b) is
+            sum_i psi_ia psi_ib, the floor on its diagonal. NaN where no honest one exists.
+        counts: Distinct records behind each value, ``[K + 1]``.
+        reason: Why there is no value or no interval, or "".
+    """
+
+    name: str
+    unit: str
+    by_seed: Float64
+    covariance: Float64
+    counts: Int64
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A contrast before any quantile: its value at each seed and its two variances.
+
+    Args:
+        by_seed: Y_s, ``[S]``; NaN where undefined.
+        seed_variance: V_seed; NaN for one seed. record_variance: V_rec.
+        n_test: Distinct records behind it. n_min: In the smaller of its groups.
+        unit: Of Y. reason: Why it is undefined or without interval, or "".
+    """
+
+    by_seed: Float64
+    seed_variance: float
+    record_variance: float
+    n_test: int
+    n_min: int
+    unit: str
+    reason: str = ""
+
+    @property
+    def value(self) -> float:
+        """D, the mean over the seeds where it is defined; NaN where there is none."""
+        defined = self.by_seed[~np.isnan(self.by_seed)]
+        return float(defined.mean()) if len(defined) else float("nan")
+
+    def half_width(self, pairs: int = 1) -> float:
+        """Half of the interval, Bonferroni over that many pairs; NaN where there is none.
+
+        Source: METHODS 8.3, ``sqrt(t^2 V_seed + z^2 V_rec)``.
+        """
+        if self.reason:
+            return float("nan")
+        t, z = quantiles(1 - 0.025 / pairs, len(self.by_seed) - 1)
+        return float(np.sqrt(t**2 * self.seed_variance + z**2 * self.record_variance))
+
+
+@lru_cache(maxsize=4096)
+def quantiles(level: float, degrees: float) -> tuple[float, float]:
+    """Student's t at ``degrees`` of freedom and the standard normal, both at ``level``."""
+    from scipy.special import ndtri, stdtrit  # scipy takes 0.4 s to import; `plan` never needs it
+
+    return float(stdtrit(degrees, level)), float(ndtri(level))
+
+
+def floor_variance(counts: Int64) -> Float64:
+    """Variance that "no disagreement seen" still leaves, ``2 / (n + 2)^2``. For fractions only."""
+    return np.asarray(2.0 / (counts + 2.0) ** 2, dtype=np.float64)
+
+
+def covariances(records: Records, within: Sequence[Float64], whole: Sequence[Float64]) -> Float64:
+    """Test-record covariance of M metrics' seed means; the record is the cluster.
+
+    A record tested at several seeds adds up its influences before they are squared.
+
+    Args:
+        records: The index of all test rows.
+        within: Per seed the influence of each row on its own group's value, ``[M, n_s]``: for a
+            mean ``(d_i - m_k) / n_k``.
+        whole: Per seed its influence on the value over all rows, ``[M, n_s]``.
+
+    Returns:
+        ``[M, K + 1, K + 1]``, without floors.
+    """
+    own = _summed_over_seeds(records, within)
+    every = _summed_over_seeds(records, whole)
+    k = records.n_groups
+    out = np.zeros((len(own), k + 1, k + 1))
+    out[:, np.arange(k), np.arange(k)] = records.totals(own * own)
+    out[:, k, :k] = out[:, :k, k] = records.totals(own * every)
+    out[:, k, k] = np.einsum("mu,mu->m", every, every)
+    return out
+
+
+def _summed_over_seeds(records: Records, influences: Sequence[Float64]) -> Float64:
+    psi = np.zeros((len(influences[0]), len(records.ids)))
+    for place, influence in zip(records.places, influences, strict=True):
+        psi[:, place] += influence  # no record twice in one seed, so nothing is lost
+    psi /= len(influences)
+    return psi
+
+
+def record_means(
+    name: str, values: Sequence[Float64], records: Records, *, unit: str = "fraction"
+) -> MetricTable:
+    """The table of a metric that is a plain mean over test records.
+
+    Args:
+        name: Metric name.
+        values: d_si of each test row, per seed ``[n_s]``, in the order of the seed's rows.
+        records: The index of those rows.
+        unit: ``fraction`` gets the floor, ``nats`` has none (METHODS 8.3).
+    """
+    k = records.n_groups
+    by_seed, within, whole = [], [], []
+    for place, d in zip(records.places, values, strict=True):
+        g = records.groups[place]
+        n = np.bincount(g, minlength=k)
+        with np.errstate(invalid="ignore"):
+            m = np.bincount(g, d, k) / n
+        by_seed.append(np.append(m, d.mean()))
+        within.append(((d - m[g]) / n[g])[None])
+        whole.append(((d - d.mean()) / len(d))[None])
+    counts = records.count()
+    covariance = covariances(records, within, whole)[0]
+    if unit == "fraction":
+        covariance += np.diag(floor_variance(counts))
+    return MetricTable(name, unit, np.array(by_seed), covariance, counts)
+
+
+def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
+    """Value a, or value a minus value b, with its two variances.
+
+    Args:
+        table: The metric.
+        a: Group index; K for all test rows.
+        b: Group index, K for all test rows, or None for value a alone.
+    """
+    y, cov, n = table.by_seed, table.covariance, table.counts
+    if b is None:
+        values, records, n_test, n_min = y[:, a], cov[a, a], n[a], n[a]
+    else:
+        whole = len(n) - 1
+        values = y[:, a] - y[:, b]
+        records = cov[a, a] - 2 * cov[a, b] + cov[b, b]
+        n_test = n[whole] if whole in (a, b) else n[a] + n[b]
+        n_min = min(n[a], n[b])
+    s = len(values)
+    seeds = float(np.var(values, ddof=1)) / s if s > 1 else float("nan")
+    reason = table.reason or _why_undefined(values, float(records))
+    return Spread(values, seeds, max(float(records), 0.0), int(n_test), int(n_min), table.unit, reason)
+
+
+def _why_undefined(values: Float64, record_variance: float) -> str:
+    missing = int(np.isnan(values).sum())
+    if missing == len(values):
+        return "undefined at every seed"
+    if missing:
+        return f"undefined at {missing} of {len(values)} seeds"
+    if len(values) == 1:
+        return ONE_SEED
+    return "no variance over test records" if np.isnan(record_variance) else ""
+
+
+def estimate(spread: Spread, pairs: int = 1) -> Estimate:
+    """D with its interval, or with the reason why it has none."""
+    return _around(spread, spread.value, spread.half_width(pairs), signed=True)
+
+
+def absolute(spread: Spread, pairs: int = 1) -> Estimate:
+    """|D|, taken after averaging over seeds, with its interval.
+
+    Equals METHODS 8.3's two cases: |D| - h where the signed interval excludes 0, else 0.
+    """
+    return _around(spread, abs(spread.value), spread.half_width(pairs), signed=False)
+
+
+def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
+    """The largest |D| of several pairs, with an interval that allows for having looked at all.
+
+    Args:
+        spreads: Every pair, all with intervals.
+        pairs: K(K-1)/2, the number of quantiles that Bonferroni shares the 5 % among.
+    """
+    values = np.array([abs(s.value) for s in spreads])
+    halves = np.array([s.half_width(pairs) for s in spreads])
+    top = absolute(spreads[int(values.argmax())], pairs)
+    if np.isnan(halves).any():
+        return top
+    low, high = max(0.0, float((values - halves).max())), float((values + halves).max())
+    return Estimate(
+        top.value, low, high, top.training_sd, top.records_sd, top.n_seeds, top.n_test, top.unit,
+        by_seed=top.by_seed,
+    )  # fmt: skip
+
+
+def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estimate:
+    defined = spread.by_seed[~np.isnan(spread.by_seed)]
+    if not len(defined):
+        return undefined(spread.reason, spread.unit, n_test=spread.n_test)
+    bounded = not np.isnan(half)
+    low = value - half if signed else max(0.0, value - half)
+    return Estimate(
+        value=value,
+        low=low if bounded else None,
+        high=value + half if bounded else None,
+        training_sd=_root(spread.seed_variance),
+        records_sd=_root(spread.record_variance),
+        n_seeds=len(defined),
+        n_test=spread.n_test,
+        unit=spread.unit,
+        reason=spread.reason,
+        by_seed=tuple(defined.tolist()),
+    )
+
+
+def undefined(reason: str, unit: str, n_test: int = 0) -> Estimate:
+    """A number that does not exist, and why."""
+    return Estimate(None, None, None, None, None, 0, n_test, unit, reason)
+
+
+def _root(variance: float) -> float | None:
+    return None if np.isnan(variance) else float(np.sqrt(variance))
+
+
+def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
+    """The gap that an audit of this size would find with power .80; None without an interval.
+
+    Source: METHODS 8.3, ``(t_.975 + t_.80) SE`` at Satterthwaite's degrees of freedom.
+    """
+    if spread.reason:
+        return None
+    return _detectable(spread.seed_variance, spread.record_variance, len(spread.by_seed), spread.n_min, pairs)
+
+
+def _detectable(v_seed: float, v_rec: float, seeds: int, n_min: int, pairs: int) -> float:
+    variance = v_seed + v_rec
+    if variance == 0:
+        return 0.0
+    spent = v_seed**2 / (seeds - 1) + v_rec**2 / max(n_min - 1, 1)
+    # Past a million degrees t is normal; the cap also answers a vanishing denominator.
+    degrees = min(variance**2 / spent, 1e6) if spent > 0 else 1e6
+    t = quantiles(1 - 0.025 / pairs, degrees)[0] + quantiles(0.80, degrees)[0]
+    return float(t * np.sqrt(variance))
+
+
+def rows_needed(spread: Spread, pairs: int = 1) -> int | None:
+    """Distinct test records, in the smaller group, that would resolve a gap of the size seen.
+
+    All groups grow by the same factor; training randomness stays. None where the gap is already
+    resolved, or where training randomness alone hides it.
+    """
+
+    def needs(factor: float) -> float:
+        n, v_rec = int(spread.n_min * factor), spread.record_variance / factor
+        return _resolving(spread.seed_variance, v_rec, len(spread.by_seed), n, pairs)
+
+    if not _is_open(spread, pairs) or needs(MOST_GROWTH) > abs(spread.value):
+        return None
+    factor = 1.0
+    while needs(factor) > abs(spread.value):
+        factor *= GROWTH
+    return int(np.ceil(spread.n_min * factor))
+
+
+def seeds_needed(spread: Spread, pairs: int = 1) -> int | None:
+    """Seeds that would resolve a gap of the size seen, with the test records as they are.
+
+    Conservative: seeds with splits of their own also test new records. None where the gap is
+    already resolved, or where the test records alone hide it.
+    """
+    seeds = len(spread.by_seed)
+
+    def needs(more: int) -> float:
+        v_seed = spread.seed_variance * seeds / more
+        return _resolving(v_seed, spread.record_variance, more, spread.n_min, pairs)
+
+    if not _is_open(spread, pairs) or needs(int(seeds * MOST_GROWTH)) > abs(spread.value):
+        return None
+    more = seeds
+    while needs(more) > abs(spread.value):
+        more = max(more + 1, int(more * GROWTH))
+    return more
+
+
+def _resolving(v_seed: float, v_rec: float, seeds: int, n_min: int, pairs: int) -> float:
+    """The gap that is found with power .80 and whose own interval then excludes 0."""
+    t, z = quantiles(1 - 0.025 / pairs, seeds - 1)
+    half = float(np.sqrt(t**2 * v_seed + z**2 * v_rec))
+    return max(half, _detectable(v_seed, v_rec, seeds, n_min, pairs))
+
+
+def _is_open(spread: Spread, pairs: int) -> bool:
+    return not spread.reason and 0 < abs(spread.value) <= spread.half_width(pairs)
