@@ -1,0 +1,209 @@
+"""Group columns to groupings: levels, bins for numbers, intersections, a level for the missing."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.columns import (
+    Kind,
+    Levels,
+    encode_codes,
+    kind_of,
+    levels_in_use,
+    numeric_values,
+    sorted_levels,
+)
+from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice
+from fairaudit.data.infer import group_candidates, looks_like_id
+from fairaudit.data.naming import listed, quoted
+from fairaudit.errors import ConfigError, DataError
+
+MAX_GROUPS = 200
+NUMERIC_LEVELS = 20  # a number with more distinct values is cut into quartiles
+MAX_QUANTILES = 50
+
+
+def require_groups(dataset: Dataset) -> None:
+    """Refuse to go on without a group column, naming those that could be one.
+
+    Raises:
+        ConfigError: The dataset has no grouping.
+    """
+    if dataset.groupings:
+        return
+    candidates = group_candidates(dataset.features)
+    example = f"add --group {candidates[0]}" if candidates else "add --group COLUMN"
+    found = f"; candidates: {listed(candidates)}" if candidates else ""
+    raise ConfigError(f"no group column given for {dataset.name}{found}", example)
+
+
+def make_groupings(table: pa.Table, config: AuditConfig) -> tuple[tuple[Grouping, ...], tuple[Notice, ...]]:
+    """The groupings asked for, over all rows of the table, and what to say about them.
+
+    Raises:
+        ConfigError: ``bin`` on a column that is no group, a bad bin, ``intersect`` of one group.
+        DataError: A group with one value, over 200 values, or an id.
+    """
+    columns = tuple(dict.fromkeys(config.group))
+    stray = [name for name in config.bin if name not in columns]
+    if stray:
+        raise ConfigError(f"--bin: {quoted(stray[0])} is not a group column", "add it with --group")
+    if config.intersect and len(columns) < 2:
+        raise ConfigError("--intersect needs two or more group columns", "add another --group COLUMN")
+    groupings, notices = [], []
+    for name in columns:
+        grouping, said = _grouping(name, table.column(name), config.bin.get(name))
+        groupings.append(grouping)
+        notices += said
+    if config.intersect:
+        groupings.append(_intersection(groupings))
+    for grouping in groupings:
+        _check_size(grouping)
+    return tuple(groupings), tuple(notices)
+
+
+def restrict(grouping: Grouping, rows: Int64) -> Grouping:
+    """The grouping on some rows, without the levels that no longer occur.
+
+    Raises:
+        DataError: One group is left.
+    """
+    used = levels_in_use(Levels(grouping.groups, grouping.names), rows)
+    missing = None if grouping.missing is None or MISSING not in used.names else used.names.index(MISSING)
+    left = Grouping(grouping.name, used.codes, used.names, missing)
+    _check_size(left)
+    return left
+
+
+def _grouping(name: str, column: pa.ChunkedArray, spec: str | None) -> tuple[Grouping, list[Notice]]:
+    kind = kind_of(column.type)
+    if spec is not None and kind not in ("number", "time"):
+        raise ConfigError(f"--bin: group column {quoted(name)} does not hold numbers", "leave --bin out")
+    codes = encode_codes(column)
+    if spec is None and looks_like_id(name, codes, len(column)):
+        raise DataError(
+            f"group column {quoted(name)} looks like an id ({len(codes.values):,} values)",
+            "choose a column that puts many rows into few groups",
+        )
+    notices = []
+    numeric = kind in ("number", "time")
+    if numeric and (spec is not None or len(codes.values) > NUMERIC_LEVELS):
+        levels = _binned(name, numeric_values(column), kind, spec or "q4")
+        if spec is None:
+            message = f"group column {quoted(name)} is numeric and is cut at its quartiles"
+            notices.append(Notice("group_binned", message, f"choose edges with --bin {name}=...", "notice"))
+    else:
+        levels = sorted_levels(codes)
+    grouping = _with_missing(name, levels)
+    if grouping.missing is not None:
+        count = int((grouping.groups == grouping.missing).sum())
+        message = f"{count:,} rows have no {quoted(name)}; they are shown as {MISSING} and never gated"
+        notices.append(Notice("group_missing", message, level="notice"))
+    return grouping, notices
+
+
+def _with_missing(name: str, levels: Levels) -> Grouping:
+    """The missing level last; a value that is spelled like it means the same."""
+    named = [i for i, level in enumerate(levels.names) if level != MISSING]
+    place = np.full(len(levels.names) + 1, len(named), np.int64)
+    place[named] = np.arange(len(named))
+    groups = place[levels.codes]
+    names = tuple(levels.names[i] for i in named)
+    if np.any(groups == len(named)):
+        return Grouping(name, groups, (*names, MISSING), len(named))
+    return Grouping(name, groups, names)
+
+
+def _check_size(grouping: Grouping) -> None:
+    named = len(grouping.names) - (grouping.missing is not None)
+    if named < 2:
+        what = "has one value in all rows" if named else "is missing in all rows"
+        raise DataError(f"group column {quoted(grouping.name)} {what}", "choose another --group")
+    if named > MAX_GROUPS:
+        raise DataError(
+            f"group column {quoted(grouping.name)} has {named:,} values, more than {MAX_GROUPS}",
+            "merge its values into fewer groups first",
+        )
+
+
+def _intersection(groupings: Sequence[Grouping]) -> Grouping:
+    """Every combination that occurs; a row that lacks one of the groups is missing here."""
+    cells = np.zeros(len(groupings[0].groups), np.int64)
+    lacking = np.zeros(len(cells), np.bool_)
+    for grouping in groupings:
+        cells = cells * len(grouping.names) + grouping.groups
+        lacking |= grouping.groups == (-1 if grouping.missing is None else grouping.missing)
+        cells = np.unique(cells, return_inverse=True)[1]  # dense, so that many groups do not overflow
+    cells[lacking] = -1
+    found, first, codes = np.unique(cells, return_index=True, return_inverse=True)
+    start = int(bool(len(found)) and found[0] == -1)
+    names = tuple(" x ".join(_part(g, int(row)) for g in groupings) for row in first[start:])
+    return _with_missing(" x ".join(g.name for g in groupings), Levels(codes - start, names))
+
+
+def _part(grouping: Grouping, row: int) -> str:
+    name = grouping.names[int(grouping.groups[row])]
+    return repr(name) if " x " in name else name
+
+
+def _binned(name: str, values: NDArray[np.float64], kind: Kind, spec: str) -> Levels:
+    present = values[~np.isnan(values)]
+    edges = _quantiles(present, _quantile_count(name, spec)) if spec[:1] == "q" else _edges(name, spec)
+    cut = np.searchsorted(np.asarray(edges), values, side="right").astype(np.int64)
+    cut[np.isnan(values)] = len(edges) + 1
+    occupied = np.unique(cut[~np.isnan(values)])
+    place = np.full(len(edges) + 2, -1, np.int64)
+    place[occupied] = np.arange(len(occupied))
+    spoken = [_spoken(edge, kind) for edge in edges]
+    return Levels(place[cut], tuple(_bin_name(spoken, int(b)) for b in occupied))
+
+
+def _quantile_count(name: str, spec: str) -> int:
+    count = int(spec[1:]) if spec[1:].isdecimal() else 0
+    if not 2 <= count <= MAX_QUANTILES:
+        raise ConfigError(
+            f"--bin {quoted(name)}: {quoted(spec)} is not q2 to q{MAX_QUANTILES}", "write for example q4"
+        )
+    return count
+
+
+def _quantiles(present: NDArray[np.float64], count: int) -> list[float]:
+    """Inner quantiles, each above the smallest value so that no bin is empty by ties."""
+    if not len(present):
+        return []
+    distinct = np.unique(present)
+    edges = np.unique(np.quantile(present, np.arange(1, count) / count))
+    edges = edges[edges > distinct[0]]
+    return [float(e) for e in (edges if len(edges) else distinct[1:2])]
+
+
+def _edges(name: str, spec: str) -> list[float]:
+    try:
+        edges = [float(part) for part in spec.split(",")]
+    except ValueError:
+        edges = []
+    if not edges or not np.all(np.isfinite(edges)) or any(a >= b for a, b in pairwise(edges)):
+        raise ConfigError(
+            f"--bin {quoted(name)}: {quoted(spec)} is not a rising list of numbers",
+            "write for example 18,30,60 or q4",
+        )
+    return edges
+
+
+def _spoken(edge: float, kind: Kind) -> str:
+    if kind == "time":
+        return str(np.datetime64(int(edge), "s"))
+    return str(int(edge)) if edge.is_integer() and abs(edge) < 1e15 else f"{edge:.6g}"
+
+
+def _bin_name(edges: Sequence[str], place: int) -> str:
+    """``under 18``, ``18 to under 30``, ``60 and over``: no sign that a gate expression would need quoted."""
+    if place == 0:
+        return f"under {edges[0]}" if edges else "all"
+    if place == len(edges):
+        return f"{edges[-1]} and over"
+    return f"{edges[place - 1]} to under {edges[place]}"

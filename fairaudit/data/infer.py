@@ -1,0 +1,265 @@
+"""Which column is the label, and which of its values is the favourable one.
+
+The order is fixed: given, declared, then exactly one column of a known name. Never a guess by position.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.columns import Codes, encode_codes, encode_levels, kind_of
+from fairaudit.data.dataset import Int64, Notice
+from fairaudit.data.naming import (
+    is_adverse_label,
+    is_group_name,
+    is_id_name,
+    is_label_name,
+    is_prediction_name,
+    listed,
+    near_miss,
+    nearest,
+    protected,
+    quoted,
+)
+from fairaudit.errors import ConfigError, DataError
+
+MAX_INFERRED_CLASSES = 20
+MAX_NUMERIC_CLASSES = 20
+MAX_CLASSES = 100
+GROUP_CANDIDATE_LEVELS = 20
+_POSITIVE = frozenset({"1", "true", "yes", "approved", ">50k", "good"})
+_ID_SHARE = 0.95
+_NAMED_ID_SHARE = 0.5
+_ID_MIN_VALUES = 20
+_ID_MAX_SPREAD = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class LabelChoice:
+    """The label column and how it was found.
+
+    Args:
+        column: Its name.
+        origin: ``given``, ``declared in the file``, ``declared beside the file`` or
+            ``inferred from the name``.
+        positive: The favourable value as declared, or None.
+    """
+
+    column: str
+    origin: str
+    positive: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn:
+    """The label made classes.
+
+    Args:
+        codes: Class of each row, ``[N]``, -1 where missing.
+        classes: Class names, at least two.
+        positive: Index of the favourable class or None.
+        notices: What to say about it.
+    """
+
+    codes: Int64
+    classes: tuple[str, ...]
+    positive: int | None
+    notices: tuple[Notice, ...]
+
+
+def choose_label(
+    table: pa.Table, declared: Mapping[str, str], declared_by: str, config: AuditConfig
+) -> LabelChoice:
+    """The label column by the rules of the module.
+
+    Raises:
+        DataError: No such column, none or several candidates, or it is also a group.
+    """
+    choice = _find_label(table, declared, declared_by, config)
+    if choice.column in config.group:
+        raise DataError(
+            f"column {quoted(choice.column)} is both the label and a group",
+            "choose another column with --group or --label",
+        )
+    return choice
+
+
+def label_candidates(table: pa.Table, config: AuditConfig) -> tuple[str, ...]:
+    """Columns that the name rule accepts: a known name, 2 to 20 values, no group, id or score."""
+    return tuple(n for n in table.column_names if is_label_name(n) and _may_be_label(table, n, config))
+
+
+def group_candidates(table: pa.Table, excluded: Sequence[str] = ()) -> tuple[str, ...]:
+    """Columns with 2 to 20 values, those named like a protected attribute first."""
+    found = [
+        name
+        for name in table.column_names
+        if name not in excluded
+        and not is_prediction_name(name)
+        and 2 <= _distinct(table, name) <= GROUP_CANDIDATE_LEVELS
+    ]
+    named = [n for n in protected(table.column_names) if n in found or _is_measured(table, n)]
+    named = [n for n in named if n not in excluded]
+    text = [n for n in found if n not in named and kind_of(table.column(n).type) == "category"]
+    return (*named, *text, *(n for n in found if n not in named and n not in text))
+
+
+def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> LabelColumn:
+    """The label as classes, with the favourable one where it is known.
+
+    Raises:
+        DataError: Continuous, one-valued, all missing, or too many classes.
+        ConfigError: ``--positive`` names no class.
+    """
+    name = quoted(choice.column)
+    column = table.column(choice.column)
+    levels = encode_levels(column)
+    n_classes = len(levels.names)
+    if n_classes < 2:
+        what = "has one value in all rows" if n_classes else "is missing in all rows"
+        raise DataError(f"label {name} {what}", "choose a label with two or more values")
+    numeric = kind_of(column.type) != "category"
+    if numeric and n_classes > MAX_NUMERIC_CLASSES:
+        raise DataError(
+            f"label {name} looks continuous ({n_classes:,} distinct numbers)",
+            "choose a threshold, write it as a column of 0 and 1, and give that with --label",
+        )
+    if n_classes > MAX_CLASSES:
+        raise DataError(
+            f"label {name} has {n_classes:,} values, more than {MAX_CLASSES}", "merge its classes first"
+        )
+    positive, notices = _positive(levels.names, choice, config)
+    return LabelColumn(levels.codes, levels.names, positive, notices)
+
+
+def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
+    """Whether a column only tells rows apart: keys, running numbers, unique text.
+
+    Floats are measurements, never ids; an integer must be named like a key or number the rows.
+    """
+    if codes.kind != "number" and codes.kind != "category":
+        return False
+    counts = codes.counts()
+    present, distinct = int(counts.sum()), int((counts > 0).sum())
+    if distinct < 2 or pa.types.is_boolean(codes.values.type):
+        return False
+    share = distinct / present
+    named = is_id_name(name)
+    if codes.kind == "category":
+        unique = share >= _ID_SHARE and distinct >= _ID_MIN_VALUES
+        return unique or (named and (share >= _NAMED_ID_SHARE or distinct > 1_000))
+    values = np.asarray(codes.values.to_numpy(zero_copy_only=False), dtype=np.float64)[counts > 0]
+    if not np.array_equal(values, np.floor(values)):
+        return False
+    if named and (share >= _NAMED_ID_SHARE or distinct > 1_000):
+        return True
+    spread = float(values.max() - values.min()) + 1
+    numbered = distinct == present and spread <= _ID_MAX_SPREAD * distinct
+    return numbered and distinct >= max(_ID_MIN_VALUES, rows // 2)
+
+
+def _find_label(
+    table: pa.Table, declared: Mapping[str, str], declared_by: str, config: AuditConfig
+) -> LabelChoice:
+    names = table.column_names
+    if config.label is not None:
+        if config.label not in names:
+            raise DataError(
+                f"label column {quoted(config.label)} is not in {config.data.name} ({listed(names)})",
+                near_miss(config.label, names),
+            )
+        return LabelChoice(config.label, "given", declared.get("positive"))
+    candidates = label_candidates(table, config)
+    if not config.infer:
+        raise DataError("no label given, and --no-infer forbids finding one", _command(config, candidates))
+    if "label" in declared:
+        if declared["label"] not in names:
+            raise DataError(
+                f"label {quoted(declared['label'])}, {declared_by}, is not a readable column of it",
+                "correct the declaration, or give --label COLUMN",
+            )
+        return LabelChoice(declared["label"], declared_by, declared.get("positive"))
+    if len(candidates) == 1:
+        return LabelChoice(candidates[0], "inferred from the name")
+    if candidates:
+        raise DataError(
+            f"several columns may be the label: {listed(candidates)}", _command(config, candidates)
+        )
+    taken = [n for n in config.group if is_label_name(n)]
+    if taken:
+        raise DataError(
+            f"column {quoted(taken[0])} is the only one named like a label and is also a group",
+            "name the label with --label, or choose another --group",
+        )
+    possible = [n for n in names if _may_be_label(table, n, config)]
+    possible.sort(key=lambda n: (is_group_name(n), _distinct(table, n)))
+    found = f"; columns with 2 to {MAX_INFERRED_CLASSES} values: {listed(possible)}" if possible else ""
+    raise DataError(
+        f"no column of {config.data.name} is named like a label{found}", _command(config, possible)
+    )
+
+
+def _may_be_label(table: pa.Table, name: str, config: AuditConfig) -> bool:
+    if name in config.group or name in config.drop or name == config.split_column:
+        return False
+    if is_prediction_name(name) or not 2 <= _distinct(table, name) <= MAX_INFERRED_CLASSES:
+        return False
+    return not looks_like_id(name, encode_codes(table.column(name)), table.num_rows)
+
+
+def _distinct(table: pa.Table, name: str) -> int:
+    return len(encode_codes(table.column(name)).values)
+
+
+def _is_measured(table: pa.Table, name: str) -> bool:
+    """A numeric attribute with many values still makes groups, by quartiles."""
+    return kind_of(table.column(name).type) == "number" and not is_id_name(name)
+
+
+def _command(config: AuditConfig, candidates: Sequence[str]) -> str:
+    """The command that would work, with the first candidate."""
+    groups = "".join(f" --group {_shell(g)}" for g in config.group)
+    label = _shell(candidates[0]) if candidates else "COLUMN"
+    return f"type: fairaudit run --data {_shell(str(config.data))}{groups} --label {label}"
+
+
+def _shell(word: str) -> str:
+    return quoted(word) if not word.isidentifier() and set(word) & set(" '\"$&|<>;()*?\n\t") else word[:60]
+
+
+def _positive(
+    classes: tuple[str, ...], choice: LabelChoice, config: AuditConfig
+) -> tuple[int | None, tuple[Notice, ...]]:
+    wanted = config.positive if config.positive is not None else choice.positive
+    if wanted is not None:
+        spelled = {_spelling(c): i for i, c in reversed(list(enumerate(classes)))}
+        if wanted in classes:
+            return classes.index(wanted), ()
+        if _spelling(wanted) not in spelled:
+            raise ConfigError(
+                f"--positive: {quoted(wanted)} is not a value of label {quoted(choice.column)}",
+                nearest(wanted, classes),
+            )
+        return spelled[_spelling(wanted)], ()
+    known = [i for i, c in enumerate(classes) if _spelling(c) in _POSITIVE]
+    # Among ten digits a 1 is not favourable; only two classes are one decision.
+    if not config.infer or len(classes) != 2 or len(known) != 1:
+        message = f"no value of label {quoted(choice.column)} is known to be the favourable one"
+        notice = Notice("positive_unknown", message, "name it with --positive VALUE", "notice")
+        return None, (notice,)
+    if is_adverse_label(choice.column):
+        message = (
+            f"label {quoted(choice.column)}: its positive value is taken as the favourable outcome, "
+            "though the name says it is not"
+        )
+        return known[0], (Notice("positive_adverse", message, "name the other value with --positive"),)
+    return known[0], ()
+
+
+def _spelling(value: str) -> str:
+    """What two spellings of one class have in common: case, blanks, ``1.0`` for ``1``."""
+    plain = value.strip().casefold()
+    return plain.removesuffix(".0") if plain.removesuffix(".0").lstrip("-").isdigit() else plain

@@ -1,0 +1,108 @@
+"""What a column's name says about it, and how names are shown in one short line."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from fairaudit.errors import did_you_mean
+
+SHOWN_CHARACTERS = 60
+SHOWN_NAMES = 12
+
+_LABEL_NAMES = frozenset(
+    {"label", "target", "y", "outcome", "class", "approved", "loan_approved", "default", "defaulted"}
+    | {"hired", "income", "churn", "decision", "y_true", "is_approved"}
+)
+_ADVERSE_LABELS = frozenset({"default", "defaulted", "churn"})
+_PREDICTION_WORDS = frozenset(
+    {"pred", "preds", "predicted", "prediction", "predictions", "yhat", "score", "scores"}
+    | {"prob", "probs", "proba", "probas", "probability", "probabilities"}
+)
+# A score that is measured on a person before any model runs is an input, not a leak.
+_MEASURED_SCORES = frozenset(
+    {"credit", "fico", "test", "exam", "sat", "lsat", "gre", "math", "reading", "writing", "apgar"}
+)
+_ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "idx", "index", "rowid", "key"})
+# The commonest first: candidates are shown in this order.
+_GROUP_WORDS = (
+    *("sex", "gender", "race", "ethnicity", "ethnic", "age", "nationality", "citizenship", "religion"),
+    *("disability", "disabled", "marital", "veteran", "pregnant", "orientation", "caste", "foreign"),
+)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def quoted(name: str) -> str:
+    """A name in quotes, control characters escaped, cut to a readable length."""
+    shown = name if len(name) <= SHOWN_CHARACTERS else name[: SHOWN_CHARACTERS - 3] + "..."
+    return repr(shown)
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first names of a list, in quotes, with how many more there are."""
+    names = list(names)
+    rest = len(names) - SHOWN_NAMES
+    return ", ".join(map(quoted, names[:SHOWN_NAMES])) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def near_miss(name: str, known: Sequence[str]) -> str:
+    """The did-you-mean hint, or "" where no name is near (the message lists them all anyway)."""
+    hint = nearest(name, known)
+    return hint if hint.startswith("did you mean") else ""
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """The did-you-mean hint for a name, with long and hostile names made showable."""
+    return did_you_mean(*_showable(name, known))
+
+
+def words(name: str) -> list[str]:
+    """The lower-case words of a name: ``yPred``, ``y_pred`` and ``Y-PRED`` are ``y pred``."""
+    return [w.lower() for w in _WORD.findall(name)]
+
+
+def is_label_name(name: str) -> bool:
+    """Whether a column of that name may be taken for the label when none is given."""
+    lower = name.lower()
+    return lower in _LABEL_NAMES or lower.endswith("_label") or lower.startswith(("label_", "target_"))
+
+
+def is_adverse_label(name: str) -> bool:
+    """Whether the label's 1 is usually the outcome nobody wants."""
+    return name.lower() in _ADVERSE_LABELS
+
+
+def is_prediction_name(name: str) -> bool:
+    """Whether the column holds what some model said: never a label, never a feature.
+
+    ``credit_score`` and its like are measured inputs and are not meant.
+    """
+    said = set(words(name))
+    if said & {"score", "scores"} and said & _MEASURED_SCORES:
+        said -= {"score", "scores"}
+    return bool(said & _PREDICTION_WORDS)
+
+
+def is_id_name(name: str) -> bool:
+    """Whether the name is that of a key: ``id``, ``customerId``, ``row_idx``, ``Unnamed: 0``."""
+    said = words(name)
+    if not said:
+        return not name.strip()
+    return said[-1] in _ID_WORDS or said[0] in {"id", "uuid", "unnamed"}
+
+
+def is_group_name(name: str) -> bool:
+    """Whether the name is that of an attribute people are commonly protected by."""
+    return not set(words(name)).isdisjoint(_GROUP_WORDS)
+
+
+def protected(names: Iterable[str]) -> list[str]:
+    """The names of :func:`is_group_name`, the commonest attributes first."""
+    said = [
+        (min(_GROUP_WORDS.index(w) for w in words(n) if w in _GROUP_WORDS), n)
+        for n in names
+        if is_group_name(n)
+    ]
+    return [name for _, name in sorted(said, key=lambda pair: pair[0])]
+
+
+def _showable(name: str, known: Sequence[str]) -> tuple[str, list[str]]:
+    return quoted(name)[1:-1], [quoted(k)[1:-1] for k in known]

@@ -1,0 +1,292 @@
+"""Files to Arrow tables: csv, parquet, feather/arrow; schema first, then only the columns wanted."""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.ipc as paipc
+import pyarrow.parquet as pq
+
+from fairaudit.data.dataset import Notice
+from fairaudit.data.naming import listed, nearest, quoted
+from fairaudit.errors import DataError
+
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".txt": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".parq": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".ipc": "feather",
+}
+_MAGIC = (
+    (b"PAR1", "parquet"),
+    (b"ARROW1", "feather"),
+    (b"\xff\xff\xff\xff", "feather"),  # an Arrow stream
+    (b"FEA1", "an old Feather file (version 1)"),
+    (b"PK\x03\x04", "an Excel workbook or zip archive"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook"),
+    (b"\x1f\x8b", "gzip"),
+    (b"SQLite format 3", "a SQLite database"),
+    (b"\x89PNG", "an image"),
+    (b"\xff\xd8\xff", "an image"),
+    (b"%PDF", "a PDF"),
+)
+_SPOKEN = {"csv": "CSV text", "parquet": "a Parquet file", "feather": "a Feather or Arrow file"}
+_NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL"]  # "?" is a value: files differ
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_SIDECAR_KEYS = ("label", "positive")
+_HEADER_BYTES = 1 << 16
+_WINDOWS_TEXT = Notice(
+    "csv_encoding", "the file is not UTF-8 and is read as Windows-1252 text", "save it as UTF-8"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that is known to be a table, before its rows are read.
+
+    Args:
+        path: Where it is. format: ``csv``, ``parquet`` or ``feather``.
+        schema: Column names and types; of a CSV the types are a first guess.
+        declared: ``label`` and ``positive`` as the file or its sidecar declares them.
+        declared_by: ``declared in the file`` or ``declared beside the file``, or "".
+        delimiter, encoding: Of a CSV.
+    """
+
+    path: Path
+    format: str
+    schema: pa.Schema
+    declared: Mapping[str, str]
+    declared_by: str
+    delimiter: str = ","
+    encoding: str = "utf8"
+
+
+def open_source(path: Path) -> Source:
+    """Find out what a file is and which columns it has.
+
+    Raises:
+        DataError: Missing, unreadable, not a table, or with duplicate column names.
+    """
+    found = _table_format(path)
+    delimiter, encoding = _csv_dialect(path) if found == "csv" else (",", "utf8")
+    with _explained(path, found):
+        schema = _schema(path, found, delimiter, encoding)
+        names = list(schema.names)  # undecodable names show here
+    if not names:
+        raise DataError(f"{path.name} has no columns", "give a table with a header line")
+    doubled = sorted({n for n in names if names.count(n) > 1}) if len(set(names)) < len(names) else []
+    if doubled:
+        raise DataError(f"{path.name} has several columns of one name: {listed(doubled)}", "rename them")
+    declared, by = _declaration(path, schema)
+    return Source(path, found, schema, declared, by, delimiter, encoding)
+
+
+def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+    """The named columns of a file, in that order, and what to say about how they were read.
+
+    Raises:
+        DataError: Damaged content, or no rows.
+    """
+    notices: tuple[Notice, ...] = ()
+    with _explained(source.path, source.format):
+        table = _read(source, columns).select(list(columns))
+        if source.format == "csv" and any(pa.types.is_binary(t) for t in table.schema.types):
+            table = _read(replace(source, encoding="cp1252"), columns)
+            notices = (_WINDOWS_TEXT,)
+    if not table.num_rows:
+        raise DataError(f"{source.path.name} has columns but no rows", "give a table with rows")
+    if source.format == "csv":
+        notices += _mixed_types(table)
+    return table, notices
+
+
+def digest_of(path: Path) -> str:
+    """sha256 of a file's content, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _table_format(path: Path) -> str:
+    """The format by suffix, confirmed by the first bytes."""
+    head = _first_bytes(path)
+    suffixes = [s.lower() for s in path.suffixes] or [""]
+    packed = suffixes[-1] == ".gz"
+    expected = _FORMATS.get(suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1])
+    actual = next((what for magic, what in _MAGIC if head.startswith(magic)), "csv")
+    if packed and expected == "csv" and actual == "gzip":
+        return "csv"
+    if "Excel" in actual:
+        raise DataError(f"{path.name} is {actual}, not a table file", "save the sheet as CSV and give that")
+    if actual not in _SPOKEN:
+        raise DataError(f"{path.name} is {actual}, not a table", "give a csv, parquet or feather file")
+    if expected is None and (actual == "csv" or packed):
+        raise DataError(f"{path.name}: unknown kind of file", "name it .csv, .parquet or .feather")
+    if expected is not None and expected != actual:
+        suffix = {"csv": ".csv", "parquet": ".parquet", "feather": ".feather"}[actual]
+        raise DataError(
+            f"{path.name} is named like {_SPOKEN[expected]} but holds {_SPOKEN[actual]} (or is damaged)",
+            f"if it is {_SPOKEN[actual]}, rename it to {path.stem}{suffix}",
+        )
+    return actual
+
+
+def _first_bytes(path: Path) -> bytes:
+    if path.is_dir():
+        inside = sorted(p.name for p in path.iterdir() if p.suffix.lower() in _FORMATS)
+        hint = f"give one file, for example --data {path / inside[0]}" if inside else "give one table file"
+        raise DataError(f"{path.name} is a folder, not a table file", hint)
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except OSError as error:
+        raise DataError(f"{path.name} cannot be read: {error.strerror}", "check the file's rights") from None
+    if not head.strip():
+        raise DataError(f"{path.name} is empty", "give a table with a header line and rows")
+    return head
+
+
+def _missing(path: Path) -> DataError:
+    if not path.parent.is_dir():
+        return DataError(f"there is no folder {quoted(str(path.parent))}", "check the path given to --data")
+    beside = sorted(p.name for p in path.parent.iterdir() if p.suffix.lower() in _FORMATS)
+    return DataError(f"there is no file {quoted(str(path))}", nearest(path.name, beside))
+
+
+def _csv_dialect(path: Path) -> tuple[str, str]:
+    """Delimiter and encoding, from the header line and the first bytes."""
+    with pa.OSFile(str(path)) if path.suffix != ".gz" else pa.input_stream(str(path)) as stream:
+        head = stream.read(_HEADER_BYTES)
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encoding = "utf16"
+    else:
+        encoding = "utf8"
+        try:
+            head.decode("utf8")
+        except UnicodeDecodeError as error:
+            # A character cut in two by the end of the sample is no evidence against UTF-8.
+            encoding = "utf8" if error.start >= len(head) - 4 else "cp1252"
+    header = head.decode(encoding, errors="replace").splitlines()[0]
+    header = re.sub(r'"[^"]*"', "", header)
+    best = max(",;\t|", key=header.count)
+    return (best if header.count(best) else ","), encoding
+
+
+def _schema(path: Path, found: str, delimiter: str, encoding: str) -> pa.Schema:
+    if found == "parquet":
+        return pq.read_schema(path)
+    if found == "feather":
+        with pa.memory_map(str(path)) as stream:
+            return _open_ipc(stream).schema
+    with pacsv.open_csv(
+        str(path),
+        read_options=pacsv.ReadOptions(encoding=encoding),
+        parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pacsv.ConvertOptions(check_utf8=False),
+    ) as reader:
+        return reader.schema
+
+
+def _open_ipc(stream: pa.NativeFile) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
+    streamed = stream.read(4) == b"\xff\xff\xff\xff"
+    stream.seek(0)
+    return paipc.open_stream(stream) if streamed else paipc.open_file(stream)
+
+
+def _read(source: Source, columns: Sequence[str]) -> pa.Table:
+    if source.format == "parquet":
+        # Nested and dotted names share prefixes in Parquet, so more may come back than was asked.
+        return pq.ParquetFile(source.path).read(columns=list(columns))
+    if source.format == "feather":
+        with pa.memory_map(str(source.path)) as stream:
+            return _open_ipc(stream).read_all()
+    options = pacsv.ConvertOptions(
+        include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
+    )
+    return pacsv.read_csv(
+        str(source.path),
+        read_options=pacsv.ReadOptions(encoding=source.encoding),
+        parse_options=pacsv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
+        convert_options=options,
+    )
+
+
+def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
+    """One notice for columns that are mostly numbers and yet text because of some other values."""
+    mixed = []
+    for name in table.column_names:
+        column = table.column(name)
+        if not pa.types.is_string(column.type):
+            continue
+        values = pc.drop_null(pc.unique(column))
+        numbers = pc.sum(pc.match_substring_regex(values, _NUMBER)).as_py() or 0
+        if len(values) / 2 <= numbers < len(values):
+            mixed.append(name)
+    if not mixed:
+        return ()
+    return (
+        Notice(
+            "mixed_types",
+            f"{listed(mixed)} mixes numbers and other text and is read as text",
+            "write missing values as an empty field if the column is meant to be numeric",
+        ),
+    )
+
+
+def _declaration(path: Path, schema: pa.Schema) -> tuple[dict[str, str], str]:
+    """What the sidecar, else the schema metadata, says about the label."""
+    sidecar = path.with_name(path.name + ".fairaudit.toml")
+    if sidecar.is_file():
+        return _sidecar(sidecar), "declared beside the file"
+    metadata = schema.metadata or {}
+    found = {key: metadata.get(f"fairaudit.{key}".encode()) for key in _SIDECAR_KEYS}
+    declared = {key: value.decode("utf8", "replace") for key, value in found.items() if value is not None}
+    return declared, "declared in the file" if declared else ""
+
+
+def _sidecar(path: Path) -> dict[str, str]:
+    try:
+        content = tomllib.loads(path.read_text("utf8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
+        hint = 'write for example: label = "approved"'
+        raise DataError(f"{path.name} is not readable TOML", hint) from None
+    unknown = [key for key in content if key not in _SIDECAR_KEYS]
+    if unknown:
+        raise DataError(f"{path.name}: unknown key {quoted(unknown[0])}", nearest(unknown[0], _SIDECAR_KEYS))
+    return {key: str(value) for key, value in content.items()}
+
+
+@contextmanager
+def _explained(path: Path, found: str) -> Iterator[None]:
+    """Arrow's own messages quote rows; say what is wrong without them."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise _damage(path, found, str(error)) from None
+
+
+def _damage(path: Path, found: str, text: str) -> DataError:
+    row = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", text)
+    if row:
+        where = f"row {int(row[1]):,}" if row[1] else "a row"
+        return DataError(
+            f"{path.name}: {where} has {row[3]} fields where the header has {row[2]}",
+            "quote fields that hold the delimiter",
+        )
+    if "UTF" in text or "codec" in text:
+        return DataError(f"{path.name} is not UTF-8 text", "save it as UTF-8")
+    return DataError(f"{path.name} cannot be read as {_SPOKEN[found]}: damaged", "write the file again")

@@ -1,0 +1,181 @@
+"""One seed's training and test rows; how many there are does not depend on the seed.
+
+N, the number of training rows, enters the sampling rate and every divisor as a public constant, so it
+is allocated first (in all, per group, per class in the group, each by largest remainder) and only
+then does a seed decide which rows they are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Dataset, Int64, Split
+from fairaudit.data.naming import nearest, quoted
+from fairaudit.errors import ConfigError, DataError
+from fairaudit.privacy.streams import numpy_stream
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """What every seed has in common, K groups.
+
+    Args:
+        pool: Rows before the split, after balancing, ``[K]``.
+        test: Test rows, ``[K]``.
+        kept: Training rows after ``keep``, ``[K]``.
+    """
+
+    pool: Int64
+    test: Int64
+    kept: Int64
+
+
+def training_size(dataset: Dataset, config: AuditConfig) -> int:
+    """N, the training rows of every seed, known before any row is drawn.
+
+    Raises:
+        ConfigError: ``keep`` names no group or is no share, ``balance`` without a group.
+        DataError: No row is left to train or to test on.
+    """
+    return int(_sizes(dataset, config).kept.sum())
+
+
+def holdout_size(dataset: Dataset, config: AuditConfig) -> int:
+    """Test rows of every seed. Raises: as :func:`training_size`."""
+    return int(_sizes(dataset, config).test.sum())
+
+
+def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
+    """The rows one seed trains and tests on.
+
+    ``balance`` draws equal group sizes first (with a given split, on each side of it), then the
+    split is stratified by first grouping and class, then ``keep`` thins the training rows.
+
+    Returns:
+        Indices into the dataset, ascending and disjoint.
+
+    Raises:
+        ConfigError, DataError: As :func:`training_size`.
+    """
+    sizes = _sizes(dataset, config)
+    groups = _first_groups(dataset)
+    if dataset.split is None:
+        pool = np.arange(dataset.n_rows)
+        if config.balance:
+            pool = _draw(pool, groups, sizes.pool, numpy_stream(seed, "split", "balance"))
+        test = _draw_test(dataset, groups, pool, sizes.test, seed)
+        train = np.setdiff1d(pool, test, assume_unique=True)
+    else:
+        train, test = np.flatnonzero(dataset.split == 0), np.flatnonzero(dataset.split == 1)
+        if config.balance:
+            side = sizes.pool - sizes.test
+            train = _draw(train, groups, side, numpy_stream(seed, "split", "balance", "train"))
+            test = _draw(test, groups, sizes.test, numpy_stream(seed, "split", "balance", "test"))
+    if config.keep:
+        train = _draw(train, groups, sizes.kept, numpy_stream(seed, "split", "keep"))
+    return Split(seed, train.astype(np.int64), test.astype(np.int64))
+
+
+def largest_remainder(total: int, sizes: Int64) -> Int64:
+    """``total`` shared out in proportion to sizes, in whole numbers, none above its size.
+
+    Ties go to the first; exact integer arithmetic, so every machine agrees.
+
+    Args:
+        total: At most ``sizes.sum()``. sizes: ``[K]``.
+
+    Returns:
+        ``[K]``, each within 1 of its exact share.
+    """
+    whole = int(sizes.sum())
+    if whole == 0:
+        return np.zeros_like(sizes)
+    quota, remainder = np.divmod(total * sizes, whole)
+    first = np.argsort(-remainder, kind="stable")[: total - int(quota.sum())]
+    quota[first] += 1
+    return quota
+
+
+def _first_groups(dataset: Dataset) -> Int64:
+    if dataset.groupings:
+        return dataset.groupings[0].groups
+    return np.zeros(dataset.n_rows, np.int64)
+
+
+def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
+    groups = _first_groups(dataset)
+    n_groups = len(dataset.groupings[0].names) if dataset.groupings else 1
+    if dataset.split is None:
+        pool = np.bincount(groups, minlength=n_groups).astype(np.int64)
+        if config.balance:
+            pool = _balanced(dataset, pool)
+        n = int(pool.sum())
+        test = largest_remainder(min(max(round(config.test_size * n), 1), n - 1), pool)
+    else:
+        train = np.bincount(groups[dataset.split == 0], minlength=n_groups).astype(np.int64)
+        test = np.bincount(groups[dataset.split == 1], minlength=n_groups).astype(np.int64)
+        if config.balance:
+            train, test = _balanced(dataset, train), _balanced(dataset, test)
+        pool = train + test
+    kept = _kept(dataset, config, pool - test)
+    if not kept.sum() or not test.sum():
+        side = "train" if not kept.sum() else "test"
+        raise DataError(f"no row is left to {side} on ({int(pool.sum())} usable)", "use a larger table")
+    return _Sizes(pool, test, kept)
+
+
+def _balanced(dataset: Dataset, counts: Int64) -> Int64:
+    """Every named group at the size of the smallest; rows without a group are left out."""
+    if not dataset.groupings:
+        raise ConfigError("balance needs a group", "add --group COLUMN")
+    grouping = dataset.groupings[0]
+    named = np.arange(len(counts)) != (-1 if grouping.missing is None else grouping.missing)
+    smallest = int(counts[named].min())
+    if smallest == 0:
+        empty = grouping.names[int(np.flatnonzero(named & (counts == 0))[0])]
+        raise DataError(
+            f"balance: group {quoted(empty)} has no row on one side of the given split",
+            "balance without --split-column, or give the group rows on both sides",
+        )
+    return np.where(named, smallest, 0).astype(np.int64)
+
+
+def _kept(dataset: Dataset, config: AuditConfig, train: Int64) -> Int64:
+    if not config.keep:
+        return train
+    names = dataset.groupings[0].names if dataset.groupings else ()
+    kept = train.copy()
+    for name, fraction in config.keep.items():
+        if name not in names:
+            raise ConfigError(f"keep: there is no group {quoted(name)}", nearest(name, names))
+        if not 0 <= fraction <= 1:
+            raise ConfigError(f"keep: {fraction:g} for group {quoted(name)} is not between 0 and 1")
+        group = names.index(name)
+        kept[group] = round(fraction * int(train[group]))
+    return kept
+
+
+def _draw_test(dataset: Dataset, groups: Int64, pool: Int64, test: Int64, seed: int) -> Int64:
+    """Test rows of the pool: per group as allocated, per class in the group by largest remainder."""
+    n_classes = len(dataset.classes)
+    cells = groups * n_classes + dataset.labels
+    counts = np.bincount(cells[pool], minlength=len(test) * n_classes).reshape(len(test), n_classes)
+    wanted = [largest_remainder(int(t), c) for t, c in zip(test, counts, strict=True)]
+    return _draw(pool, cells, np.concatenate(wanted), numpy_stream(seed, "split", "test"))
+
+
+def _draw(rows: Int64, cells: NDArray[np.int64], wanted: Int64, stream: np.random.Generator) -> Int64:
+    """``wanted[c]`` of the rows of each cell c, at random without replacement, ascending.
+
+    Args:
+        rows: Indices to draw from. cells: Cell of every row of the dataset, ``[N]``.
+    """
+    shuffled = stream.permutation(rows)
+    cell = cells[shuffled]
+    order = np.argsort(cell, kind="stable")
+    counts = np.bincount(cell, minlength=len(wanted))
+    start = np.cumsum(counts) - counts
+    rank = np.arange(len(rows)) - start[cell[order]]
+    return np.sort(shuffled[order[rank < wanted[cell[order]]]])

@@ -1,0 +1,323 @@
+"""A table file to a Dataset: columns checked, groups and label coded, unusable rows counted and gone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.columns import (
+    Codes,
+    Levels,
+    encode_codes,
+    encode_levels,
+    kind_of,
+    levels_in_use,
+    plain_table,
+)
+from fairaudit.data.dataset import Dataset, Grouping, Int64, Notice
+from fairaudit.data.groups import make_groupings, restrict
+from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
+from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, protected, quoted
+from fairaudit.data.readers import Source, digest_of, open_source, read_columns
+from fairaudit.data.screen import Duplicates, constant, duplicates, leaks, refuse_many_levels, worthless
+from fairaudit.errors import ConfigError, DataError
+
+ALL_ROWS = "(all)"  # what rows are counted under when no group is given
+_TRAIN_WORDS = frozenset({"train", "training", "0", "false"})
+_TEST_WORDS = frozenset({"test", "testing", "1", "true"})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTable:
+    """The readable columns of a file, before anything is made of them.
+
+    Args:
+        source: The file. digest: sha256 of its content.
+        table: Columns in plain types, ``contrast`` applied.
+        dropped: column -> reason. notices: What reading it showed.
+    """
+
+    source: Source
+    digest: str
+    table: pa.Table
+    dropped: dict[str, str]
+    notices: tuple[Notice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows that are used and what became of the others.
+
+    Args:
+        used: Row indices into the file, ascending.
+        columns: Feature columns as codes, on those rows.
+        dropped: reason -> group -> count. missing: column -> group -> count.
+        reasons: column -> why it is dropped.
+    """
+
+    used: Int64
+    columns: dict[str, Codes]
+    dropped: dict[str, dict[str, int]]
+    missing: dict[str, dict[str, int]]
+    reasons: dict[str, str]
+
+
+def load_dataset(config: AuditConfig) -> Dataset:
+    """Read and check the table of an audit; without ``group`` it has no groupings.
+
+    Raises:
+        DataError: A file or a column that cannot be used. ConfigError: Options that contradict
+            each other or name what is not there.
+    """
+    return make_dataset(read_checked(config), config)
+
+
+def read_checked(config: AuditConfig) -> CheckedTable:
+    """The file's columns but those dropped by option, in plain types.
+
+    Raises:
+        DataError, ConfigError: As :func:`load_dataset`.
+    """
+    source = open_source(config.data)
+    names = list(source.schema.names)
+    _check_names(names, config)
+    needed = {*config.group, config.label, config.split_column, *config.contrast}
+    dropped = {n: "dropped by option" for n in config.drop if n not in needed}
+    for name in names:
+        if name not in dropped and kind_of(source.schema.field(name).type) == "unsupported":
+            dropped[name] = "nested or unsupported type"
+    wanted = [n for n in names if n not in dropped]
+    if not wanted:
+        raise DataError(f"no column of {config.data.name} can be used", "give columns of numbers or text")
+    read, notices = read_columns(source, wanted)
+    table, unreadable, said = plain_table(read)
+    notices += said
+    odd = [n for n, why in dropped.items() if why != "dropped by option"] + list(unreadable)
+    if odd:
+        notices += (Notice("unsupported_columns", f"left out, not numbers or text: {listed(odd)}"),)
+    used = [n for n in (*config.group, config.label, config.split_column) if n in odd]
+    if used:
+        raise DataError(f"column {quoted(used[0])} holds neither numbers nor text", "choose another column")
+    for name, value in config.contrast.items():
+        table = _contrast(table, name, value)
+    return CheckedTable(source, digest_of(config.data), table, {**dropped, **unreadable}, notices)
+
+
+def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
+    """The dataset behind a checked table. Raises: as :func:`load_dataset`."""
+    table = checked.table
+    choice = choose_label(table, checked.source.declared, checked.source.declared_by, config)
+    label = read_label(table, choice, config)
+    groupings, group_notices = make_groupings(table, config)
+    split = _read_split(table, config)
+    features, reasons = _feature_names(table, choice, config)
+    rows = _choose_rows(table.select(features), label, groupings, config)
+    reasons = {**checked.dropped, **reasons, **rows.reasons}
+    kept = tuple(restrict(g, rows.used) for g in groupings)
+    labels, positive, classes = _restrict_label(label, choice, rows.used)
+    doubled = duplicates([*(c.codes for c in rows.columns.values()), labels])
+    notices = (
+        *checked.notices,
+        *_label_notices(choice, label),
+        *group_notices,
+        *_row_notices(rows, reasons, doubled, len(labels)),
+        *leaks(rows.columns, choice.column, labels, kept),
+    )
+    return Dataset(
+        name=config.data.name,
+        format=checked.source.format,
+        digest=checked.digest,
+        features=table.select(list(rows.columns)).take(pa.array(rows.used)),
+        labels=labels,
+        classes=classes,
+        label=choice.column,
+        label_origin=choice.origin,
+        positive=positive,
+        groupings=kept,
+        split=None if split is None else split[rows.used],
+        rows_read=table.num_rows,
+        columns_read=len(checked.source.schema.names),
+        dropped_rows=rows.dropped,
+        missing=rows.missing,
+        dropped_columns=reasons,
+        duplicate_rows=doubled.count,
+        duplicate_of=doubled.first,
+        notices=notices,
+    )
+
+
+def _check_names(names: Sequence[str], config: AuditConfig) -> None:
+    asked = [("group column", n) for n in config.group]
+    asked += [("label column", config.label)] if config.label is not None else []
+    asked += [("split column", config.split_column)] if config.split_column is not None else []
+    asked += [("--drop column", n) for n in config.drop] + [("--bin column", n) for n in config.bin]
+    asked += [("contrast column", n) for n in config.contrast]
+    for role, name in asked:
+        if name not in names:
+            raise _unknown_column(role, name, names, config)
+    if config.split_column is not None and config.split_column in (*config.group, config.label):
+        raise ConfigError(f"split column {quoted(config.split_column)} is also the label or a group")
+    if config.label in config.drop:
+        raise ConfigError(f"label column {quoted(str(config.label))} is also dropped", "leave --drop out")
+    both = [n for n in config.group if n in config.drop]
+    if both and config.group_as_feature:
+        raise ConfigError(f"group column {quoted(both[0])} is both dropped and a feature", "choose one")
+
+
+def _unknown_column(role: str, name: str, names: Sequence[str], config: AuditConfig) -> DataError:
+    hint = near_miss(name, names)
+    if not hint and role == "group column":
+        known = protected(names)
+        hint = f"use --group {known[0]}" if known else ""
+    return DataError(f"{role} {quoted(name)} is not in {config.data.name} ({listed(names)})", hint)
+
+
+def _contrast(table: pa.Table, name: str, value: str) -> pa.Table:
+    """The column made ``value`` / ``not value``; missing stays missing."""
+    levels = encode_levels(table.column(name))
+    if value not in levels.names:
+        raise DataError(
+            f"contrast: {quoted(value)} is not a value of column {quoted(name)}", nearest(value, levels.names)
+        )
+    chosen = levels.codes == levels.names.index(value)
+    text = [pa.scalar(t, pa.large_string()) for t in (value, f"not {value}")]
+    column = pa.chunked_array([pc.if_else(pa.array(chosen, mask=levels.codes < 0), *text)])
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+def _read_split(table: pa.Table, config: AuditConfig) -> Int64 | None:
+    """0 train, 1 test per row of the file, from the given column."""
+    if config.split_column is None:
+        return None
+    levels = encode_levels(table.column(config.split_column))
+    sides = [_side(level) for level in levels.names]
+    name = quoted(config.split_column)
+    if np.any(levels.codes < 0):
+        raise DataError(f"split column {name} is missing in some rows", "write train or test in every row")
+    if None in sides:
+        raise DataError(
+            f"split column {name} has {sides.count(None)} values other than train and test",
+            "write train or test (or 0 and 1) in every row",
+        )
+    side = np.array(sides, dtype=np.int64)[levels.codes]
+    if len(np.unique(side)) < 2:
+        raise DataError(f"split column {name} puts all rows on one side", "write both train and test")
+    return np.asarray(side, dtype=np.int64)
+
+
+def _side(level: str) -> int | None:
+    word = level.strip().casefold()
+    return 0 if word in _TRAIN_WORDS else 1 if word in _TEST_WORDS else None
+
+
+def _feature_names(
+    table: pa.Table, choice: LabelChoice, config: AuditConfig
+) -> tuple[list[str], dict[str, str]]:
+    """Columns that may be features, and why the others are not (label, groups and split aside)."""
+    not_features = {choice.column, config.split_column}
+    not_features |= set() if config.group_as_feature else set(config.group)
+    features, reasons = [], {}
+    for name in table.column_names:
+        if name in not_features:
+            continue
+        if name in config.drop:
+            reasons[name] = "dropped by option"
+        elif is_prediction_name(name) and name not in config.group:
+            reasons[name] = "named like a prediction"
+        else:
+            features.append(name)
+    return features, reasons
+
+
+def _choose_rows(
+    table: pa.Table, label: LabelColumn, groupings: Sequence[Grouping], config: AuditConfig
+) -> _Rows:
+    """Rows with a label, thinned by the policy for missing values; columns that are left of them."""
+    groups, names = _counted_by(groupings, table.num_rows)
+    labelled = np.flatnonzero(label.codes >= 0)
+    dropped = {}
+    if len(labelled) < table.num_rows:
+        dropped["label missing"] = _by_group(groups[label.codes < 0], names)
+    columns = {name: encode_codes(table.column(name)).take(labelled) for name in table.column_names}
+    reasons = worthless(columns, len(labelled))
+    columns = {n: c for n, c in columns.items() if n not in reasons}
+    gaps = {name: c.missing() for name, c in columns.items()}
+    for grouping in groupings[: len(set(config.group))]:
+        if grouping.missing is not None:
+            gaps[grouping.name] = grouping.groups[labelled] == grouping.missing
+    missing = {n: _by_group(groups[labelled][gap], names) for n, gap in gaps.items() if gap.any()}
+    keep = np.ones(len(labelled), np.bool_)
+    if missing and config.missing == "error":
+        raise DataError(
+            f"missing values in {len(missing)} columns: {listed(missing)}", "use --missing impute or drop"
+        )
+    if missing and config.missing == "drop":
+        keep = ~np.logical_or.reduce([gaps[name] for name in missing])
+        dropped["value missing"] = _by_group(groups[labelled][~keep], names)
+    used = labelled[keep]
+    if not len(used):
+        raise DataError("every row has a missing value", "use --missing impute")
+    columns = {n: c.take(np.flatnonzero(keep)) for n, c in columns.items()}
+    reasons |= constant(columns)
+    columns = {n: c for n, c in columns.items() if n not in reasons}
+    refuse_many_levels(columns)
+    if not columns:
+        raise DataError(f"no feature column is left in {config.data.name}", "see `fairaudit inspect`")
+    return _Rows(used, columns, dropped, missing, reasons)
+
+
+def _counted_by(groupings: Sequence[Grouping], rows: int) -> tuple[Int64, tuple[str, ...]]:
+    if groupings:
+        return groupings[0].groups, groupings[0].names
+    return np.zeros(rows, np.int64), (ALL_ROWS,)
+
+
+def _by_group(groups: NDArray[np.int64], names: Sequence[str]) -> dict[str, int]:
+    counts = np.bincount(groups, minlength=len(names))
+    return {name: int(count) for name, count in zip(names, counts, strict=True) if count}
+
+
+def _restrict_label(
+    label: LabelColumn, choice: LabelChoice, used: Int64
+) -> tuple[Int64, int | None, tuple[str, ...]]:
+    levels = levels_in_use(Levels(label.codes, label.classes), used)
+    labels, classes = levels.codes, levels.names
+    if len(classes) < 2:
+        raise DataError(
+            f"label {quoted(choice.column)} has one value in the rows without missing values",
+            "use --missing impute",
+        )
+    favourable = None if label.positive is None else label.classes[label.positive]
+    return labels, classes.index(favourable) if favourable in classes else None, classes
+
+
+def _label_notices(choice: LabelChoice, label: LabelColumn) -> tuple[Notice, ...]:
+    if choice.origin != "inferred from the name":
+        return label.notices
+    message = f"label {quoted(choice.column)} was inferred from its name"
+    return (Notice("label_inferred", message, "confirm it with --label", "notice"), *label.notices)
+
+
+def _row_notices(rows: _Rows, reasons: dict[str, str], doubled: Duplicates, n_rows: int) -> Sequence[Notice]:
+    notices = []
+    for reason, counts in rows.dropped.items():
+        message = f"{sum(counts.values()):,} rows left out: {reason}"
+        notices.append(Notice("rows_dropped", message, "their counts by group are in the report"))
+    named = [n for n, why in reasons.items() if why == "named like a prediction"]
+    if named:
+        message = f"left out, named like a model's prediction: {listed(named)}"
+        notices.append(Notice("prediction_columns", message, "rename a column that is a true input"))
+    for why in ("looks like an id", "constant", "all values missing"):
+        found = [n for n, reason in reasons.items() if reason == why]
+        if found:
+            message = f"left out, {why}: {listed(found)}"
+            notices.append(Notice("columns_dropped", message, level="notice"))
+    if doubled.count:
+        message = f"{doubled.count:,} of {n_rows:,} rows repeat an earlier row"
+        fix = "epsilon protects a row, not a person who has several"
+        notices.append(Notice("duplicate_rows", message, fix, "notice"))
+    return notices
