@@ -1,6 +1,7 @@
 """Results to comparisons: every arm against its reference, cut by every grouping."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,8 @@ from fairaudit.jobs import JobResult
 from fairaudit.metrics.compare import compare, measure_reference
 from fairaudit.metrics.estimates import Comparison, Predictions
 from fairaudit.plan import Plan
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Comparison, ...]:
@@ -50,5 +53,5 @@ def _predictions(
     ]
 
 
-def _column(result: JobResult, name: str, kind: type[np.generic]) -> NDArray[np.generic]:
+def _column(result: JobResult, name: str, kind: type[Number]) -> NDArray[Number]:
     return result.arrays[name].astype(kind, copy=False)
