@@ -9,16 +9,15 @@ import numpy as np
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.descriptive import shuffle_p
 from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, Predictions
-from fairaudit.metrics.gaps import HIGHER_IS_WORSE, Cut, base_metric, gaps_of, reading
+from fairaudit.metrics.gaps import COSTS, HIGHER_IS_WORSE, Cut, base_metric, gaps_of, reading, unit_of
 from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate, undefined
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.tables import (
-    LOSSES,
+    arm_scores,
     cost_tables,
     impact_change,
     impact_ratio,
     metric_tables,
-    scores_by_seed,
 )
 from fairaudit.metrics.within_model import RATES, Outcome
 from fairaudit.privacy.streams import numpy_stream
@@ -27,6 +26,7 @@ FIXED_SPLIT = (
     "the expected gap over training randomness given this training set, on new people of the same population"
 )
 SEVERAL_SPLITS = "the expected gap of the recipe on new files and new people of the same population"
+NO_SEED = "no seed finished in every arm that is compared"
 NO_POSITIVE = "no favourable class is known: rates are given per class"
 TRAINING_ONLY = "training rows: no interval over records; gates read test rows"
 WORST_IS_HIGH = HIGHER_IS_WORSE | {"fpr"}
@@ -60,11 +60,10 @@ def compare(
     outcome = Outcome(n_classes, positive)
     cut, records = _cut(baseline, grouping)
     if not baseline:
-        return _nothing(arm, reference, cut, grouping.name, fixed_split)
-    own = scores_by_seed(private, labels, records, outcome)
-    other = scores_by_seed(baseline, labels, records, outcome)
-    change = [a.minus(b) for a, b in zip(own, other, strict=True)]
-    changed = metric_tables(change, records, outcome, "change.")
+        return _nothing((arm, reference, grouping.name), outcome, cut, fixed_split)
+    own = arm_scores(private, labels, records, outcome)
+    other = arm_scores(baseline, labels, records, outcome)
+    changed = metric_tables(own.minus(other), records, outcome, "change.")
     tables = {
         **cost_tables(changed),
         **metric_tables(own, records, outcome, ""),
@@ -93,8 +92,8 @@ def measure_reference(
     outcome = Outcome(n_classes, positive)
     cut, records = _cut(baseline, grouping)
     if not baseline:
-        return _nothing(arm, "", cut, grouping.name, fixed_split)
-    tables = metric_tables(scores_by_seed(baseline, labels, records, outcome), records, outcome, "")
+        return _nothing((arm, "", grouping.name), outcome, cut, fixed_split)
+    tables = metric_tables(arm_scores(baseline, labels, records, outcome), records, outcome, "")
     if positive is not None:
         tables["impact_ratio"] = impact_ratio(tables["selection_rate"], "impact_ratio", cut.eligible)[0]
     train = _training(baseline, (), len(cut.names))
@@ -152,7 +151,7 @@ def _with_overall(values: Float64, counts: Float64) -> Float64:
 
 
 def _training_estimate(name: str, by_seed: Float64) -> Estimate:
-    unit = "nats" if base_metric(name) in LOSSES else "fraction"
+    unit = unit_of(name)
     defined = by_seed[~np.isnan(by_seed)]
     if not len(defined):
         return undefined("no training records", unit)
@@ -226,9 +225,7 @@ def _measure(k: int, cut: Cut, tables: Mapping[str, MetricTable], train: _Traini
     sides = ("", "reference.") if "reference.accuracy" in tables else ("",)
     for side in sides:
         for metric in (*RATES, "impact_ratio", "auc"):
-            estimates.setdefault(
-                side + metric, undefined(NO_POSITIVE, "ratio" if metric == "impact_ratio" else "fraction")
-            )
+            estimates.setdefault(side + metric, undefined(NO_POSITIVE, unit_of(metric)))
     estimates |= {name: _training_estimate(name, values[:, k]) for name, values in train.by_seed.items()}
     reason = (cut.too_few(k) if is_group else "") or cut.too_few_seeds
     return GroupMeasure(
@@ -256,7 +253,11 @@ def _worst(groups: Sequence[GroupMeasure], cut: Cut) -> dict[str, str]:
     return worst
 
 
-def _nothing(arm: str, reference: str, cut: Cut, grouping: str, fixed_split: bool) -> Comparison:
-    """No seed has both arms: every group is named, nothing is known."""
-    train = _Training({}, np.zeros(len(cut.names) + 1))
-    return _comparison((arm, reference, grouping), fixed_split, cut, {}, train, ())
+def _nothing(names: tuple[str, str, str], outcome: Outcome, cut: Cut, fixed_split: bool) -> Comparison:
+    """No seed finished: every group and number is named, nothing is known."""
+    within = [*outcome.metrics, *RATES, "impact_ratio", "auc", "train.accuracy", "train.loss"]
+    keys = [*COSTS, *within, *(f"reference.{m}" for m in within)] if names[1] else within
+    estimates = {key: undefined(NO_SEED, unit_of(key)) for key in keys}
+    groups = [GroupMeasure(name, 0, 0.0, False, NO_SEED, estimates) for name in (*cut.names, "")]
+    estimand = FIXED_SPLIT if fixed_split else SEVERAL_SPLITS
+    return Comparison(*names, estimand, groups[-1], tuple(groups[:-1]), (), {})

@@ -11,7 +11,7 @@ import numpy as np
 from fairaudit.metrics.intervals import Float64, Int64, Records, floor_variance
 
 SHUFFLES = 999
-LOSS_CLASSES = 256  # equal-count classes that losses are rounded into before shuffling
+KINDS = 32  # classes that records are rounded into before shuffling
 
 
 def signed_rank_p(differences: Float64) -> float:
@@ -79,9 +79,8 @@ def shuffle_p(
     """Share of label shuffles whose largest studentised gap reaches the observed one.
 
     Labels move between test records of these trained models; a record keeps one label over all
-    seeds. Records that agree in (times tested, summed difference) are interchangeable, so a
-    shuffle is a draw without replacement of each group's make-up: exact for accuracy, losses are
-    rounded to 256 classes first.
+    seeds. Records of one influence are interchangeable, so a shuffle is a draw without replacement
+    of each group's make-up, out of 32 classes of like influence (narrow where influence is large).
 
     Args:
         differences: d_si of each test row, per seed ``[n_s]``.
@@ -101,31 +100,32 @@ def shuffle_p(
         tested[place] += 1
     keep = np.isin(records.groups, eligible)
     total, tested, groups = total[keep], tested[keep], records.groups[keep]
-    kind_of, kinds = _kinds(total, tested, rounds=not is_fraction)
+    kinds = _kinds(total, tested)
     sizes = [int((groups == k).sum()) for k in eligible]
     floors = floor_variance(np.array(sizes)) if is_fraction else np.zeros(len(sizes))
-    n_kinds = len(kinds.size)
-    observed = np.array([np.bincount(kind_of[groups == k], minlength=n_kinds) for k in eligible])
-    seen = _largest_gap(observed[None], kinds, floors)[0]
+    each = _Kinds(np.ones_like(groups), tested, total, total**2, total * tested, tested**2)
+    members = np.array([groups == k for k in eligible], dtype=np.int64)
+    seen = _largest_gap(members[None], each, floors)[0]
     shuffled = _largest_gap(_draws(kinds.size, sizes, rng), kinds, floors)
     return float((1 + np.count_nonzero(shuffled >= seen * (1 - 1e-9))) / (1 + SHUFFLES))
 
 
-def _kinds(total: Float64, tested: Float64, *, rounds: bool) -> tuple[Int64, _Kinds]:
-    if rounds:
-        rank = np.empty(len(total), dtype=np.int64)
-        rank[np.lexsort((total, tested))] = np.arange(len(total))
-        kind_of = rank * min(LOSS_CLASSES, len(total)) // len(total)
-    else:
-        # Sums of differences of exact fractions: equal up to the last bits.
-        pairs = np.stack([tested, np.round(total, 9)])
-        kind_of = np.unique(pairs, axis=1, return_inverse=True)[1].astype(np.int64).reshape(-1)
+def _kinds(total: Float64, tested: Float64) -> _Kinds:
+    """Classes of like influence, none empty."""
+    influence = total - tested * (total.sum() / tested.sum())
+    ordered = np.sort(influence)
+    reach = np.cumsum(np.abs(ordered) + np.abs(ordered).mean())  # half by weight, half by number
+    edges = ordered[np.searchsorted(reach, reach[-1] * np.arange(1, KINDS) / KINDS)]
+    # By value, never by rank: equal records must share a class, else their order, which is by
+    # group, would tell the groups apart.
+    kind_of = np.searchsorted(np.unique(edges), influence)
+    kind_of = np.unique(kind_of, return_inverse=True)[1]
     size = np.bincount(kind_of)
     means = [
         np.bincount(kind_of, v) / size
         for v in (tested, total, total**2, total * tested, tested**2)
     ]  # fmt: skip
-    return kind_of, _Kinds(size.astype(np.int64), *means)
+    return _Kinds(size.astype(np.int64), *means)
 
 
 def _draws(size: Int64, sizes: Sequence[int], rng: np.random.Generator) -> Int64:

@@ -32,7 +32,8 @@ class Estimate:
 
     Args:
         value: None where it is undefined; then ``reason`` says why.
-        low, high: Interval ends, None where there is no honest interval.
+        low, high: Interval ends, None where there is no honest interval; then too ``reason`` says
+            why. A number with a reason is shown and never gated.
         training_sd: sqrt(V_seed), training randomness. records_sd: sqrt(V_rec), test records.
         n_seeds: Seeds behind it. n_test: Distinct test records behind it.
         unit: ``fraction``, ``nats``, ``ratio``.
@@ -62,7 +63,8 @@ class GroupMeasure:
             (loss gained), then ``M`` and ``reference.M`` for M in accuracy, loss, selection_rate,
             tpr, fpr, precision, impact_ratio, auc, calibration_error, and ``train.accuracy``,
             ``train.loss``, ``reference.train.accuracy``, ``reference.train.loss``,
-            ``train.privacy_cost``, ``train.excess_risk``.
+            ``train.privacy_cost``, ``train.excess_risk``. Without a favourable class the rates
+            are per class, ``tpr[2]`` for class 2, and the plain keys carry the reason.
     """
 
     group: str
@@ -81,15 +83,17 @@ class Gap:
         metric: ``privacy_cost``, ``excess_risk``, or a within-model metric M or ``reference.M`` or
             ``change.M`` (how much privacy widens the within-model gap).
         kind: ``pair`` (a against b), ``population`` (a against all; xi_a for excess_risk),
-            ``max`` (largest minus smallest).
-        a, b: Group names; for ``max`` the pair that attains it; b is "" for ``population``.
+            ``max`` (largest minus smallest), ``mean`` (of the pairs' |gap|; costs of three groups
+            or more, no sign).
+        a, b: Group names; for ``max`` the pair that attains it, the larger value first; b is ""
+            for ``population``.
         signed: value_a - value_b. absolute: |signed| after averaging, with its interval.
         simultaneous: absolute with Bonferroni quantiles over the K(K-1)/2 pairs; equals
             absolute for two groups.
         direction: ``worse for F`` in words, or "" where the sign is not resolved.
         minimum_detectable: Gap this audit would find with power .80, same unit; None if S = 1.
-        rows_needed, seeds_needed: Test rows per group or seeds that would resolve a gap of the
-            size seen; None where it is resolved or cannot be.
+        rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would
+            resolve a gap of the size seen; None where it is resolved or cannot be.
         wilcoxon_p: Exact one-sided signed-rank over seeds, Holm; conditional on this file.
         shuffle_p: Label-shuffle reference of the max gap; descriptive.
         gated, reason: As for a group.

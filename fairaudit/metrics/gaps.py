@@ -38,6 +38,12 @@ def base_metric(name: str) -> str:
     return name.rpartition(".")[2].partition("[")[0]
 
 
+def unit_of(name: str) -> str:
+    """``nats`` for losses, ``ratio`` for the impact ratio, else ``fraction``."""
+    base = base_metric(name)
+    return "nats" if base in LOSSES else "ratio" if base == "impact_ratio" else "fraction"
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The groups of one grouping as they are in the test rows of all seeds.

@@ -2,53 +2,97 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairaudit.metrics.estimates import Predictions
-from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, covariances, floor_variance
-from fairaudit.metrics.within_model import Outcome, SeedScores, seed_scores
+from fairaudit.metrics.intervals import (
+    Float64,
+    Int64,
+    MetricTable,
+    Records,
+    covariances,
+    floor_variance,
+    summed_over_seeds,
+)
+from fairaudit.metrics.within_model import Outcome, seed_scores
 
 LOSSES = ("loss", "excess_risk")
 NO_CALIBRATION_INTERVAL = "binned calibration error is biased upward in small groups: no interval"
 
 
-def scores_by_seed(
-    predictions: Sequence[Predictions], labels: Int64, records: Records, outcome: Outcome
-) -> list[SeedScores]:
-    """Every within-model metric at every seed.
+class ArmScores(NamedTuple):
+    """M within-model metrics of one arm, or of the change between two, over all seeds.
 
     Args:
-        predictions: One arm, seed by seed, in the order of ``records``.
+        values: ``[S, M, K + 1]``.
+        own: Influence of each distinct record on its group's mean over seeds, ``[M, U]``.
+        every: On the mean over all rows, ``[M, U]``.
+        behind: Records that the metric rests on at any seed, ``[M, U]``.
+    """
+
+    values: Float64
+    own: Float64
+    every: Float64
+    behind: NDArray[np.bool_]
+
+    def minus(self, other: "ArmScores") -> "ArmScores":
+        """The change from ``other`` on the same rows; exactly 0 where both agree."""
+        return ArmScores(
+            self.values - other.values,
+            self.own - other.own,
+            self.every - other.every,
+            self.behind & other.behind,
+        )
+
+
+def arm_scores(
+    predictions: Sequence[Predictions], labels: Int64, records: Records, outcome: Outcome
+) -> ArmScores:
+    """Every within-model metric of one arm.
+
+    Args:
+        predictions: Seed by seed, in the order of ``records``.
         labels: Of the whole data set, ``[N]``.
         records: The index of these predictions' rows.
         outcome: Which class is favourable.
     """
-    return [
-        seed_scores(p.probabilities, labels[p.rows], records.groups[place], records.n_groups, outcome)
+    k = records.n_groups
+    scores = [
+        seed_scores(p.probabilities, labels[p.rows], records.groups[place], k, outcome)
         for p, place in zip(predictions, records.places, strict=True)
     ]
+    behind = np.zeros((len(outcome.metrics), len(records.ids)), dtype=bool)
+    for place, score in zip(records.places, scores, strict=True):
+        for known, now in zip(behind, score.behind, strict=True):
+            known[place] |= now
+    return ArmScores(
+        np.array([s.values for s in scores]),
+        summed_over_seeds(records, [s.within for s in scores]),
+        summed_over_seeds(records, [s.whole for s in scores]),
+        behind,
+    )
 
 
 def metric_tables(
-    scores: Sequence[SeedScores], records: Records, outcome: Outcome, prefix: str
+    scores: ArmScores, records: Records, outcome: Outcome, prefix: str
 ) -> dict[str, MetricTable]:
     """One table per metric.
 
     Args:
-        scores: Per seed; of one arm, or the change between two.
+        scores: Of one arm, or of the change between two.
         records: The index of their rows.
         outcome: As they were scored.
         prefix: "", ``reference.`` or ``change.``.
     """
-    covariance = covariances(records, [s.within for s in scores], [s.whole for s in scores])
-    values = np.array([s.values for s in scores])  # [S, M, K + 1]
-    counts = _counts(scores, records)
-    counts_of = dict(zip(outcome.metrics, counts, strict=True))
+    covariance = covariances(records, scores.own, scores.every)
+    counts_of = {m: records.count(row) for m, row in zip(outcome.metrics, scores.behind, strict=True)}
     tables = {}
     for m, metric in enumerate(outcome.metrics):
-        count, reason = counts[m], ""
-        if metric == "auc":
+        count, reason = counts_of[metric], ""
+        if metric == "auc":  # rests on both classes, so on the rarer
             suffix = "" if outcome.positive is not None else f"[{outcome.scored}]"
             count = np.minimum(counts_of[f"tpr{suffix}"], counts_of[f"fpr{suffix}"])
         if metric == "calibration_error":
@@ -56,16 +100,8 @@ def metric_tables(
         unit = "nats" if metric in LOSSES else "fraction"
         floor = np.diag(floor_variance(count)) if unit == "fraction" else 0.0
         name = prefix + metric
-        tables[name] = MetricTable(name, unit, values[:, m], covariance[m] + floor, count, reason)
+        tables[name] = MetricTable(name, unit, scores.values[:, m], covariance[m] + floor, count, reason)
     return tables
-
-
-def _counts(scores: Sequence[SeedScores], records: Records) -> Int64:
-    """Distinct records behind each metric, ``[M, K + 1]``."""
-    behind = np.zeros((len(scores[0].behind), len(records.ids)), dtype=bool)
-    for place, score in zip(records.places, scores, strict=True):
-        behind[:, place] |= score.behind
-    return np.array([records.count(row) for row in behind])
 
 
 def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:

@@ -64,15 +64,6 @@ class SeedScores(NamedTuple):
     whole: Float64
     behind: NDArray[np.bool_]
 
-    def minus(self, other: "SeedScores") -> "SeedScores":
-        """The change from ``other``, on the same rows; only rows behind both are behind it."""
-        return SeedScores(
-            self.values - other.values,
-            self.within - other.within,
-            self.whole - other.whole,
-            self.behind & other.behind,
-        )
-
 
 def seed_scores(
     probabilities: NDArray[np.float32], labels: Int64, groups: Int64, n_groups: int, outcome: Outcome
