@@ -34,8 +34,16 @@ class Parametric(Layer):
         """Squared L2 norm of each record's gradient in this layer's parameters, [(R,) B]."""
 
     @abstractmethod
-    def weighted_sum(self, x: Tensor, weighted_delta: Tensor, out: Tensor, *, add: bool) -> None:
-        """Write (or add) sum_i w_i g_i of this layer into ``out`` [R, P], given w_i * delta_i."""
+    def bind_sum(self, out: Tensor) -> "SumTarget":
+        """Where this layer's part of a gradient sum [R, P] is written."""
+
+
+class SumTarget(ABC):
+    """A layer's part of one row of gradient sums."""
+
+    @abstractmethod
+    def write(self, x: Tensor, weighted_delta: Tensor, *, add: bool) -> None:
+        """Write, or add, sum_i w_i g_i from the layer's inputs and w_i * delta_i."""
 
 
 class Linear(Parametric):
@@ -85,28 +93,41 @@ class Linear(Parametric):
         outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1).square_()
         return outputs.mul_(inputs)
 
-    def weighted_sum(self, x: Tensor, weighted_delta: Tensor, out: Tensor, *, add: bool) -> None:
-        """One matmul per replicate: (w * delta)^T x, and the column sums for the bias."""
+    def bind_sum(self, out: Tensor) -> "LinearSum":
+        """Views of the weight's and the bias's part."""
         weight = out[:, self.start : self.split].view(-1, *self.shape)
+        bias = out[:, self.split : self.end]
+        return LinearSum(
+            weight[0] if self.single else weight,
+            (bias[0] if self.single else bias) if self.has_bias else None,
+        )
+
+
+class LinearSum(SumTarget):
+    """One matmul per replicate, (w * delta)^T x, and the column sums for the bias."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self.weight, self.bias = weight, bias
+
+    def write(self, x: Tensor, weighted_delta: Tensor, *, add: bool) -> None:
+        """See the base class."""
         left = weighted_delta.transpose(-1, -2)
-        if self.single:
-            weight = weight[0]
         if add:
-            (weight.addmm_ if self.single else weight.baddbmm_)(left, x)
-        else:
-            torch.matmul(left, x, out=weight)
-        if self.has_bias:
-            bias = out[:, self.split : self.end]
-            sums = weighted_delta.sum(-2)
-            bias.add_(sums) if add else bias.copy_(sums)
+            (self.weight.addmm_ if self.weight.dim() == 2 else self.weight.baddbmm_)(left, x)
+            if self.bias is not None:
+                self.bias.add_(weighted_delta.sum(-2))
+            return
+        torch.matmul(left, x, out=self.weight)
+        if self.bias is not None:
+            torch.sum(weighted_delta, -2, out=self.bias)
 
 
 class Tanh(Layer):
     """Elementwise tanh."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """2 sigmoid(2x) - 1: three times faster than ATen's tanh on a CPU, error below 2e-7."""
-        return x.mul(2.0).sigmoid_().mul_(2.0).sub_(1.0)
+        """tanh(x)."""
+        return torch.tanh(x)
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """The gradient times 1 - y^2."""

@@ -127,19 +127,19 @@ class _Loop:
         self.single = replicates == 1
         self.objective = Asking(training.objective, replicates, facts, training.objective_noise)
         self.rule = Asking(training.rule, replicates, facts, training.rule_noise)
-        self.tape = Tape(network, training.budget)
         self.trace = Trace()
         self.taken = 0
         most = self._wanted(training.observers)
         rows = len(most) + (pool.n_groups - 1 if Row.GROUPS in most else 0)
-        self.buffer = torch.empty(replicates, rows, network.n_parameters)
+        self.tape = Tape(network, rows, training.budget)
 
     def step(self, step: int) -> None:
         """Take one step, in the order that the module's first lines give."""
         training, objective, rule = self.training, self.objective, self.rule
         batch = self.pool.gather(*training.sampler.draw())
-        logits, group = self.tape.forward(batch.inputs), self._lead(batch.group)
-        if training.objective.query_noise_multiplier is not None:
+        asks = training.objective.query_noise_multiplier is not None
+        logits, group = self.tape.forward(batch.inputs, clean=asks), self._lead(batch.group)
+        if asks:
             objective.absorb(
                 training.objective.query(objective.state, self._lead(logits), group), batch.present
             )
@@ -204,8 +204,7 @@ class _Loop:
             else:
                 rows.append(scale if row is Row.CLIPPED else torch.ones_like(scale))
         weights = rows[0].unsqueeze(1) if len(rows) == 1 else torch.stack(rows, 1)
-        sums = self.buffer[:, : len(rows)]
-        self.tape.sums(weights, sums)
+        sums = self.tape.sums(weights)
         return {
             row: sums[:, number:] if row is Row.GROUPS else sums[:, number]
             for number, row in enumerate(wanted)

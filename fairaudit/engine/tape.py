@@ -19,15 +19,23 @@ DEFAULT_BUDGET = 512 * 2**20
 
 
 @dataclass(slots=True)
+class Books:
+    """What the weighted sums need of one chunk: inputs and output gradients of each layer."""
+
+    activations: list[Tensor]
+    deltas: dict[int, Tensor]  # layer index -> output gradient, parametric layers only
+
+
+@dataclass(slots=True)
 class Chunk:
-    """A slice of the batch and, while the budget lasts, its books."""
+    """A slice of the batch; its books while the budget lasts."""
 
     rows: slice
     x: Tensor
-    finite: Tensor | None  # None: every record is; else [(R,) B] booleans
-    books: list[Tensor] | None
+    activations: list[Tensor] | None
+    finite: Tensor | None = None  # None: every record is; else [(R,) B] booleans
     delta: Tensor | None = None
-    deltas: dict[int, Tensor] | None = None
+    books: Books | None = None
 
 
 class Tape:
@@ -38,108 +46,108 @@ class Tape:
 
     Args:
         network: The stacked replicates.
+        rows: The most weight rows that are ever asked for at once.
         budget: Bytes of books kept between the two passes; performance only.
     """
 
-    def __init__(self, network: Network, budget: int = DEFAULT_BUDGET) -> None:
+    def __init__(self, network: Network, rows: int = 1, budget: int = DEFAULT_BUDGET) -> None:
         self.network = network
         self.budget = budget
         self.single = network.replicates == 1
         self.chunks: list[Chunk] = []
-        widths = [layer.floats_per_record for layer in network.layers if isinstance(layer, Parametric)]
-        self.bytes_per_record = 4 * network.replicates * sum(widths)
+        parametric = {i: layer for i, layer in enumerate(network.layers) if isinstance(layer, Parametric)}
+        self.first = min(parametric)
+        self.bytes_per_record = 4 * network.replicates * sum(p.floats_per_record for p in parametric.values())
         self.rows_per_chunk = 2 ** max(5, int(math.log2(max(1, CHUNK_BYTES // self.bytes_per_record))))
+        self.buffer = network.theta.new_zeros(network.replicates, rows, network.n_parameters)
+        # Where each row of each layer goes, resolved once: views cost as much as a small matmul.
+        self._targets = [
+            [(i, layer.bind_sum(self.buffer[:, row])) for i, layer in parametric.items()]
+            for row in range(rows)
+        ]
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits [(R,) B, Y] of inputs [(R,) B, d]; rows that are not finite become zero."""
+    def forward(self, x: Tensor, *, clean: bool = False) -> Tensor:
+        """Logits [(R,) B, Y] of inputs [(R,) B, d].
+
+        Args:
+            x: Inputs. clean: Zero the rows that are not finite now, for a query before the backward
+                pass; otherwise that pass does it.
+        """
         rows = x.shape[-2]
-        self.chunks = []
         kept = 0
-        logits = []
+        self.chunks = []
         for start in range(0, max(rows, 1), self.rows_per_chunk):
             piece = slice(start, min(start + self.rows_per_chunk, rows))
-            part = x if rows <= self.rows_per_chunk else x[..., piece, :]
-            books = self.network.forward(part)
-            chunk = Chunk(piece, part, None, books)
-            if not math.isfinite(books[-1].sum().item()):
-                chunk.finite = torch.isfinite(books[-1]).all(-1)
-                self._clean(chunk)
-                assert chunk.books is not None
-                books = chunk.books
-            logits.append(books[-1])
-            kept += self.bytes_per_record * (piece.stop - piece.start)
-            if kept > self.budget:
-                chunk.books = None
+            chunk = Chunk(piece, x if rows <= self.rows_per_chunk else x[..., piece, :], None)
+            chunk.activations = self.network.forward(chunk.x)
+            if clean and not math.isfinite(chunk.activations[-1].sum().item()):
+                chunk.finite = torch.isfinite(chunk.activations[-1]).all(-1)
+                chunk.activations = _zeroed(chunk.activations, chunk.finite)
             self.chunks.append(chunk)
+        logits = [chunk.activations[-1] for chunk in self.chunks if chunk.activations is not None]
+        for chunk in self.chunks:
+            kept += self.bytes_per_record * (chunk.rows.stop - chunk.rows.start)
+            if kept > self.budget:
+                chunk.activations = None
         return logits[0] if len(logits) == 1 else torch.cat(logits, -2)
 
     def backward(self, output_gradient: Tensor) -> Tensor:
         """L2 norms of the per-sample gradients, [(R,) B], from [(R,) B, Y]."""
         norms = []
+        whole = len(self.chunks) == 1
         for chunk in self.chunks:
-            whole = len(self.chunks) == 1
             chunk.delta = output_gradient if whole else output_gradient[..., chunk.rows, :]
-            books, deltas, squared = self._walk(chunk)
-            if chunk.books is not None:
-                chunk.books, chunk.deltas = books, deltas
+            books, squared = self._walk(chunk)
+            # One scalar test in the common case; masks only where something is not finite.
+            if not math.isfinite(squared.sum().item()):
+                finite = torch.isfinite(squared)
+                chunk.finite = finite if chunk.finite is None else chunk.finite & finite
+                books, squared = self._walk(chunk)
+            if chunk.activations is not None:
+                chunk.books, chunk.activations = books, None
             norms.append(squared.sqrt_())
-        return norms[0] if len(norms) == 1 else torch.cat(norms, -1)
+        return norms[0] if whole else torch.cat(norms, -1)
 
-    def sums(self, weights: Tensor, out: Tensor) -> None:
-        """Write ``sum_i weights[r, w, i] g_i`` into ``out`` [R, W, P] for weights [R, W, B].
+    def sums(self, weights: Tensor) -> Tensor:
+        """``sum_i weights[r, w, i] g_i``: [R, W, B] -> [R, W, P], a view of the tape's buffer.
 
         Each row W is a pass of its own, so asking for more rows leaves the others bit-identical.
         """
+        whole = len(self.chunks) == 1
+        count = weights.shape[1]
         for number, chunk in enumerate(self.chunks):
-            if chunk.books is None or chunk.deltas is None:
-                books, deltas, _ = self._walk(chunk)
-            else:
-                books, deltas = chunk.books, chunk.deltas
-            piece = weights if len(self.chunks) == 1 else weights[..., chunk.rows]
-            for row in range(weights.shape[1]):
+            books = chunk.books or self._walk(chunk)[0]
+            piece = weights if whole else weights[..., chunk.rows]
+            for row in range(count):
                 w = (piece[0, row] if self.single else piece[:, row]).unsqueeze(-1)
-                for index, delta in deltas.items():
-                    layer = self.network.layers[index]
-                    assert isinstance(layer, Parametric)
-                    layer.weighted_sum(books[index], delta * w, out[:, row], add=number > 0)
+                for index, target in self._targets[row]:
+                    weighted = books.deltas[index] * w
+                    target.write(books.activations[index], weighted, add=number > 0)
+        return self.buffer[:, :count]
 
-    def _walk(self, chunk: Chunk) -> tuple[list[Tensor], dict[int, Tensor], Tensor]:
-        """Books, output gradients of the parametric layers, and squared norms of one chunk."""
-        books, deltas, squared = self._pass(chunk)
-        # One scalar test in the common case; masks only where something is not finite.
-        if not math.isfinite(squared.sum().item()):
-            finite = torch.isfinite(squared)
-            chunk.finite = finite if chunk.finite is None else chunk.finite & finite
-            books, deltas, squared = self._pass(chunk)
-        return books, deltas, squared
-
-    def _pass(self, chunk: Chunk) -> tuple[list[Tensor], dict[int, Tensor], Tensor]:
-        layers = self.network.layers
-        books = self.network.forward(chunk.x) if chunk.books is None else chunk.books
-        delta = chunk.delta
+    def _walk(self, chunk: Chunk) -> tuple[Books, Tensor]:
+        """Books and squared norms of one chunk, recomputing its activations if they were let go."""
+        layers, delta = self.network.layers, chunk.delta
         assert delta is not None
+        activations = chunk.activations or self.network.forward(chunk.x)
         if chunk.finite is not None:
-            keep = chunk.finite.unsqueeze(-1)
-            books = [torch.where(keep, b, 0.0) for b in books]
-            delta = torch.where(keep, delta, 0.0)
+            activations = _zeroed(activations, chunk.finite)
+            (delta,) = _zeroed([delta], chunk.finite)
         deltas: dict[int, Tensor] = {}
-        squared = delta.new_zeros(delta.shape[:-1])
-        first = next(i for i, layer in enumerate(layers) if isinstance(layer, Parametric))
-        for index in range(len(layers) - 1, first - 1, -1):
+        squared: Tensor | None = None
+        for index in range(len(layers) - 1, self.first - 1, -1):
             layer = layers[index]
             if isinstance(layer, Parametric):
                 deltas[index] = delta
-                squared = squared.add_(layer.squared_norms(books[index], delta))
-            if index > first:
-                delta = layer.backward(books[index], books[index + 1], delta)
-                if chunk.finite is not None:
-                    delta = torch.where(chunk.finite.unsqueeze(-1), delta, 0.0)
-        if chunk.finite is not None:
-            squared = torch.where(chunk.finite, squared, 0.0)
-        return books, deltas, squared
+                own = layer.squared_norms(activations[index], delta)
+                squared = own if squared is None else squared.add_(own)
+            if index > self.first:
+                delta = layer.backward(activations[index], activations[index + 1], delta)
+        assert squared is not None
+        return Books(activations, deltas), squared
 
-    def _clean(self, chunk: Chunk) -> None:
-        assert chunk.books is not None
-        assert chunk.finite is not None
-        keep = chunk.finite.unsqueeze(-1)
-        chunk.books = [torch.where(keep, b, 0.0) for b in chunk.books]
+
+def _zeroed(values: list[Tensor], finite: Tensor) -> list[Tensor]:
+    """The rows of records that are not finite as zeros."""
+    keep = finite.unsqueeze(-1)
+    return [torch.where(keep, value, 0.0) for value in values]
