@@ -193,7 +193,9 @@ def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         decoded = [pc.run_end_decode(c) for c in column.chunks]
         return _plain_type(pa.chunked_array(decoded, type=arrow_type.value_type))
     if t.is_floating(arrow_type) or t.is_decimal(arrow_type) or t.is_uint64(arrow_type):
-        return column.cast(pa.float64(), safe=False)
+        numbers = column.cast(pa.float64(), safe=False)
+        # NaN is how many writers spell a missing number.
+        return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
     if kind_of(arrow_type) == "category" and not t.is_boolean(arrow_type):
         try:
             return column.cast(pa.large_string())
@@ -205,13 +207,10 @@ def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 def _without_infinities(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_floating(column.type):
         return column
-    # NaN is how many writers spell a missing number.
-    nan_free = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-    return pc.if_else(pc.is_finite(nan_free), nan_free, pa.scalar(None, column.type))
+    return pc.if_else(pc.is_finite(column), column, pa.scalar(None, column.type))
 
 
 def _without_blanks(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_large_string(column.type):
         return column
-    blank = pc.equal(column, pa.scalar("", column.type))  # a bare str would load pandas to look at it
-    return pc.if_else(blank, pa.scalar(None, column.type), column)
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)

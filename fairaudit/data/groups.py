@@ -92,7 +92,7 @@ def _grouping(name: str, column: pa.ChunkedArray, spec: str | None) -> tuple[Gro
     notices = []
     numeric = kind in ("number", "time")
     if numeric and (spec is not None or len(codes.values) > NUMERIC_LEVELS):
-        levels = _binned(name, numeric_values(column), kind, spec or "q4")
+        levels = _binned(name, numeric_values(column), kind, "q4" if spec is None else spec)
         if spec is None:
             message = f"group column {quoted(name)} is numeric and is cut at its quartiles"
             notices.append(Notice("group_binned", message, f"choose edges with --bin {name}=...", "notice"))

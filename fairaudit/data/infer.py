@@ -30,10 +30,12 @@ MAX_INFERRED_CLASSES = 20
 MAX_NUMERIC_CLASSES = 20
 MAX_CLASSES = 100
 GROUP_CANDIDATE_LEVELS = 20
+GROUP_CANDIDATE_NUMBERS = 5
 _POSITIVE = frozenset({"1", "true", "yes", "approved", ">50k", "good"})
 _ID_SHARE = 0.95
 _NAMED_ID_SHARE = 0.5
 _ID_MIN_VALUES = 20
+_ID_MANY_VALUES = 1_000
 _ID_MAX_SPREAD = 1.1
 
 
@@ -93,18 +95,17 @@ def label_candidates(table: pa.Table, config: AuditConfig) -> tuple[str, ...]:
 
 
 def group_candidates(table: pa.Table, excluded: Sequence[str] = ()) -> tuple[str, ...]:
-    """Columns with 2 to 20 values, those named like a protected attribute first."""
-    found = [
-        name
-        for name in table.column_names
-        if name not in excluded
-        and not is_prediction_name(name)
-        and 2 <= _distinct(table, name) <= GROUP_CANDIDATE_LEVELS
-    ]
-    named = [n for n in protected(table.column_names) if n in found or _is_measured(table, n)]
-    named = [n for n in named if n not in excluded]
-    text = [n for n in found if n not in named and kind_of(table.column(n).type) == "category"]
-    return (*named, *text, *(n for n in found if n not in named and n not in text))
+    """Columns named like a protected attribute, then text of 2 to 20 values, then small numbers."""
+    possible = {
+        n: _distinct(table, n) for n in table.column_names if n not in excluded and not is_prediction_name(n)
+    }
+    possible = {n: distinct for n, distinct in possible.items() if distinct >= 2}
+    text = {n for n in possible if kind_of(table.column(n).type) == "category"}
+    # A measured attribute such as age has many values and is cut into quartiles.
+    named = [n for n in protected(possible) if n not in text or possible[n] <= GROUP_CANDIDATE_LEVELS]
+    texts = [n for n in possible if n in text and possible[n] <= GROUP_CANDIDATE_LEVELS]
+    numbers = [n for n in possible if n not in text and possible[n] <= GROUP_CANDIDATE_NUMBERS]
+    return tuple(dict.fromkeys((*named, *texts, *numbers)))
 
 
 def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> LabelColumn:
@@ -150,15 +151,16 @@ def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
     named = is_id_name(name)
     if codes.kind == "category":
         unique = share >= _ID_SHARE and distinct >= _ID_MIN_VALUES
-        return unique or (named and (share >= _NAMED_ID_SHARE or distinct > 1_000))
+        return unique or (named and (share >= _NAMED_ID_SHARE or distinct > _ID_MANY_VALUES))
     values = np.asarray(codes.values.to_numpy(zero_copy_only=False), dtype=np.float64)[counts > 0]
     if not np.array_equal(values, np.floor(values)):
         return False
-    if named and (share >= _NAMED_ID_SHARE or distinct > 1_000):
+    if named and (share >= _NAMED_ID_SHARE or distinct > _ID_MANY_VALUES):
         return True
     spread = float(values.max() - values.min()) + 1
-    numbered = distinct == present and spread <= _ID_MAX_SPREAD * distinct
-    return numbered and distinct >= max(_ID_MIN_VALUES, rows // 2)
+    numbered = distinct == present == rows and spread <= _ID_MAX_SPREAD * distinct
+    # A small table may hold every age once; running numbers start at 0 or 1, or are many.
+    return numbered and distinct >= (_ID_MIN_VALUES if values.min() in (0, 1) else _ID_MANY_VALUES)
 
 
 def _find_label(
@@ -212,11 +214,6 @@ def _may_be_label(table: pa.Table, name: str, config: AuditConfig) -> bool:
 
 def _distinct(table: pa.Table, name: str) -> int:
     return len(encode_codes(table.column(name)).values)
-
-
-def _is_measured(table: pa.Table, name: str) -> bool:
-    """A numeric attribute with many values still makes groups, by quartiles."""
-    return kind_of(table.column(name).type) == "number" and not is_id_name(name)
 
 
 def _command(config: AuditConfig, candidates: Sequence[str]) -> str:

@@ -200,7 +200,7 @@ def _read_split(table: pa.Table, config: AuditConfig) -> Int64 | None:
         raise DataError(f"split column {name} is missing in some rows", "write train or test in every row")
     if None in sides:
         raise DataError(
-            f"split column {name} has {sides.count(None)} values other than train and test",
+            f"split column {name} has values other than train and test ({sides.count(None)} of them)",
             "write train or test (or 0 and 1) in every row",
         )
     side = np.array(sides, dtype=np.int64)[levels.codes]

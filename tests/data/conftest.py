@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.tabular import load_dataset
+
+REAL = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+
+
+@pytest.fixture
+def real_data():
+    if not REAL.is_dir():
+        pytest.skip("the real data sets are not beside the project")
+    return REAL
+
+
+@pytest.fixture
+def save(tmp_path):
+    """Write columns (or a table) as Parquet and return the path."""
+
+    def _save(columns, name="table.parquet"):
+        table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+        pq.write_table(table, tmp_path / name)
+        return tmp_path / name
+
+    return _save
+
+
+@pytest.fixture
+def load(save):
+    """Columns to a Dataset, by way of a file."""
+
+    def _load(columns, **options):
+        return load_dataset(AuditConfig(data=save(columns), **options))
+
+    return _load
+
+
+@pytest.fixture
+def people():
+    """40 rows: two groups, a binary label, a number and a text that say nothing special."""
+    n = 40
+    return {
+        "sex": ["F", "M"] * (n // 2),
+        "income": [(i // 2) % 2 for i in range(n)],
+        "height": [150.0 + (i * 7) % 11 for i in range(n)],
+        "town": ["abc"[(i * 5) % 3] for i in range(n)],
+    }

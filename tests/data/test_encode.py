@@ -1,0 +1,308 @@
+import dataclasses
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Dataset, Grouping, Split
+from fairaudit.data.encode import STANDARDISED_LIMIT, Encoder, encode
+from fairaudit.data.split import draw_split
+from fairaudit.data.tabular import load_dataset
+
+SMALL = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MERGING = AuditConfig(data=Path("t.csv"))
+FIXED = AuditConfig(data=Path("t.csv"), merge_rare=0)
+
+
+def dataset_of(columns):
+    table = pa.table(columns)
+    n = table.num_rows
+    return Dataset(
+        name="t",
+        format="csv",
+        digest="",
+        features=table,
+        labels=np.arange(n) % 2,
+        classes=("0", "1"),
+        label="y",
+        label_origin="given",
+        positive=1,
+        groupings=(Grouping("g", np.arange(n) % 2, ("a", "b")),),
+        split=None,
+        rows_read=n,
+        columns_read=table.num_columns + 2,
+    )
+
+
+def first_rows(n_train, n):
+    return Split(0, np.arange(n_train), np.arange(n_train, n))
+
+
+def encoded(train, test, config=MERGING, kind=None):
+    column = pa.array([*train, *test], kind)
+    return encode(dataset_of({"x": column}), first_rows(len(train), len(column)), config)
+
+
+def test_numbers_are_standardised_by_the_training_rows_with_population_deviation():
+    out = encoded([1.0, 2.0, 3.0, 6.0], [3.0, 9.0])
+    mean, deviation = 3.0, np.std([1, 2, 3, 6])
+    assert out.names == ("x",)
+    assert out.train[:, 0] == pytest.approx((np.array([1, 2, 3, 6]) - mean) / deviation, rel=1e-6)
+    assert out.test[:, 0] == pytest.approx([0, 6 / deviation], rel=1e-6)
+    assert out.fitted == ("mean and standard deviation of x",)
+
+
+def test_a_number_constant_in_training_is_zero_everywhere():
+    out = encoded([0.1] * 7, [0.1, 5.0])
+    assert not out.train.any()
+    assert not out.test.any()
+
+
+def test_missing_numbers_get_the_training_median_and_an_indicator():
+    out = encoded([1.0, None, 3.0, 8.0], [None, 3.0])
+    assert out.names == ("x", "x=(missing)")
+    assert out.train[:, 1].tolist() == [0, 1, 0, 0]
+    assert out.train[1, 0] == out.train[2, 0] == out.test[0, 0] == out.test[1, 0]
+    assert out.test[:, 1].tolist() == [1, 0]
+    assert "median of x" in out.fitted
+
+
+def test_gaps_in_test_rows_only_need_no_indicator():
+    assert encoded([1.0, 2.0], [None]).names == ("x",)
+    assert encoded([1.0, 2.0], [None], FIXED).names == ("x", "x=(missing)")
+
+
+def test_a_number_missing_in_all_training_rows_says_only_that():
+    out = encoded([None, None], [4.0, None], kind=pa.float64())
+    assert out.train.tolist() == [[0, 1], [0, 1]]
+    assert out.test.tolist() == [[0, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e308, 1e-300, 5e-324])
+def test_values_of_any_size_stay_finite(scale):
+    train = [-scale, 0.0, scale, None]
+    out = encoded(train, [1e308, -1e308, 0.0, scale])
+    assert np.isfinite(out.train).all()
+    assert np.isfinite(out.test).all()
+    assert np.abs(out.test).max() <= STANDARDISED_LIMIT
+    assert out.train[2, 0] == -out.train[0, 0] > 1
+
+
+def test_the_limit_never_touches_training_rows_of_usual_tables():
+    # sqrt(n - 1) bounds a standardised training value; 10,000 rows reach 100.
+    out = encoded([0.0] * 9_999 + [1e9], [1e300])
+    assert out.train.max() == pytest.approx(np.sqrt(9_999), rel=1e-4)
+    assert out.test[0, 0] == STANDARDISED_LIMIT
+
+
+@pytest.mark.parametrize("values", [("a", "b"), (False, True)])
+def test_two_levels_make_one_input(values):
+    low, high = values
+    out = encoded([high, low, high], [low, high])
+    assert out.names == (f"x={str(high).lower() if high is True else high}",)
+    assert out.train.tolist() == [[1], [0], [1]]
+    assert out.test.tolist() == [[0], [1]]
+
+
+def test_two_levels_and_gaps_make_two_inputs():
+    out = encoded(["a", "b", None], ["b", None])
+    assert out.names == ("x=b", "x=(missing)")
+    assert out.train.tolist() == [[0, 0], [1, 0], [0, 1]]
+    assert out.test.tolist() == [[1, 0], [0, 1]]
+
+
+def test_an_unseen_third_level_is_neither_of_two():
+    assert encoded(["a", "b"], ["c", None]).test.tolist() == [[0.5], [0.5]]
+
+
+def test_more_levels_are_one_hot_in_sorted_order():
+    out = encoded(["c", "a", "b"], ["b"])
+    assert out.names == ("x=a", "x=b", "x=c")
+    assert out.train.tolist() == [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    assert out.test.tolist() == [[0, 1, 0]]
+
+
+def test_levels_unseen_in_training_are_all_zeros():
+    out = encoded(["a", "b", "c"], ["d", None])
+    assert out.names == ("x=a", "x=b", "x=c")
+    assert not out.test.any()
+
+
+def test_missing_text_is_a_level_of_its_own():
+    out = encoded(["a", "b", "c", None], [None])
+    assert out.names == ("x=a", "x=b", "x=c", "x=(missing)")
+    assert out.test.tolist() == [[0, 0, 0, 1]]
+
+
+def test_two_or_more_rare_levels_share_an_input_and_unseen_ones_join_them():
+    config = AuditConfig(data=Path("t.csv"), merge_rare=0.1)
+    train = ["a"] * 10 + ["b"] * 10 + ["r", "s"]
+    out = encoded(train, ["r", "zzz", "a"], config)
+    assert out.names == ("x=a", "x=b", "x=(other)")
+    assert out.train[-2:].tolist() == [[0, 0, 1], [0, 0, 1]]
+    assert out.test.tolist() == [[0, 0, 1], [0, 0, 1], [1, 0, 0]]
+    assert out.merged == {"x": 2}
+
+
+def test_a_single_rare_level_keeps_its_input():
+    config = AuditConfig(data=Path("t.csv"), merge_rare=0.1)
+    out = encoded(["a"] * 10 + ["b"] * 10 + ["r"], ["r"], config)
+    assert out.names == ("x=a", "x=b", "x=r")
+    assert out.merged == {}
+
+
+def test_text_missing_in_all_training_rows_has_one_input():
+    out = encoded([None, None], ["a", None], kind=pa.string())
+    assert out.names == ("x=(missing)",)
+    assert out.test.tolist() == [[0], [1]]
+
+
+def test_without_merging_the_inputs_do_not_depend_on_the_split():
+    dataset = dataset_of({"x": ["a"] * 8 + ["b", "c"], "z": [1.0] * 9 + [None]})
+    splits = [Split(0, np.arange(8), np.arange(8, 10)), Split(1, np.arange(2, 10), np.arange(2))]
+    encoder = Encoder(dataset, FIXED)
+    names = [encoder.encode(s).names for s in splits]
+    assert names[0] == names[1] == ("x=a", "x=b", "x=c", "z", "z=(missing)")
+    assert any("from all rows" in line for line in encoder.encode(splits[0]).fitted)
+    assert not any("from all rows" in line for line in encode(dataset, splits[0], MERGING).fitted)
+
+
+def test_inputs_that_would_share_a_name_are_told_apart():
+    dataset = dataset_of({"x": ["(missing)", "b", "c", None], "y": [1, 2, 3, 4]})
+    names = encode(dataset, first_rows(4, 4), MERGING).names
+    assert len(set(names)) == len(names)
+
+
+def test_arrays_are_float32_and_contiguous():
+    out = encoded([1.0, 2.0], [3.0])
+    for part in (out.train, out.test):
+        assert part.dtype == np.float32
+        assert part.flags.c_contiguous
+
+
+def test_an_encoder_gives_the_same_as_the_function():
+    dataset = dataset_of({"x": ["a", "b", "c", None] * 5, "z": [*range(19), None]})
+    split = draw_split(dataset, MERGING, 1)
+    assert np.array_equal(
+        Encoder(dataset, MERGING).encode(split).train, encode(dataset, split, MERGING).train
+    )
+
+
+cells = st.fixed_dictionaries(
+    {
+        "number": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        "text": st.none() | st.sampled_from("abcdefgh"),
+        "pair": st.none() | st.sampled_from("pq"),
+        "flag": st.none() | st.booleans(),
+    }
+)
+KINDS = {"number": pa.float64(), "text": pa.string(), "pair": pa.string(), "flag": pa.bool_()}
+
+
+def table_of(rows):
+    return dataset_of({name: pa.array([r[name] for r in rows], kind) for name, kind in KINDS.items()})
+
+
+def depends_on_test_rows(encoder, train, first_test, second_test):
+    """Whether exchanging the test rows changes a bit of the training encoding."""
+    seen = []
+    for test in (first_test, second_test):
+        dataset = table_of(train + test)
+        out = encoder(dataset, first_rows(len(train), len(train) + len(test)), MERGING)
+        seen.append((out.names, out.train.tobytes(), out.fitted, out.merged))
+    return seen[0] != seen[1]
+
+
+@SMALL
+@given(
+    st.lists(cells, min_size=1, max_size=30),
+    st.lists(cells, min_size=1, max_size=10),
+    st.lists(cells, min_size=1, max_size=10),
+)
+def test_test_rows_leave_the_training_encoding_identical_to_the_bit(train, first, second):
+    assert not depends_on_test_rows(encode, train, first, second)
+
+
+def test_an_encoder_fitted_on_all_rows_is_caught():
+    def leaky(dataset, split, config):
+        everything = np.concatenate([split.train, split.test])
+        out = encode(dataset, dataclasses.replace(split, train=everything), config)
+        return dataclasses.replace(out, train=out.train[: len(split.train)])
+
+    def row(number):
+        return {"number": number, "text": "a", "pair": "p", "flag": True}
+
+    train = [row(1.0), row(2.0)]
+    assert depends_on_test_rows(leaky, train, [row(3.0)], [row(9.0)])
+    assert not depends_on_test_rows(encode, train, [row(3.0)], [row(9.0)])
+
+
+@SMALL
+@given(st.lists(cells, min_size=2, max_size=30), st.integers(1, 29), st.sampled_from([MERGING, FIXED]))
+def test_encodings_are_finite_bounded_and_as_wide_as_their_names(rows, n_train, config):
+    n_train = min(n_train, len(rows) - 1)
+    out = encode(table_of(rows), first_rows(n_train, len(rows)), config)
+    assert out.train.shape == (n_train, len(out.names))
+    assert out.test.shape == (len(rows) - n_train, len(out.names))
+    assert len(set(out.names)) == len(out.names)
+    for part in (out.train, out.test):
+        assert np.isfinite(part).all()
+        assert np.abs(part).max(initial=0) <= STANDARDISED_LIMIT
+
+
+@SMALL
+@given(st.lists(cells, min_size=3, max_size=30), st.integers(0, 10))
+def test_each_training_row_is_in_exactly_one_level(rows, seed):
+    dataset = table_of(rows)
+    out = encode(dataset, draw_split(dataset, MERGING, seed), MERGING)
+    levels = [i for i, name in enumerate(out.names) if name.startswith("text=")]
+    if len(levels) > 2:
+        assert np.all(out.train[:, levels].sum(axis=1) == 1)
+
+
+def test_times_are_numbers_of_seconds():
+    kind = pa.timestamp("ms", "UTC")
+    out = encode(dataset_of({"x": pa.array([0, 1_000, 2_000, 4_000], kind)}), first_rows(3, 4), MERGING)
+    same = encoded([0.0, 1.0, 2.0], [4.0])
+    assert np.array_equal(out.train, same.train)
+    assert np.array_equal(out.test, same.test)
+
+
+def test_the_papers_encodings_have_the_papers_inputs_and_are_fast(real_data):
+    adult = AuditConfig(
+        data=real_data / "adult.parquet",
+        group=("sex",),
+        label="income",
+        missing="drop",
+        drop=("fnlwgt",),
+        contrast={"race": "White"},
+        group_as_feature=True,
+        balance=True,
+        merge_rare=0,
+    )
+    dataset = load_dataset(adult)
+    encoder = Encoder(dataset, adult)
+    outputs, seconds = [], []
+    for seed in range(3):
+        split = draw_split(dataset, adult, seed)
+        start = time.perf_counter()
+        outputs.append(encoder.encode(split))
+        seconds.append(time.perf_counter() - start)
+    assert [o.train.shape for o in outputs] == [(23_512, 98)] * 3
+    assert outputs[0].names == outputs[1].names
+    assert min(seconds) < 0.15
+
+    dutch = AuditConfig(
+        data=real_data / "dutch.parquet",
+        group=("sex",),
+        label="occupation",
+        group_as_feature=True,
+        merge_rare=0,
+    )
+    dataset = load_dataset(dutch)
+    assert encode(dataset, draw_split(dataset, dutch, 0), dutch).train.shape == (48_336, 59)

@@ -1,0 +1,155 @@
+import numpy as np
+import pytest
+
+from fairaudit.data.dataset import MISSING
+from fairaudit.data.groups import require_groups
+from fairaudit.errors import ConfigError, DataError
+
+
+def sizes(grouping):
+    counts = np.bincount(grouping.groups, minlength=len(grouping.names))
+    return dict(zip(grouping.names, counts.tolist(), strict=True))
+
+
+def test_each_group_option_gives_a_grouping_in_order(load, people):
+    dataset = load(people, group=("town", "sex", "town"))
+    assert [g.name for g in dataset.groupings] == ["town", "sex"]
+    assert sizes(dataset.groupings[1]) == {"F": 20, "M": 20}
+
+
+def test_rows_without_a_group_are_a_level_of_their_own_and_said(load, people):
+    sex = [None if i < 4 else s for i, s in enumerate(people["sex"])]
+    dataset = load({**people, "sex": sex}, group=("sex",))
+    grouping = dataset.groupings[0]
+    assert sizes(grouping) == {"F": 18, "M": 18, MISSING: 4}
+    assert grouping.missing == 2
+    assert "group_missing" in [n.code for n in dataset.notices]
+    assert dataset.missing["sex"] == {MISSING: 4}
+
+
+def test_nan_in_a_numeric_group_is_missing(load, people):
+    grouping = load({**people, "sex": [float("nan"), 1.0, 2.0, 1.0] * 10}, group=("sex",)).groupings[0]
+    assert sizes(grouping) == {"1": 20, "2": 10, MISSING: 10}
+
+
+def test_a_value_spelled_like_the_missing_level_is_missing(load, people):
+    grouping = load({**people, "sex": ["F", "M", MISSING, None] * 10}, group=("sex",)).groupings[0]
+    assert sizes(grouping) == {"F": 10, "M": 10, MISSING: 20}
+
+
+def test_group_names_may_hold_anything(load, people):
+    names = ["a, b", "x" * 5_000, "女", "<b>'\"\n"]
+    grouping = load({**people, "sex": names * 10}, group=("sex",)).groupings[0]
+    assert set(grouping.names) == set(names)
+
+
+def test_a_numeric_group_is_cut_at_its_quartiles_and_said(load, people):
+    dataset = load({**people, "age": [20 + i for i in range(40)]}, group=("age",))
+    assert list(sizes(dataset.groupings[0]).values()) == [10, 10, 10, 10]
+    assert dataset.groupings[0].names[0] == "under 29.75"
+    assert "group_binned" in [n.code for n in dataset.notices]
+
+
+def test_a_numeric_group_with_few_values_keeps_them(load, people):
+    assert load({**people, "age": [2, 10] * 20}, group=("age",)).groupings[0].names == ("2", "10")
+
+
+def test_edges_make_bins_closed_at_the_lower_end(load, people):
+    ages = [17, 18, 29, 30, 60] * 8
+    dataset = load({**people, "age": ages}, group=("age",), bin={"age": "18,30"})
+    assert sizes(dataset.groupings[0]) == {"under 18": 8, "18 to under 30": 16, "30 and over": 16}
+    assert "group_binned" not in [n.code for n in dataset.notices]
+
+
+def test_bins_without_rows_are_left_out(load, people):
+    grouping = load({**people, "age": [17, 70] * 20}, group=("age",), bin={"age": "18,30,65"}).groupings[0]
+    assert grouping.names == ("under 18", "65 and over")
+
+
+def test_quantiles_of_a_column_full_of_ties_still_make_two_groups(load, people):
+    gains = [0.0] * 30 + [float(i) for i in range(30, 40)]
+    grouping = load({**people, "gain": gains}, group=("gain",), bin={"gain": "q2"}).groupings[0]
+    assert list(sizes(grouping).values()) == [30, 10]
+
+
+@pytest.mark.parametrize("spec", ["", "q", "q1", "q51", "qx", "30,18", "18,18", "a,b", "1,,2", "nan", "inf"])
+def test_a_bad_bin_is_refused_with_an_example(load, people, spec):
+    with pytest.raises(ConfigError, match="q4"):
+        load(people, group=("height",), bin={"height": spec})
+
+
+def test_a_bin_on_text_or_on_no_group_is_refused(load, people):
+    with pytest.raises(ConfigError, match="does not hold numbers"):
+        load(people, group=("sex",), bin={"sex": "q4"})
+    with pytest.raises(ConfigError, match="is not a group column"):
+        load(people, group=("sex",), bin={"height": "q4"})
+
+
+def test_intersection_adds_every_combination_that_occurs(load, people):
+    town = ["a", "a", "b", "b"] * 10
+    dataset = load({**people, "town": town}, group=("sex", "town"), intersect=True)
+    assert [g.name for g in dataset.groupings] == ["sex", "town", "sex x town"]
+    assert sizes(dataset.groupings[2]) == {"F x a": 10, "F x b": 10, "M x a": 10, "M x b": 10}
+
+
+def test_a_row_that_lacks_one_group_lacks_the_intersection(load, people):
+    town = [None, "a", "b", "a"] * 10
+    dataset = load({**people, "town": town}, group=("sex", "town"), intersect=True)
+    assert sizes(dataset.groupings[2]) == {"F x b": 10, "M x a": 20, MISSING: 10}
+
+
+def test_intersection_of_one_group_is_refused(load, people):
+    with pytest.raises(ConfigError, match="two or more"):
+        load(people, group=("sex",), intersect=True)
+
+
+def test_names_that_hold_the_cross_stay_apart(load, people):
+    columns = {**people, "g": ["a x b", "a", "a x b", "a"] * 10, "h": ["c", "b x c"] * 20}
+    names = load(columns, group=("g", "h"), intersect=True).groupings[2].names
+    assert len(set(names)) == len(names) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["F"] * 40, "one value"),
+        (["F"] * 39 + [None], "one value"),
+        ([None] * 40, "missing in all rows"),
+        ([f"person {i}" for i in range(40)], "looks like an id"),
+    ],
+)
+def test_a_column_that_makes_no_groups_is_refused(load, people, values, said):
+    with pytest.raises(DataError, match=said):
+        load({**people, "g": values}, group=("g",))
+
+
+def test_two_hundred_groups_are_the_most(load, people):
+    many = {k: list(v) * 11 for k, v in people.items()}
+    with pytest.raises(DataError, match="has 220 values, more than 200"):
+        load({**many, "g": [f"g{i // 2}" for i in range(440)]}, group=("g",))
+    assert (
+        len(load({**many, "g": [f"g{i % 200}" for i in range(440)]}, group=("g",)).groupings[0].names) == 200
+    )
+
+
+def test_groups_of_dropped_rows_only_are_gone(load, people):
+    label = [None if i < 8 else v for i, v in enumerate(people["income"])]
+    group = ["gone" if i < 8 else "ab"[i % 2] for i in range(40)]
+    dataset = load({**people, "g": group, "income": label}, group=("g",))
+    assert dataset.groupings[0].names == ("a", "b")
+    assert dataset.dropped_rows == {"label missing": {"gone": 8}}
+
+
+def test_a_mistyped_group_is_told_its_neighbour_or_a_protected_column(load, people):
+    with pytest.raises(DataError, match="did you mean 'sex'"):
+        load(people, group=("sexx",))
+    with pytest.raises(DataError, match="use --group sex"):
+        load(people, group=("gender",))
+
+
+def test_without_a_group_the_table_loads_and_a_run_is_told_the_candidates(load, people):
+    dataset = load(people)
+    assert dataset.groupings == ()
+    with pytest.raises(ConfigError, match="candidates: 'sex', 'town'"):
+        require_groups(dataset)
+    require_groups(load(people, group=("sex",)))

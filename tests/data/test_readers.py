@@ -1,0 +1,175 @@
+import gzip
+
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
+import pytest
+
+from fairaudit.data.readers import digest_of, open_source, read_columns
+from fairaudit.errors import DataError
+
+TABLE = pa.table({"a": [1, 2], "b": ["x", "SECRET"]})
+
+
+def read(path, columns=("a", "b")):
+    return read_columns(open_source(path), columns)
+
+
+def write_stream(path):
+    with ipc.new_stream(str(path), TABLE.schema) as writer:
+        writer.write_table(TABLE)
+
+
+WRITERS = {
+    "t.csv": lambda p: p.write_text("a,b\n1,x\n2,SECRET\n"),
+    "t.tsv": lambda p: p.write_text("a\tb\n1\tx\n2\tSECRET\n"),
+    "semicolon.csv": lambda p: p.write_text("a;b\n1;x\n2;SECRET\n"),
+    "bom.csv": lambda p: p.write_text("a,b\n1,x\n2,SECRET\n", encoding="utf-8-sig"),
+    "wide.csv": lambda p: p.write_text("a,b\n1,x\n2,SECRET\n", encoding="utf-16"),
+    "crlf.csv": lambda p: p.write_bytes(b"a,b\r\n1,x\r\n2,SECRET\r\n"),
+    "t.csv.gz": lambda p: p.write_bytes(gzip.compress(b"a,b\n1,x\n2,SECRET\n")),
+    "t.parquet": lambda p: pq.write_table(TABLE, p),
+    "t.PQ": lambda p: pq.write_table(TABLE, p),
+    "t.feather": lambda p: feather.write_feather(TABLE, p),
+    "t.arrow": write_stream,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_gives_the_same_rows(tmp_path, name):
+    WRITERS[name](tmp_path / name)
+    table, notices = read(tmp_path / name)
+    assert table.to_pydict() == TABLE.to_pydict()
+    assert notices == ()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_only_the_columns_asked_for_come_back(tmp_path, name):
+    WRITERS[name](tmp_path / name)
+    assert read(tmp_path / name, ["b"])[0].column_names == ["b"]
+
+
+def test_dotted_and_prefixed_column_names_are_plain_names(tmp_path):
+    pq.write_table(pa.table({"a": [1], "a.b": [2], "a.b.c": [3]}), tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet", ["a.b", "a"])[0].to_pydict() == {"a.b": [2], "a": [1]}
+
+
+def excel(path):
+    path.write_bytes(b"PK\x03\x04SECRET")
+
+
+BAD = {
+    "a missing file": ("tabel.csv", None, "there is no file", "did you mean 'table.csv'"),
+    "Excel": ("t.xlsx", excel, "Excel", "save the sheet as CSV"),
+    "Excel named csv": ("t.csv", excel, "Excel", "save the sheet as CSV"),
+    "CSV named parquet": ("t.parquet", WRITERS["t.csv"], "holds CSV text", "rename it to t.csv"),
+    "parquet named CSV": ("t.csv", WRITERS["t.parquet"], "holds a Parquet file", "rename it to t.parquet"),
+    "an empty file": ("t.csv", lambda p: p.write_text(""), "is empty", "header"),
+    "blanks only": ("t.csv", lambda p: p.write_text("\n \n"), "is empty", "header"),
+    "a header only": ("t.csv", lambda p: p.write_text("a,b\n"), "no rows", "rows"),
+    "a table of no rows": ("t.parquet", lambda p: pq.write_table(TABLE.slice(0, 0), p), "no rows", "rows"),
+    "duplicate names": ("t.csv", lambda p: p.write_text("a,a\n1,2\n"), "several columns of one name", "'a'"),
+    "a folder": ("dir.parquet", lambda p: p.mkdir(), "is a folder", "file"),
+    "an unknown suffix": ("t.json", lambda p: p.write_text("{}"), "unknown kind", ".csv"),
+    "a picture": ("t.csv", lambda p: p.write_bytes(b"\x89PNG\r\n"), "an image", "csv"),
+    "a torn parquet": ("t.parquet", lambda p: p.write_bytes(b"PAR1SECRETSECRET"), "damaged", "again"),
+    "a torn feather": ("t.feather", lambda p: p.write_bytes(b"ARROW1\0\0SECRETSECRET"), "damaged", "again"),
+    "a ragged row": ("t.csv", lambda p: p.write_text("a,b\n1,2\n3,SECRET,5\n"), "3 fields", "delimiter"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_file_gives_one_clear_line_without_its_rows(tmp_path, case):
+    name, write, said, hint = BAD[case]
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    if write:
+        write(tmp_path / name)
+    with pytest.raises(DataError) as caught:
+        read(tmp_path / name)
+    line = str(caught.value)
+    assert said in line
+    assert hint in line
+    assert "\n" not in line
+    assert "SECRET" not in line
+    assert caught.value.exit_code == 2
+
+
+def test_duplicate_names_in_parquet_are_refused(tmp_path):
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="several columns of one name: 'a'"):
+        open_source(tmp_path / "t.parquet")
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(DataError, match="no folder"):
+        open_source(tmp_path / "nowhere" / "t.csv")
+
+
+def test_nulls_of_a_csv_are_the_usual_words_and_a_question_mark_is_a_value(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('a,b\n1,x\n,NA\nNaN,null\n4,""\n5,?\n')
+    table, _ = read(path)
+    assert table.to_pydict() == {"a": [1, None, None, 4, 5], "b": ["x", None, None, None, "?"]}
+
+
+def test_numbers_mixed_with_text_are_read_as_text_and_said(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "".join(f"{i},x{i}\n" for i in range(9)) + "SECRET,y\n")
+    table, notices = read(path)
+    assert table.column("a").type == pa.string()
+    assert [n.code for n in notices] == ["mixed_types"]
+    assert "'a'" in notices[0].message
+    assert "SECRET" not in notices[0].message
+
+
+def test_a_late_text_in_a_long_numeric_column_is_read(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "1234567,abcdefgh\n" * 200_000 + "oops,1\n")
+    assert read(path)[0].column("a").type == pa.string()
+
+
+def test_text_in_windows_encoding_is_read_and_said(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b\n" + b"1,plain\n" * 20_000 + "2,Zürich\n".encode("cp1252"))
+    table, notices = read(path)
+    assert table.column("b")[-1].as_py() == "Zürich"
+    assert [n.code for n in notices] == ["csv_encoding"]
+
+
+def test_quoted_fields_may_hold_delimiters_and_line_breaks(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('a,b\n1,"x, y\nz"\n')
+    assert read(path)[0].column("b").to_pylist() == ["x, y\nz"]
+
+
+def test_the_label_declared_in_schema_metadata_is_found(tmp_path):
+    pq.write_table(TABLE.replace_schema_metadata({"fairaudit.label": "a"}), tmp_path / "t.parquet")
+    source = open_source(tmp_path / "t.parquet")
+    assert source.declared == {"label": "a"}
+    assert source.declared_by == "declared in the file"
+
+
+def test_the_sidecar_declares_label_and_positive_value(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n")
+    (tmp_path / "t.csv.fairaudit.toml").write_text('label = "a"\npositive = 1\n')
+    source = open_source(tmp_path / "t.csv")
+    assert source.declared == {"label": "a", "positive": "1"}
+    assert source.declared_by == "declared beside the file"
+
+
+@pytest.mark.parametrize("content", ['lable = "a"', "label = "])
+def test_a_bad_sidecar_is_refused(tmp_path, content):
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n")
+    (tmp_path / "t.csv.fairaudit.toml").write_text(content)
+    with pytest.raises(DataError, match=r"t\.csv\.fairaudit\.toml"):
+        open_source(tmp_path / "t.csv")
+
+
+def test_the_digest_is_that_of_the_content_and_not_of_the_name(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("a,b\n1,x\n")
+    (tmp_path / "c.csv").write_text("a,b\n1,y\n")
+    digests = [digest_of(tmp_path / n) for n in ("a.csv", "b.csv", "c.csv")]
+    assert digests[0] == digests[1] != digests[2]

@@ -1,0 +1,239 @@
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import MISSING, Dataset, Grouping, Split
+from fairaudit.data.split import draw_split, holdout_size, largest_remainder, training_size
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import ConfigError, DataError
+
+SMALL = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def dataset_of(groups, labels, split=None, missing=None):
+    """A dataset with K groups and C classes that need not all occur."""
+    groups, labels = np.asarray(groups, np.int64), np.asarray(labels, np.int64)
+    names = tuple(f"g{k}" for k in range(int(groups.max(initial=1)) + 1))
+    if missing is not None:
+        names = (*names[:missing], MISSING, *names[missing + 1 :])
+    return Dataset(
+        name="t",
+        format="csv",
+        digest="",
+        features=pa.table({"x": np.arange(len(labels))}),
+        labels=labels,
+        classes=tuple(f"c{c}" for c in range(int(labels.max(initial=1)) + 1)),
+        label="y",
+        label_origin="given",
+        positive=None,
+        groupings=(Grouping("g", groups, names, missing),),
+        split=None if split is None else np.asarray(split, np.int64),
+        rows_read=len(labels),
+        columns_read=3,
+    )
+
+
+def config(**options):
+    return AuditConfig(data=Path("t.csv"), group=("g",), **options)
+
+
+@st.composite
+def datasets(draw):
+    n = draw(st.integers(2, 120))
+    groups = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    labels = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
+    return dataset_of(groups, labels)
+
+
+def cell_counts(dataset, rows):
+    groups, names = dataset.groupings[0].groups, dataset.groupings[0].names
+    cells = groups[rows] * len(dataset.classes) + dataset.labels[rows]
+    return np.bincount(cells, minlength=len(names) * len(dataset.classes)).reshape(len(names), -1)
+
+
+def sizes_vary(draw, dataset, seeds=range(6)):
+    """Whether the training size, or that of a group, depends on the seed."""
+    counts = {tuple(cell_counts(dataset, draw(seed).train).sum(axis=1).tolist()) for seed in seeds}
+    return len(counts) > 1
+
+
+@SMALL
+@given(datasets(), st.floats(0.05, 0.95), st.integers(0, 2**40))
+def test_train_and_test_are_disjoint_ascending_and_cover_all_rows(dataset, share, seed):
+    split = draw_split(dataset, config(test_size=share), seed)
+    assert np.all(np.diff(split.train) > 0)
+    assert np.all(np.diff(split.test) > 0)
+    assert sorted([*split.train, *split.test]) == list(range(dataset.n_rows))
+
+
+@SMALL
+@given(datasets(), st.floats(0.05, 0.95))
+def test_sizes_are_the_same_for_every_seed_and_known_before(dataset, share):
+    options = config(test_size=share)
+    assert not sizes_vary(lambda seed: draw_split(dataset, options, seed), dataset)
+    split = draw_split(dataset, options, 3)
+    assert training_size(dataset, options) == len(split.train)
+    assert holdout_size(dataset, options) == len(split.test)
+
+
+def test_a_draw_of_independent_coins_is_caught():
+    dataset = dataset_of([0, 1] * 50, [0, 0, 1, 1] * 25)
+
+    def coins(seed):
+        test = np.random.default_rng(seed).random(100) < 0.2
+        return Split(seed, np.flatnonzero(~test), np.flatnonzero(test))
+
+    assert sizes_vary(coins, dataset)
+
+
+@SMALL
+@given(datasets(), st.floats(0.05, 0.95), st.integers(0, 99))
+def test_every_group_and_class_in_it_is_split_within_one_row_of_its_share(dataset, share, seed):
+    split = draw_split(dataset, config(test_size=share), seed)
+    everyone = cell_counts(dataset, np.arange(dataset.n_rows))
+    tested = cell_counts(dataset, split.test)
+    total = len(split.test) / dataset.n_rows
+    assert np.all(np.abs(tested.sum(axis=1) - total * everyone.sum(axis=1)) < 1)
+    for wanted, classes in zip(tested.sum(axis=1), everyone, strict=True):
+        exact = wanted * classes / max(classes.sum(), 1)
+        assert np.all(np.abs(tested[np.flatnonzero((everyone == classes).all(axis=1))[0]] - exact) < 1)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.floats(0, 1))
+def test_largest_remainder_is_exact_and_never_above_a_size(sizes, share):
+    sizes = np.array(sizes, np.int64)
+    total = round(share * int(sizes.sum()))
+    given_out = largest_remainder(total, sizes)
+    assert given_out.sum() == total
+    assert np.all(given_out <= sizes)
+    assert np.all(np.abs(given_out - total * sizes / max(sizes.sum(), 1)) < 1)
+
+
+@SMALL
+@given(datasets(), st.integers(0, 99))
+def test_balance_makes_groups_equal_before_the_split_and_stays_constant(dataset, seed):
+    counts = np.bincount(dataset.groupings[0].groups, minlength=len(dataset.groupings[0].names))
+    assume(counts.min() > 0)
+    assume(counts.min() * len(counts) >= 2)
+    options = config(balance=True)
+    split = draw_split(dataset, options, seed)
+    used = cell_counts(dataset, np.concatenate([split.train, split.test])).sum(axis=1)
+    assert np.all(used == counts.min())
+    assert not set(split.train) & set(split.test)
+    assert training_size(dataset, options) == len(split.train)
+    assert not sizes_vary(lambda s: draw_split(dataset, options, s), dataset)
+
+
+def test_balance_draws_other_rows_per_seed_and_leaves_out_rows_without_a_group():
+    dataset = dataset_of([0] * 60 + [1] * 20 + [2] * 20, [0, 1] * 50, missing=2)
+    first, second = (draw_split(dataset, config(balance=True), seed) for seed in (0, 1))
+    for split in (first, second):
+        rows = np.concatenate([split.train, split.test])
+        assert np.bincount(dataset.groupings[0].groups[rows], minlength=3).tolist() == [20, 20, 0]
+    assert not np.array_equal(first.train, second.train)
+
+
+def test_keep_thins_the_training_rows_of_its_group_only():
+    dataset = dataset_of([0, 1] * 100, [0, 0, 1, 1] * 50)
+    whole = draw_split(dataset, config(), 4)
+    thin = draw_split(dataset, config(keep={"g1": 0.09}), 4)
+    groups = dataset.groupings[0].groups
+    assert np.array_equal(thin.test, whole.test)
+    assert np.array_equal(thin.train[groups[thin.train] == 0], whole.train[groups[whole.train] == 0])
+    assert (groups[thin.train] == 1).sum() == round(0.09 * 80)
+    assert set(thin.train) < set(whole.train)
+    assert training_size(dataset, config(keep={"g1": 0.09})) == len(thin.train) == 87
+
+
+def test_a_group_may_be_absent_from_training():
+    dataset = dataset_of([0, 1] * 50, [0, 0, 1, 1] * 25)
+    split = draw_split(dataset, config(keep={"g1": 0.0}), 0)
+    assert set(dataset.groupings[0].groups[split.train]) == {0}
+    assert set(dataset.groupings[0].groups[split.test]) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("keep", "said"), [({"G1": 0.5}, "did you mean 'g1'"), ({"g1": 1.5}, "not between"), ({"g1": -1}, "not")]
+)
+def test_a_bad_keep_is_refused(keep, said):
+    with pytest.raises(ConfigError, match=said):
+        training_size(dataset_of([0, 1] * 50, [0, 1] * 50), config(keep=keep))
+
+
+def test_a_group_of_one_row_is_on_one_side_whatever_the_seed():
+    dataset = dataset_of([0] * 99 + [1], [0, 1] * 50)
+    sides = {99 in draw_split(dataset, config(), seed).train for seed in range(20)}
+    assert sides == {True}
+
+
+def test_a_given_split_is_the_same_for_every_seed():
+    dataset = dataset_of([0, 1] * 50, [0, 0, 1, 1] * 25, split=[0, 0, 0, 1, 1] * 20)
+    splits = [draw_split(dataset, config(test_size=0.9), seed) for seed in (0, 1)]
+    assert np.array_equal(splits[0].train, splits[1].train)
+    assert np.array_equal(splits[0].test, np.flatnonzero(dataset.split == 1))
+    assert training_size(dataset, config()) == 60
+
+
+def test_balance_with_a_given_split_equalises_each_side():
+    dataset = dataset_of([0] * 60 + [1] * 40, [0, 1] * 50, split=[0, 0, 0, 1] * 25)
+    options = config(balance=True)
+    split = draw_split(dataset, options, 0)
+    assert cell_counts(dataset, split.train).sum(axis=1).tolist() == [30, 30]
+    assert cell_counts(dataset, split.test).sum(axis=1).tolist() == [10, 10]
+    assert set(split.train) <= set(np.flatnonzero(dataset.split == 0))
+    assert training_size(dataset, options) == 60
+
+
+def test_balance_refuses_a_given_split_without_one_group():
+    dataset = dataset_of([0] * 50 + [1] * 50, [0, 1] * 50, split=[0, 1] * 25 + [0] * 50)
+    with pytest.raises(DataError, match="'g1' has no row on one side"):
+        draw_split(dataset, config(balance=True), 0)
+
+
+def test_the_same_seed_draws_the_same_rows_and_another_seed_others():
+    dataset = dataset_of([0, 1] * 50, [0, 0, 1, 1] * 25)
+    a, b, c = (draw_split(dataset, config(), seed) for seed in (7, 7, 8))
+    assert np.array_equal(a.train, b.train)
+    assert not np.array_equal(a.train, c.train)
+
+
+def test_every_row_is_tested_as_often_as_any_other():
+    dataset = dataset_of([0, 1] * 10, [0, 0, 1, 1] * 5)
+    times = np.zeros(20)
+    for seed in range(400):
+        times[draw_split(dataset, config(test_size=0.4), seed).test] += 1
+    # Binomial(400, .4): five standard deviations are 49; a fixed or skewed draw is far outside.
+    assert np.all(np.abs(times - 160) < 50)
+
+
+def test_without_groups_the_split_is_stratified_by_class():
+    dataset = dataset_of([0, 0] * 50, [0] * 80 + [1] * 20)
+    free = Dataset(**{f: getattr(dataset, f) for f in dataset.__slots__} | {"groupings": ()})
+    split = draw_split(free, AuditConfig(data=Path("t.csv")), 0)
+    assert np.bincount(free.labels[split.test]).tolist() == [16, 4]
+    with pytest.raises(ConfigError, match="balance needs a group"):
+        training_size(free, AuditConfig(data=Path("t.csv"), balance=True))
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_too_few_rows_to_split_are_refused(n):
+    with pytest.raises(DataError, match="no row is left"):
+        training_size(dataset_of([0] * n, [0] * n), config())
+
+
+def test_the_papers_sizes(real_data):
+    adult = AuditConfig(
+        data=real_data / "adult.parquet", group=("sex",), missing="drop", drop=("fnlwgt",), balance=True
+    )
+    dataset = load_dataset(adult)
+    assert dataset.n_rows == 45_222
+    assert (training_size(dataset, adult), holdout_size(dataset, adult)) == (23_512, 5_878)
+    split = draw_split(dataset, adult, 0)
+    assert (len(split.train), len(split.test)) == (23_512, 5_878)
+    dutch = AuditConfig(data=real_data / "dutch.parquet", group=("sex",), label="occupation")
+    assert training_size(load_dataset(dutch), dutch) == 48_336
