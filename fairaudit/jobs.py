@@ -1,12 +1,37 @@
-"""One finished training as a value and as a file (safetensors with a JSON header; no pickle)."""
+"""One finished training as a value and as a file (safetensors with a JSON header; no pickle).
 
+The file ``<job id>.safetensors`` holds the arrays as tensors; its header's metadata holds
+
+- ``format``: version of this layout,
+- ``job_id``: again, so that a renamed file is noticed,
+- ``facts``: canonical JSON,
+- ``sha256``: over all of the above and every array's name, type, shape and bytes.
+
+A file that is absent, cut short, altered or of another layout is the same thing to a reader:
+the job is not done.
+"""
+
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from fairaudit.atomic import write_atomically
 
 Array = NDArray[np.generic]
+
+# Part of every job id: raise it with any change that moves a reported figure at a fixed seed.
+NUMERICS_VERSION = "1"
+_FORMAT = "fairaudit-job-1"
+_SUFFIX = ".safetensors"
+_ID_DIGITS = 24
+_STORABLE = frozenset("?bBhHiIlLqQefd")  # numpy's one-letter types that a tensor file keeps exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +55,86 @@ class JobResult:
     job_id: str
     arrays: Mapping[str, Array]
     facts: Mapping[str, object]
+
+
+def job_id(parts: Mapping[str, object]) -> str:
+    """The id of a job: equal parts give equal ids, on every machine and in every order.
+
+    Args:
+        parts: JSON-ready; everything that the result depends on, and nothing else. The
+            numerics version is added here, so that no caller can forget it.
+
+    Returns:
+        24 hexadecimal digits.
+    """
+    content = canonical_json({"numerics_version": NUMERICS_VERSION, "parts": parts})
+    return hashlib.sha256(content.encode()).hexdigest()[:_ID_DIGITS]
+
+
+def canonical_json(value: object) -> str:
+    """JSON with sorted keys, no spaces and floats by ``repr``: equal values, equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def job_path(directory: Path, job_id: str) -> Path:
+    """Where the result of that job lies, whether or not it is there yet."""
+    return directory / f"{job_id}{_SUFFIX}"
+
+
+def is_job_file(path: Path) -> bool:
+    """The name is one that `job_path` gives."""
+    digits = path.name.removesuffix(_SUFFIX)
+    return path.suffix == _SUFFIX and len(digits) == _ID_DIGITS and set(digits) <= set("0123456789abcdef")
+
+
+def write_result(directory: Path, result: JobResult) -> None:
+    """Store a result; the file appears complete or not at all.
+
+    Raises:
+        OutputError: The directory is not writable, or the disk is full.
+        ValueError: An array of a type that a tensor file cannot keep.
+        TypeError: Facts that are not JSON.
+    """
+    arrays = {name: _storable(name, array) for name, array in result.arrays.items()}
+    facts = canonical_json(dict(result.facts))
+    metadata = {
+        "format": _FORMAT,
+        "job_id": result.job_id,
+        "facts": facts,
+        "sha256": _digest(result.job_id, facts, arrays),
+    }
+    write_atomically(job_path(directory, result.job_id), save(arrays, metadata=metadata), mode=0o600)
+
+
+def read_result(directory: Path, job_id: str) -> JobResult | None:
+    """The stored result of a job, or None when there is no file that is wholly what was written."""
+    path = job_path(directory, job_id)
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError):
+        return None  # a damaged header fails in as many ways as there are bits in it
+    facts = metadata.get("facts", "")
+    known = metadata.get("format") == _FORMAT and metadata.get("job_id") == job_id
+    if not known or metadata.get("sha256") != _digest(job_id, facts, arrays):
+        return None
+    return JobResult(job_id, arrays, json.loads(facts))
+
+
+def _storable(name: str, array: Array) -> Array:
+    """The array in row order and the machine's byte order, as it will be read back."""
+    if array.dtype.char not in _STORABLE:
+        raise ValueError(f"array {name!r} of type {array.dtype} cannot be stored")
+    return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+def _digest(job_id: str, facts: str, arrays: Mapping[str, Array]) -> str:
+    """sha256 over everything that a reader takes from the file."""
+    shapes = {name: [array.dtype.name, list(array.shape)] for name, array in arrays.items()}
+    content = hashlib.sha256(canonical_json([_FORMAT, job_id, facts, shapes]).encode())
+    for name in sorted(arrays):
+        content.update(np.ascontiguousarray(arrays[name]).data)
+    return content.hexdigest()

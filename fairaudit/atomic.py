@@ -1,0 +1,74 @@
+"""Files that appear whole or not at all, and what a full or read-only disk is called."""
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+
+from fairaudit.errors import OutputError
+
+TEMPORARY = ".fairaudit-*.tmp"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+    """Write a file so that a reader, a crash or a full disk never sees half of it.
+
+    The old file, if any, stays until the new one is complete and on the disk.
+
+    Args:
+        path: Where the file shall be; its directory exists.
+        mode: Permissions of a new file before the umask, as for ``os.open``.
+
+    Raises:
+        OutputError: The directory is not writable, or the disk is full.
+    """
+    # The same directory, because a rename is atomic only within one file system.
+    temporary = path.parent / f".fairaudit-{secrets.token_hex(8)}.tmp"
+    try:
+        try:
+            _write_durably(temporary, content, mode)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise output_error(path, error) from error
+
+
+def remove_temporaries(directory: Path) -> None:
+    """Delete what killed writers left; call it only under the lock of the run directory."""
+    for leftover in directory.glob(TEMPORARY):
+        leftover.unlink(missing_ok=True)
+
+
+def output_error(path: Path, error: OSError) -> OutputError:
+    """The one line that a user sees when the output cannot be written."""
+    if error.errno in _FULL:
+        return OutputError(f"no space left to write {path}", hint="free some space, or choose another --out")
+    if error.errno in _FORBIDDEN:
+        return OutputError(f"{path} is not writable", hint="choose another --out")
+    reason = (error.strerror or str(error)).lower()
+    return OutputError(f"cannot write {path}: {reason}", hint="choose another --out")
+
+
+def _write_durably(path: Path, content: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())  # the rename must not reach the disk before the content
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename survive a power cut; some network file systems refuse, and lose only that."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,224 @@
+"""Plan to results: every job that has no file yet is trained in a worker and leaves one.
+
+The file is the result: a finished job is read back from it whether it was trained now, before a
+crash, or by an earlier run, so that an interrupted run and an undisturbed one end in the same bytes.
+"""
+
+import functools
+import importlib
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairaudit.errors import FairauditError, OutputError, TrainingError
+from fairaudit.jobs import JobResult, read_result, write_result
+from fairaudit.plan import Job, Plan
+from fairaudit.pool import PRELOAD, Died, Pool, Raised, available_cores
+from fairaudit.progress import JobFailed, JobFinished, JobsFound, Listener, silent
+from fairaudit.rundir import RunDir
+
+RUN_JOB = "fairaudit.worker:run_job"
+_ATTEMPTS = 3  # of a job whose worker dies
+
+Train = Callable[[Plan, Job, JobResult | None], JobResult]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailure:
+    """A job that ended without a result.
+
+    Args:
+        job_id, arm, seed: Which. message: One line. kind: Name of the error's class.
+    """
+
+    job_id: str
+    arm: str
+    seed: int
+    message: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What the plan came to.
+
+    Args:
+        by_job: Job id -> result, in the order of the plan. failures: The other jobs, same order.
+    """
+
+    by_job: Mapping[str, JobResult]
+    failures: tuple[JobFailure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How to run a plan; nothing here can change a result.
+
+    Args:
+        workers: Processes, None for one per core. train: ``module:function`` of type `Train`.
+        preload: Modules that the workers find imported.
+    """
+
+    workers: int | None = None
+    train: str = RUN_JOB
+    preload: tuple[str, ...] = PRELOAD
+
+
+class WorkerBug(Exception):
+    """An exception in a worker that no user can act on; its text is the worker's traceback."""
+
+
+def execute(
+    plan: Plan, rundir: RunDir, *, listener: Listener = silent, execution: Execution = Execution()
+) -> Results:
+    """Train what is not finished, one process per core, and read everything back.
+
+    The order is the plan's, a worker staying with its seed so that an encoding is made once. A
+    job whose worker dies is tried three times. Leaving early, by any exception, ends the workers
+    at once and keeps every finished file.
+
+    Raises:
+        OutputError: A result cannot be written.
+        WorkerBug: A job raised something else than a FairauditError.
+    """
+    board = _Board.of(plan, rundir)
+    listener(JobsFound(total=len(board.jobs), finished=len(board.done)))
+    if board.waiting:
+        size = min(execution.workers or available_cores(), len(board.waiting))
+        serve = functools.partial(_run_job, plan, rundir.jobs, execution.train)
+        with Pool(serve, size, preload=execution.preload) as pool:
+            _work_off(board, pool, rundir, listener)
+    return board.results()
+
+
+@dataclass(slots=True)
+class _Board:
+    """Which jobs wait, run, are done or have failed; keys are job ids in the order of the plan."""
+
+    jobs: Mapping[str, Job]
+    waiting: dict[str, Job]
+    done: dict[str, JobResult]
+    running: dict[int, Job] = field(default_factory=dict)  # worker number -> its job
+    failed: dict[str, JobFailure] = field(default_factory=dict)
+    deaths: Counter[str] = field(default_factory=Counter)
+    last_seed: dict[int, int] = field(default_factory=dict)  # worker number -> seed it has encoded
+
+    @classmethod
+    def of(cls, plan: Plan, rundir: RunDir) -> "_Board":
+        """The board at the start, with what earlier runs finished."""
+        jobs = {job.id: job for job in plan.jobs}
+        stored = {job_id: rundir.load(job_id) for job_id in jobs}
+        done = {job_id: result for job_id, result in stored.items() if result is not None}
+        waiting = {job_id: job for job_id, job in jobs.items() if job_id not in done}
+        return cls(jobs, waiting, done)
+
+    def take(self, worker: int) -> Job | None:
+        """The next job for that worker: of its own seed, else of a seed nobody is at, else any."""
+        ready = [job for job in self.waiting.values() if job.source_id is None or job.source_id in self.done]
+        if not ready:
+            return None
+        own = self.last_seed.get(worker)
+        others = {seed for number, seed in self.last_seed.items() if number != worker}
+        job = min(ready, key=lambda job: (job.seed != own, job.seed in others))  # ties: the plan's order
+        del self.waiting[job.id]
+        self.running[worker] = job
+        self.last_seed[worker] = job.seed
+        return job
+
+    def put_back(self, job: Job) -> None:
+        """Let a job wait again, at its place in the plan."""
+        ids = {*self.waiting, job.id}
+        self.waiting = {job_id: other for job_id, other in self.jobs.items() if job_id in ids}
+
+    def fail(self, job: Job, error: FairauditError) -> list[JobFailure]:
+        """Record a failure, and that of the jobs which would have read its result."""
+        failures = [JobFailure(job.id, job.arm, job.seed, str(error), type(error).__name__)]
+        orphans = [other for other in self.waiting.values() if other.source_id == job.id]
+        self.failed[job.id] = failures[0]
+        for orphan in orphans:
+            del self.waiting[orphan.id]
+            because = TrainingError(f"not trained: {job.arm}, whose result it reads, failed at this seed")
+            failures += self.fail(orphan, because)
+        return failures
+
+    def results(self) -> Results:
+        """Everything in the order of the plan, whatever the order of completion was."""
+        return Results(
+            {job_id: self.done[job_id] for job_id in self.jobs if job_id in self.done},
+            tuple(self.failed[job_id] for job_id in self.jobs if job_id in self.failed),
+        )
+
+
+def _work_off(board: _Board, pool: Pool[Job, float], rundir: RunDir, listener: Listener) -> None:
+    while True:
+        for number in pool.idle:
+            job = board.take(number)
+            if job is not None:
+                pool.give(number, job)
+        if not board.running:
+            break
+        for number, answer in pool.wait():
+            _settle(board, board.running.pop(number), answer, rundir, listener)
+    assert not board.waiting, "a job reads the result of a job that is not in the plan"
+
+
+def _settle(
+    board: _Board, job: Job, answer: float | Raised | Died, rundir: RunDir, listener: Listener
+) -> None:
+    """Enter what became of a job."""
+    if isinstance(answer, Died):
+        _mourn(board, job, listener)
+    elif isinstance(answer, Raised):
+        if answer.error is None:
+            raise WorkerBug(f"{job.arm}, seed {job.seed}\n{answer.report}")
+        if not isinstance(answer.error, TrainingError):
+            raise answer.error
+        _announce(board.fail(job, answer.error), listener)
+    else:
+        result = rundir.load(job.id)
+        if result is None:
+            raise OutputError(
+                f"{rundir.jobs} does not keep what is written to it", hint="choose an --out on a local disk"
+            )
+        board.done[job.id] = result
+        listener(JobFinished(job.arm, job.seed, answer, len(board.done), len(board.jobs)))
+
+
+def _mourn(board: _Board, job: Job, listener: Listener) -> None:
+    """A worker died at this job: try again, for it may have been killed by mistake, but not for ever."""
+    board.deaths[job.id] += 1
+    if board.deaths[job.id] < _ATTEMPTS:
+        board.put_back(job)
+        return
+    error = TrainingError(
+        f"the training process died {_ATTEMPTS} times", hint="out of memory? try fewer --workers"
+    )
+    _announce(board.fail(job, error), listener)
+
+
+def _announce(failures: Sequence[JobFailure], listener: Listener) -> None:
+    for failure in failures:
+        listener(JobFailed(failure.arm, failure.seed, failure.message))
+
+
+def _run_job(plan: Plan, directory: Path, train: str, job: Job) -> float:
+    """In a worker: train one job, store its result, and say how long it took in s."""
+    start = time.perf_counter()
+    source = None if job.source_id is None else read_result(directory, job.source_id)
+    assert (source is None) == (job.source_id is None), "the source is finished before the job starts"
+    try:
+        result = _resolve(train)(plan, job, source)
+    except MemoryError as error:
+        raise TrainingError("out of memory", hint="try fewer --workers or a smaller --batch-size") from error
+    assert result.job_id == job.id, f"job {job.id} returned the result of {result.job_id}"
+    write_result(directory, result)
+    return time.perf_counter() - start
+
+
+@functools.cache
+def _resolve(train: str) -> Train:
+    module, _, function = train.partition(":")
+    found: Train = getattr(importlib.import_module(module), function)
+    return found

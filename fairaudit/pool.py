@@ -1,0 +1,270 @@
+"""Worker processes, each with one task at a time and one thread.
+
+Importing torch costs more than a small training, so one fork server imports it once and the
+workers are forked from it. Each worker has a pipe of its own, not a shared queue: when one is
+killed, exactly its task is lost and the others go on.
+
+No worker outlives its parent: it holds the reading end of a pipe that nobody writes to, and ends
+when the kernel closes the other end, whatever the parent died of. The fork server watches the
+same of both.
+"""
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Generic, Self, TypeVar
+
+from fairaudit.errors import FairauditError
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+PRELOAD = (
+    "torch",
+    "numpy",
+    "pyarrow.dataset",
+    "sklearn.compose",
+    "sklearn.linear_model",
+    "sklearn.preprocessing",
+    "fairaudit.worker",
+)
+_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_STARTING = threading.Lock()
+
+# glibc gives freed blocks of the size of a batch back to the kernel, and faults them in again at
+# the next step: most of the time of a small step. Parameter of mallopt -> bytes.
+_MALLOC_THRESHOLDS = {-3: 2**30, -1: 2**31 - 1, -2: 2**26}  # mmap threshold, trim threshold, top pad
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The worker ended without an answer: killed, out of memory, or a crash below Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The task raised.
+
+    Args:
+        error: The error if it is one of ours, else None: any other type may not survive the trip.
+        report: The worker's traceback.
+    """
+
+    error: FairauditError | None
+    report: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    process: ForkServerProcess
+    tasks: Connection
+    lifeline: Connection
+
+
+def warm_up(preload: Sequence[str] = PRELOAD) -> None:
+    """Start the fork server now, so that its imports overlap with what the parent does next."""
+    forkserver.set_forkserver_preload(list(preload))
+    resource_tracker.ensure_running()  # first: starting it unblocks SIGINT, which the next line blocks
+    with _no_main_module(), _interrupts_blocked(), _one_thread_in_children():
+        forkserver.ensure_running()
+
+
+def available_cores() -> int:
+    """Cores that this process may use: its affinity, and the container's quota if there is one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = _CPU_QUOTA.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return cores
+    return max(1, min(cores, int(quota) // int(period))) if quota.isdigit() else cores
+
+
+class Pool(Generic[Task, Answer]):
+    """Workers that turn tasks into answers; leave the ``with`` block and they are gone.
+
+    Args:
+        serve: Picklable; runs in the workers, once per task.
+        size: Number of workers; a process starts when its first task is given.
+        preload: What the fork server imports, if it is not running yet.
+    """
+
+    def __init__(
+        self, serve: Callable[[Task], Answer], size: int, *, preload: Sequence[str] = PRELOAD
+    ) -> None:
+        self._serve = serve
+        self._preload = preload
+        self._idle: dict[int, _Worker | None] = dict.fromkeys(range(size))
+        self._busy: dict[int, _Worker] = {}
+
+    def __enter__(self) -> Self:
+        warm_up(self._preload)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        workers = [*self._busy.values(), *(w for w in self._idle.values() if w is not None)]
+        self._busy.clear()
+        self._idle.clear()
+        for worker in workers:
+            worker.process.kill()  # finished files are whole, half-written ones have another name
+        for worker in workers:
+            _bury(worker)
+
+    @property
+    def idle(self) -> tuple[int, ...]:
+        """Numbers of the workers that wait for a task."""
+        return tuple(sorted(self._idle))
+
+    def give(self, number: int, task: Task) -> None:
+        """Hand an idle worker its next task."""
+        worker = self._idle.pop(number)
+        if worker is None:
+            worker = _start(self._serve)
+        self._busy[number] = worker
+        with contextlib.suppress(OSError):  # it died while idle: `wait` will say so
+            worker.tasks.send(task)
+
+    def wait(self) -> list[tuple[int, Answer | Raised | Died]]:
+        """Block until at least one busy worker answers or dies; those are idle again."""
+        ready = set(wait([worker.tasks for worker in self._busy.values()]))
+        answered = [(n, worker) for n, worker in self._busy.items() if worker.tasks in ready]
+        return [(number, self._receive(number, worker)) for number, worker in answered]
+
+    def _receive(self, number: int, worker: _Worker) -> Answer | Raised | Died:
+        answer: Answer | Raised | Died
+        try:
+            answer = worker.tasks.recv()
+            self._idle[number] = worker
+        except (EOFError, OSError):
+            answer = Died()
+            worker.process.kill()  # what no longer answers must not go on computing either
+            _bury(worker)
+            self._idle[number] = None
+        del self._busy[number]
+        return answer
+
+
+def _start(serve: Callable[[Task], Answer]) -> _Worker:
+    context = multiprocessing.get_context("forkserver")
+    near, far = context.Pipe()
+    watched, lifeline = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(serve, far, watched), name="fairaudit-worker", daemon=True)
+    try:
+        with _no_main_module():
+            process.start()
+    finally:
+        far.close()  # or the worker's death would not close the pipe
+        watched.close()
+    return _Worker(process, near, lifeline)
+
+
+def _bury(worker: _Worker) -> None:
+    worker.lifeline.close()
+    worker.tasks.close()
+    worker.process.join()
+    worker.process.close()
+
+
+def _work(serve: Callable[[Task], Answer], tasks: Connection, lifeline: Connection) -> None:
+    """The life of a worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
+    _use_one_thread()
+    _keep_freed_memory()
+    while True:
+        try:
+            task = tasks.recv()
+        except EOFError:
+            return
+        tasks.send(_answer(serve, task))
+
+
+def _answer(serve: Callable[[Task], Answer], task: Task) -> Answer | Raised:
+    try:
+        return serve(task)
+    except BaseException as error:  # the border of the process: what is not sent is lost
+        known = error if isinstance(error, FairauditError) else None
+        return Raised(known, "".join(traceback.format_exception(error)))
+
+
+def _end_with_parent(lifeline: Connection) -> None:
+    with contextlib.suppress(EOFError, OSError):
+        lifeline.recv()
+    os._exit(0)
+
+
+def _use_one_thread() -> None:
+    """One thread per worker, also when the fork server was started by somebody else."""
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    torch = sys.modules.get("torch")  # if not imported yet, the environment above decides
+    if torch is not None:
+        torch.set_num_threads(1)
+        with contextlib.suppress(RuntimeError):  # it can be set only once, and maybe was
+            torch.set_num_interop_threads(1)
+
+
+def _keep_freed_memory() -> None:
+    """Raise glibc's thresholds; elsewhere there is nothing to raise."""
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return  # another C library, as in Alpine
+    for parameter, size in _MALLOC_THRESHOLDS.items():
+        mallopt(parameter, size)
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Processes started here never see Ctrl-C, not even while they import."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _one_thread_in_children() -> Iterator[None]:
+    """OpenMP and BLAS read these once, when they are loaded; the parent keeps its own."""
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Hide the user's script: a new process would import it, and run it once more.
+
+    With this, a script that calls ``run_audit`` needs no ``if __name__ == "__main__"``.
+    """
+    with _STARTING:  # two threads at once would put each other's stand-in back for good
+        main = sys.modules["__main__"]
+        try:
+            sys.modules["__main__"] = ModuleType("__main__")
+            yield
+        finally:
+            sys.modules["__main__"] = main

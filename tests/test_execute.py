@@ -1,0 +1,234 @@
+import importlib
+import time
+from multiprocessing import forkserver
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairaudit import execute as execute_module
+from fairaudit.errors import EXIT_TRAINING, DataError, OutputError
+from fairaudit.execute import WorkerBug
+from fairaudit.jobs import job_path
+from fairaudit.progress import JobFailed, JobFinished, JobsFound
+
+TOYS = Path(__file__).parent / "toys"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_fork_server():
+    """The next tests may want one that has torch imported."""
+    yield
+    forkserver._forkserver._stop()
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOYS))
+    return importlib.import_module("toy_training")
+
+
+def numbers(results):
+    return {key: result.arrays["probabilities"].tobytes() for key, result in results.by_job.items()}
+
+
+def test_every_job_of_the_plan_has_a_result_in_the_plans_order(toys, tmp_path):
+    plan = toys.make_plan(tmp_path, seeds=3)
+    results = toys.run_plan(plan)
+    assert list(results.by_job) == [job.id for job in plan.jobs]
+    assert results.failures == ()
+    assert [r.facts["seed"] for r in results.by_job.values()] == [0, 0, 1, 1, 2, 2]
+
+
+def test_neither_workers_nor_completion_order_change_a_result(toys, tmp_path):
+    arms = ("late", "plain", "brief")
+    sources = {"brief": "late"}
+    runs = []
+    for workers in (1, 2, 4):
+        plan = toys.make_plan(tmp_path / str(workers), arms=arms, seeds=2, sources=sources)
+        finished = []
+        results = toys.run_plan(plan, workers=workers, listener=finished.append)
+        runs.append((list(results.by_job), numbers(results)))
+        order = [(e.arm, e.seed) for e in finished if isinstance(e, JobFinished)]
+        in_order = [(job.arm, job.seed) for job in plan.jobs]
+        assert sorted(order) == sorted(in_order)
+        assert (order == in_order) is (workers == 1)  # or the test would compare nothing
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_one_worker_takes_the_jobs_seed_by_seed(toys, tmp_path):
+    plan = toys.make_plan(tmp_path, seeds=3)
+    toys.run_plan(plan, workers=1)
+    assert toys.runs(plan) == [(job.arm, job.seed) for job in plan.jobs]
+
+
+def test_a_worker_stays_with_its_seed(toys, tmp_path):
+    plan = toys.make_plan(tmp_path, arms=("brief", "brief2", "brief3", "brief4"), seeds=2)
+    toys.run_plan(plan, workers=2)
+    log = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    first_two = {(seed, pid) for _, seed, pid in log[:4]}
+    assert len({seed for seed, _ in first_two}) == 2
+    assert len(first_two) == 2
+
+
+def test_a_job_starts_after_the_job_whose_result_it_reads(toys, tmp_path):
+    plan = toys.make_plan(tmp_path, arms=("plain", "late"), seeds=2, sources={"plain": "late"})
+    results = toys.run_plan(plan, workers=4)
+    log = toys.runs(plan)
+    for seed in range(2):
+        assert log.index(("late", seed)) < log.index(("plain", seed))
+    alone = toys.run_plan(toys.make_plan(tmp_path / "alone", arms=("plain", "late"), seeds=2))
+    for job in plan.jobs[::2]:
+        source = results.by_job[job.source_id].arrays["probabilities"]
+        expected = alone.by_job[job.id].arrays["probabilities"] + source
+        np.testing.assert_array_equal(results.by_job[job.id].arrays["probabilities"], expected)
+
+
+def test_finished_jobs_are_not_trained_again(toys, tmp_path):
+    plan = toys.make_plan(tmp_path)
+    first = toys.run_plan(plan)
+    more = toys.make_plan(tmp_path, seeds=3)
+    events = []
+    second = toys.run_plan(more, listener=events.append)
+    assert events[0] == JobsFound(total=6, finished=4)
+    assert sorted(toys.runs(plan)) == sorted((job.arm, job.seed) for job in more.jobs)
+    assert numbers(first).items() <= numbers(second).items()
+
+
+def test_a_finished_plan_starts_no_process(toys, tmp_path, monkeypatch):
+    plan = toys.make_plan(tmp_path)
+    first = toys.run_plan(plan)
+    monkeypatch.setattr(execute_module, "Pool", None)
+    second = toys.run_plan(plan)
+    assert numbers(first) == numbers(second)
+    assert [r.facts for r in first.by_job.values()] == [r.facts for r in second.by_job.values()]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "removed"])
+def test_a_damaged_result_is_trained_again_and_only_that(toys, tmp_path, damage):
+    plan = toys.make_plan(tmp_path)
+    first = toys.run_plan(plan)
+    path = job_path(plan.config.out / "jobs", plan.jobs[2].id)
+    content = bytearray(path.read_bytes())
+    content[-7] ^= 4
+    path.write_bytes({"cut": content[:-1], "flipped": content, "empty": b"", "removed": b""}[damage])
+    if damage == "removed":
+        path.unlink()
+    second = toys.run_plan(plan)
+    assert toys.runs(plan)[4:] == [(plan.jobs[2].arm, plan.jobs[2].seed)]
+    assert numbers(first) == numbers(second)
+
+
+def test_without_resume_everything_is_trained_again(toys, tmp_path):
+    toys.run_plan(toys.make_plan(tmp_path))
+    plan = toys.make_plan(tmp_path, resume=False)
+    toys.run_plan(plan)
+    assert len(toys.runs(plan)) == 8
+
+
+def test_a_failed_job_is_recorded_and_the_others_go_on(toys, tmp_path):
+    plan = toys.make_plan(tmp_path, arms=("plain", "diverges", "other"))
+    events = []
+    results = toys.run_plan(plan, listener=events.append)
+    assert [(f.arm, f.seed, f.kind) for f in results.failures] == [
+        ("diverges", 0, "TrainingError"),
+        ("diverges", 1, "TrainingError"),
+    ]
+    message = "the loss is not finite (lower --learning-rate)"
+    assert {f.message for f in results.failures} == {message}
+    assert len(results.by_job) == 4
+    assert JobFailed("diverges", 0, message) in events
+    assert {e.finished for e in events if isinstance(e, JobFinished)} == {1, 2, 3, 4}
+
+
+def test_jobs_that_read_a_failed_job_fail_with_it(toys, tmp_path):
+    sources = {"plain": "diverges", "other": "plain"}
+    plan = toys.make_plan(tmp_path, arms=("other", "plain", "diverges"), seeds=1, sources=sources)
+    results = toys.run_plan(plan)
+    assert [f.arm for f in results.failures] == ["other", "plain", "diverges"]
+    assert "plain, whose result it reads, failed" in results.failures[0].message
+    assert "diverges, whose result it reads, failed" in results.failures[1].message
+    assert toys.runs(plan) == [("diverges", 0)]
+
+
+def test_a_failed_job_is_tried_again_by_the_next_run(toys, tmp_path):
+    plan = toys.make_plan(tmp_path, arms=("diverges",), seeds=1)
+    for _ in range(2):
+        toys.run_plan(plan)
+    assert len(toys.runs(plan)) == 2
+
+
+def test_a_job_without_memory_fails_as_training(toys, tmp_path):
+    results = toys.run_plan(toys.make_plan(tmp_path, arms=("no-memory", "plain"), seeds=1))
+    (failure,) = results.failures
+    assert failure.kind == "TrainingError"
+    assert failure.message.startswith("out of memory")
+    assert len(results.by_job) == 1
+
+
+@pytest.mark.parametrize(
+    ("arm", "error", "text"),
+    [
+        ("buggy", WorkerBug, "ZeroDivisionError: a toy bug"),
+        ("exits", WorkerBug, "SystemExit: 3"),
+        ("unreadable", DataError, "the file is gone"),
+    ],
+)
+def test_whatever_is_no_training_error_stops_the_run(toys, tmp_path, arm, error, text):
+    plan = toys.make_plan(tmp_path, arms=("plain", arm, "slow"), seeds=1, sources={arm: "plain"})
+    start = time.monotonic()
+    with pytest.raises(error, match=text):
+        toys.run_plan(plan)
+    assert time.monotonic() - start < 20  # the slow one, 60 s, was ended
+    assert job_path(plan.config.out / "jobs", plan.jobs[0].id).exists()
+
+
+def test_a_bug_names_its_job(toys, tmp_path):
+    with pytest.raises(WorkerBug, match=r"buggy, seed 0"):
+        toys.run_plan(toys.make_plan(tmp_path, arms=("buggy",), seeds=1))
+
+
+def test_a_training_that_does_not_exist_is_a_bug(toys, tmp_path):
+    with pytest.raises(WorkerBug, match="AttributeError"):
+        toys.run_plan(toys.make_plan(tmp_path, seeds=1), train="toy_training:absent")
+
+
+def test_a_listener_that_raises_ends_the_run_and_the_lock(toys, tmp_path):
+    def raises(event):
+        if isinstance(event, JobFinished):
+            raise KeyError("a broken listener")
+
+    plan = toys.make_plan(tmp_path)
+    with pytest.raises(KeyError):
+        toys.run_plan(plan, listener=raises)
+    assert len(toys.run_plan(plan).by_job) == 4
+
+
+def test_a_disk_that_loses_files_is_noticed(toys, tmp_path, monkeypatch):
+    monkeypatch.setattr(execute_module.RunDir, "load", lambda self, job_id: None)
+    with pytest.raises(OutputError, match="does not keep"):
+        toys.run_plan(toys.make_plan(tmp_path, seeds=1))
+
+
+@pytest.mark.faults
+def test_a_job_whose_worker_is_killed_once_is_trained_again(toys, tmp_path):
+    plan = toys.make_plan(tmp_path, arms=("plain", "killed-once", "other"))
+    results = toys.run_plan(plan)
+    assert results.failures == ()
+    assert len(results.by_job) == 6
+    assert len(toys.runs(plan, "killed-once")) == 4
+    assert len(toys.runs(plan)) == 8
+
+
+@pytest.mark.faults
+def test_a_job_that_kills_every_worker_is_given_up_and_costs_no_other_job(toys, tmp_path):
+    plan = toys.make_plan(tmp_path, arms=("late", "killed"), seeds=1)
+    results = toys.run_plan(plan)
+    (failure,) = results.failures
+    assert (failure.arm, failure.kind) == ("killed", "TrainingError")
+    assert "died 3 times" in failure.message
+    assert "--workers" in failure.message
+    assert len(toys.runs(plan, "killed")) == 3
+    assert len(toys.runs(plan, "late")) == 1
+    assert [r.job_id for r in results.by_job.values()] == [plan.jobs[0].id]
+    assert EXIT_TRAINING == 4

@@ -1,0 +1,174 @@
+"""Whole runs in a process of their own, killed in every way; the mark in the environment finds survivors."""
+
+import contextlib
+import importlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from multiprocessing import forkserver
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.faults
+
+TOYS = Path(__file__).parent / "toys"
+MARK = "FAIRAUDIT_TEST_MARK"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_fork_server():
+    """The next tests may want one that has torch imported."""
+    yield
+    forkserver._forkserver._stop()
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOYS))
+    return importlib.import_module("toy_training")
+
+
+class Run:
+    """A run in a process group of its own, whose descendants can be found."""
+
+    def __init__(self, scratch, mode, *arms):
+        self.mark = uuid.uuid4().hex
+        command = [sys.executable, str(TOYS / "interrupted_run.py"), str(scratch), mode, *arms]
+        self.process = subprocess.Popen(
+            command,
+            env={**os.environ, MARK: self.mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def survivors(self):
+        wanted = f"{MARK}={self.mark}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and wanted in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+        return found
+
+    def wait_for(self, condition, what, seconds=40):
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"{what}; alive: {self.survivors()}"
+            time.sleep(0.02)
+
+    def end(self):
+        """Exit status and what was written to standard error, once every process is gone."""
+        code = self.process.wait(40)
+        self.wait_for(lambda: not self.survivors(), "processes were left behind", seconds=20)
+        output, errors = self.process.communicate(timeout=10)
+        assert output == ""
+        return code, errors
+
+
+@pytest.fixture
+def start():
+    runs = []
+
+    def begin(*arguments):
+        runs.append(Run(*arguments))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        for pid in run.survivors():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        run.process.communicate()
+
+
+def started(toys, scratch, arm="slow"):
+    return lambda: len(toys.runs(toys.make_plan(scratch), arm)) >= 2
+
+
+def test_the_scan_finds_processes(toys, tmp_path, start):
+    run = start(tmp_path, "plain", "slow")
+    run.wait_for(started(toys, tmp_path), "no job started")
+    assert len(run.survivors()) >= 4  # the parent, the fork server, two workers
+
+
+def test_nothing_survives_a_killed_parent(toys, tmp_path, start):
+    run = start(tmp_path, "plain", "slow")
+    run.wait_for(started(toys, tmp_path), "no job started")
+    run.process.kill()
+    assert run.end()[0] == -signal.SIGKILL
+
+
+def test_nothing_survives_a_parent_killed_while_workers_start(toys, tmp_path, start):
+    run = start(tmp_path, "plain", "slow")
+    run.wait_for(lambda: len(run.survivors()) > 1, "no process started")
+    run.process.kill()
+    assert run.end()[0] == -signal.SIGKILL
+
+
+def test_a_worker_survives_where_its_lifeline_is_held_by_somebody_else(toys, tmp_path, start):
+    run = start(tmp_path, "leaky", "slow")
+    run.wait_for(started(toys, tmp_path), "no job started")
+    workers = {int(line.split()[2]) for line in (tmp_path / "log").read_text().splitlines()}
+    run.process.kill()
+    run.process.wait(20)
+    time.sleep(1)
+    assert workers <= set(run.survivors())  # so it is the lifeline that ends them in the tests above
+
+
+@pytest.mark.parametrize(("mode", "code"), [("plain", -signal.SIGTERM), ("handler", 143)])
+def test_sigterm_ends_the_run_at_once(toys, tmp_path, start, mode, code):
+    run = start(tmp_path, mode, "brief", "slow")
+    run.wait_for(started(toys, tmp_path), "no job started")
+    sent = time.monotonic()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.end() == (code, "")
+    assert time.monotonic() - sent < 15
+    plan = toys.make_plan(tmp_path, arms=("brief", "slow"))
+    (tmp_path / "hurry").touch()
+    toys.run_plan(plan)
+    assert len(toys.runs(plan, "brief")) == 2  # what was finished stayed
+    assert len(toys.runs(plan, "slow")) == 4
+
+
+def test_ctrl_c_is_the_parents_business(toys, tmp_path, start):
+    run = start(tmp_path, "plain", "slow")
+    run.wait_for(started(toys, tmp_path), "no job started")
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.end() == (130, "")
+
+
+def test_ctrl_c_while_workers_start_is_silent_too(toys, tmp_path, start):
+    run = start(tmp_path, "plain", "slow")
+    run.wait_for(lambda: len(run.survivors()) > 2, "no process started")
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.end() == (130, "")
+
+
+def test_a_run_killed_at_any_moment_continues_to_the_same_results(toys, tmp_path, start):
+    arms = ("brief", "late", "plain")
+    undisturbed = toys.run_plan(toys.make_plan(tmp_path / "undisturbed", arms=arms))
+    scratch = tmp_path / "killed"
+    moments = [round(random.Random(seed).uniform(0.2, 1.6), 2) for seed in range(3)]
+    for moment in moments:
+        run = start(scratch, "plain", *arms)
+        time.sleep(moment)
+        run.process.kill()
+        run.end()
+    results = toys.run_plan(toys.make_plan(scratch, arms=arms))
+    assert list(results.by_job) == list(undisturbed.by_job), moments
+    for job_id, result in undisturbed.by_job.items():
+        again = results.by_job[job_id]
+        assert again.facts == result.facts
+        assert again.arrays["probabilities"].tobytes() == result.arrays["probabilities"].tobytes()
+    jobs = tmp_path / "undisturbed" / "out" / "jobs"
+    assert sorted(p.name for p in jobs.iterdir()) == sorted(
+        p.name for p in (scratch / "out" / "jobs").iterdir()
+    )

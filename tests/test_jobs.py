@@ -1,0 +1,215 @@
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fairaudit import atomic, jobs
+from fairaudit.errors import OutputError
+from fairaudit.jobs import JobResult, job_id, job_path, read_result, write_result
+
+ID = "0123456789abcdef01234567"
+
+
+def result(**arrays):
+    arrays = arrays or {"a": np.arange(6.0).reshape(2, 3), "b.0": np.array([3, 1, 2])}
+    return JobResult(ID, arrays, {"n_train": 3, "event": None, "fitted": {"x": [0.1, 1e-300]}})
+
+
+def same(one, other):
+    return (
+        other is not None
+        and one.job_id == other.job_id
+        and one.facts == other.facts
+        and sorted(one.arrays) == sorted(other.arrays)
+        and all(
+            np.array_equal(one.arrays[k], other.arrays[k], equal_nan=one.arrays[k].dtype.kind == "f")
+            and one.arrays[k].shape == other.arrays[k].shape
+            and one.arrays[k].dtype == other.arrays[k].dtype.newbyteorder("=")
+            for k in one.arrays
+        )
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    array=st.sampled_from(["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u1", "?"]).flatmap(
+        lambda d: hnp.arrays(d, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3))
+    )
+)
+def test_every_array_comes_back_with_its_bits_shape_and_type(tmp_path_factory, array):
+    directory = tmp_path_factory.mktemp("jobs")
+    write_result(directory, result(x=array))
+    assert same(result(x=array), read_result(directory, ID))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(12).reshape(3, 4).T,
+        np.arange(12)[::2],
+        np.arange(3, dtype=">f4"),
+        np.float32([np.nan, np.inf]),
+    ],
+    ids=["transposed", "strided", "big-endian", "not-finite"],
+)
+def test_arrays_in_another_memory_order_come_back_equal(tmp_path, array):
+    write_result(tmp_path, result(x=array))
+    read = read_result(tmp_path, ID)
+    np.testing.assert_array_equal(read.arrays["x"], array)
+    assert read.arrays["x"].flags.writeable
+
+
+@pytest.mark.parametrize("array", [np.array(["text"]), np.array([object()]), np.array([1j])])
+def test_an_array_that_no_tensor_file_keeps_is_refused(tmp_path, array):
+    with pytest.raises(ValueError, match="cannot be stored"):
+        write_result(tmp_path, result(x=array))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_cut_short_anywhere_counts_as_absent(tmp_path):
+    write_result(tmp_path, result())
+    path = job_path(tmp_path, ID)
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        assert read_result(tmp_path, ID) is None, length
+    path.write_bytes(whole + b"\0")
+    assert read_result(tmp_path, ID) is None
+    path.write_bytes(whole)
+    assert same(result(), read_result(tmp_path, ID))
+
+
+def test_no_flipped_bit_changes_a_result(tmp_path):
+    write_result(tmp_path, result())
+    path = job_path(tmp_path, ID)
+    whole = path.read_bytes()
+    absent = 0
+    for bit in range(0, 8 * len(whole), 3):  # every byte, and every place in a byte
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        read = read_result(tmp_path, ID)
+        absent += read is None
+        assert read is None or same(result(), read), bit  # a space of the padding may become a tab
+    assert absent > 0.95 * 8 * len(whole) / 3
+
+
+def test_without_the_checksum_a_flipped_bit_would_pass(tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "_digest", lambda *content: "")
+    write_result(tmp_path, result())
+    path = job_path(tmp_path, ID)
+    damaged = bytearray(path.read_bytes())
+    damaged[-1] ^= 1
+    path.write_bytes(damaged)
+    assert not same(result(), read_result(tmp_path, ID))
+
+
+def test_a_file_under_another_jobs_name_counts_as_absent(tmp_path):
+    write_result(tmp_path, result())
+    other = "f" * 24
+    job_path(tmp_path, ID).rename(job_path(tmp_path, other))
+    assert read_result(tmp_path, other) is None
+
+
+def test_a_file_of_another_layout_counts_as_absent(tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "_FORMAT", "fairaudit-job-0")
+    write_result(tmp_path, result())
+    monkeypatch.undo()
+    assert read_result(tmp_path, ID) is None
+
+
+def test_an_empty_directory_holds_no_result(tmp_path):
+    assert read_result(tmp_path, ID) is None
+    assert read_result(tmp_path / "absent", ID) is None
+
+
+def test_only_the_owner_can_read_a_result(tmp_path):
+    write_result(tmp_path, result())
+    assert job_path(tmp_path, ID).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_content_is_on_the_disk_before_the_name(tmp_path, monkeypatch):
+    steps = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (steps.append("sync"), fsync(fd)))
+    monkeypatch.setattr(os, "replace", lambda a, b: (steps.append("rename"), replace(a, b)))
+    write_result(tmp_path, result())
+    assert steps == ["sync", "rename", "sync"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [(errno.ENOSPC, "no space left"), (errno.EROFS, "not writable"), (errno.EIO, "input/output error")],
+)
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, call, number, message):
+    write_result(tmp_path, result())
+
+    def fails(*arguments):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(atomic.os, call, fails)
+    with pytest.raises(OutputError, match=message) as caught:
+        write_result(tmp_path, result(other=np.zeros(3)))
+    monkeypatch.undo()
+    assert "\n" not in str(caught.value)
+    assert same(result(), read_result(tmp_path, ID))
+    assert [p.name for p in tmp_path.iterdir()] == [f"{ID}.safetensors"]
+
+
+def test_a_real_limit_on_file_size_is_reported_as_no_space(tmp_path):
+    code = (
+        "import resource, sys, numpy as np\n"
+        "from pathlib import Path\n"
+        "from fairaudit.errors import OutputError\n"
+        "from fairaudit.jobs import JobResult, write_result\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "try: write_result(Path(sys.argv[1]), JobResult('0' * 24, {'x': np.zeros(9999)}, {}))\n"
+        "except OutputError as e: print(e)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.startswith("no space left to write ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_equal_parts_give_equal_ids_in_every_order():
+    one = job_id({"method": "dpsgd", "seed": 3, "settings": {"b": 0.1, "a": 1.0}})
+    assert one == job_id({"settings": {"a": 1.0, "b": 0.1}, "seed": 3, "method": "dpsgd"})
+    assert len(one) == 24
+    assert set(one) <= set("0123456789abcdef")
+
+
+def test_an_id_is_the_same_on_every_machine_and_day():
+    assert job_id({"method": "dpsgd", "rate": 0.1}) == "17fe0b3ab1efd04e304d50b2"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_any_other_number_gives_another_id(one, other):
+    same_number = json.dumps(one) == json.dumps(other)
+    assert (job_id({"rate": one}) == job_id({"rate": other})) is same_number
+
+
+def test_a_new_numerics_version_voids_every_id(monkeypatch):
+    before = job_id({"method": "dpsgd"})
+    monkeypatch.setattr(jobs, "NUMERICS_VERSION", "next")
+    assert job_id({"method": "dpsgd"}) != before
+
+
+def test_parts_that_are_not_json_are_refused():
+    with pytest.raises(TypeError):
+        job_id({"rate": object()})
+
+
+def test_reading_results_imports_no_torch():
+    code = "import sys, fairaudit.execute; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,193 @@
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairaudit import rundir as rundir_module
+from fairaudit.errors import EXIT_INPUT, OutputError
+from fairaudit.jobs import JobResult, write_result
+from fairaudit.rundir import open_rundir
+
+TOYS = Path(__file__).parent / "toys"
+
+
+@pytest.fixture
+def make_plan(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOYS))
+    return importlib.import_module("toy_training").make_plan
+
+
+def finish(rundir, job_id):
+    write_result(rundir.jobs, JobResult(job_id, {"x": np.zeros(2)}, {}))
+
+
+def refused(plan, *parts):
+    with pytest.raises(OutputError) as caught, open_rundir(plan):
+        pytest.fail("the run directory was opened")
+    message = str(caught.value)
+    assert caught.value.exit_code == EXIT_INPUT
+    assert "\n" not in message
+    assert caught.value.hint
+    for part in parts:
+        assert part in message
+    return message
+
+
+def test_only_the_owner_can_look_into_the_run_directory(make_plan, tmp_path):
+    with open_rundir(make_plan(tmp_path)) as rundir:
+        assert rundir.jobs == tmp_path / "out" / "jobs"
+        assert rundir.jobs.stat().st_mode & 0o777 == 0o700
+        assert (rundir.jobs / "run.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_open_run_directory_made_private_again(make_plan, tmp_path):
+    with open_rundir(make_plan(tmp_path)) as rundir:
+        rundir.jobs.chmod(0o755)
+    with open_rundir(make_plan(tmp_path)) as rundir:
+        assert rundir.jobs.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_second_run_into_the_same_directory_is_refused(make_plan, tmp_path):
+    plan = make_plan(tmp_path)
+    with open_rundir(plan):
+        refused(plan, "another run", f"process {os.getpid()}", str(plan.config.out))
+    with open_rundir(plan):
+        pass
+
+
+@pytest.mark.faults
+def test_the_lock_dies_with_its_holder(make_plan, tmp_path):
+    command = [sys.executable, str(TOYS / "interrupted_run.py"), str(tmp_path), "lock"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "locked\n"
+        refused(make_plan(tmp_path), f"process {holder.pid}")
+        holder.send_signal(signal.SIGKILL)
+        holder.wait(30)
+    with open_rundir(make_plan(tmp_path)):
+        pass
+
+
+def test_finished_jobs_of_other_data_are_refused_and_kept(make_plan, tmp_path):
+    plan = make_plan(tmp_path)
+    with open_rundir(plan) as rundir:
+        finish(rundir, plan.jobs[0].id)
+    refused(make_plan(tmp_path, digest="e" * 64), "data changed on resume", "--fresh")
+    with open_rundir(plan) as rundir:
+        assert rundir.load(plan.jobs[0].id) is not None
+
+
+def test_fresh_forgets_the_finished_jobs_and_accepts_other_data(make_plan, tmp_path):
+    plan = make_plan(tmp_path)
+    with open_rundir(plan) as rundir:
+        finish(rundir, plan.jobs[0].id)
+        (rundir.jobs / "notes.txt").write_text("mine")
+    with open_rundir(make_plan(tmp_path, digest="e" * 64, resume=False)) as rundir:
+        assert sorted(p.name for p in rundir.jobs.iterdir()) == ["lock", "notes.txt", "run.json"]
+    with open_rundir(make_plan(tmp_path, digest="e" * 64)):
+        pass
+
+
+def test_resuming_keeps_the_finished_jobs(make_plan, tmp_path):
+    plan = make_plan(tmp_path)
+    for _ in range(2):
+        with open_rundir(plan) as rundir:
+            finish(rundir, plan.jobs[0].id)
+    with open_rundir(plan) as rundir:
+        assert rundir.load(plan.jobs[0].id) is not None
+
+
+def test_reports_of_an_earlier_run_stay_until_they_are_replaced(make_plan, tmp_path):
+    report = tmp_path / "out" / "report.json"
+    report.parent.mkdir()
+    report.write_text("old")
+    for resume in (True, False):
+        with open_rundir(make_plan(tmp_path, resume=resume)):
+            assert report.read_text() == "old"
+
+
+def test_a_directory_of_the_users_own_is_left_alone(make_plan, tmp_path):
+    own = tmp_path / "out" / "jobs"
+    own.mkdir(parents=True, mode=0o755)
+    (own / "thesis.txt").write_text("mine")
+    refused(make_plan(tmp_path, resume=False), "not a run directory")
+    assert [p.name for p in own.iterdir()] == ["thesis.txt"]
+    assert own.stat().st_mode & 0o777 == 0o755
+
+
+def test_leftovers_of_killed_writers_are_removed_at_both_ends(make_plan, tmp_path):
+    plan = make_plan(tmp_path)
+    with open_rundir(plan) as rundir:
+        (rundir.jobs / ".fairaudit-0123.tmp").touch()
+    assert not list(rundir.jobs.glob(".*"))
+    (rundir.jobs / ".fairaudit-0123.tmp").touch()
+    (rundir.out / ".fairaudit-0123.tmp").touch()
+    with open_rundir(plan):
+        assert not [*rundir.jobs.glob(".*"), *rundir.out.glob(".*")]
+
+
+def test_a_file_in_the_way_is_refused(make_plan, tmp_path):
+    plan = make_plan(tmp_path)
+    plan.config.out.write_text("a file")
+    refused(plan, str(plan.config.out))
+    assert plan.config.out.read_text() == "a file"
+
+
+@pytest.mark.parametrize("locked_part", [".", "jobs"])
+def test_a_read_only_output_is_refused_before_training(make_plan, tmp_path, locked_part):
+    plan = make_plan(tmp_path)
+    with open_rundir(plan):
+        pass
+    unwritable = plan.config.out / locked_part
+    if os.geteuid() != 0:
+        unwritable.chmod(0o500)
+        refused(plan, "not writable", str(plan.config.out))
+        unwritable.chmod(0o700)
+        return
+    for directory in (tmp_path, *list(tmp_path.parents)[:2]):
+        directory.chmod(0o755)
+    (plan.config.out / "jobs").chmod(0o700)
+    if locked_part == ".":
+        for path in (plan.config.out / "jobs", *(plan.config.out / "jobs").iterdir()):
+            os.chown(path, 65534, 65534)
+    os.seteuid(65534)  # for root no directory is read-only
+    try:
+        refused(plan, "not writable", str(plan.config.out))
+    finally:
+        os.seteuid(0)
+
+
+def test_a_file_system_without_locks_is_named(make_plan, tmp_path, monkeypatch):
+    def no_locks(descriptor, operation):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(rundir_module.fcntl, "flock", no_locks)
+    refused(make_plan(tmp_path), "file system without locks")
+
+
+def test_a_damaged_manifest_does_not_stop_a_run(make_plan, tmp_path):
+    plan = make_plan(tmp_path)
+    with open_rundir(plan) as rundir:
+        finish(rundir, plan.jobs[0].id)
+    for content in ("{", "[]", "{}"):
+        (rundir.jobs / "run.json").write_text(content)
+        with open_rundir(plan):
+            assert rundir.load(plan.jobs[0].id) is not None
+
+
+def test_the_manifest_names_the_data_and_what_was_asked(make_plan, tmp_path):
+    def manifest(**options):
+        plan = make_plan(tmp_path)
+        object.__setattr__(plan, "config", plan.config.model_copy(update=options))
+        with open_rundir(plan) as rundir:
+            return json.loads((rundir.jobs / "run.json").read_text())
+
+    first = manifest()
+    assert first["digest"] == "d" * 64
+    assert manifest(workers=7, memory=3) == first
+    assert manifest(epochs=7)["config_sha256"] != first["config_sha256"]

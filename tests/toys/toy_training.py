@@ -1,0 +1,88 @@
+"""Trainings of a few microseconds for the tests of execution; each arm's name says how it behaves."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fairaudit.config import AuditConfig
+from fairaudit.errors import DataError, TrainingError
+from fairaudit.execute import Execution, execute
+from fairaudit.jobs import job_id
+from fairaudit.plan import Job, Plan, Schedule
+from fairaudit.progress import silent
+from fairaudit.rundir import open_rundir
+
+LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execute")
+RUN = "toy_training:run"
+
+
+def make_plan(scratch, arms=("plain", "other"), seeds=2, sources=None, digest="d" * 64, resume=True):
+    """A plan of toy jobs, seed-major; `sources` maps an arm to the arm whose result it reads."""
+    scratch = Path(scratch)
+    scratch.mkdir(exist_ok=True)
+    config = AuditConfig(data=scratch, out=scratch / "out", resume=resume)
+    jobs = []
+    for seed in range(seeds):
+        ids = {arm: job_id({"arm": arm, "seed": seed, "digest": digest}) for arm in arms}
+        jobs += [Job(ids[arm], arm, seed, 1, ids.get((sources or {}).get(arm))) for arm in arms]
+    return Plan(config, digest, "toy", Schedule(100, 10, 1), 1e-5, (), tuple(jobs), {}, None)
+
+
+def run_plan(plan, workers=2, listener=silent, train=RUN):
+    with open_rundir(plan) as rundir:
+        return execute(
+            plan, rundir, listener=listener, execution=Execution(workers=workers, train=train, preload=LIGHT)
+        )
+
+
+def runs(plan, arm=None):
+    """The trainings that were started, as (arm, seed), in order."""
+    log = plan.config.data / "log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    started = [(line.split()[0], int(line.split()[1])) for line in lines]
+    return [entry for entry in started if arm in (None, entry[0])]
+
+
+def run(plan, job, source):
+    """Train: a few numbers that depend on the job and its source only."""
+    from fairaudit.jobs import JobResult  # here, so that the test sees workers resolve by name
+
+    with open(plan.config.data / "log", "a") as log:
+        log.write(f"{job.arm} {job.seed} {os.getpid()}\n")
+    _misbehave(plan, job)
+    values = np.random.default_rng([job.seed, *job.arm.encode()]).random((2, 5)).astype(np.float32)
+    if source is not None:
+        values += source.arrays["probabilities"]
+    return JobResult(job.id, {"probabilities": values}, {"seed": job.seed, "tuple": (1, 2)})
+
+
+def _misbehave(plan, job):
+    arm = job.arm
+    first = len([entry for entry in runs(plan) if entry == (arm, job.seed)]) == 1
+    if arm == "diverges":
+        raise TrainingError("the loss is not finite", hint="lower --learning-rate")
+    if arm == "no-memory":
+        raise MemoryError
+    if arm == "buggy":
+        raise ZeroDivisionError("a toy bug")
+    if arm == "unreadable":
+        raise DataError("the file is gone", hint="put it back")
+    if arm == "exits":
+        sys.exit(3)
+    if arm == "killed" or (arm == "killed-once" and first):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if arm == "slow" and not (plan.config.data / "hurry").exists():
+        time.sleep(60)
+    if arm in ("late", "brief"):
+        time.sleep(0.3 if arm == "late" else 0.03)
+    if arm == "prints":
+        sys.stdout.write("noise of a library\n")
+        sys.stdout.flush()
+
+
+def no_main_guard_result(scratch):
+    return sorted(r.facts["seed"] for r in run_plan(make_plan(scratch)).by_job.values())
