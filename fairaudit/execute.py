@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from fairaudit.errors import FairauditError, OutputError, TrainingError
 from fairaudit.jobs import JobResult, read_result, write_result
@@ -106,7 +107,7 @@ class _Board:
     last_seed: dict[int, int] = field(default_factory=dict)  # worker number -> seed it has encoded
 
     @classmethod
-    def of(cls, plan: Plan, rundir: RunDir) -> "_Board":
+    def of(cls, plan: Plan, rundir: RunDir) -> Self:
         """The board at the start, with what earlier runs finished."""
         jobs = {job.id: job for job in plan.jobs}
         stored = {job_id: rundir.load(job_id) for job_id in jobs}

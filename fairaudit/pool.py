@@ -33,11 +33,9 @@ Answer = TypeVar("Answer")
 
 PRELOAD = (
     "torch",
-    "numpy",
-    "pyarrow.dataset",
-    "sklearn.compose",
-    "sklearn.linear_model",
-    "sklearn.preprocessing",
+    "pyarrow.csv",
+    "pyarrow.parquet",
+    "sklearn.linear_model",  # also for those who import it lazily
     "fairaudit.worker",
 )
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
