@@ -19,7 +19,7 @@ from fairaudit.data.columns import (
 )
 from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice
 from fairaudit.data.infer import group_candidates, looks_like_id
-from fairaudit.data.naming import listed, quoted
+from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.errors import ConfigError, DataError
 
 MAX_GROUPS = 200
@@ -36,7 +36,7 @@ def require_groups(dataset: Dataset) -> None:
     if dataset.groupings:
         return
     candidates = group_candidates(dataset.features)
-    example = f"add --group {candidates[0]}" if candidates else "add --group COLUMN"
+    example = f"add --group {typed(candidates[0])}" if candidates else "add --group COLUMN"
     found = f"; candidates: {listed(candidates)}" if candidates else ""
     raise ConfigError(f"no group column given for {dataset.name}{found}", example)
 
@@ -95,7 +95,9 @@ def _grouping(name: str, column: pa.ChunkedArray, spec: str | None) -> tuple[Gro
         levels = _binned(name, numeric_values(column), kind, "q4" if spec is None else spec)
         if spec is None:
             message = f"group column {quoted(name)} is numeric and is cut at its quartiles"
-            notices.append(Notice("group_binned", message, f"choose edges with --bin {name}=...", "notice"))
+            notices.append(
+                Notice("group_binned", message, f"choose edges with --bin {typed(name)}=...", "notice")
+            )
     else:
         levels = sorted_levels(codes)
     grouping = _with_missing(name, levels)

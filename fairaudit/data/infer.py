@@ -23,6 +23,7 @@ from fairaudit.data.naming import (
     nearest,
     protected,
     quoted,
+    typed,
 )
 from fairaudit.errors import ConfigError, DataError
 
@@ -218,13 +219,9 @@ def _distinct(table: pa.Table, name: str) -> int:
 
 def _command(config: AuditConfig, candidates: Sequence[str]) -> str:
     """The command that would work, with the first candidate."""
-    groups = "".join(f" --group {_shell(g)}" for g in config.group)
-    label = _shell(candidates[0]) if candidates else "COLUMN"
-    return f"type: fairaudit run --data {_shell(str(config.data))}{groups} --label {label}"
-
-
-def _shell(word: str) -> str:
-    return quoted(word) if not word.isidentifier() and set(word) & set(" '\"$&|<>;()*?\n\t") else word[:60]
+    groups = "".join(f" --group {typed(g)}" for g in config.group)
+    label = typed(candidates[0]) if candidates else "COLUMN"
+    return f"type: fairaudit run --data {typed(str(config.data))}{groups} --label {label}"
 
 
 def _positive(

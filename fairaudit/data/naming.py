@@ -1,12 +1,14 @@
 """What a column's name says about it, and how names are shown in one short line."""
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 
 from fairaudit.errors import did_you_mean
 
 SHOWN_CHARACTERS = 60
 SHOWN_NAMES = 12
+TYPED_CHARACTERS = 200
 
 _LABEL_NAMES = frozenset(
     {"label", "target", "y", "outcome", "class", "approved", "loan_approved", "default", "defaulted"}
@@ -34,6 +36,11 @@ def quoted(name: str) -> str:
     """A name in quotes, control characters escaped, cut to a readable length."""
     shown = name if len(name) <= SHOWN_CHARACTERS else name[: SHOWN_CHARACTERS - 3] + "..."
     return repr(shown)
+
+
+def typed(word: str) -> str:
+    """A name as one types it in a shell, so that a hint can be copied."""
+    return shlex.quote(word) if word.isprintable() and len(word) <= TYPED_CHARACTERS else quoted(word)
 
 
 def listed(names: Iterable[str]) -> str:

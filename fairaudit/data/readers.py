@@ -15,7 +15,7 @@ import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
 from fairaudit.data.dataset import Notice
-from fairaudit.data.naming import listed, nearest, quoted
+from fairaudit.data.naming import listed, nearest, quoted, typed
 from fairaudit.errors import DataError
 
 _FORMATS = {
@@ -146,7 +146,11 @@ def _table_format(path: Path) -> str:
 def _first_bytes(path: Path) -> bytes:
     if path.is_dir():
         inside = sorted(p.name for p in path.iterdir() if p.suffix.lower() in _FORMATS)
-        hint = f"give one file, for example --data {path / inside[0]}" if inside else "give one table file"
+        hint = (
+            f"give one file, for example --data {typed(str(path / inside[0]))}"
+            if inside
+            else "give one table file"
+        )
         raise DataError(f"{path.name} is a folder, not a table file", hint)
     try:
         with path.open("rb") as stream:

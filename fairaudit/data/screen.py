@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairaudit.data.columns import Codes
 from fairaudit.data.dataset import Grouping, Int64, Notice
 from fairaudit.data.infer import looks_like_id
-from fairaudit.data.naming import quoted
+from fairaudit.data.naming import quoted, typed
 from fairaudit.errors import DataError
 
 MAX_LEVELS = 1_000
@@ -48,7 +48,7 @@ def worthless(columns: Mapping[str, Codes], rows: int) -> dict[str, str]:
 
 def constant(columns: Mapping[str, Codes]) -> dict[str, str]:
     """Columns with one value in every row; one value and gaps still says something."""
-    return {name: "constant" for name, codes in columns.items() if len(np.unique(codes.codes)) < 2}
+    return {name: "constant" for name, codes in columns.items() if codes.codes.min() == codes.codes.max()}
 
 
 def refuse_many_levels(columns: Mapping[str, Codes]) -> None:
@@ -62,7 +62,7 @@ def refuse_many_levels(columns: Mapping[str, Codes]) -> None:
         if codes.kind == "category" and levels > MAX_LEVELS:
             raise DataError(
                 f"column {quoted(name)} has {levels:,} different texts, more than {MAX_LEVELS:,}",
-                f"leave it out with --drop {quoted(name)}, or merge its values",
+                f"leave it out with --drop {typed(name)}, or merge its values",
             )
 
 
@@ -80,11 +80,13 @@ def leaks(
         level = _ordered(codes)[codes.codes[::step]]
         if _predicts(level, labels[::step], codes):
             message = f"column {quoted(name)} alone predicts the label {quoted(label)}"
-            yield Notice("feature_predicts_label", message, f"if it is known only afterwards: --drop {name}")
+            yield Notice(
+                "feature_predicts_label", message, f"if it is known only afterwards: --drop {typed(name)}"
+            )
         for grouping in groupings:
             if grouping.name != name and _predicts(level, grouping.groups[::step], codes):
                 message = f"column {quoted(name)} alone determines the group {quoted(grouping.name)}"
-                fix = f"a model that must not see the group needs --drop {name}"
+                fix = f"a model that must not see the group needs --drop {typed(name)}"
                 yield Notice("feature_determines_group", message, fix)
 
 
@@ -94,16 +96,19 @@ def duplicates(columns: Sequence[NDArray[np.integer]]) -> Duplicates:
     Args:
         columns: Non-negative codes of each column, ``[N]`` each; at least one column.
     """
-    key = np.zeros(len(columns[0]), np.int64)
-    size = 1
-    for codes in columns:
+    rows = len(columns[0])
+    key, size = np.zeros(rows, np.int64), 1
+    # The widest first: once the key tells all rows apart, the other columns cannot join any.
+    for codes in sorted(columns, key=lambda c: -int(c.max(initial=0))):
         width = int(codes.max(initial=0)) + 1
         if size > np.iinfo(np.int64).max // width:
             key = np.unique(key, return_inverse=True)[1].astype(np.int64)
             size = int(key.max(initial=0)) + 1
+            if size == rows:
+                break
         key, size = key * width + codes, size * width
     first, inverse = np.unique(key, return_index=True, return_inverse=True)[1:]
-    return Duplicates(first[inverse].astype(np.int64), len(key) - len(first))
+    return Duplicates(first[inverse].astype(np.int64), rows - len(first))
 
 
 def _ordered(codes: Codes) -> Int64:

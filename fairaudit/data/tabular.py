@@ -21,7 +21,7 @@ from fairaudit.data.columns import (
 from fairaudit.data.dataset import Dataset, Grouping, Int64, Notice
 from fairaudit.data.groups import make_groupings, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
-from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, protected, quoted
+from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, protected, quoted, typed
 from fairaudit.data.readers import Source, digest_of, open_source, read_columns
 from fairaudit.data.screen import Duplicates, constant, duplicates, leaks, refuse_many_levels, worthless
 from fairaudit.errors import ConfigError, DataError
@@ -172,7 +172,7 @@ def _unknown_column(role: str, name: str, names: Sequence[str], config: AuditCon
     hint = near_miss(name, names)
     if not hint and role == "group column":
         known = protected(names)
-        hint = f"use --group {known[0]}" if known else ""
+        hint = f"use --group {typed(known[0])}" if known else ""
     return DataError(f"{role} {quoted(name)} is not in {config.data.name} ({listed(names)})", hint)
 
 

@@ -1,3 +1,6 @@
+import shlex
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -113,6 +116,16 @@ def test_several_candidates_are_refused_with_the_command_to_type(load, people):
         load({**people, "approved": people["income"]}, group=("sex",))
     assert "'income', 'approved'" in caught.value.message
     assert "--group sex --label income" in caught.value.hint
+
+
+def test_the_command_to_type_is_quoted_for_a_shell_and_not_cut(load, people):
+    columns = {("my group" if k == "sex" else k): v for k, v in people.items() if k != "income"}
+    with pytest.raises(DataError) as caught:
+        load({**columns, "it's paid": people["income"]}, group=("my group",))
+    words = shlex.split(caught.value.hint.removeprefix("type: "))
+    assert words[:3] == ["fairaudit", "run", "--data"]
+    assert Path(words[3]).is_file()
+    assert words[4:] == ["--group", "my group", "--label", "it's paid"]
 
 
 def test_no_candidate_is_refused_even_when_the_last_column_would_do(load, people):

@@ -117,7 +117,7 @@ def test_a_text_column_of_over_a_thousand_levels_is_refused(load):
     columns = {"y": [0, 1] * (n // 2), "job": [f"job {i % 1_001}" for i in range(n)]}
     with pytest.raises(DataError, match="1,001 different texts") as caught:
         load(columns)
-    assert "--drop 'job'" in caught.value.hint
+    assert "--drop job" in caught.value.hint
     columns["job"] = [f"job {i % 1_000}" for i in range(n)]
     assert load(columns).features.column_names == ["job"]
 
