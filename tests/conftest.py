@@ -1,0 +1,40 @@
+"""What all tests share: hypothesis profiles, one torch thread, the way to the real data."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parent.parent / "shared" / "data"
+
+# Tests are imported by path, so what several of them share must be found by name.
+sys.path.insert(0, str(HERE / "support"))
+
+settings.register_profile("fast", max_examples=25, deadline=None, derandomize=True, database=None)
+settings.register_profile(
+    "thorough", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_torch_thread():
+    """Jobs run with one thread each, and so do their tests; tests that need no torch do not load it."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """Path of a real data set by file name; skips where the data are not at hand."""
+
+    def find(name):
+        path = DATA / name
+        if not path.is_file():
+            pytest.skip(f"the real data set {name} is not in ../shared/data")
+        return path
+
+    return find

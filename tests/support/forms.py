@@ -1,0 +1,106 @@
+"""Every method in every form that the catalog holds, ready to be trained on a few records."""
+
+import importlib
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from oracles import model
+
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.tape import DEFAULT_BUDGET
+from fairaudit.methods.base import Task
+from fairaudit.methods.catalog import MethodSpec, catalog
+from fairaudit.methods.defaults import RULES, Sizes
+
+SIZES = Sizes(n_public=200, columns=6, model="logistic")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A method's default form, or one of its published variants."""
+
+    spec: MethodSpec
+    variant: str | None
+    trainer: str
+
+    @property
+    def key(self):
+        return f"{self.spec.name}:{self.variant}" if self.variant else self.spec.name
+
+    @property
+    def is_private(self):
+        return self.spec.is_private and self.variant is None
+
+    def make(self):
+        module, _, name = self.trainer.partition(":")
+        return getattr(importlib.import_module(module), name)()
+
+    def settings(self, **given):
+        """The documented defaults, and what is given where the method reads it."""
+        defaults = {"noise_multiplier": 1.0, **{name: rule.value(SIZES) for name, rule in RULES.items()}}
+        return {name: float({**defaults, **given}[name]) for name in self.spec.settings}
+
+
+@cache
+def forms():
+    """All of them, the default forms first."""
+    specs = catalog().values()
+    published = [Form(spec, v.name, v.trainer) for spec in specs for v in spec.variants]
+    return (*(Form(spec, None, spec.trainer) for spec in specs), *published)
+
+
+DEFAULTS = tuple(form for form in forms() if form.variant is None)
+PRIVATE = tuple(form for form in forms() if form.is_private)
+PUBLISHED = tuple(form for form in forms() if form.variant)
+
+
+def key_of(form):
+    return form.key
+
+
+def make_pool(count=60, *, classes=2, groups=2, seed=0, width=7):
+    """Random records of unequal length, so that some are clipped and some are not."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, width)) * rng.lognormal(0, 1, size=(count, 1))
+    return TrainingPool(
+        torch.from_numpy(x.astype(np.float32)),
+        torch.from_numpy(rng.integers(classes, size=count)),
+        torch.from_numpy(rng.integers(groups, size=count)),
+        n_classes=classes,
+        n_groups=groups,
+    )
+
+
+def make_task(form, pool, *, repeats=1, seed=0, **given):
+    """A task on ``pool``; ``given`` overrides fields of the task or settings of the method."""
+    names = {
+        "steps_per_epoch",
+        "epochs",
+        "n_public",
+        "optimizer",
+        "model",
+        "sampling",
+        "budget",
+        "arm",
+        "source",
+    }
+    fields = {name: given.pop(name) for name in names & set(given)}
+    threshold = np.geomspace(4.0, 2.0, 10, dtype=np.float32)[:, None]
+    task = {
+        "arm": form.key,
+        "seed": seed,
+        "repeats": repeats,
+        "settings": form.settings(**given),
+        "optimizer": "sgd",
+        "model": model("mlp-tanh", seed, pool.width),
+        "pool": pool,
+        "steps_per_epoch": 6,
+        "epochs": 2,
+        "n_public": pool.n_records,
+        "sampling": ["shared", *(f"{form.key}/{r}" for r in range(1, repeats))],
+        "source": {"threshold": threshold} if form.spec.control_of else {},
+        "budget": DEFAULT_BUDGET,
+    }
+    return Task(**{**task, **fields})

@@ -1,0 +1,64 @@
+"""Per-sample gradients the slow way: torch.func over the untouched module."""
+
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from fairaudit.models.zoo import make_model
+
+WIDTH = 7
+
+# name, classes -> a model whose every layer type is in the engine's table
+MODELS = {
+    "logistic": ("logistic", "tanh", 2),
+    "logistic-multiclass": ("logistic", "tanh", 5),
+    "mlp-tanh": ("mlp", "tanh", 2),
+    "mlp-tanh-multiclass": ("mlp", "tanh", 4),
+    "mlp-relu": ("mlp", "relu", 2),
+    "mlp-relu-multiclass": ("mlp", "relu", 3),
+    "logistic-squashed": ("logistic-squashed", "tanh", 2),
+    "logistic-squashed-multiclass": ("logistic-squashed", "tanh", 3),
+}
+
+
+def model(name, seed=0, width=WIDTH):
+    """A small model of that name, its start drawn from ``seed``."""
+    kind, activation, classes = MODELS[name]
+    return make_model(kind, width, classes, hidden=(9, 6), activation=activation, seed=seed)
+
+
+def classes_of(name):
+    return MODELS[name][2]
+
+
+def without_bias(width=WIDTH, classes=2):
+    """Two linear layers, the first without a bias."""
+    return nn.Sequential(nn.Linear(width, 5, bias=False), nn.Tanh(), nn.Linear(5, classes))
+
+
+def gradients(module, x, labels):
+    """Gradient of every record's cross-entropy, flattened in the order of ``parameters()``, [B, P]."""
+    parameters = {name: p.detach() for name, p in module.named_parameters()}
+    if not len(x):
+        return x.new_zeros(0, sum(p.numel() for p in parameters.values()))
+
+    def loss(values, record, label):
+        logits = functional_call(module, values, (record[None],))
+        return nn.functional.cross_entropy(logits, label[None])
+
+    rows = vmap(grad(loss), (None, 0, 0))(parameters, x, labels)
+    return torch.cat([row.flatten(1) for row in rows.values()], 1)
+
+
+def records(count, classes, *, seed=0, width=WIDTH, replicates=None):
+    """Random inputs and labels, [(R,) B, d] and [(R,) B]."""
+    generator = torch.Generator().manual_seed(seed)
+    lead = () if replicates is None else (replicates,)
+    x = torch.randn(*lead, count, width, generator=generator)
+    return x, torch.randint(classes, (*lead, count), generator=generator)
+
+
+def output_gradient(logits, labels):
+    """Gradient of the cross-entropy at the logits."""
+    one_hot = nn.functional.one_hot(labels, logits.shape[-1]).to(logits.dtype)
+    return torch.softmax(logits, -1) - one_hot

@@ -1,0 +1,184 @@
+"""Parts of a training that are told what to do and remember what they saw.
+
+They stand at the edges of the real loop (sampler, noise, released values, optimizer), so that what
+lies between is the code that ships: gather, forward, backward, ghost norms, rule, sums, release.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.loop import Training, train
+from fairaudit.engine.network import Network
+from fairaudit.engine.optimizers import Optimizer
+from fairaudit.engine.rules import ClippingRule
+
+
+class GivenBatches:
+    """A sampler that deals the batches it is given; each is a list of record numbers per replicate."""
+
+    def __init__(self, batches, records):
+        self.batches, self.records = batches, records
+        self.steps_per_epoch = len(batches)
+        self.taken = 0
+
+    def draw(self):
+        parts = self.batches[self.taken]
+        self.taken += 1
+        if len(parts) == 1:
+            return torch.tensor(parts[0], dtype=torch.int64), None
+        padded = torch.full((len(parts), max(map(len, parts))), self.records)
+        for row, part in zip(padded, parts, strict=True):
+            row[: len(part)] = torch.tensor(part, dtype=torch.int64)
+        return padded, padded < self.records
+
+
+class ToldNoise:
+    """Noise that is what it is told: one value per draw, the last one for ever."""
+
+    def __init__(self, *values):
+        self.values = values or (0.0,)
+        self.shapes = []
+
+    @property
+    def draws(self):
+        return len(self.shapes)
+
+    def fill(self, out):
+        value = self.values[min(self.draws, len(self.values) - 1)]
+        self.shapes.append(tuple(out.shape))
+        return out.fill_(value)
+
+
+class ToldOptimizer(Optimizer):
+    """Keeps released gradients; moves the parameters only where it is told to."""
+
+    def __init__(self, moves=()):
+        super().__init__(1.0)
+        self.moves = list(moves)
+        self.gradients: list[Tensor] = []
+
+    def step(self, theta, gradient):
+        self.gradients.append(gradient.clone())
+        if self.moves:
+            theta.copy_(self.moves.pop(0))
+
+
+class WatchedRule(ClippingRule):
+    """The rule of a method; its noised answers are replaced, what passes is kept."""
+
+    def __init__(self, rule, answers=None):
+        self.rule, self.answers = rule, answers
+        self.counts, self.states, self.norms, self.scales, self.queries = [], [], [], [], []
+
+    @property
+    def query_name(self):
+        return self.rule.query_name
+
+    @property
+    def query_noise_multiplier(self):
+        return self.rule.query_noise_multiplier
+
+    def init(self, replicates, facts):
+        return self._kept(self.rule.init(replicates, facts))
+
+    def query(self, state, norms, group):
+        self.queries.append(self.rule.query(state, norms, group))
+        return self.queries[-1]
+
+    def absorb(self, state, answer):
+        self.counts.append(answer.clone())
+        if self.answers is not None:
+            answer = torch.full_like(answer, self.answers[len(self.counts) - 1])
+        return self.rule.absorb(state, answer)
+
+    def sensitivity(self, released):
+        return self.rule.sensitivity(released)
+
+    def scale(self, released, norms, group):
+        self.norms.append(norms)
+        self.scales.append(self.rule.scale(released, norms, group))
+        return self.scales[-1]
+
+    def advance(self, released):
+        return self._kept(self.rule.advance(released))
+
+    def _kept(self, state):
+        self.states.append(values_of(state))
+        return state
+
+
+def values_of(state):
+    """The tensors of a rule's state, by name."""
+    if isinstance(state, Tensor):
+        return {"state": state.clone()}
+    names = getattr(state, "__dataclass_fields__", {})
+    return {name: getattr(state, name).clone() for name in names}
+
+
+@dataclass
+class Seen:
+    """What passed through a training, one entry per step.
+
+    Args:
+        sums: Pre-noise sums [R, P]. sensitivity: Claimed, [R]. gradients: Released, [R, P].
+        counts: Pre-noise answers of the rule's query, [R, Q]. states: Of the rule, one more than steps.
+        noise, query_noise: The stand-ins.
+    """
+
+    sums: list = field(default_factory=list)
+    sensitivity: list = field(default_factory=list)
+    gradients: list = field(default_factory=list)
+    counts: list = field(default_factory=list)
+    states: list = field(default_factory=list)
+    queries: list = field(default_factory=list)
+    noise: ToldNoise | None = None
+    query_noise: ToldNoise | None = None
+    network: Network | None = None
+    outcome: object = None
+
+
+def watched(release, seen):
+    """The same release, its arguments kept."""
+    kind = type(release)
+
+    class Watched(kind):
+        def __call__(self, sums, sensitivity, facts, *batch_size):
+            seen.sums.append(sums[0].clone())
+            seen.sensitivity.append(sensitivity.clone())
+            return kind.__call__(self, sums, sensitivity, facts, *batch_size)
+
+    release.__class__ = Watched
+    return release
+
+
+def take_steps(trainer, task, batches, *, noise=(0.0,), answers=None, moves=(), **parts):
+    """Train on given batches with told noise and told answers, and tell what was seen.
+
+    Args:
+        trainer: A gradient method. batches: One list of record numbers per step (and replicate).
+        noise: Value of each step's draw. answers: Noised answer of each step's query, or None for
+            the exact one. moves: Parameters after each step, or () to leave them.
+        parts: Fields of the training that stand in for the method's own.
+    """
+    per_replicate = [
+        batch if batch and isinstance(batch[0], list) else [batch] * task.repeats for batch in batches
+    ]
+    rule = WatchedRule(trainer.rule(task), answers)
+    told, query, seen = ToldNoise(*noise), ToldNoise(0.0), Seen()
+    release = trainer.release(task)
+    if hasattr(release, "noise"):
+        release.noise = told
+    optimizer = ToldOptimizer(moves)
+    fields = {
+        "objective": trainer.objective(task), "rule": rule, "release": watched(release, seen),
+        "objective_noise": ToldNoise(0.0), "rule_noise": query, "optimizer": optimizer,
+        "sampler": GivenBatches(per_replicate, task.pool.n_records), "facts": task.facts(),
+        "epochs": 1, "budget": task.budget, **parts,
+    }  # fmt: skip
+    seen.network = Network([task.model] * task.repeats)
+    seen.outcome = train(seen.network, task.pool, Training(**fields))
+    seen.gradients, seen.counts, seen.states = optimizer.gradients, rule.counts, rule.states
+    seen.queries, seen.noise, seen.query_noise = rule.queries, told, query
+    return seen
