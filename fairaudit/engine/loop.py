@@ -114,13 +114,15 @@ def train(network: Network, pool: TrainingPool, training: Training) -> Outcome:
     Same streams give the same bits on the same hardware, with or without observers and whatever
     the memory budget. An empty batch takes a step of noise alone.
     """
-    loop = _Loop(network, pool, training)
+    loop = Loop(network, pool, training)
     for step in range(training.epochs * training.sampler.steps_per_epoch):
         loop.step(step)
     return Outcome(loop.trace, loop.event())
 
 
-class _Loop:
+class Loop:
+    """A training that can be taken step by step; :func:`train` takes them all."""
+
     def __init__(self, network: Network, pool: TrainingPool, training: Training) -> None:
         self.network, self.pool, self.training = network, pool, training
         replicates, facts = network.replicates, training.facts

@@ -1,0 +1,141 @@
+"""One training step of the systems a user would pick instead, on the same records and batches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from opacus import GradSampleModule
+from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
+    GradSampleModuleFastGradientClipping,
+)
+from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+from torch import Tensor, nn
+
+from fairaudit.engine.loop import Loop, Training
+from fairaudit.engine.network import Network
+from fairaudit.engine.optimizers import Sgd
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.release import GaussianRelease
+from fairaudit.engine.rules import Erm, FlatClip, PublicFacts
+from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.privacy.noise import noise_stream
+from fairaudit.privacy.streams import numpy_stream
+
+LEARNING_RATE, MAX_GRAD_NORM, NOISE_MULTIPLIER = 0.1, 0.5, 1.0
+STEPS_PER_EPOCH = 92
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Records and a model. features [N, d], labels [N], build() a fresh model of equal start."""
+
+    features: Tensor
+    labels: Tensor
+    classes: int
+    build: Callable[[], nn.Sequential]
+
+    @property
+    def expected_batch_size(self) -> float:
+        """qN."""
+        return len(self.features) / STEPS_PER_EPOCH
+
+    def sampler(self) -> PoissonSampler:
+        """The same batches for every system."""
+        return PoissonSampler([numpy_stream(0, "sampling", "shared")], len(self.features), STEPS_PER_EPOCH)
+
+
+Step = Callable[[], None]
+
+
+def plain_sgd(problem: Problem) -> tuple[Step, nn.Module]:
+    """PyTorch as anyone would write it."""
+    model, sampler = problem.build(), problem.sampler()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+
+    def step() -> None:
+        index = sampler.draw()[0]
+        optimizer.zero_grad()
+        logits = model(problem.features.index_select(0, index))
+        F.cross_entropy(logits, problem.labels.index_select(0, index)).backward()
+        optimizer.step()
+
+    return step, model
+
+
+def opacus_hooks(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Step, nn.Module]:
+    """Opacus with materialised per-sample gradients."""
+    model, sampler = GradSampleModule(problem.build()), problem.sampler()
+    inner = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    optimizer = DPOptimizer(
+        inner,
+        noise_multiplier=sigma,
+        max_grad_norm=MAX_GRAD_NORM,
+        expected_batch_size=problem.expected_batch_size,
+    )
+
+    def step() -> None:
+        index = sampler.draw()[0]
+        optimizer.zero_grad()
+        logits = model(problem.features.index_select(0, index))
+        F.cross_entropy(logits, problem.labels.index_select(0, index)).backward()
+        optimizer.step()
+
+    return step, model
+
+
+def opacus_ghost(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Step, nn.Module]:
+    """Opacus with ghost clipping: two backward passes, no per-sample gradients."""
+    model = GradSampleModuleFastGradientClipping(
+        problem.build(), max_grad_norm=MAX_GRAD_NORM, use_ghost_clipping=True, loss_reduction="mean"
+    )
+    sampler = problem.sampler()
+    optimizer = DPOptimizerFastGradientClipping(
+        torch.optim.SGD(model.parameters(), lr=LEARNING_RATE),
+        noise_multiplier=sigma,
+        max_grad_norm=MAX_GRAD_NORM,
+        expected_batch_size=problem.expected_batch_size,
+        loss_reduction="mean",
+    )
+    criterion = DPLossFastGradientClipping(
+        model, optimizer, nn.CrossEntropyLoss(reduction="mean"), loss_reduction="mean"
+    )
+
+    def step() -> None:
+        index = sampler.draw()[0]
+        optimizer.zero_grad()
+        logits = model(problem.features.index_select(0, index))
+        criterion(logits, problem.labels.index_select(0, index)).backward()
+        optimizer.step()
+
+    return step, model
+
+
+def ours(problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1) -> tuple[Step, Network]:
+    """fairaudit's step: ghost norms, book-keeping, one noise draw."""
+    groups = torch.zeros(len(problem.labels), dtype=torch.int64)
+    pool = TrainingPool(problem.features, problem.labels, groups, n_classes=problem.classes, n_groups=1)
+    streams = [
+        numpy_stream(0, "sampling", f"own/{number}" if number else "shared") for number in range(replicates)
+    ]
+    expected = torch.full((replicates,), problem.expected_batch_size)
+    training = Training(
+        objective=Erm(),
+        rule=FlatClip(MAX_GRAD_NORM),
+        release=GaussianRelease(sigma, noise_stream(0, "noise", "benchmark", replicates)),
+        objective_noise=noise_stream(0, "query", "objective", replicates),
+        rule_noise=noise_stream(0, "query", "rule", replicates),
+        optimizer=Sgd(LEARNING_RATE),
+        sampler=PoissonSampler(streams, len(problem.features), STEPS_PER_EPOCH),
+        facts=PublicFacts(len(problem.features), expected, 1, problem.classes),
+        epochs=1,
+    )
+    network = Network([problem.build()] * replicates)
+    loop = Loop(network, pool, training)
+    taken = iter(range(10**9))
+
+    def step() -> None:
+        loop.step(next(taken))
+
+    return step, network
