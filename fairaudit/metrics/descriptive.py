@@ -160,6 +160,7 @@ def _largest_gap(makeup: Int64, kinds: _Kinds, floors: Float64) -> Float64:
     variance = (ee - 2 * mean * ec + mean**2 * cc) / c**2 + floors
     a, b = np.triu_indices(makeup.shape[1], 1)
     gap, spread = np.abs(mean[:, a] - mean[:, b]), variance[:, a] + variance[:, b]
+    gap[gap < 1e-12] = 0.0  # the last bits of equal means are no gap
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(spread > 0, gap / np.sqrt(spread), np.where(gap > 0, np.inf, 0.0))
     largest: Float64 = ratio.max(axis=1)

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairaudit.metrics.descriptive import holm, shuffle_p, signed_rank_p
+from fairaudit.metrics.intervals import Records
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 8, 12])
+def test_signed_rank_equals_scipy(seeds):
+    rng = np.random.default_rng(seeds)
+    for _ in range(20):
+        d = rng.normal(0.3, 1.0, seeds)
+        side = "greater" if stats.rankdata(abs(d)) @ np.sign(d) >= 0 else "less"
+        expected = stats.wilcoxon(d, alternative=side, method="exact").pvalue
+        assert signed_rank_p(d) == pytest.approx(expected)
+
+
+def test_signed_rank_cannot_go_below_one_half_to_the_seeds():
+    assert signed_rank_p(np.arange(1.0, 6.0)) == pytest.approx(2**-5)
+
+
+def test_signed_rank_enumerates_ties_and_drops_zeros():
+    # |d| = 1 1 2, ranks 1.5 1.5 3; positive sum 6 of 6: one of eight sign patterns
+    assert signed_rank_p(np.array([1.0, 1.0, 2.0, 0.0])) == pytest.approx(1 / 8)
+    # positive sum 4.5: {all}, {without one of the ones} twice
+    assert signed_rank_p(np.array([1.0, -1.0, 2.0])) == pytest.approx(3 / 8)
+    assert signed_rank_p(np.zeros(4)) == 1.0
+
+
+def test_holm_steps_down_and_never_decreases():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.9]) == [1.0, 1.0]
+
+
+def fixture(rng, gap, k=2, is_fraction=False, n=900):
+    groups = rng.integers(0, k, n)
+    rows = [np.sort(rng.choice(n, 400, replace=False)) for _ in range(4)]
+    base = rng.standard_t(3, n) * 0.3 + gap * (groups == 0)
+    d = [np.round(np.clip(base[r], -1, 1)) if is_fraction else base[r] for r in rows]
+    return d, Records.of(rows, groups, k)
+
+
+def brute_force(d, records, k, rng, shuffles=400):
+    """The same statistic by shuffling the labels one permutation at a time."""
+    total, tested = np.zeros(len(records.ids)), np.zeros(len(records.ids))
+    for place, v in zip(records.places, d, strict=True):
+        total[place] += v
+        tested[place] += 1
+
+    def statistic(groups):
+        means, variances = [], []
+        for g in range(k):
+            e, c = total[groups == g], tested[groups == g]
+            m = e.sum() / c.sum()
+            means.append(m)
+            variances.append(((e - m * c) ** 2).sum() / c.sum() ** 2)
+        return max(
+            abs(means[a] - means[b]) / np.sqrt(variances[a] + variances[b])
+            for a in range(k)
+            for b in range(a)
+        )
+
+    seen, groups, hits = statistic(records.groups), records.groups.copy(), 0
+    for _ in range(shuffles):
+        rng.shuffle(groups)
+        hits += statistic(groups) >= seen
+    return hits / shuffles
+
+
+@pytest.mark.parametrize(("k", "is_fraction"), [(2, False), (2, True), (3, False)])
+def test_the_shuffle_equals_one_permutation_at_a_time(k, is_fraction):
+    rng = np.random.default_rng(11 * k + is_fraction)
+    d, records = fixture(rng, 0.02, k, is_fraction)
+    fast = shuffle_p(d, records, range(k), np.random.default_rng(0), is_fraction=is_fraction)
+    assert fast == pytest.approx(brute_force(d, records, k, rng), abs=0.1)
+
+
+def test_a_large_gap_gets_the_smallest_p_and_a_constant_the_largest():
+    rng = np.random.default_rng(5)
+    d, records = fixture(rng, 1.0)
+    assert shuffle_p(d, records, [0, 1], np.random.default_rng(0), is_fraction=False) == 0.001
+    flat = [np.full_like(v, 0.3) for v in d]
+    assert shuffle_p(flat, records, [0, 1], np.random.default_rng(0), is_fraction=True) == 1.0
+
+
+def test_without_a_gap_shuffles_are_uniform():
+    """Classes cut by rank instead of value tell the groups apart and fail here."""
+    p = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        d, records = fixture(rng, 0.0, n=500, is_fraction=True)
+        p.append(shuffle_p(d, records, [0, 1], rng, is_fraction=True))
+    assert 0.3 < np.mean(p) < 0.7
+    assert np.mean(np.array(p) <= 0.05) < 0.2
+
+
+def test_one_group_has_nothing_to_shuffle():
+    d, records = fixture(np.random.default_rng(0), 0.0)
+    assert shuffle_p(d, records, [0], np.random.default_rng(0), is_fraction=False) is None

@@ -1,0 +1,228 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairaudit.metrics.intervals import (
+    Records,
+    absolute,
+    contrast,
+    estimate,
+    largest,
+    minimum_detectable,
+    record_means,
+    rows_needed,
+    seeds_needed,
+)
+
+# Six records, groups 0 0 0 1 1 1; two seeds that share records 0, 1 and 3.
+GROUPS = np.array([0, 0, 0, 1, 1, 1])
+ROWS = [np.array([0, 1, 3, 4]), np.array([0, 1, 2, 3, 5])]
+VALUES = [np.array([1.0, 0.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 1.0, 0.0])]
+
+
+def table(values=VALUES, rows=ROWS, groups=GROUPS, n_groups=2, unit="fraction"):
+    return record_means("m", values, Records.of(rows, groups, n_groups), unit=unit)
+
+
+def by_hand(a, b, floor):
+    """METHODS 8.3 written out with loops over records and seeds."""
+    psi, y = dict.fromkeys(range(len(GROUPS)), 0.0), []
+    for rows, values in zip(ROWS, VALUES, strict=True):
+        means = {k: np.mean([v for r, v in zip(rows, values, strict=True) if GROUPS[r] == k]) for k in (a, b)}
+        for r, v in zip(rows, values, strict=True):
+            k = GROUPS[r]
+            n = sum(GROUPS[q] == k for q in rows)
+            psi[r] += (1 if k == a else -1) * (v - means[k]) / n / len(ROWS)
+        y.append(means[a] - means[b])
+    v_rec = sum(p**2 for p in psi.values()) + (2 * 2 / (3 + 2) ** 2 if floor else 0.0)
+    return np.mean(y), np.var(y, ddof=1) / len(y), v_rec
+
+
+@pytest.mark.parametrize("unit", ["fraction", "nats"])
+def test_a_pair_equals_the_formula_written_out_by_hand(unit):
+    spread = contrast(table(unit=unit), 0, 1)
+    d, v_seed, v_rec = by_hand(0, 1, floor=unit == "fraction")
+    assert spread.value == pytest.approx(d, abs=1e-15)
+    assert spread.seed_variance == pytest.approx(v_seed, abs=1e-15)
+    assert spread.record_variance == pytest.approx(v_rec, abs=1e-15)
+    half = np.sqrt(stats.t.ppf(0.975, 1) ** 2 * v_seed + stats.norm.ppf(0.975) ** 2 * v_rec)
+    e = estimate(spread)
+    assert (e.low, e.high) == pytest.approx((d - half, d + half))
+    assert (e.training_sd, e.records_sd) == pytest.approx((v_seed**0.5, v_rec**0.5))
+    assert (e.n_seeds, e.n_test) == (2, 6)
+
+
+def test_a_single_group_has_only_its_own_records_and_floor():
+    spread = contrast(table(), 0)
+    # psi: record 0 (.5/2 + (2/3)/3)/2, record 1 (-.5/2 - (1/3)/3)/2, record 2 (-(1/3)/3)/2
+    psi = np.array([0.25 + 2 / 9, -0.25 - 1 / 9, -1 / 9]) / 2
+    assert spread.record_variance == pytest.approx((psi**2).sum() + 2 / 25)
+    assert spread.n_test == 3
+
+
+def test_a_group_against_everybody_allows_for_the_records_they_share():
+    rng = np.random.default_rng(1)
+    groups = rng.integers(0, 3, 60)
+    rows = [np.sort(rng.choice(60, 40, replace=False)) for _ in range(4)]
+    values = [rng.normal(size=40) for _ in rows]
+    spread = contrast(table(values, rows, groups, 3, "nats"), 1, 3)
+    psi = np.zeros(60)
+    for r, v in zip(rows, values, strict=True):
+        own = groups[r] == 1
+        psi[r] -= (v - v.mean()) / 40 / 4
+        psi[r[own]] += (v[own] - v[own].mean()) / own.sum() / 4
+    assert spread.record_variance == pytest.approx((psi**2).sum())
+    assert spread.by_seed == pytest.approx(
+        [v[groups[r] == 1].mean() - v.mean() for r, v in zip(rows, values, strict=True)]
+    )
+
+
+def test_a_record_tested_at_every_seed_counts_once():
+    """The broken variant squares (seed, record) pairs apart and is five times too sure."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=100)
+    groups = np.repeat([0, 1], 50)
+    rows = [np.arange(100)] * 5
+    spread = contrast(table([values] * 5, rows, groups, 2, "nats"), 0, 1)
+    one_seed = sum(values[groups == k].var() / 50 for k in (0, 1))
+    pairs_apart = one_seed / 5
+    assert spread.record_variance == pytest.approx(one_seed)
+    assert spread.record_variance > 4.9 * pairs_apart
+
+
+def test_no_disagreement_seen_is_not_certainty_for_fractions_but_is_for_losses():
+    nothing = [np.zeros_like(v) for v in VALUES]
+    assert contrast(table(nothing), 0, 1).record_variance == pytest.approx(4 / 25)
+    assert contrast(table(nothing, unit="nats"), 0, 1).record_variance == 0.0
+
+
+def random_table(rng, shuffle_rows=False, seed_order=(0, 1, 2), relabel=(0, 1, 2)):
+    groups = rng.integers(0, 3, 200)
+    rows = [np.sort(rng.choice(200, 90, replace=False)) for _ in range(3)]
+    values = [rng.normal(size=90) for _ in rows]
+    if shuffle_rows:
+        order = [np.random.default_rng(9).permutation(90) for _ in rows]
+        rows = [r[o] for r, o in zip(rows, order, strict=True)]
+        values = [v[o] for v, o in zip(values, order, strict=True)]
+    rows, values = [rows[s] for s in seed_order], [values[s] for s in seed_order]
+    return table(values, rows, np.array(relabel)[groups], 3)
+
+
+@pytest.mark.parametrize(
+    "change", [{"shuffle_rows": True}, {"seed_order": (2, 0, 1)}, {"relabel": (1, 2, 0)}]
+)
+def test_order_of_rows_seeds_and_groups_changes_nothing(change):
+    plain = random_table(np.random.default_rng(4))
+    other = random_table(np.random.default_rng(4), **change)
+    relabel = change.get("relabel", (0, 1, 2))
+    for a, b in ((0, 1), (0, 2), (1, 2), (0, None)):
+        x = estimate(contrast(plain, a, b))
+        y = estimate(contrast(other, relabel[a], None if b is None else relabel[b]))
+        assert (x.value, x.low, x.high) == pytest.approx((y.value, y.low, y.high), abs=1e-14)
+
+
+def spread_with(value, v_seed=1e-4, v_rec=1e-4, seeds=5):
+    base = contrast(table([np.zeros(4)] * seeds, [ROWS[0]] * seeds), 0, 1)
+    return replace(base, value=value, seed_variance=v_seed, record_variance=v_rec, n_min=1000)
+
+
+@pytest.mark.parametrize("value", [-0.2, -0.01, 0.0, 0.01, 0.2])
+def test_the_absolute_interval_is_the_signed_one_folded(value):
+    signed, folded = estimate(spread_with(value)), absolute(spread_with(value))
+    ends = sorted([abs(signed.low), abs(signed.high)])
+    crosses = signed.low <= 0 <= signed.high
+    assert (folded.low, folded.high) == pytest.approx((0.0 if crosses else ends[0], ends[1]))
+
+
+def test_the_largest_gap_is_bounded_by_every_pair():
+    close, far = spread_with(0.10, v_seed=1e-3), spread_with(-0.11, v_seed=1e-6, v_rec=1e-6)
+    h = [s.half_width(3) for s in (close, far)]
+    e = largest([close, far], 3)
+    assert e.value == pytest.approx(0.11)
+    assert e.low == pytest.approx(max(0.0, 0.10 - h[0], 0.11 - h[1]))
+    assert e.high == pytest.approx(max(0.10 + h[0], 0.11 + h[1]))
+    # the pointwise interval of the winner, which covers .38 with ten gaps, is strictly inside
+    assert e.high > absolute(far).high
+    assert e.low < absolute(far).low
+
+
+def test_with_two_groups_the_largest_gap_is_the_pair():
+    spread = spread_with(-0.03)
+    assert largest([spread], 1) == absolute(spread)
+
+
+def test_bonferroni_uses_t_and_z_at_one_minus_025_over_m():
+    spread = spread_with(0.0, v_seed=4e-4, v_rec=9e-4)
+    level = 1 - 0.025 / 10
+    expected = stats.t.ppf(level, 4) ** 2 * 4e-4 + stats.norm.ppf(level) ** 2 * 9e-4
+    assert spread.half_width(10) == pytest.approx(expected**0.5)
+
+
+def test_one_seed_has_a_value_and_no_interval():
+    e = estimate(contrast(table(VALUES[:1], ROWS[:1]), 0, 1))
+    assert e.value == 0.5
+    assert e.low is None
+    assert e.high is None
+    assert "one seed" in e.reason
+
+
+def test_a_group_absent_at_one_seed_has_a_value_and_no_interval():
+    rows = [np.array([0, 3]), np.array([0, 1])]
+    spread = contrast(table([np.ones(2), np.zeros(2)], rows), 1)
+    e = estimate(spread)
+    assert (e.value, e.low, e.n_seeds) == (1.0, None, 1)
+    assert "1 of 2 seeds" in e.reason
+
+
+def test_a_group_never_tested_is_undefined_and_not_zero():
+    e = estimate(contrast(table(n_groups=3), 2))
+    assert e.value is None
+    assert e.reason
+
+
+def test_minimum_detectable_gap_is_methods_formula():
+    spread = spread_with(0.0, v_seed=4e-4, v_rec=9e-4)
+    variance = 13e-4
+    df = variance**2 / ((4e-4) ** 2 / 4 + (9e-4) ** 2 / 999)
+    expected = (stats.t.ppf(0.975, df) + stats.t.ppf(0.8, df)) * variance**0.5
+    assert minimum_detectable(spread) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("v_seed", "v_rec"), [(1e-6, 4e-4), (4e-4, 1e-6)])
+def test_a_gap_of_the_minimum_detectable_size_is_found_four_times_in_five(v_seed, v_rec):
+    rng = np.random.default_rng(0)
+    files = 4000
+    gap = minimum_detectable(spread_with(0.0, v_seed, v_rec))
+    y = gap + rng.normal(size=(files, 1)) * v_rec**0.5 + rng.normal(size=(files, 5)) * (5 * v_seed) ** 0.5
+    half = np.sqrt(stats.t.ppf(0.975, 4) ** 2 * y.var(axis=1, ddof=1) / 5 + 1.96**2 * v_rec)
+    power = (y.mean(axis=1) > half).mean()
+    assert 0.76 < power < 0.84
+
+
+def test_rows_needed_would_resolve_the_gap():
+    spread = spread_with(0.02, v_seed=1e-6, v_rec=4e-4)
+    rows = rows_needed(spread)
+    factor = rows / spread.n_min
+    grown = replace(spread, record_variance=spread.record_variance / factor, n_min=rows)
+    assert minimum_detectable(grown) <= 0.02 * 1.001
+    shrunk = replace(spread, record_variance=spread.record_variance / (factor * 0.95))
+    assert minimum_detectable(shrunk) > 0.02
+
+
+def test_seeds_needed_would_resolve_the_gap():
+    spread = spread_with(0.02, v_seed=2e-4, v_rec=1e-6)
+    seeds = seeds_needed(spread)
+    assert seeds > 5
+    grown = replace(spread, by_seed=np.zeros(seeds), seed_variance=2e-4 * 5 / seeds)
+    assert minimum_detectable(grown) <= 0.02
+    assert grown.half_width() <= 0.02
+
+
+def test_nothing_is_needed_where_the_gap_is_resolved_or_never_can_be():
+    assert rows_needed(spread_with(0.5)) is None
+    assert seeds_needed(spread_with(0.5)) is None
+    assert rows_needed(spread_with(0.01, v_seed=1e-2, v_rec=1e-6)) is None
+    assert seeds_needed(spread_with(0.01, v_seed=1e-6, v_rec=1e-2)) is None
+    assert rows_needed(spread_with(0.0)) is None

@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
+from sklearn.metrics import accuracy_score, log_loss, precision_score, roc_auc_score
+
+from fairaudit.metrics.fairlearn_check import fairlearn_disagreement
+from fairaudit.metrics.within_model import Outcome, seed_scores
+
+BINARY = Outcome(2, 1)
+
+
+def data(n=400, classes=2, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    probabilities = rng.dirichlet([0.7] * classes, size=n).astype(np.float32)
+    labels = rng.integers(0, classes, n)
+    return probabilities, labels, rng.integers(0, k, n)
+
+
+def value_of(metric, scores, outcome=BINARY):
+    return scores.values[outcome.metrics.index(metric)]
+
+
+def test_rates_equal_metric_frame_to_the_last_digits():
+    p, y, g = data()
+    scores = seed_scores(p[None], y, g, 3, BINARY)
+    frame = MetricFrame(
+        metrics={
+            "accuracy": accuracy_score,
+            "selection_rate": selection_rate,
+            "tpr": true_positive_rate,
+            "fpr": false_positive_rate,
+            "precision": precision_score,
+        },
+        y_true=y,
+        y_pred=p.argmax(axis=1),
+        sensitive_features=g,
+    )
+    for metric in frame.overall.index:
+        theirs = np.append(frame.by_group[metric].to_numpy(), frame.overall[metric])
+        assert value_of(metric, scores) == pytest.approx(theirs, abs=1e-12), metric
+
+
+@pytest.mark.parametrize("outcome", [Outcome(2, 1), Outcome(2, 0), Outcome(2, None), Outcome(3, 2)])
+def test_the_fairlearn_check_agrees_and_catches_a_wrong_rate(outcome):
+    p, y, g = data(classes=outcome.n_classes)
+    scores = seed_scores(p[None], y, g, 3, outcome)
+    assert fairlearn_disagreement(p, y, g, scores, outcome) < 1e-12
+    scores.values[3, 1] += 0.01  # tpr of one group
+    assert fairlearn_disagreement(p, y, g, scores, outcome) == pytest.approx(0.01)
+
+
+def test_auc_equals_scikit_learn_with_ties():
+    p, y, g = data()
+    p = np.round(p, 1)  # many ties
+    scores = value_of("auc", seed_scores(p[None], y, g, 3, BINARY))
+    for k in range(3):
+        assert scores[k] == pytest.approx(roc_auc_score(y[g == k], p[g == k, 1]), abs=1e-12)
+    assert scores[3] == pytest.approx(roc_auc_score(y, p[:, 1]), abs=1e-12)
+
+
+def test_loss_equals_scikit_learn():
+    p, y, g = data()
+    p = (p / p.sum(axis=1, keepdims=True)).clip(1e-6)
+    loss = value_of("loss", seed_scores(p[None], y, g, 3, BINARY))
+    exact = p.astype(np.float64)
+    exact /= exact.sum(axis=1, keepdims=True)
+    assert loss[3] == pytest.approx(log_loss(y, exact), abs=1e-5)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "auc"])
+def test_an_influence_is_what_leaving_the_record_out_does(metric):
+    p, y, g = data(n=300)
+    m = BINARY.metrics.index(metric)
+    scores = seed_scores(p[None], y, g, 3, BINARY)
+    for i in range(0, 300, 37):
+        kept = np.arange(300) != i
+        left = seed_scores(p[kept][None], y[kept], g[kept], 3, BINARY)
+        for influence, place in ((scores.within[m, i], g[i]), (scores.whole[m, i], 3)):
+            moved = scores.values[m, place] - left.values[m, place]
+            assert influence == pytest.approx(moved, rel=0.05, abs=1e-9)
+
+
+def test_influences_of_a_group_sum_to_nothing():
+    p, y, g = data()
+    scores = seed_scores(p[None], y, g, 3, BINARY)
+    for k in range(3):
+        assert scores.within[:, g == k].sum(axis=1) == pytest.approx(0, abs=1e-12)
+    assert scores.whole.sum(axis=1) == pytest.approx(0, abs=1e-12)
+
+
+def test_private_runs_of_a_seed_are_averaged_and_not_pooled():
+    p, y, g = data()
+    q = data(seed=5)[0]
+    both = seed_scores(np.stack([p, q]), y, g, 3, BINARY)
+    apart = [seed_scores(x[None], y, g, 3, BINARY) for x in (p, q)]
+    assert both.values == pytest.approx((apart[0].values + apart[1].values) / 2)
+    pooled = seed_scores(np.concatenate([p, q])[None], np.tile(y, 2), np.tile(g, 2), 3, BINARY)
+    assert abs(value_of("precision", both) - value_of("precision", pooled)).max() > 1e-6
+
+
+def test_a_rate_without_records_of_its_class_is_undefined():
+    p, y, g = data()
+    y[g == 1] = 0
+    scores = seed_scores(p[None], y, g, 4, BINARY)
+    assert np.isnan(value_of("tpr", scores)).tolist() == [False, True, False, True, False]
+    assert np.isnan(value_of("auc", scores)).tolist() == [False, True, False, True, False]
+    assert np.isnan(scores.values[:, 3]).all()  # a group that does not exist
+    assert np.isfinite(scores.within).all()
+
+
+def test_nobody_selected_leaves_precision_undefined():
+    p, y, g = data()
+    p[:] = (0.9, 0.1)
+    scores = seed_scores(p[None], y, g, 3, BINARY)
+    assert np.isnan(value_of("precision", scores)).all()
+    assert value_of("selection_rate", scores).tolist() == [0, 0, 0, 0]
+
+
+def test_one_broken_record_makes_its_group_undefined():
+    p, y, g = data()
+    p[0] = np.nan
+    scores = seed_scores(p[None], y, g, 3, BINARY)
+    broken = g[0]
+    for metric in ("accuracy", "loss", "selection_rate", "auc", "calibration_error"):
+        assert np.isnan(value_of(metric, scores)[broken]), metric
+        assert np.isnan(value_of(metric, scores)[3]), metric
+    assert np.isfinite(value_of("accuracy", scores)).sum() == 2
+
+
+def test_without_a_positive_class_rates_are_given_per_class():
+    p, y, g = data(classes=3)
+    outcome = Outcome(3, None)
+    scores = seed_scores(p[None], y, g, 3, outcome)
+    assert "auc" not in outcome.metrics
+    shares = sum(value_of(f"selection_rate[{c}]", scores, outcome) for c in range(3))
+    assert shares == pytest.approx(1.0)
+    recall = [(p.argmax(axis=1)[y == c] == c).mean() for c in range(3)]
+    assert [value_of(f"tpr[{c}]", scores, outcome)[3] for c in range(3)] == pytest.approx(recall)
+
+
+def test_calibration_error_by_hand():
+    p = np.array([[0.95, 0.05], [0.91, 0.09], [0.15, 0.85], [0.12, 0.88]], dtype=np.float32)
+    y, g = np.array([0, 1, 1, 1]), np.zeros(4, dtype=np.int64)
+    error = value_of("calibration_error", seed_scores(p[None], y, g, 1, BINARY))
+    assert error == pytest.approx(np.array([0.5 * abs(0.07 - 0.5) + 0.5 * abs(0.865 - 1)] * 2), abs=1e-6)
+
+
+def test_calibration_error_of_three_classes_reads_the_confidence():
+    p = np.array([[0.72, 0.18, 0.1], [0.1, 0.71, 0.19]], dtype=np.float32)
+    outcome = Outcome(3, 0)
+    scores = seed_scores(p[None], np.array([0, 2]), np.zeros(2, dtype=np.int64), 1, outcome)
+    assert value_of("calibration_error", scores, outcome)[0] == pytest.approx(0.715 - 0.5, abs=1e-6)

@@ -1,0 +1,68 @@
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from fairaudit.metrics.yardstick import logistic_yardstick, undertrained
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+
+
+def separable(n=400, classes=2):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, classes, n)
+    x = (np.eye(classes)[y] * 3 + rng.normal(size=(n, classes))).astype(np.float32)
+    return x, y
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_yardstick_learns(classes):
+    x, y = separable(classes=classes)
+    found = logistic_yardstick(x[:300], y[:300], x[300:], y[300:], classes)
+    assert found["accuracy"] > 0.85
+    assert found["train_accuracy"] > 0.85
+
+
+def test_perfectly_separated_classes_give_no_warning():
+    x = np.linspace(-1, 1, 40, dtype=np.float32)[:, None] * 1e4
+    y = (x[:, 0] > 0).astype(np.int64)
+    assert logistic_yardstick(x, y, x, y, 2)["accuracy"] == 1.0
+
+
+def test_one_class_in_training_predicts_that_class():
+    x, y = separable()
+    found = logistic_yardstick(x, np.zeros_like(y), x, y, 2)
+    assert found == {"accuracy": float((y == 0).mean()), "train_accuracy": 1.0}
+
+
+def test_undertrained_means_more_than_one_point_below():
+    assert undertrained(0.80, 0.815)
+    assert not undertrained(0.80, 0.805)
+    assert not undertrained(0.85, 0.80)
+
+
+def test_adult_takes_less_than_two_seconds_and_reaches_its_known_accuracy():
+    if not (DATA / "adult.parquet").exists():
+        pytest.skip("adult.parquet is not here")
+    table = pq.read_table(DATA / "adult.parquet")
+    label = table["income"].to_pylist()
+    y = (np.array(label) == max(set(label), key=str)).astype(np.int64)
+    columns = []
+    for name in table.column_names:
+        column = table[name].combine_chunks()
+        if name == "income":
+            continue
+        if str(column.type) in ("string", "large_string") or "dictionary" in str(column.type):
+            codes = pc.dictionary_encode(column.cast("string"), null_encoding="encode").indices.to_numpy()
+            columns.append(np.eye(codes.max() + 1, dtype=np.float32)[codes])
+        else:
+            v = np.nan_to_num(column.to_numpy(zero_copy_only=False).astype(np.float64))
+            columns.append(((v - v.mean()) / (v.std() or 1))[:, None].astype(np.float32))
+    x = np.concatenate(columns, axis=1)
+    start = time.process_time()
+    found = logistic_yardstick(x[:36000], y[:36000], x[36000:], y[36000:], 2)
+    assert time.process_time() - start < 6  # two on an idle core; the import is in it
+    assert found["accuracy"] > 0.83
