@@ -53,8 +53,8 @@ class ResolvedConfig:
 def resolve_config(
     options: Mapping[str, object],
     *,
-    environment: Mapping[str, str],
-    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
     config_file: Path | None = None,
 ) -> ResolvedConfig:
     """Lay all places that set options over each other, the strongest first.
@@ -62,12 +62,14 @@ def resolve_config(
     Args:
         options: What the command line or the caller gave; None values are not set.
         environment: Variables; those that start with ``FAIRAUDIT_`` count, empty ones do not.
-        folder: Where ``fairaudit.toml`` and ``pyproject.toml`` are looked for.
+            None reads none.
+        folder: Where ``fairaudit.toml`` and ``pyproject.toml`` are looked for; None looks nowhere.
         config_file: The file of ``--config``.
 
     Raises:
         ConfigError: Unknown key, bad value, or two options of one layer contradict each other.
     """
+    environment = environment or {}
     if config_file is None and environment.get(CONFIG_VARIABLE):
         config_file = Path(environment[CONFIG_VARIABLE])
     given = {name: value for name, value in options.items() if value is not None}
@@ -106,14 +108,14 @@ def merge_layers(layers: Sequence[Layer]) -> ResolvedConfig:
     return ResolvedConfig(_validated(values, origins), origins)
 
 
-def parse_pairs(text: str, name: str) -> dict[str, str]:
-    """``a=1,b=2`` as a mapping; the last ``=`` of a pair separates, so names may contain one.
+def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
+    """``["a=1", "b=2"]`` as a mapping; the last ``=`` separates, so names may contain one.
 
     Raises:
-        ConfigError: A pair has no ``=``.
+        ConfigError: A part has no ``=``.
     """
     pairs: dict[str, str] = {}
-    for part in text.split(","):
+    for part in parts:
         key, found, value = part.rpartition("=")
         if not found or not key.strip():
             raise ConfigError(f"{option_name(name)} needs NAME=VALUE, got {_shown(part)}")
@@ -218,20 +220,22 @@ def _environment_layer(environment: Mapping[str, str]) -> Layer:
 def _from_text(name: str, text: str) -> object:
     """A variable's text in the shape of its field; numbers are left to validation."""
     if name == "settings":
-        return nested_settings(parse_pairs(text, name))
+        return nested_settings(parse_pairs(text.split(","), name))
     if name in _TABLES:
-        return parse_pairs(text, name)
+        return parse_pairs(text.split(","), name)
     if name in _LISTS:
         return [part.strip() for part in text.split(",") if part.strip()]
     return text
 
 
-def _file_layers(folder: Path, config_file: Path | None) -> Iterator[Layer]:
+def _file_layers(folder: Path | None, config_file: Path | None) -> Iterator[Layer]:
     """The layers of ``--config``, ``fairaudit.toml`` and ``pyproject.toml``, the strongest first."""
     if config_file is not None:
         if not config_file.is_file():
             raise ConfigError(f"config file {config_file.name} does not exist", hint="check --config")
         yield _checked(Layer(f"file {config_file.name}", _read_toml(config_file)))
+    if folder is None:
+        return
     project = folder / PROJECT_FILE
     if project.is_file():
         yield _checked(Layer(PROJECT_FILE, _read_toml(project)))

@@ -168,6 +168,6 @@ def test_presets_are_the_papers_numbers() -> None:
 
 
 def test_pairs_split_at_the_last_equals_sign() -> None:
-    assert parse_pairs("a=b=1,c=2", "keep") == {"a=b": "1", "c": "2"}
+    assert parse_pairs(["a=b=1", "c=2"], "keep") == {"a=b": "1", "c": "2"}
     with pytest.raises(ConfigError, match="--keep needs NAME=VALUE"):
-        parse_pairs("F", "keep")
+        parse_pairs(["F"], "keep")

@@ -11,14 +11,13 @@ from fairaudit.plan import Plan
 from fairaudit.presets import find_preset
 from fairaudit.report.build_facts import arm_facts, data_facts, privacy_facts, training_facts
 from fairaudit.report.build_measured import comparison_record, diagnostics, selections, yardstick
-from fairaudit.report.control import control_option, describe_control
+from fairaudit.report.control import control_option, describe_control, main_gap
 from fairaudit.report.facts import ArmFacts, Control, Execution, ReportWarning, Setting, Tool
 from fairaudit.report.measured import ComparisonRecord, Yardstick
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
 from fairaudit.report.text import limitations
 
-FEW_SEEDS = 5  # below it gates are inconclusive
 MANY_GROUPS_SEEDS = 10  # recommended for three groups and more
 
 
@@ -121,6 +120,7 @@ def _warnings(
 ) -> Iterator[ReportWarning]:
     yield from _of_results(arms, check, control)
     yield from _of_seeds(findings.plan, compared)
+    yield from _of_self_checks(findings.plan, compared)
     for notice in (*findings.plan.notices, *findings.dataset.notices):
         yield _from_notice(notice)
     if findings.resolved.config.preset is not None:
@@ -155,20 +155,35 @@ def _of_results(arms: Sequence[ArmFacts], check: Yardstick, control: Control) ->
 
 
 def _of_seeds(plan: Plan, compared: Sequence[ComparisonRecord]) -> Iterator[ReportWarning]:
-    seeds = plan.config.seeds
-    groups = max((sum(g.gated for g in c.by_group) for c in compared), default=0)
-    if seeds == 1:
-        message = "one seed: no interval can be given"
-    elif seeds < FEW_SEEDS:
-        message = f"{seeds} seeds: intervals are wide, and gates are inconclusive below {FEW_SEEDS}"
-    elif groups > 2 and seeds < MANY_GROUPS_SEEDS:
-        message = f"{groups} groups with {seeds} seeds: {MANY_GROUPS_SEEDS} or more are recommended"
-    else:
-        return
-    wanted = MANY_GROUPS_SEEDS if groups > 2 else FEW_SEEDS
-    yield ReportWarning(
-        code="few_seeds", level="warning", message=message, fix=f"--seeds {wanted}; finished seeds are kept"
-    )
+    groups = max((sum(bool(g.n_test) for g in c.by_group) for c in compared), default=0)
+    if groups > 2 and plan.config.seeds < MANY_GROUPS_SEEDS:
+        yield ReportWarning(
+            code="many_groups",
+            level="warning",
+            message=f"{groups} groups with {plan.config.seeds} seeds: intervals over all pairs are wide",
+            fix=f"--seeds {MANY_GROUPS_SEEDS}; finished seeds are kept",
+        )
+
+
+def _of_self_checks(plan: Plan, compared: Sequence[ComparisonRecord]) -> Iterator[ReportWarning]:
+    """An arm compared with itself must show no gap; if it does, its intervals cannot be trusted."""
+    for comparison in compared:
+        arm = plan.arm(comparison.arm)
+        twin = plan.arm(arm.reference) if arm.reference is not None else None
+        gap = main_gap(comparison)
+        if twin is None or twin.reference is None or twin.method != arm.method or gap is None:
+            continue
+        low, high = gap.signed.low, gap.signed.high
+        if low is None or high is None:
+            continue
+        failed = not low <= 0 <= high
+        found = "does not contain zero" if failed else "contains zero, as it must"
+        yield ReportWarning(
+            code="self_check_failed" if failed else "self_check_passed",
+            level="warning" if failed else "notice",
+            message=f"{twin.key} compared with itself: the interval of its gap {found}",
+            fix="more --seeds; one audit in twenty shows this by chance" if failed else "",
+        )
 
 
 def _from_notice(notice: Notice) -> ReportWarning:

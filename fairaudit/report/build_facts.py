@@ -132,7 +132,7 @@ def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
         ),
         effective_noise_multiplier=event.effective_noise_multiplier if event else None,
         epsilon_if_all_released=plan.epsilon_if_all_released if is_claimed else None,
-        not_covered=text.not_covered(plan.config, fitted=fitted) if is_claimed else (),
+        not_covered=text.not_covered(plan.config, fitted=fitted, source=arm.source) if is_claimed else (),
     )
 
 

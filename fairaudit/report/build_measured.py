@@ -47,6 +47,8 @@ def selections(comparisons: Sequence[ComparisonRecord], dataset: Dataset) -> tup
     found: dict[tuple[str, str], Selection] = {}
     for comparison in comparisons:
         for arm, prefix in ((comparison.reference, "reference."), (comparison.arm, "")):
+            if not arm:
+                continue  # the reference by itself has none
             found.setdefault((comparison.grouping, arm), _selection(comparison, arm, prefix, positive))
     return tuple(found.values())
 
@@ -157,16 +159,17 @@ def _gap(gap: Gap) -> GapRecord:
 
 def _selection(comparison: ComparisonRecord, arm: str, prefix: str, positive: str | None) -> Selection:
     rate = {g.group: _of(g, prefix + "selection_rate") for g in comparison.by_group}
-    known = {g.group: rate[g.group] for g in comparison.by_group if g.gated and rate[g.group] is not None}
+    ratio = {g.group: _of(g, prefix + "impact_ratio") for g in comparison.by_group}
+    judged = [group for group in ratio if ratio[group] is not None]
     reason = "" if positive is not None else "the favourable class is not known: set --positive"
     return Selection(
         arm=arm,
         grouping=comparison.grouping,
         positive=positive,
         rate=rate,
-        impact_ratio={g.group: _of(g, prefix + "impact_ratio") for g in comparison.by_group},
-        reference=max(known, key=lambda group: known[group] or 0.0) if known else None,
-        excluded=tuple(g.group for g in comparison.by_group if not g.gated),
+        impact_ratio=ratio,
+        reference=max(judged, key=lambda group: rate[group] or 0.0) if judged else None,
+        excluded=tuple(group for group in ratio if ratio[group] is None),
         reason=reason,
     )
 

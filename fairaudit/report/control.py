@@ -7,6 +7,7 @@ from fairaudit.plan import Arm, Plan
 from fairaudit.report.facts import Control
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.names import plain
+from fairaudit.report.tables import number
 
 COST = "privacy_cost"
 
@@ -42,7 +43,8 @@ def describe_control(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> Con
     if scaled:
         return Control(
             status="not run",
-            message=f"Control not run for {', '.join(scaled)}. {_WHY} Add {control_option()} to tell the two apart.",
+            message=f"Control not run for {', '.join(scaled)}. {_WHY} "
+            f"Add {control_option()} to tell the two apart.",
         )
     return Control(status="not needed", message="No arm scales gradients by a threshold.")
 
@@ -67,8 +69,7 @@ def points(estimate: EstimateRecord | None) -> str:
 
 
 def _signed(fraction: float) -> str:
-    text = f"{100 * fraction:.1f}"
-    return "0.0" if text == "-0.0" else text
+    return number(100 * fraction, 1)
 
 
 def _scales_by_threshold(arm: Arm) -> bool:

@@ -8,6 +8,10 @@ from fairaudit.report.names import markdown, plain
 from fairaudit.report.tables import Row, count, number, table
 
 _MOST_READINGS = 8
+_ORDER = (
+    *("loss", "gradient_norm", "clipped", "scale", "cos_group_batch", "cos_group_clipped", "norm_group"),
+    *("cos_batch_clipped", "norm_batch", "norm_clipped", "threshold"),
+)
 
 
 def data_section(report: Report) -> Iterator[str]:
@@ -47,7 +51,11 @@ def diagnostics_section(report: Report) -> Iterator[str]:
     if not arms:
         yield "No diagnostics were recorded."
         return
-    yield "Last reading of each, mean over seeds; cosines near 1 mean that clipping kept the direction."
+    yield (
+        "Last reading of each, mean over seeds. `cos group batch` is the cosine between a group's "
+        "gradient and the whole batch's, `cos group clipped` between it and what clipping left: "
+        "where it falls, clipping turns training away from the group."
+    )
     yield ""
     grouped = _names(arms, by_group=True)
     rows: list[Row] = []
@@ -93,7 +101,8 @@ def _names(arms: Mapping[str, tuple[Curve, ...]], *, by_group: bool) -> list[str
     found: dict[str, None] = {}
     for curves in arms.values():
         found.update({c.name: None for c in curves if (len(c.columns) > 1) == by_group})
-    return list(found)[:_MOST_READINGS]
+    known = [name for name in _ORDER if name in found]
+    return [*known, *(name for name in found if name not in _ORDER)][:_MOST_READINGS]
 
 
 def _spoken(names: list[str]) -> list[str]:

@@ -67,6 +67,11 @@ class ComparisonRecord(Part):
     gaps: tuple[GapRecord, ...]
     worst: dict[str, str]
 
+    def note_on(self, group: GroupRecord) -> str:
+        """Why this group is not gated, where that is not the reason of every group."""
+        is_shared = all(other.reason == group.reason for other in self.by_group)
+        return "" if group.gated or is_shared else group.reason
+
 
 class Selection(Part):
     """Selection rates and impact ratios of one arm; the ratio is against the highest rate."""

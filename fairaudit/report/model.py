@@ -62,10 +62,10 @@ class Report(Part):
     artifacts: tuple[Artifact, ...] = ()
     timing: dict[str, Figure]
 
-    def comparisons_of_first_grouping(self) -> tuple[ComparisonRecord, ...]:
-        """The comparisons by the grouping that steered the audit."""
-        first = self.data.groupings[0].name
-        return tuple(c for c in self.comparisons if c.grouping == first)
+    @property
+    def costs(self) -> tuple[ComparisonRecord, ...]:
+        """The comparisons of an arm with another; a reference by itself has no cost."""
+        return tuple(c for c in self.comparisons if c.reference)
 
     def by_group(self) -> pd.DataFrame:
         """One row per arm, grouping and group: costs with interval ends, accuracies beside them.
@@ -76,7 +76,7 @@ class Report(Part):
             ``reference_accuracy``. Accuracies and costs are fractions, risks nats.
         """
         rows: list[dict[str, object]] = []
-        for comparison in self.comparisons:
+        for comparison in self.costs:
             for group in comparison.by_group:
                 row: dict[str, object] = {
                     "arm": comparison.arm,
@@ -103,7 +103,7 @@ class Report(Part):
             f"<tr><td>{_cell(c.arm)}</td><td>{_cell(f'{c.grouping} {g.group}')}</td>"
             f"<td>{'' if g.n_test is None else g.n_test}</td>"
             f"<td>{_points(g.estimates.get('privacy_cost'))}</td></tr>"
-            for c in self.comparisons
+            for c in self.costs
             for g in c.by_group
         )
         return (

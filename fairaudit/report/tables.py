@@ -24,7 +24,10 @@ def table(head: Sequence[str], rows: Sequence[Row], *, most: int) -> Iterator[st
 
 def number(value: float | None, decimals: int = 3) -> str:
     """A number for a cell; a dash where it is undefined, never 0."""
-    return "–" if value is None else f"{value:.{decimals}f}"
+    if value is None:
+        return "–"
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def count(value: int | None) -> str:

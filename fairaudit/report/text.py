@@ -64,10 +64,10 @@ _NO_ATTACK = (
     "fails, that would be no evidence of privacy either."
 )
 _STATISTICS = (
-    "Statistical limits: {seeds} seed(s) with {repeats} private run(s) each; the smallest group "
-    "that enters a gap has {smallest} distinct test rows; {gaps} gaps were computed, of which some "
-    "stand out by chance. An exact signed-rank test over {seeds} seed(s) cannot give a p-value "
-    "below {least:.2g}, and is conditional on this file."
+    "Statistical limits: {seeds} seed(s) with {repeats} private run(s) each; the smallest group has "
+    "{smallest} distinct test rows; {gaps} gaps were computed, of which some stand out by chance. An "
+    "exact signed-rank test over {seeds} seed(s) cannot give a p-value below {least:.2g}, and is "
+    "conditional on this file."
 )
 _LABELS = (
     "Group labels and outcomes are taken as true. Errors in group labels pull gaps towards zero; a "
@@ -107,9 +107,11 @@ def limitations(
     return tuple(Limitation(code=code, text=text) for code, text in texts)
 
 
-def not_covered(config: AuditConfig, *, fitted: bool) -> tuple[str, ...]:
-    """What an established epsilon leaves out, in short."""
+def not_covered(config: AuditConfig, *, fitted: bool, source: str | None) -> tuple[str, ...]:
+    """What an established epsilon leaves out, in short; ``source`` is the arm whose releases are read."""
     items = []
+    if source is not None:
+        items.append(f"the release of {source} that this arm reads: its epsilon comes on top")
     if fitted:
         items.append("preprocessing fitted on training rows")
     if config.balance or config.keep:
@@ -154,7 +156,7 @@ def _of_data(config: AuditConfig, dataset: Dataset, plan: Plan) -> Iterator[tupl
 
 
 def _statistics(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> str:
-    sizes = [g.n_test for c in comparisons for g in c.by_group if g.gated and g.n_test is not None]
+    sizes = [g.n_test for c in comparisons for g in c.by_group if g.n_test]
     seeds = plan.config.seeds
     return _STATISTICS.format(
         seeds=seeds,

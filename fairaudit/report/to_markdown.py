@@ -1,6 +1,6 @@
 """Report -> Markdown for reviewers: under 200 lines, no timing, every name escaped."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.control import COST, main_gap, points
@@ -60,8 +60,8 @@ def _audited(report: Report) -> Iterator[str]:
         "complete" if report.status == "complete" else "PARTIAL: some trainings have no result, see warnings"
     )
     yield f"- Status: {status}"
-    if report.comparisons:
-        yield f"- Intervals: 95 %; {report.comparisons[0].estimand}"
+    if report.costs:
+        yield f"- Intervals: 95 %; {report.costs[0].estimand}"
     check = report.yardstick
     if check.reference_accuracy is not None and check.yardstick_accuracy is not None:
         said = (
@@ -83,9 +83,9 @@ def _costs(report: Report) -> Iterator[str]:
             number(_value(group.estimates.get("accuracy"))),
             points(group.estimates.get(COST)) if group.estimates else markdown(group.reason),
             _plain_interval(group.estimates.get("excess_risk")),
-            "" if group.gated else markdown(group.reason, 60),
+            markdown(comparison.note_on(group), 60),
         )
-        for comparison in report.comparisons
+        for comparison in report.costs
         for group in comparison.by_group
     ]
     yield "## Cost of privacy by group"
@@ -101,7 +101,7 @@ def _costs(report: Report) -> Iterator[str]:
 
 def _gaps(report: Report) -> Iterator[str]:
     rows: list[Row] = []
-    for comparison in report.comparisons:
+    for comparison in report.costs:
         gap = main_gap(comparison)
         if gap is not None:
             rows.append(_gap_row(comparison, gap))
@@ -154,9 +154,9 @@ def _control(report: Report) -> Iterator[str]:
 
 
 def _within(report: Report) -> Iterator[str]:
-    metrics = [m for m in _WITHIN if any(m in g.estimates for c in report.comparisons for g in c.by_group)]
+    metrics = [m for m in _WITHIN if any(m in g.estimates for c in report.costs for g in c.by_group)]
     rows: list[Row] = []
-    for comparison in report.comparisons:
+    for comparison in report.costs:
         for group in comparison.by_group:
             if group.estimates:
                 cells = (_pair(group.estimates, metric) for metric in metrics)
@@ -169,7 +169,7 @@ def _within(report: Report) -> Iterator[str]:
             gap.a,
             gap.b,
         )
-        for c in report.comparisons
+        for c in report.costs
         for gap in c.gaps
         if gap.metric.startswith("change.") and gap.kind == "pair" and _is_resolved(gap.signed)
     ]
@@ -191,19 +191,21 @@ def _within(report: Report) -> Iterator[str]:
 def _privacy(report: Report) -> Iterator[str]:
     yield "## What the guarantee covers"
     yield ""
-    for key, facts in list(report.privacy.items())[:12]:
-        yield f"- **{markdown(key)}**: {_statement(facts)}"
     established = [p for p in report.privacy.values() if p.guarantee is Guarantee.ESTABLISHED]
+    listed = established[0].not_covered if established else ()
+    common = [item for item in listed if all(item in p.not_covered for p in established)]
+    for key, facts in list(report.privacy.items())[:12]:
+        yield f"- **{markdown(key)}**: {_statement(facts, common)}"
     if not established:
         return
     first = established[0]
     yield ""
     yield f"Unit: {first.unit}. Neighbours: {first.neighbouring}."
     yield f"Sampling: {first.sampling}. Accountants: {first.accountant}."
-    yield f"Not covered: {', '.join(first.not_covered)}."
+    yield f"Not covered: {', '.join(common)}."
 
 
-def _statement(facts: PrivacyFacts) -> str:
+def _statement(facts: PrivacyFacts, common: Sequence[str]) -> str:
     if facts.guarantee is Guarantee.NONE:
         return f"no privacy; {markdown(facts.reason, 200)}"
     if facts.guarantee is not Guarantee.ESTABLISHED or facts.epsilon is None or facts.epsilon.pld is None:
@@ -215,6 +217,9 @@ def _statement(facts: PrivacyFacts) -> str:
         parts.append(f"T = {facts.steps:,} steps, q = {facts.sample_rate:.6g}, {sigma}")
     if len(facts.releases) > 1:
         parts.append("each step releases " + " and ".join(markdown(r.name) for r in facts.releases))
+    extra = [item for item in facts.not_covered if item not in common]
+    if extra:
+        parts.append(f"not covered: {markdown('; '.join(extra), 200)}")
     if facts.epsilon_if_all_released is not None:
         together = shown_up(facts.epsilon_if_all_released)
         parts.append(f"if all private models of this audit were released: ε ≤ {together}")
@@ -254,7 +259,7 @@ def _plain_interval(estimate: EstimateRecord | None) -> str:
         return "–"
     if estimate.low is None or estimate.high is None:
         return number(estimate.value)
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
 
 
 def _is_resolved(estimate: EstimateRecord) -> bool:

@@ -1,0 +1,159 @@
+"""The straight line of an audit: read, plan, train, measure, report."""
+
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeVar
+
+import pandas as pd
+
+from fairaudit import __version__
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Dataset
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import ConfigError
+from fairaudit.execute import Execution, execute
+from fairaudit.layers import ResolvedConfig, resolve_config
+from fairaudit.measure import measure
+from fairaudit.plan import Plan, make_plan
+from fairaudit.pool import available_cores, warm_up
+from fairaudit.progress import Listener, StageStarted, silent
+from fairaudit.report.build import Circumstances, Findings, build_report
+from fairaudit.report.model import Report
+from fairaudit.report.reproduce import FRAME
+from fairaudit.report.write import write_report
+from fairaudit.rundir import open_rundir
+
+_LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An audit that is decided and not yet trained.
+
+    Args:
+        resolved: The options. dataset: The table. plan: What will be trained.
+        seconds: Stage -> wall time in s.
+    """
+
+    resolved: ResolvedConfig
+    dataset: Dataset
+    plan: Plan
+    seconds: dict[str, float]
+
+
+def run_audit(
+    data: pd.DataFrame | str | Path,
+    *,
+    group: str | Sequence[str],
+    label: str | None = None,
+    method: str | Sequence[str] = "global-adapt",
+    **options: object,
+) -> Report:
+    """Audit what differential privacy costs each group, from Python.
+
+    Environment variables and config files are not read. Finished trainings and the report are
+    kept in ``out`` (``fairaudit-report``), so a second call goes on where the first one stopped.
+
+    Args:
+        data: A DataFrame, or the path of a table.
+        group: Column whose groups are compared, or several; the first steers the splits.
+        label: Column to predict; inferred when None and unambiguous.
+        method: One method or several.
+        options: Any other field of AuditConfig.
+
+    Raises:
+        FairauditError: An input that cannot be audited; a target that cannot be met.
+    """
+    given = {**options, "group": group, "label": label, "method": method}
+    if not isinstance(data, pd.DataFrame):
+        return audit(resolve_config({**given, "data": data}))
+    with tempfile.TemporaryDirectory(prefix="fairaudit-") as folder:
+        path = Path(folder) / "frame.parquet"
+        data.to_parquet(path, index=False)
+        resolved = resolve_config({**given, "data": path})
+        return audit(replace(resolved, origins={**resolved.origins, "data": FRAME}))
+
+
+def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
+    """Every stage of an audit, one after the other; the report is written before it is returned."""
+    warm_up()  # the workers import torch while this process reads the table
+    return carry_out(prepare(resolved, listener), listener)
+
+
+def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Prepared:
+    """Read the table and decide everything that precedes training.
+
+    Raises:
+        FairauditError: The table or the options cannot be audited.
+    """
+    seconds: dict[str, float] = {}
+    dataset = _timed("reading", seconds, listener, lambda: _load(resolved.config))
+    plan = _timed("planning", seconds, listener, lambda: make_plan(resolved.config, dataset))
+    return Prepared(resolved, dataset, plan, seconds)
+
+
+def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Sequence[str] = ()) -> Report:
+    """Train what is not finished, measure, and write the report; partial when a seed failed.
+
+    Args:
+        prepared: What :func:`prepare` decided. listener: Who watches.
+        command: As typed, for the report.
+
+    Raises:
+        OutputError: The output directory cannot be used.
+    """
+    resolved, dataset, plan, seconds = prepared.resolved, prepared.dataset, prepared.plan, prepared.seconds
+    config = resolved.config
+    with open_rundir(plan) as rundir:
+        outcome = _timed(
+            "training",
+            seconds,
+            listener,
+            lambda: execute(plan, rundir, listener=listener, execution=Execution(workers=config.workers)),
+        )
+        comparisons = _timed("measuring", seconds, listener, lambda: measure(plan, dataset, outcome.by_job))
+        failures = {failure.job_id: failure.message for failure in outcome.failures}
+        findings = Findings(resolved, plan, dataset, outcome.by_job, failures, comparisons)
+        report = build_report(findings, _circumstances(config, seconds, command))
+        return write_report(report, config.out, config.format)
+
+
+def _load(config: AuditConfig) -> Dataset:
+    dataset = load_dataset(config)
+    if not dataset.groupings:
+        raise ConfigError(
+            "no group given", hint=f"--group COL; `fairaudit inspect {config.data}` lists candidates"
+        )
+    return dataset
+
+
+def _timed(stage: str, seconds: dict[str, float], listener: Listener, work: Callable[[], Value]) -> Value:
+    listener(StageStarted(stage))
+    start = time.perf_counter()
+    value = work()
+    seconds[stage] = time.perf_counter() - start
+    return value
+
+
+def _circumstances(config: AuditConfig, seconds: dict[str, float], command: Sequence[str]) -> Circumstances:
+    return Circumstances(
+        version=__version__,
+        created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=tuple(command),
+        environment={
+            "python": platform.python_version(),
+            "platform": f"{sys.platform} {platform.machine()}",
+            **{name: version(name) for name in _LIBRARIES},
+        },
+        workers=config.workers or available_cores(),
+        seconds=dict(seconds),
+    )

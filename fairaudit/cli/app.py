@@ -1,0 +1,113 @@
+"""The program: commands, and what becomes of every exception."""
+
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from types import FrameType
+
+import typer
+from typer.exceptions import TyperException
+
+from fairaudit import __version__
+from fairaudit.cli.commands import doctor, inspect, methods, plan, run, schema
+from fairaudit.errors import (
+    EXIT_BUG,
+    EXIT_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_TERMINATED,
+    EXIT_TRAINING,
+    FairauditError,
+    TrainingError,
+)
+
+app = typer.Typer(
+    name="fairaudit",
+    help="Audit what differential privacy costs each group of people, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # boxes cut long option names at 80 columns, and read [0.2] as markup
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(name="run")(run.run)
+app.command(name="plan")(plan.plan)
+app.command(name="inspect")(inspect.inspect)
+app.command(name="methods")(methods.methods)
+app.command(name="schema")(schema.schema)
+app.command(name="doctor")(doctor.doctor)
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived; like Ctrl-C it unwinds, so that workers end and files stay whole."""
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"fairaudit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Audit what differential privacy costs each group of people, and why."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command line.
+
+    Returns:
+        The exit code; 1 is kept for a failed gate and means nothing else.
+    """
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = app(arguments, standalone_mode=False, prog_name="fairaudit")
+        return code if isinstance(code, int) else EXIT_OK
+    except FairauditError as error:
+        _say(f"Error: {error}")
+        return error.exit_code
+    except TyperException as error:  # what the command line itself got wrong
+        _say(f"Error: {_one_line(error.format_message())}")
+        return EXIT_INPUT
+    except (KeyboardInterrupt, typer.Abort):
+        _say("Interrupted; finished trainings are kept, the same command goes on from them")
+        return EXIT_INTERRUPTED
+    except Terminated:
+        _say("Terminated; finished trainings are kept, the same command goes on from them")
+        return EXIT_TERMINATED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not fail too
+        return EXIT_OK
+    except MemoryError:
+        _say(f"Error: {TrainingError('out of memory', hint='fewer --workers, or a smaller --batch-size')}")
+        return EXIT_TRAINING
+    except Exception as error:
+        _say(f"Bug: {type(error).__name__}; please report it with {_log(error)}")
+        return EXIT_BUG
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _log(error: Exception) -> str:
+    """The traceback in a file of its own; readable by its owner only, for it may quote data."""
+    descriptor, path = tempfile.mkstemp(prefix="fairaudit-bug-", suffix=".log")
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(f"fairaudit {__version__}\n")
+        traceback.print_exception(error, file=file)
+    return path
+
+
+def _say(line: str) -> None:
+    typer.echo(_one_line(line), err=True)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,30 @@
+"""``fairaudit doctor``."""
+
+from typing import Annotated
+
+import typer
+
+from fairaudit.errors import EXIT_INPUT
+
+
+def doctor(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the answer as JSON.", show_default=False)
+    ] = False,
+) -> None:
+    """Check Python, libraries and processors."""
+    # Imported here: the check imports torch, `--help` must not.
+    import json
+
+    from fairaudit.cli.checkup import examine
+    from fairaudit.cli.console import answer
+    from fairaudit.cli.lines import Row, aligned
+
+    checks = examine()
+    if as_json:
+        answer([json.dumps([c._asdict() for c in checks], indent=1, ensure_ascii=False)])
+    else:
+        rows = [Row(("ok" if c.ok else "MISSING", c.name, c.found)) for c in checks]
+        answer(aligned(rows, left=frozenset({0, 1, 2})))
+    if not all(check.ok for check in checks):
+        raise typer.Exit(EXIT_INPUT)

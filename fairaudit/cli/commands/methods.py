@@ -1,0 +1,26 @@
+"""``fairaudit methods``."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+
+def methods(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the answer as JSON.", show_default=False)
+    ] = False,
+) -> None:
+    """List methods with guarantee status and source."""
+    # Imported here: `--help` reads no entry points.
+    from fairaudit.cli.console import answer
+    from fairaudit.cli.lines_catalog import method_lines
+    from fairaudit.methods.catalog import catalog
+
+    specs = catalog()
+    if as_json:
+        content = {name: asdict(spec) for name, spec in specs.items()}
+        answer([json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
+        return
+    answer(method_lines(specs.values()))

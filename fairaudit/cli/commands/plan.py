@@ -1,0 +1,38 @@
+"""``fairaudit plan``."""
+
+import json
+import os
+from pathlib import Path
+
+from fairaudit import __version__
+from fairaudit.cli.options import Given, takes_audit_options
+from fairaudit.layers import resolve_config
+
+
+@takes_audit_options
+def plan(given: Given) -> None:
+    """Show what `run` would train, at which epsilon."""
+    resolved = resolve_config(
+        given.values, environment=os.environ, folder=Path.cwd(), config_file=given.config
+    )
+    # Imported here: `--help` must not wait for pandas and pyarrow.
+    from fairaudit.audit import prepare
+    from fairaudit.cli.console import Screen, answer
+    from fairaudit.cli.estimate import estimated_seconds
+    from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, option_lines, plan_lines
+    from fairaudit.cli.records import plan_record
+    from fairaudit.pool import available_cores
+
+    screen = Screen(quiet=given.quiet, verbose=given.verbose)
+    prepared = prepare(resolved, screen.listen)
+    cores = resolved.config.workers or available_cores()
+    seconds = estimated_seconds(prepared.plan, cores)
+    if given.json:
+        record = plan_record(prepared, seconds=seconds)
+        answer([json.dumps(record, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
+        return
+    answer(header_lines(prepared.dataset, __version__))
+    answer(plan_lines(prepared.plan, seconds=seconds, cores=cores))
+    answer(arm_lines(prepared.plan))
+    answer(option_lines(resolved, prepared.plan))
+    screen.lines(notice_lines([*prepared.plan.notices, *prepared.dataset.notices]))

@@ -1,0 +1,47 @@
+"""``fairaudit run``."""
+
+import os
+import sys
+from pathlib import Path
+
+import typer
+
+from fairaudit import __version__
+from fairaudit.cli.options import Given, takes_audit_options
+from fairaudit.errors import EXIT_TRAINING
+from fairaudit.layers import resolve_config
+
+
+@takes_audit_options
+def run(given: Given) -> None:
+    """Train, measure each arm's cost by group, report."""
+    resolved = resolve_config(
+        given.values, environment=os.environ, folder=Path.cwd(), config_file=given.config
+    )
+    # Imported here: `--help` must not wait for pandas and pyarrow.
+    from fairaudit.audit import carry_out, prepare
+    from fairaudit.cli.console import Screen, answer
+    from fairaudit.cli.estimate import estimated_seconds
+    from fairaudit.cli.lines import header_lines, plan_lines, result_lines, warning_lines
+    from fairaudit.pool import available_cores, warm_up
+    from fairaudit.report.to_json import to_json
+    from fairaudit.report.write import report_paths
+
+    screen = Screen(quiet=given.quiet, verbose=given.verbose)
+    warm_up()  # the workers import torch while this process reads the table
+    prepared = prepare(resolved, screen.listen)
+    cores = resolved.config.workers or available_cores()
+    screen.lines(header_lines(prepared.dataset, __version__))
+    screen.lines(plan_lines(prepared.plan, seconds=estimated_seconds(prepared.plan, cores), cores=cores))
+    try:
+        report = carry_out(prepared, screen.listen, command=["fairaudit", *sys.argv[1:]])
+    finally:
+        screen.stop()
+    screen.lines(result_lines(report))
+    screen.lines(warning_lines(report, verbose=given.verbose))
+    paths = report_paths(resolved.config.out, resolved.config.format)
+    screen.lines([f"Report {' · '.join(str(p) if i == 0 else p.name for i, p in enumerate(paths))}"])
+    if given.json:
+        answer([to_json(report).rstrip("\n")])
+    if report.status == "partial":
+        raise typer.Exit(EXIT_TRAINING)

@@ -1,0 +1,188 @@
+"""Plan and report as console lines: text only, no drawing."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.layers import DEFAULT, ResolvedConfig
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.plan import Arm, Plan
+from fairaudit.report.control import COST, main_gap, points
+from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.model import Report
+from fairaudit.report.names import plain
+from fairaudit.report.numbers import shown_up
+
+_MOST_GROUPS = 12
+
+
+class Row(NamedTuple):
+    """Cells of a console table and what follows them."""
+
+    cells: tuple[str, ...]
+    note: str = ""
+
+
+def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
+    """What is audited: file, label, groups."""
+    size = f"{dataset.rows_read:,} rows x {dataset.columns_read} columns"
+    digest = f"sha256 {dataset.digest[:4]}…{dataset.digest[-2:]}"
+    yield f"fairaudit {version} · {plain(dataset.name)} {size} · {digest}"
+    positive = "not known" if dataset.positive is None else plain(dataset.classes[dataset.positive])
+    yield f"  label   {plain(dataset.label)}   ({dataset.label_origin}; positive = {positive})"
+    for grouping in dataset.groupings:
+        counts = [(name, int((grouping.groups == k).sum())) for k, name in enumerate(grouping.names)]
+        shown = " · ".join(f"{plain(name)} {rows:,}" for name, rows in counts[:_MOST_GROUPS])
+        more = f" · {len(counts) - _MOST_GROUPS} more" if len(counts) > _MOST_GROUPS else ""
+        yield f"  group   {plain(grouping.name)}   {shown}{more}"
+
+
+def plan_lines(plan: Plan, *, seconds: float, cores: int) -> Iterator[str]:
+    """What will be trained, at which epsilon, and about how long it takes."""
+    yield f"  privacy {_privacy(plan)}"
+    seeds = plan.config.seeds
+    arms = f"{len(plan.arms)} arm{'s' if len(plan.arms) > 1 else ''}"
+    trainings = f"{arms} × {seeds} seed{'s' if seeds > 1 else ''} = {len(plan.jobs)} trainings"
+    yield f"  plan    {trainings} · about {spoken_time(seconds)} on {cores} core{'s' if cores > 1 else ''}"
+
+
+def arm_lines(plan: Plan) -> Iterator[str]:
+    """Every arm with its guarantee and its numbers."""
+    rows = [Row(("arm", "guarantee", "ε (PLD)", "ε (RDP)", "settings"))]
+    for arm in plan.arms:
+        privacy = arm.privacy
+        settings = ", ".join(f"{name} {value:.4g}" for name, value in arm.settings.items())
+        pld, rdp = (_epsilon(value) for value in (privacy.epsilon_pld, privacy.epsilon_rdp))
+        rows.append(Row((plain(arm.key), spoken_guarantee(privacy.guarantee), pld, rdp, settings)))
+    yield from aligned(rows, left=frozenset({0, 1, 4}))
+    for arm in plan.arms:
+        if arm.privacy.guarantee is Guarantee.NOT_ESTABLISHED:
+            yield f"{plain(arm.key)}: guarantee: not established; {plain(arm.privacy.reason, 300)}"
+
+
+def result_lines(report: Report) -> Iterator[str]:
+    """The cost by group of every arm, its gap, and the control's answer."""
+    if not report.costs:
+        yield "No arm has a finished seed: nothing could be compared."
+        return
+    yield " Privacy cost by group (accuracy on test rows; 95 % interval over seeds and rows)"
+    rows = [row for comparison in report.costs for row in _cost_rows(comparison, report)]
+    yield from aligned(rows, left=frozenset({0}))
+    if report.control.status != "not needed":
+        yield f" Control {plain(report.control.message, 2000)}"
+
+
+def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[str]:
+    """Columns of equal width, two spaces apart; columns not in ``left`` are right-aligned."""
+    widths = [max(cell_len(row.cells[i]) for row in rows) for i in range(len(rows[0].cells))]
+    for row in rows:
+        cells = [
+            cell + " " * (width - cell_len(cell)) if i in left else " " * (width - cell_len(cell)) + cell
+            for i, (cell, width) in enumerate(zip(row.cells, widths, strict=True))
+        ]
+        yield (" " + "  ".join(cells) + (f"  {row.note}" if row.note else "")).rstrip()
+
+
+def spoken_guarantee(guarantee: Guarantee) -> str:
+    """The status as it is shown in every table."""
+    return "no privacy" if guarantee is Guarantee.NONE else guarantee.value
+
+
+def spoken_time(seconds: float) -> str:
+    """A rough time for people: two digits at most."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
+    is_free = report.privacy[comparison.reference].guarantee is Guarantee.NONE
+    reference = "non-private" if is_free else plain(comparison.reference)
+    title = "group" if comparison.grouping == report.data.groupings[0].name else plain(comparison.grouping)
+    yield Row((title, "n", reference, plain(comparison.arm), "cost (points)"))
+    for group in comparison.by_group[:_MOST_GROUPS]:
+        before, after = (group.estimates.get(m) for m in ("reference.accuracy", "accuracy"))
+        yield Row(
+            (
+                plain(group.group, 24),
+                "–" if group.n_test is None else f"{group.n_test:,}",
+                "–" if before is None or before.value is None else f"{before.value:.3f}",
+                "–" if after is None or after.value is None else f"{after.value:.3f}",
+                points(group.estimates.get(COST)) if group.estimates else "–",
+            ),
+            plain(comparison.note_on(group), 60),
+        )
+    gap = main_gap(comparison)
+    if gap is not None:
+        estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
+        yield Row(("gap", "", "", "", points(estimate)), plain(gap.direction, 60) or "not resolved")
+
+
+def _privacy(plan: Plan) -> str:
+    scope = f"δ = {plan.delta:g}, record level, Poisson sampling, PLD"
+    claimed = [arm for arm in plan.arms if arm.privacy.epsilon_pld is not None]
+    targets = sorted({a.privacy.target_epsilon for a in claimed if a.privacy.target_epsilon is not None})
+    if not claimed:
+        return "no arm has a guarantee"
+    if len(targets) == 1:
+        return f"ε ≤ {targets[0]:.2f}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
+    epsilons = {a.key: _epsilon(a.privacy.epsilon_pld) for a in claimed}
+    return f"{scope}: {_per_arm(epsilons, 'ε ≤ ')}"
+
+
+def _per_arm(values: Mapping[str, str], prefix: str) -> str:
+    """One number where all arms agree, else one per arm."""
+    if len(set(values.values())) == 1:
+        return prefix + next(iter(values.values()))
+    return ", ".join(f"{plain(key)} {prefix}{value}" for key, value in values.items())
+
+
+def _sigma(arm: Arm) -> str:
+    assert arm.privacy.event is not None, "an arm with an epsilon has an event"
+    return f"{arm.privacy.event.releases[0].noise_multiplier:.3g}"
+
+
+def _epsilon(value: float | None) -> str:
+    return "–" if value is None else shown_up(value)
+
+
+def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
+    """Warnings, and with ``verbose`` the notices; the control's sentence stands elsewhere."""
+    for warning in report.warnings:
+        if warning.level == "warning" and warning.code != "control_not_run":
+            yield _noted("Warning", warning.message, warning.fix)
+        elif verbose and warning.level == "notice":
+            yield _noted("Note", warning.message, warning.fix)
+
+
+def notice_lines(notices: Iterable[Notice]) -> Iterator[str]:
+    """What the data or the plan want to be known."""
+    for notice in notices:
+        yield _noted("Warning" if notice.level == "warning" else "Note", notice.message, notice.fix)
+
+
+def option_lines(resolved: ResolvedConfig, plan: Plan) -> Iterator[str]:
+    """Every option that is not a default, with its origin, then what rules decided."""
+    rows = [
+        Row((name, plain(_shown(getattr(resolved.config, name)), 60), origin))
+        for name, origin in resolved.origins.items()
+        if origin != DEFAULT
+    ]
+    rows += [Row((name, "by rule", plain(rule, 120))) for name, rule in sorted(plan.origins.items())]
+    yield from aligned([Row(("option", "value", "origin")), *rows], left=frozenset({0, 1, 2}))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "–"
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {_shown(v)}" if isinstance(v, dict) else f"{k}={v}" for k, v in value.items())
+    return str(value)
+
+
+def _noted(word: str, message: str, fix: str) -> str:
+    return f"{word} {plain(message, 1000)}" + (f" ({plain(fix, 300)})" if fix else "")

@@ -1,0 +1,21 @@
+"""The method catalog as console lines."""
+
+from collections.abc import Iterable, Iterator
+
+from fairaudit.cli.lines import spoken_guarantee
+from fairaudit.methods.catalog import Guarantee, MethodSpec
+
+
+def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
+    """One block per method: status, what it does, source, numbers, published forms."""
+    for spec in specs:
+        aliases = f"  (also {', '.join(spec.aliases)})" if spec.aliases else ""
+        yield f"{spec.name}{aliases}"
+        yield f"  guarantee  {spoken_guarantee(spec.guarantee)}"
+        yield f"  does       {spec.summary}"
+        yield f"  source     {spec.source}"
+        yield f"  settings   {', '.join(spec.settings)}"
+        if spec.reads_groups:
+            yield "  groups     training reads group labels"
+        for variant in spec.variants:
+            yield f"  variant    {variant.name}: {Guarantee.NOT_ESTABLISHED.value}; {variant.reason}"

@@ -1,0 +1,157 @@
+"""The options that `run` and `plan` share: one row per field of AuditConfig."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairaudit.layers import nested_settings, parse_pairs
+
+_DATA = "Data", "Model and schedule", "Methods and privacy"
+_REPEAT = "Repetition", "Report", "Execution (never changes a result)"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One field on the command line.
+
+    Args:
+        field: Name in AuditConfig. kind: What typer parses; ``list`` repeats, ``dict`` repeats
+            NAME=VALUE.
+        help: One line. metavar: Shown for the value.
+        flags: Spelling, where it is not the field's name with dashes.
+    """
+
+    field: str
+    kind: type
+    help: str
+    metavar: str | None = None
+    flags: str | None = None
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("data", str, "Table to audit: csv, parquet or feather; a file, folder or glob.", "PATH"),
+    Option("group", list, "Column of groups; repeat. The first steers the splits.", "COL"),
+    Option("intersect", bool, "Also compare the intersections of the group columns."),
+    Option("label", str, "Column to predict; inferred when left out and unambiguous.", "COL"),
+    Option("positive", str, "The favourable label; inferred from common spellings.", "VALUE"),
+    Option("drop", list, "Column to leave out; repeat.", "COL"),
+    Option("group_as_feature", bool, "Give the group column to the model."),
+    Option("bin", dict, "Cut a numeric group at edges or quantiles; repeat.", "COL=EDGES|qN"),
+    Option("contrast", dict, "Turn a column into value / not value; repeat.", "COL=VALUE"),
+    Option("missing", str, "What to do with missing feature values (default: impute).", "impute|drop|error"),
+    Option("merge_rare", float, "Merge levels below this share of rows (default: 0.002).", "SHARE"),
+    Option("infer", bool, "Guess label and positive value from the file (default: infer)."),
+    Option("n_public", int, "Number of training records, as a public constant.", "N"),
+    Option("split_column", str, "Column that says train or test for each row.", "COL"),
+    Option("test_size", float, "Share of rows held out (default: 0.2).", "SHARE"),
+    Option("balance", bool, "Cut all groups to one size before the split."),
+    Option("keep", dict, "Keep this fraction of a group's training rows; repeat.", "GROUP=FRACTION"),
+    Option("model", str, "logistic or mlp (default: logistic for tables).", "NAME"),
+    Option("hidden", list, "Width of a hidden layer of mlp; repeat (default: 256, 256).", "WIDTH"),
+    Option("activation", str, "Activation of mlp (default: tanh).", "tanh|relu"),
+    Option("epochs", int, "Passes over the training rows (default: by rule).", "N"),
+    Option("batch_size", int, "Expected batch size (default: by rule).", "N"),
+    Option("learning_rate", float, "Step size of every arm (default: by rule).", "RATE"),
+    Option("optimizer", str, "What is done with the released gradient (default: sgd).", "sgd|momentum|adam"),
+    Option("method", list, "Method to audit, or `all`; repeat (default: global-adapt).", "NAME"),
+    Option("variant", list, "Add a published form beside the default one; repeat.", "NAME"),
+    Option("epsilon", list, "Calibrate each arm to this epsilon; repeat to sweep (default: 3).", "E"),
+    Option("noise_multiplier", float, "Set the noise instead; epsilons may differ.", "SIGMA"),
+    Option("delta", float, "Delta (default: largest power of ten up to 1/(10 N)).", "D"),
+    Option("max_grad_norm", float, "Clipping bound C (default: by rule).", "C"),
+    Option("threshold", float, "Threshold Z of the global methods (default: by rule).", "Z"),
+    Option("settings", dict, "One method's number, as global.threshold=50.", "NAME=VALUE"),
+    Option("preset", str, "A paper's settings: esipova-adult, esipova-dutch.", "NAME"),
+    Option("seeds", int, "Seeds; each has its own split, undersampling and start (default: 5).", "N"),
+    Option("repeats", int, "Private runs per seed (default: 1).", "N"),
+    Option("seed", int, "The first seed (default: 0).", "N"),
+    Option("self_check", bool, "Compare a private arm with itself: no gap should show."),
+    Option("diagnostics", str, "What is recorded of the training (default: basic).", "off|basic"),
+    Option("diagnostics_every", int, "Steps between gradient readings (default: by rule).", "STEPS"),
+    Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),
+    Option("out", str, "Folder of the report and of finished trainings (default: fairaudit-report).", "DIR"),
+    Option("format", list, "json or md; repeat (default: both).", "json|md"),
+    Option("device", str, "Where to train (default: auto).", "auto|cpu"),
+    Option("workers", int, "Trainings at a time (default: one per core).", "N"),
+    Option("executor", str, "How trainings are run (default: local).", "local"),
+    Option("memory", int, "Activations kept between the two passes of a step.", "MIB"),
+    Option("resume", bool, "Go on from finished trainings, or not.", None, "--resume/--fresh"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one command line said.
+
+    Args:
+        values: Field -> value, only where it was given. config: File of ``--config``.
+        json: The answer alone on stdout. quiet, verbose: How much to tell.
+    """
+
+    values: Mapping[str, object]
+    config: Path | None
+    json: bool
+    quiet: bool
+    verbose: bool
+
+
+def takes_audit_options(command: Callable[[Given], None]) -> Callable[..., None]:
+    """The command with every option of an audit in its signature, for typer to read."""
+
+    @wraps(command)
+    def parsed(**typed: object) -> None:
+        command(_given(typed))
+
+    parameters = [_parameter(option) for option in OPTIONS]
+    parameters += [
+        _plain("config", Path | None, None, "TOML file of options.", "--config"),
+        _plain("json", bool, False, "Print the answer as JSON on stdout, and only that.", "--json"),
+        _plain("quiet", bool, False, "Say nothing but errors.", "--quiet", "-q"),
+        _plain("verbose", bool, False, "Say more.", "--verbose", "-v"),
+    ]
+    parsed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    parsed.__annotations__ = {p.name: p.annotation for p in parameters}
+    return parsed
+
+
+def _given(typed: Mapping[str, object]) -> Given:
+    values: dict[str, object] = {}
+    for option in OPTIONS:
+        value = typed[option.field]
+        if value is None or value == []:
+            continue
+        if option.kind is dict:
+            assert isinstance(value, list)
+            pairs = parse_pairs(value, option.field)
+            values[option.field] = nested_settings(pairs) if option.field == "settings" else pairs
+        else:
+            values[option.field] = value
+    config = typed["config"]
+    assert config is None or isinstance(config, Path)
+    return Given(values, config, bool(typed["json"]), bool(typed["quiet"]), bool(typed["verbose"]))
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    name = option.flags or "--" + option.field.replace("_", "-")
+    if option.kind is bool and option.flags is None:
+        name = f"{name}/--no-{name.removeprefix('--')}"
+    kind = list[str] if option.kind in (list, dict) else option.kind
+    declared = typer.Option(name, help=option.help, metavar=option.metavar, show_default=False)
+    return inspect.Parameter(
+        option.field,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind | None, declared],
+    )
+
+
+def _plain(name: str, kind: object, default: object, text: str, *flags: str) -> inspect.Parameter:
+    declared = typer.Option(*flags, help=text, show_default=False)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]
+    )

@@ -1,0 +1,35 @@
+"""A plan as JSON-ready data."""
+
+import math
+from dataclasses import asdict
+
+from pydantic import JsonValue, TypeAdapter
+
+from fairaudit.audit import Prepared
+from fairaudit.report.build_facts import privacy_facts, training_facts
+from fairaudit.report.reproduce import EXECUTION_FIELDS
+
+_JSON = TypeAdapter(dict[str, JsonValue])
+
+
+def plan_record(prepared: Prepared, *, seconds: float) -> dict[str, JsonValue]:
+    """What `plan --json` prints: options with origins, schedule, arms with epsilon, trainings."""
+    plan, resolved = prepared.plan, prepared.resolved
+    options = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
+    privacy = {key: facts.model_dump(mode="json") for key, facts in privacy_facts(plan, fitted=()).items()}
+    return _JSON.validate_python(
+        {
+            "data": {"name": prepared.dataset.name, "sha256": plan.digest, "rows": prepared.dataset.n_rows},
+            "config": {
+                name: {"value": value, "origin": resolved.origins[name]} for name, value in options.items()
+            },
+            "training": training_facts(plan).model_dump(mode="json"),
+            "arms": [
+                {"key": arm.key, "settings": dict(arm.settings), "privacy": privacy[arm.key]}
+                for arm in plan.arms
+            ],
+            "trainings": len(plan.jobs),
+            "estimated_seconds": math.ceil(seconds),
+            "notices": [asdict(notice) for notice in (*plan.notices, *prepared.dataset.notices)],
+        }
+    )
