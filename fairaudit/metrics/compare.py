@@ -249,14 +249,17 @@ def _worst(groups: Sequence[GroupMeasure], cut: Cut) -> dict[str, str]:
         }
         if len(values) > 1:
             pick = max if base_metric(metric) in WORST_IS_HIGH else min
-            worst[metric] = pick(values, key=lambda name: values[name])
+            name = pick(values, key=lambda name: values[name])
+            if list(values.values()).count(values[name]) == 1:  # a tie has no worst
+                worst[metric] = name
     return worst
 
 
 def _nothing(names: tuple[str, str, str], outcome: Outcome, cut: Cut, fixed_split: bool) -> Comparison:
     """No seed finished: every group and number is named, nothing is known."""
     within = [*outcome.metrics, *RATES, "impact_ratio", "auc", "train.accuracy", "train.loss"]
-    keys = [*COSTS, *within, *(f"reference.{m}" for m in within)] if names[1] else within
+    costs = [*COSTS, *(f"train.{cost}" for cost in COSTS)]
+    keys = [*costs, *within, *(f"reference.{m}" for m in within)] if names[1] else within
     estimates = {key: undefined(NO_SEED, unit_of(key)) for key in keys}
     groups = [GroupMeasure(name, 0, 0.0, False, NO_SEED, estimates) for name in (*cut.names, "")]
     estimand = FIXED_SPLIT if fixed_split else SEVERAL_SPLITS

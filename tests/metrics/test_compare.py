@@ -1,0 +1,441 @@
+import time
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairaudit.data.dataset import Grouping
+from fairaudit.metrics.compare import compare, measure_reference
+from fairaudit.metrics.estimates import Predictions
+
+METRICS = (
+    *("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impact_ratio", "auc"),
+    *("calibration_error", "train.accuracy", "train.loss"),
+)
+
+
+def audit(sizes=(900, 600), seeds=5, classes=2, repeats=1, cost=(0.0, 0.4), seed=0, tests=0.4):
+    """Labels, groups and both arms' predictions; group k's private logits get noise cost[k]."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    labels = rng.integers(0, classes, len(groups))
+    logits = rng.normal(size=(len(groups), classes)) + 1.5 * np.eye(classes)[labels]
+    k = len(sizes)
+    private, baseline = [], []
+    for s in range(seeds):
+        rows = np.sort(rng.choice(len(groups), int(tests * len(groups)), replace=False))
+        noise = np.array(cost)[groups[rows]][:, None] * 3
+        hurt = [logits[rows] + noise * rng.normal(size=(len(rows), classes)) for _ in range(repeats)]
+        train = np.full((repeats, k), 0.7 + 0.01 * s), np.full((repeats, k), 0.5), np.arange(1, k + 1) * 100
+        private.append(Predictions(s, rows, softmax(np.array(hurt)), *train))
+        known = np.full((1, k), 0.8), np.full((1, k), 0.4), np.arange(1, k + 1) * 100
+        baseline.append(Predictions(s, rows, softmax(logits[rows][None]), *known))
+    names = tuple("MFXYZ"[:k])
+    return private, baseline, labels, Grouping("sex", groups, names)
+
+
+def softmax(z):
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    return (e / e.sum(axis=-1, keepdims=True)).astype(np.float32)
+
+
+def compared(data, positive=1, classes=2, fixed=False):
+    private, baseline, labels, grouping = data
+    return compare("dpsgd", "sgd", private, baseline, labels, grouping, positive, classes, fixed)
+
+
+def gap_of(comparison, metric, kind="pair", a=None, b=None):
+    found = [g for g in comparison.gaps if g.metric == metric and g.kind == kind]
+    found = [g for g in found if a is None or (g.a, g.b) == (a, b)]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return audit()
+
+
+def test_every_documented_number_is_there(plain):
+    c = compared(plain)
+    keys = {"privacy_cost", "excess_risk", "train.privacy_cost", "train.excess_risk"}
+    keys |= {*METRICS, *(f"reference.{m}" for m in METRICS)}
+    for group in (*c.by_group, c.overall):
+        assert set(group.estimates) == keys
+    within = [m for m in METRICS if not m.startswith("train")]
+    expected = {"privacy_cost", "excess_risk"}
+    expected |= {f"{side}{m}" for side in ("", "reference.", "change.") for m in within}
+    assert {g.metric for g in c.gaps} == expected
+    assert {g.kind for g in c.gaps} == {"pair", "population", "max"}
+
+
+def test_privacy_cost_and_excess_risk_are_means_of_paired_differences(plain):
+    private, baseline, labels, grouping = plain
+    c = compared(plain)
+    for k, group in enumerate(c.by_group):
+        lost, gained = [], []
+        for a, b in zip(private, baseline, strict=True):
+            own = grouping.groups[a.rows] == k
+            y = labels[a.rows][own]
+            p, q = a.probabilities[0][own].astype(float), b.probabilities[0][own].astype(float)
+            lost.append((q.argmax(1) == y).mean() - (p.argmax(1) == y).mean())
+            at = np.arange(len(y)), y
+            gained.append((np.log(q[at]) - np.log(p[at])).mean())
+        assert group.estimates["privacy_cost"].value == pytest.approx(np.mean(lost), abs=1e-12)
+        assert group.estimates["privacy_cost"].by_seed == pytest.approx(lost)
+        assert group.estimates["excess_risk"].value == pytest.approx(np.mean(gained), abs=1e-12)
+
+
+def test_the_group_that_pays_is_named_and_the_gap_resolved(plain):
+    c = compared(plain)
+    for metric in ("privacy_cost", "excess_risk"):
+        assert c.worst[metric] == "F"
+        for kind in ("pair", "max"):
+            gap = gap_of(c, metric, kind)
+            assert gap.direction == "worse for F"
+            assert gap.absolute.low > 0
+            assert gap.rows_needed is None
+            assert gap.gated
+    assert gap_of(c, "accuracy").direction == "worse for F"
+    assert gap_of(c, "privacy_cost", "population", "M", "").direction == "better for M"
+    assert gap_of(c, "reference.accuracy").direction == ""
+
+
+def test_a_change_of_accuracy_is_the_privacy_cost_with_the_other_sign(plain):
+    c = compared(plain)
+    cost, change = gap_of(c, "privacy_cost").signed, gap_of(c, "change.accuracy").signed
+    assert change.value == -cost.value
+    assert (change.low, change.high) == pytest.approx((-cost.high, -cost.low))
+    assert gap_of(c, "change.loss").signed == gap_of(c, "excess_risk").signed
+
+
+def test_a_within_model_gap_and_its_change_fit_together(plain):
+    c = compared(plain)
+    for m in ("accuracy", "tpr", "precision", "auc", "impact_ratio", "calibration_error"):
+        values = [gap_of(c, side + m).signed.value for side in ("", "reference.", "change.")]
+        assert values[0] - values[1] == pytest.approx(values[2], abs=1e-12), m
+
+
+def test_the_largest_gap_is_taken_after_averaging_over_seeds():
+    """The broken variant averages each seed's |gap|: without a true gap it is far from 0."""
+    data = audit(cost=(0.3, 0.3), seed=3)
+    gap = gap_of(compared(data), "privacy_cost", "max")
+    per_seed = np.abs(gap.signed.by_seed).mean()
+    assert gap.absolute.value == pytest.approx(abs(np.mean(gap.signed.by_seed)))
+    assert gap.absolute.value < 0.9 * per_seed
+
+
+def test_two_groups_have_equal_absolute_simultaneous_and_maximum(plain):
+    c = compared(plain)
+    pair, top = gap_of(c, "privacy_cost"), gap_of(c, "privacy_cost", "max")
+    assert pair.absolute == pair.simultaneous
+    assert (top.absolute.low, top.absolute.high) == (pair.absolute.low, pair.absolute.high)
+    assert {top.a, top.b} == {"M", "F"}
+    assert top.signed.value >= 0
+
+
+def test_three_groups_are_judged_together():
+    c = compared(audit((500, 400, 300), cost=(0.0, 0.2, 0.5)))
+    pairs = [gap_of(c, "privacy_cost", "pair", a, b) for a, b in combinations("MFX", 2)]
+    level = 1 - 0.025 / 3
+    for pair in pairs:
+        s = pair.signed
+        v = stats.t.ppf(level, 4) ** 2 * s.training_sd**2 + stats.norm.ppf(level) ** 2 * s.records_sd**2
+        assert pair.simultaneous.high == pytest.approx(abs(s.value) + v**0.5)
+        assert pair.simultaneous.high > pair.absolute.high
+    top = gap_of(c, "privacy_cost", "max")
+    assert (top.a, top.b) == ("X", "M")
+    assert top.absolute.high == max(p.simultaneous.high for p in pairs)
+    assert top.absolute.low == max(p.simultaneous.low for p in pairs)
+    mean = gap_of(c, "privacy_cost", "mean")
+    assert mean.absolute.value == pytest.approx(np.mean([p.absolute.value for p in pairs]))
+
+
+def test_identical_arms_cost_exactly_nothing():
+    private, _, labels, grouping = audit()
+    c = compared((private, private, labels, grouping))
+    risk = c.by_group[1].estimates["excess_risk"]
+    assert (risk.value, risk.low, risk.high) == (0.0, 0.0, 0.0)
+    cost = c.by_group[1].estimates["privacy_cost"]
+    assert cost.value == 0.0
+    assert cost.low < 0 < cost.high  # the floor: none seen is not none
+    assert gap_of(c, "privacy_cost", "max").shuffle_p == 1.0
+
+
+def test_a_small_group_is_shown_and_neither_gated_nor_the_maximum():
+    c = compared(audit((900, 600, 25), cost=(0.0, 0.1, 3.0)))
+    small = c.by_group[2]
+    assert small.n_test <= 25
+    assert small.estimates["privacy_cost"].value is not None
+    assert not small.gated
+    assert "30 are needed" in small.reason
+    assert gap_of(c, "privacy_cost", "max").a == "F"
+    assert c.worst["privacy_cost"] == "F"
+    pair = gap_of(c, "privacy_cost", "pair", "M", "X")
+    assert not pair.gated
+    assert pair.simultaneous.low is None
+    assert small.estimates["loss"].low is None  # no floor, so no interval on so few
+    # two large groups remain: their pair needs no Bonferroni
+    pair = gap_of(c, "privacy_cost", "pair", "M", "F")
+    assert pair.simultaneous == pair.absolute
+
+
+def test_rows_without_a_group_are_shown_and_never_in_a_maximum():
+    private, baseline, labels, grouping = audit((600, 500, 400), cost=(0.0, 0.1, 3.0))
+    grouping = replace(grouping, missing=2)
+    c = compared((private, baseline, labels, grouping))
+    assert not c.by_group[2].gated
+    assert c.by_group[2].estimates["privacy_cost"].low is not None
+    assert gap_of(c, "privacy_cost", "max").a == "F"
+    assert c.worst["privacy_cost"] == "F"
+
+
+def test_an_absent_group_has_no_number_and_a_reason():
+    private, baseline, labels, grouping = audit()
+    wider = Grouping("sex", grouping.groups, ("M", "F", "X"))
+
+    def widened(p):
+        more = [
+            np.concatenate([v, np.full((1, 1), np.nan)], axis=1) for v in (p.train_accuracy, p.train_loss)
+        ]
+        return replace(p, train_accuracy=more[0], train_loss=more[1], train_count=np.append(p.train_count, 0))
+
+    c = compared(([widened(p) for p in private], [widened(p) for p in baseline], labels, wider))
+    absent = c.by_group[2]
+    assert absent.n_test == 0
+    assert not absent.gated
+    for name, e in absent.estimates.items():
+        assert e.value is None, name
+        assert e.reason, name
+    assert not [g for g in c.gaps if "X" in (g.a, g.b)]
+    assert c.overall.estimates["train.accuracy"].value == pytest.approx(0.72)
+
+
+def test_a_rate_on_fewer_than_ten_of_its_class_has_no_interval_and_no_gate():
+    private, baseline, labels, grouping = audit(tests=1.0)
+    labels = labels.copy()
+    few = np.flatnonzero(grouping.groups == 1)
+    labels[few] = 0
+    labels[few[:9]] = 1
+    c = compared((private, baseline, labels, grouping))
+    tpr = c.by_group[1].estimates["tpr"]
+    assert tpr.value is not None
+    assert tpr.low is None
+    assert "10 are needed" in tpr.reason
+    assert not gap_of(c, "tpr", "max").gated
+    assert gap_of(c, "fpr", "max").gated
+    labels[few[:10]] = 1
+    assert compared((private, baseline, labels, grouping)).by_group[1].estimates["tpr"].low is not None
+
+
+def test_a_loss_is_gated_from_two_hundred_records_only():
+    c = compared(audit((900, 150)))
+    gap = gap_of(c, "excess_risk")
+    assert not gap.gated
+    assert "200" in gap.reason
+    assert gap.absolute.high is not None
+    assert gap_of(c, "privacy_cost").gated
+
+
+def test_nobody_selected_is_undefined_and_bars_the_gate():
+    private, baseline, labels, grouping = audit()
+    flat = np.tile(np.float32([0.9, 0.1]), (1, len(private[0].rows), 1))
+    private = [replace(p, probabilities=flat) for p in private]
+    c = compared((private, baseline, labels, grouping))
+    for metric in ("precision", "impact_ratio"):
+        assert c.by_group[0].estimates[metric].value is None
+        assert c.by_group[0].estimates[metric].reason
+        top = gap_of(c, metric, "max")
+        assert top.absolute.value is None
+        assert not top.gated
+        assert top.reason
+    assert c.by_group[0].estimates["selection_rate"].value == 0.0
+    assert c.by_group[0].estimates["reference.precision"].low is not None
+
+
+def test_a_diverged_seed_is_left_out_and_counted():
+    private, baseline, labels, grouping = audit(seeds=6)
+    c = compared((private[:2] + private[3:], baseline, labels, grouping))
+    assert {g.signed.n_seeds for g in c.gaps} == {5}
+    kept = compared((private[:2] + private[3:], baseline[:2] + baseline[3:], labels, grouping))
+    assert kept == c
+
+
+def test_fewer_than_five_seeds_are_shown_and_not_gated():
+    c = compared(audit(seeds=4))
+    gap = gap_of(c, "privacy_cost", "max")
+    assert gap.absolute.low is not None
+    assert not gap.gated
+    assert "gates need 5" in gap.reason
+    assert not c.by_group[0].gated
+
+
+def test_one_seed_has_values_and_no_interval():
+    c = compared(audit(seeds=1))
+    gap = gap_of(c, "privacy_cost", "max")
+    assert gap.absolute.value is not None
+    assert gap.absolute.low is None
+    assert gap.minimum_detectable is None
+    assert not gap.gated
+
+
+def test_no_common_seed_leaves_every_number_undefined():
+    private, baseline, labels, grouping = audit(seeds=2)
+    c = compared((private[:1], baseline[1:], labels, grouping))
+    assert {e.value for g in c.by_group for e in g.estimates.values()} == {None}
+    assert c.by_group[0].estimates["privacy_cost"].reason
+    assert set(c.by_group[0].estimates) == set(compared(audit()).by_group[0].estimates)
+
+
+def test_arms_tested_on_different_rows_are_refused():
+    private, baseline, labels, grouping = audit()
+    private[0] = replace(private[0], rows=private[0].rows[::-1])
+    with pytest.raises(AssertionError, match="different rows"):
+        compared((private, baseline, labels, grouping))
+
+
+def test_order_of_seeds_and_rows_changes_nothing(plain):
+    private, baseline, labels, grouping = plain
+    order = np.random.default_rng(0).permutation(len(private[0].rows))
+
+    def turned(p):
+        return replace(p, rows=p.rows[order], probabilities=p.probabilities[:, order])
+
+    other = compared(([turned(p) for p in private[::-1]], [turned(p) for p in baseline], labels, grouping))
+    for g, h in zip(compared(plain).gaps, other.gaps, strict=True):
+        assert (g.metric, g.kind, g.a, g.b, g.direction) == (h.metric, h.kind, h.a, h.b, h.direction)
+        for x, y in ((g.signed, h.signed), (g.absolute, h.absolute)):
+            assert x.value == pytest.approx(y.value, abs=1e-12)
+            assert x.high == pytest.approx(y.high, abs=1e-12)
+
+
+def test_renaming_groups_renames_the_result(plain):
+    private, baseline, labels, grouping = plain
+    swapped = Grouping("sex", 1 - grouping.groups, ("F", "M"))
+
+    def flipped(p):
+        turned = p.train_accuracy[:, ::-1], p.train_loss[:, ::-1], p.train_count[::-1]
+        return Predictions(p.seed, p.rows, p.probabilities, *turned)
+
+    a = compared(plain)
+    b = compared(([flipped(p) for p in private], [flipped(p) for p in baseline], labels, swapped))
+    assert a.worst == b.worst
+    for metric in ("privacy_cost", "tpr", "impact_ratio", "change.auc"):
+        x, y = gap_of(a, metric, "max"), gap_of(b, metric, "max")
+        assert (x.a, x.b, x.direction) == (y.a, y.b, y.direction)
+        assert x.absolute.high == pytest.approx(y.absolute.high, abs=1e-12)
+        x, y = gap_of(a, metric), gap_of(b, metric)
+        assert x.signed.value == pytest.approx(-y.signed.value, abs=1e-12)
+
+
+def test_several_private_runs_are_averaged_within_their_seed():
+    data = audit(repeats=3)
+    private = data[0]
+    singles = [
+        compared(([replace(p, probabilities=p.probabilities[[j]]) for p in private], *data[1:]))
+        for j in range(3)
+    ]
+    together = compared(data)
+    for k in (0, 1):
+        apart = [c.by_group[k].estimates["privacy_cost"].value for c in singles]
+        assert together.by_group[k].estimates["privacy_cost"].value == pytest.approx(np.mean(apart))
+
+
+def test_without_a_known_positive_class_rates_are_per_class_and_the_ratio_says_why():
+    c = compared(audit(classes=3), positive=None, classes=3)
+    e = c.by_group[0].estimates
+    assert e["impact_ratio"].value is None
+    assert "favourable" in e["impact_ratio"].reason
+    assert e["tpr"].value is None
+    assert sum(e[f"selection_rate[{k}]"].value for k in range(3)) == pytest.approx(1.0)
+    assert gap_of(c, "change.tpr[2]").signed.value is not None
+
+
+def test_many_classes_with_a_positive_one_are_one_against_the_rest():
+    c = compared(audit(classes=3), positive=2, classes=3)
+    assert c.by_group[0].estimates["auc"].low is not None
+    assert c.by_group[0].estimates["impact_ratio"].value is not None
+
+
+def test_the_impact_ratio_is_of_the_most_selected_group_and_matches_a_jackknife(plain):
+    private, _, labels, grouping = plain
+    c = compared(plain)
+    ratio = {g.group: g.estimates["impact_ratio"] for g in c.by_group}
+    rates = {g.group: g.estimates["selection_rate"].value for g in c.by_group}
+    top = max(rates, key=rates.get)
+    other = min(rates, key=rates.get)
+    assert (ratio[top].value, ratio[top].low, ratio[top].high) == (1.0, 1.0, 1.0)
+    assert ratio[other].value == pytest.approx(rates[other] / rates[top], rel=0.01)
+    assert c.overall.estimates["impact_ratio"].value is None
+    moved = []
+    for i in range(0, len(labels), 15):
+        kept = [p.rows != i for p in private]
+
+        def without(p, keep):
+            return replace(p, rows=p.rows[keep], probabilities=p.probabilities[:, keep])
+
+        less = [without(p, keep) for p, keep in zip(private, kept, strict=True)]
+        m = measure_reference("x", less, labels, grouping, 1, 2, False)
+        value = next(g for g in m.by_group if g.group == other).estimates["impact_ratio"].value
+        moved.append(value - ratio[other].value)
+    assert ratio[other].records_sd == pytest.approx((15 * np.sum(np.square(moved))) ** 0.5, rel=0.2)
+
+
+def test_training_metrics_are_shown_without_interval(plain):
+    e = compared(plain).by_group[0].estimates
+    assert e["train.privacy_cost"].value == pytest.approx(0.08)
+    assert e["train.privacy_cost"].low is None
+    assert e["train.privacy_cost"].training_sd == pytest.approx(
+        np.std([0, 1, 2, 3, 4], ddof=1) / 100 / 5**0.5
+    )
+    assert e["train.excess_risk"].unit == "nats"
+    assert compared(plain).overall.n_train == 300
+
+
+def test_calibration_has_values_and_gaps_but_no_interval(plain):
+    gap = gap_of(compared(plain), "calibration_error", "max")
+    assert gap.absolute.value is not None
+    assert gap.absolute.low is None
+    assert not gap.gated
+    assert "biased" in gap.reason
+
+
+def test_the_estimand_is_named(plain):
+    assert "given this training set" in compared(plain, fixed=True).estimand
+    assert "new files" in compared(plain, fixed=False).estimand
+
+
+def test_the_reference_by_itself_has_the_numbers_it_has_beside_an_arm(plain):
+    _, baseline, labels, grouping = plain
+    alone = measure_reference("sgd", baseline, labels, grouping, 1, 2, False)
+    beside = compared(plain)
+    for a, b in zip((*alone.by_group, alone.overall), (*beside.by_group, beside.overall), strict=True):
+        assert set(a.estimates) == set(METRICS)
+        for metric in METRICS:
+            assert a.estimates[metric] == b.estimates[f"reference.{metric}"], metric
+    assert gap_of(alone, "tpr") == replace(gap_of(beside, "reference.tpr"), metric="tpr")
+    assert alone.reference == ""
+
+
+def test_the_same_call_gives_the_same_result(plain):
+    assert compared(plain) == compared(plain)
+
+
+def test_wilcoxon_and_shuffle_describe_costs_only(plain):
+    c = compared(plain)
+    for gap in c.gaps:
+        is_cost = gap.metric in ("privacy_cost", "excess_risk")
+        assert (gap.wilcoxon_p is not None) == (is_cost and gap.kind == "pair")
+        assert (gap.shuffle_p is not None) == (is_cost and gap.kind == "max")
+    assert gap_of(c, "privacy_cost").wilcoxon_p == 2**-5
+    assert gap_of(c, "privacy_cost", "max").shuffle_p == 0.001
+
+
+def test_ten_arms_of_adult_size_are_measured_in_seconds():
+    data = audit((32000, 16000), tests=0.25)
+    compared(data)
+    start = time.process_time()
+    compared(data)
+    assert time.process_time() - start < 0.6  # 0.12 s on an idle core
