@@ -30,8 +30,12 @@ class Parametric(Layer):
     floats_per_record: int  # held for one record between the passes: input and output gradient
 
     @abstractmethod
-    def squared_norms(self, x: Tensor, delta: Tensor) -> Tensor:
-        """Squared L2 norm of each record's gradient in this layer's parameters, [(R,) B]."""
+    def squared_norms(self, x: Tensor, delta: Tensor, x_squared: Tensor | None = None) -> Tensor:
+        """Squared L2 norm of each record's gradient in this layer's parameters, [(R,) B].
+
+        Args:
+            x: Inputs. delta: Output gradients. x_squared: |x|^2 of each record, where it is known.
+        """
 
     @abstractmethod
     def bind_sum(self, out: Tensor) -> "SumTarget":
@@ -85,11 +89,11 @@ class Linear(Parametric):
         """``delta W``."""
         return torch.matmul(delta, self.weight)
 
-    def squared_norms(self, x: Tensor, delta: Tensor) -> Tensor:
+    def squared_norms(self, x: Tensor, delta: Tensor, x_squared: Tensor | None = None) -> Tensor:
         """Ghost norm: |delta|^2 (|x|^2 + 1)."""
-        inputs = torch.linalg.vector_norm(x, dim=-1).square_()
+        inputs = torch.linalg.vector_norm(x, dim=-1).square_() if x_squared is None else x_squared
         if self.has_bias:
-            inputs.add_(1.0)
+            inputs = inputs + 1.0
         outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1).square_()
         return outputs.mul_(inputs)
 

@@ -140,7 +140,7 @@ class Loop:
         training, objective, rule = self.training, self.objective, self.rule
         batch = self.pool.gather(*training.sampler.draw())
         asks = training.objective.query_noise_multiplier is not None
-        logits, group = self.tape.forward(batch.inputs, clean=asks), self._lead(batch.group)
+        logits, group = self.tape.forward(batch.inputs, batch.squared, clean=asks), self._lead(batch.group)
         if asks:
             objective.absorb(
                 training.objective.query(objective.state, self._lead(logits), group), batch.present
@@ -198,17 +198,16 @@ class Loop:
         return (*release, *(r for r in Row if r not in release and any(r in w.needs for w in watchers)))
 
     def _sums(self, scale: Tensor, group: Tensor, wanted: tuple[Row, ...]) -> dict[Row, Tensor]:
-        """The wanted sums of gradients, views into one buffer [R, W, P]."""
+        """The wanted sums of gradients; the tape's own tensors, but for the groups'."""
         rows: list[Tensor] = []
         for row in wanted:
             if row is Row.GROUPS:
                 rows += [(group == k).to(scale.dtype) for k in range(self.pool.n_groups)]
             else:
                 rows.append(scale if row is Row.CLIPPED else torch.ones_like(scale))
-        weights = rows[0].unsqueeze(1) if len(rows) == 1 else torch.stack(rows, 1)
-        sums = self.tape.sums(weights)
+        sums = self.tape.sums(rows)
         return {
-            row: sums[:, number:] if row is Row.GROUPS else sums[:, number]
+            row: torch.stack(sums[number:], 1) if row is Row.GROUPS else sums[number]
             for number, row in enumerate(wanted)
         }
 

@@ -12,12 +12,14 @@ class Batch:
 
     Args:
         inputs: [(R,) B, d]. targets: One-hot labels, [(R,) B, Y]. group: [(R,) B].
-        index: Record numbers [(R,) B]. present: [R, B] booleans, or None where nothing is padded.
+        squared: Squared norms of the inputs, [(R,) B]. index: Record numbers [(R,) B].
+        present: [R, B] booleans, or None where nothing is padded.
     """
 
     inputs: Tensor
     targets: Tensor
     group: Tensor
+    squared: Tensor
     index: Tensor
     present: Tensor | None
 
@@ -36,16 +38,20 @@ class TrainingPool:
         self.n_records, self.width = features.shape
         self.n_classes, self.n_groups = n_classes, n_groups
         one_hot = torch.nn.functional.one_hot(labels, n_classes).to(features.dtype)
-        # One table, so that a batch costs one index_select and two views.
-        table = torch.cat([features, one_hot], 1)
+        squared = torch.linalg.vector_norm(features, dim=-1, keepdim=True).square_()
+        # One table, so that a batch costs one index_select and three views.
+        table = torch.cat([features, one_hot, squared], 1)
         self._table = torch.cat([table, table.new_zeros(1, table.shape[1])])
         self.labels = torch.cat([labels, labels.new_zeros(1)])
         self.groups = torch.cat([groups, groups.new_zeros(1)])
 
     def gather(self, index: Tensor, present: Tensor | None) -> Batch:
         """The records of a batch, in the order of ``index`` [(R,) B]."""
-        flat = index.reshape(-1)
-        rows, group = self._table.index_select(0, flat), self.groups.index_select(0, flat)
-        if index.dim() == 2:
-            rows, group = rows.view(*index.shape, -1), group.view(index.shape)
-        return Batch(rows[..., : self.width], rows[..., self.width :], group, index, present)
+        if index.dim() == 1:
+            rows, group = self._table.index_select(0, index), self.groups.index_select(0, index)
+        else:
+            flat = index.view(-1)
+            rows = self._table.index_select(0, flat).view(*index.shape, -1)
+            group = self.groups.index_select(0, flat).view(index.shape)
+        inputs, targets = rows[..., : self.width], rows[..., self.width : -1]
+        return Batch(inputs, targets, group, rows[..., -1], index, present)

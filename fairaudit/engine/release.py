@@ -56,7 +56,7 @@ class GaussianRelease(Release):
             drawn = self.noise.fill(self._buffer)
             # The std is set by the claimed sensitivity, a function of released values (rule R3).
             gradient.addcmul_(drawn, sensitivity.unsqueeze(1), value=self.noise_multiplier)
-        return gradient.div_(facts.expected_batch_size.unsqueeze(1))
+        return gradient.div_(facts.divisor)
 
     def event(self) -> NoisyRelease | None:
         """The Gaussian release of the gradient; None at sigma = 0."""
@@ -68,7 +68,7 @@ class ExactRelease(Release):
 
     def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
         """The divisor is qN here too, so that reference and private arm differ in nothing else."""
-        return sums[0].div_(facts.expected_batch_size.unsqueeze(1))
+        return sums[0].div_(facts.divisor)
 
     def event(self) -> None:
         """Nothing is claimed."""

@@ -6,6 +6,7 @@ order: the memory setting changes no bit of a result.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -33,6 +34,7 @@ class Chunk:
     rows: slice
     x: Tensor
     activations: list[Tensor] | None
+    squared: Tensor | None = None  # squared norms of x, where they are known
     finite: Tensor | None = None  # None: every record is; else [(R,) B] booleans
     delta: Tensor | None = None
     books: Books | None = None
@@ -59,26 +61,27 @@ class Tape:
         self.first = min(parametric)
         self.bytes_per_record = 4 * network.replicates * sum(p.floats_per_record for p in parametric.values())
         self.rows_per_chunk = 2 ** max(5, int(math.log2(max(1, CHUNK_BYTES // self.bytes_per_record))))
-        self.buffer = network.theta.new_zeros(network.replicates, rows, network.n_parameters)
-        # Where each row of each layer goes, resolved once: views cost as much as a small matmul.
-        self._targets = [
-            [(i, layer.bind_sum(self.buffer[:, row])) for i, layer in parametric.items()]
-            for row in range(rows)
-        ]
+        self._rows = [torch.zeros_like(network.theta) for _ in range(rows)]
+        # Where each row of each layer goes, resolved once: a view costs as much as a small matmul.
+        self._targets = [[(i, layer.bind_sum(row)) for i, layer in parametric.items()] for row in self._rows]
 
-    def forward(self, x: Tensor, *, clean: bool = False) -> Tensor:
+    def forward(self, x: Tensor, squared: Tensor | None = None, *, clean: bool = False) -> Tensor:
         """Logits [(R,) B, Y] of inputs [(R,) B, d].
 
         Args:
-            x: Inputs. clean: Zero the rows that are not finite now, for a query before the backward
-                pass; otherwise that pass does it.
+            x: Inputs. squared: Their squared norms [(R,) B], where they are known.
+            clean: Zero the rows that are not finite now, for a query before the backward pass;
+                otherwise that pass does it.
         """
         rows = x.shape[-2]
         kept = 0
         self.chunks = []
         for start in range(0, max(rows, 1), self.rows_per_chunk):
             piece = slice(start, min(start + self.rows_per_chunk, rows))
-            chunk = Chunk(piece, x if rows <= self.rows_per_chunk else x[..., piece, :], None)
+            whole = rows <= self.rows_per_chunk
+            chunk = Chunk(piece, x if whole else x[..., piece, :], None)
+            if squared is not None:
+                chunk.squared = squared if whole else squared[..., piece]
             chunk.activations = self.network.forward(chunk.x)
             if clean and not math.isfinite(chunk.activations[-1].sum().item()):
                 chunk.finite = torch.isfinite(chunk.activations[-1]).all(-1)
@@ -108,22 +111,21 @@ class Tape:
             norms.append(squared.sqrt_())
         return norms[0] if whole else torch.cat(norms, -1)
 
-    def sums(self, weights: Tensor) -> Tensor:
-        """``sum_i weights[r, w, i] g_i``: [R, W, B] -> [R, W, P], a view of the tape's buffer.
+    def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
+        """``sum_i w_i g_i`` of each row of weights, W times [R, B] -> W times [R, P].
 
-        Each row W is a pass of its own, so asking for more rows leaves the others bit-identical.
+        The results are the tape's own and change with the next call. Each row is a pass of its own,
+        so asking for more rows leaves the others bit-identical.
         """
         whole = len(self.chunks) == 1
-        count = weights.shape[1]
         for number, chunk in enumerate(self.chunks):
             books = chunk.books or self._walk(chunk)[0]
-            piece = weights if whole else weights[..., chunk.rows]
-            for row in range(count):
-                w = (piece[0, row] if self.single else piece[:, row]).unsqueeze(-1)
-                for index, target in self._targets[row]:
-                    weighted = books.deltas[index] * w
-                    target.write(books.activations[index], weighted, add=number > 0)
-        return self.buffer[:, :count]
+            for row, targets in zip(weights, self._targets, strict=False):
+                piece = row if whole else row[:, chunk.rows]
+                column = piece.view(-1, 1) if self.single else piece.unsqueeze(-1)
+                for index, target in targets:
+                    target.write(books.activations[index], books.deltas[index] * column, add=number > 0)
+        return self._rows[: len(weights)]
 
     def _walk(self, chunk: Chunk) -> tuple[Books, Tensor]:
         """Books and squared norms of one chunk, recomputing its activations if they were let go."""
@@ -139,11 +141,14 @@ class Tape:
             layer = layers[index]
             if isinstance(layer, Parametric):
                 deltas[index] = delta
-                own = layer.squared_norms(activations[index], delta)
+                known = chunk.squared if index == 0 else None
+                own = layer.squared_norms(activations[index], delta, known)
                 squared = own if squared is None else squared.add_(own)
             if index > self.first:
                 delta = layer.backward(activations[index], activations[index + 1], delta)
         assert squared is not None
+        if chunk.finite is not None:
+            squared = torch.where(chunk.finite, squared, 0.0)
         return Books(activations, deltas), squared
 
 
