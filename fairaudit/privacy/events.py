@@ -45,7 +45,9 @@ class SampledGaussian:
 
     @property
     def effective_noise_multiplier(self) -> float:
-        """sigma_eff, the multiplier of the one Gaussian that is at least as revealing."""
+        """sigma_eff, the multiplier of the one Gaussian that is at least as revealing; 0 without noise."""
+        if any(r.noise_multiplier == 0.0 for r in self.releases):
+            return 0.0
         return 1.0 / math.sqrt(sum(r.noise_multiplier**-2 for r in self.releases))
 
 

@@ -1,0 +1,317 @@
+"""Events to epsilon and back; the only importer of dp_accounting, lazily: it takes 2 s to load."""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Literal, NamedTuple, Protocol
+
+from fairaudit.errors import PrivacyError
+from fairaudit.privacy.events import NoisyRelease, SampledGaussian
+
+Accountant = Literal["pld", "rdp"]
+
+SMALLEST_DELTA = 1e-10  # below it the accountant's own rounding is as large as delta
+SMALLEST_SIGMA, LARGEST_SIGMA = 0.02, 1e4
+TOLERANCE = 2e-3  # a calibrated epsilon lies within this fraction below its target
+
+_INTERVAL = 1e-4  # privacy losses are rounded up to multiples of it
+_COARSE = 10  # the search may round this much more
+_PLD_LIMIT = 1e6  # an RDP epsilon beyond it means no protection; PLD would only overflow on it
+
+
+class _Charge(NamedTuple):
+    """``steps`` Poisson-sampled Gaussians: all that an accountant needs to know."""
+
+    steps_per_epoch: int
+    sigma: float
+    steps: int
+
+
+class _LossDistribution(Protocol):
+    def self_compose(self, num_times: int) -> "_LossDistribution": ...
+    def compose(self, privacy_loss_distribution: "_LossDistribution") -> "_LossDistribution": ...
+    def get_epsilon_for_delta(self, delta: float) -> float: ...
+
+
+def epsilon(event: SampledGaussian, delta: float, accountant: Accountant = "pld") -> float:
+    """Epsilon of one run at ``delta``, for adding or removing one record.
+
+    Args:
+        event: What the run releases.
+        delta: In (0, 1).
+        accountant: ``pld`` (headline, an upper bound tight to about 1e-3) or ``rdp`` (looser, for
+            comparison with papers).
+
+    Returns:
+        At least 0; inf where a release carries no noise.
+
+    Raises:
+        PrivacyError: Delta is too small to be accounted for in floating point.
+
+    Source: METHODS 1.1, 1.2.
+    """
+    return _epsilon(_charges([(event, 1)]), _checked(delta), accountant)
+
+
+def composed_epsilon(events_with_counts: Iterable[tuple[SampledGaussian, int]], delta: float) -> float:
+    """PLD epsilon of releasing several runs, each event ``count`` times with samples of its own.
+
+    Runs that train on one and the same Poisson sample are no independent runs: :func:`joint` makes
+    one event of them first.
+    """
+    return _epsilon(_charges(events_with_counts), _checked(delta), "pld")
+
+
+def joint(events: Sequence[SampledGaussian]) -> SampledGaussian:
+    """The one event of arms that train side by side on the same Poisson sample.
+
+    Each step then says everything about one sample, so its releases add up inside the step. That
+    also covers an arm that reads what another one released.
+
+    Raises:
+        ValueError: No event, or events whose steps differ: they cannot share a sample.
+    """
+    if len({(event.steps_per_epoch, event.steps) for event in events}) != 1:
+        raise ValueError("only events of equal sampling rate and equal steps can share their samples")
+    releases = tuple(release for event in events for release in event.releases)
+    return SampledGaussian(events[0].steps_per_epoch, events[0].steps, releases)
+
+
+def calibrate(
+    steps_per_epoch: int,
+    steps: int,
+    delta: float,
+    target_epsilon: float,
+    side_noise_multipliers: Sequence[float] = (),
+) -> float:
+    """The gradient's noise multiplier with which the whole step meets a target epsilon.
+
+    Args:
+        steps_per_epoch: The sampling rate is 1 / steps_per_epoch.
+        steps: T, empty batches included.
+        delta: In (0, 1).
+        target_epsilon: PLD epsilon of one run; never exceeded, missed by at most 0.2 % (a target
+            met even with SMALLEST_SIGMA gets that).
+        side_noise_multipliers: Those of the queries released beside the gradient.
+
+    Raises:
+        PrivacyError: The side queries alone cost the target or more, or no noise meets it.
+
+    Source: METHODS 1.1 ("to keep a given total"), 1.2.
+    """
+    sigma = _total_sigma(steps_per_epoch, steps, _checked(delta), target_epsilon)
+    if not side_noise_multipliers:
+        return sigma
+    releases = tuple(NoisyRelease("side", noise) for noise in side_noise_multipliers)
+    side = SampledGaussian(steps_per_epoch, steps, releases)
+    left = sigma**-2 - side.effective_noise_multiplier**-2 if min(side_noise_multipliers) > 0 else -1.0
+    if left <= 0.0:
+        raise _side_too_costly(side, sigma, delta, target_epsilon)
+    return 1.0 / math.sqrt(left)
+
+
+def describe() -> dict[str, str]:
+    """Who counted, for the report: library, accountants, neighbouring relation, discretisation."""
+    return {
+        "library": f"dp-accounting {version('dp-accounting')}",
+        "headline": "PLD",
+        "beside": "RDP",
+        "neighbouring": "add or remove one record",
+        "discretisation": f"{_INTERVAL:g}, rounded up",
+    }
+
+
+def _checked(delta: float) -> float:
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must lie between 0 and 1, not {delta}")
+    if delta < SMALLEST_DELTA:
+        raise PrivacyError(
+            f"delta {delta:g} is below {SMALLEST_DELTA:g}, where floating point cannot account for it",
+            hint=f"use --delta {SMALLEST_DELTA:g} or more",
+        )
+    return delta
+
+
+def _charges(events_with_counts: Iterable[tuple[SampledGaussian, int]]) -> tuple[_Charge, ...]:
+    """What is charged, equal mechanisms merged, so that equal questions meet in the cache."""
+    steps: Counter[tuple[int, float]] = Counter()
+    for event, count in events_with_counts:
+        # The inverse of an inverse is off by a bit or two; no accountant sees the 12th digit.
+        sigma = float(f"{event.effective_noise_multiplier:.12g}")
+        if event.steps * count > 0:
+            steps[event.steps_per_epoch, sigma] += event.steps * count
+    return tuple(_Charge(rate, sigma, total) for (rate, sigma), total in sorted(steps.items()))
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant) -> float:
+    if any(charge.sigma == 0.0 for charge in charges):
+        return math.inf
+    by_rdp = _rdp(charges, delta) if charges else 0.0
+    if accountant == "rdp" or not 0.0 < by_rdp < _PLD_LIMIT:
+        return by_rdp
+    value = _pld(charges, delta, _interval(by_rdp))
+    if value < 0.25 * by_rdp:  # RDP is far off where noise is tiny or steps are few, and so was the interval
+        value = _pld(charges, delta, _interval(value))
+    return value
+
+
+def _interval(size: float) -> float:
+    """The discretisation for an epsilon of about that size.
+
+    The usual one between 1 and 7. Finer below, where rounding up T small losses would show; coarser
+    above, where the distribution would fill the memory. In powers of two, so that neighbours share it.
+    """
+    relative = size if size < 1.0 else max(1.0, size / 5.0)
+    return float(_INTERVAL * 2.0 ** round(math.log2(_bounded(relative, 1e-3, 1e4))))
+
+
+def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
+    with _quiet():
+        import dp_accounting  # lazily: 2 s
+        from dp_accounting import rdp  # lazily: 2 s
+
+        accountant = rdp.RdpAccountant()
+        for charge in charges:
+            gaussian = dp_accounting.GaussianDpEvent(charge.sigma)
+            step = dp_accounting.PoissonSampledDpEvent(1.0 / charge.steps_per_epoch, gaussian)
+            accountant.compose(step, charge.steps)
+        return float(accountant.get_epsilon(delta))
+
+
+def _pld(charges: tuple[_Charge, ...], delta: float, interval: float) -> float:
+    first, *others = [_distribution(charge, interval) for charge in charges]
+    for other in others:
+        first = first.compose(other)
+    return float(first.get_epsilon_for_delta(delta))
+
+
+def _distribution(charge: _Charge, interval: float) -> _LossDistribution:
+    if charge.steps_per_epoch == 1:  # full batches: one Gaussian, exactly
+        return _one_step(1, charge.sigma / math.sqrt(charge.steps), interval)
+    return _one_step(charge.steps_per_epoch, charge.sigma, interval).self_compose(charge.steps)
+
+
+@lru_cache(maxsize=32)
+def _one_step(steps_per_epoch: int, sigma: float, interval: float) -> _LossDistribution:
+    """The privacy loss of one step: what ``PLDAccountant`` builds, kept between compositions."""
+    with _quiet():
+        from dp_accounting.pld import privacy_loss_distribution  # lazily: 2 s
+
+        step: _LossDistribution = privacy_loss_distribution.from_gaussian_mechanism(
+            sigma, sampling_prob=1.0 / steps_per_epoch, value_discretization_interval=interval
+        )
+        return step
+
+
+@lru_cache(maxsize=256)
+def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) -> float:
+    """sigma_total: the multiplier of one Gaussian per step that meets the target."""
+    sigma, slope = _searched(steps_per_epoch, steps, delta, target)
+    seen: tuple[float, float] | None = None
+    for _ in range(30):
+        # Few digits: the last ones of an accountant change with the libraries, and bits of noise with them.
+        sigma = min(_rounded_up(sigma, digits=6), LARGEST_SIGMA)
+        value = _epsilon((_Charge(steps_per_epoch, sigma, steps),), delta, "pld")
+        at_the_floor = sigma <= SMALLEST_SIGMA and value <= target
+        if at_the_floor or (1.0 - TOLERANCE) * target <= value <= (1.0 - 1e-6) * target:
+            return sigma
+        if sigma == LARGEST_SIGMA and value > target:
+            break
+        point = (math.log(sigma), math.log(value))
+        if seen and abs(point[0] - seen[0]) > 1e-4:
+            slope = _bounded((point[1] - seen[1]) / (point[0] - seen[0]), -8.0, -0.2)
+        seen = point
+        sigma *= ((1.0 - 0.25 * TOLERANCE) * target / value) ** (1.0 / slope)
+    raise _unreachable(steps_per_epoch, steps, delta, target)
+
+
+class _Found(NamedTuple):
+    sigma: float
+    slope: float  # d log(epsilon) / d log(sigma)
+
+
+def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> _Found:
+    """Where a coarse accountant meets the target: secants on logarithms, from a closed-form guess."""
+    interval = _COARSE * _interval(target)
+
+    def excess(log_sigma: float) -> float:
+        charge = _Charge(steps_per_epoch, math.exp(log_sigma), steps)
+        return math.log(max(_pld((charge,), delta, interval), 1e-12) / target)
+
+    low, high = math.log(SMALLEST_SIGMA), math.log(LARGEST_SIGMA)
+    here = _bounded(math.log(_guess(steps_per_epoch, steps, delta, target)), low, high)
+    found, slope = excess(here), -1.5
+    for _ in range(60):
+        if abs(found) < 2e-4:
+            break
+        there = _bounded(here + _bounded(-found / slope, -1.0, 1.0), low, high)
+        if there == here:  # the target lies beyond a limit of sigma
+            break
+        then = excess(there)
+        if abs(there - here) > 1e-3:
+            slope = _bounded((then - found) / (there - here), -8.0, -0.2)
+        here, found = there, then
+    return _Found(math.exp(here), slope)
+
+
+def _guess(steps_per_epoch: int, steps: int, delta: float, target: float) -> float:
+    """Near sigma_total, by the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)). Source: Bu et al. 2020."""
+    with _quiet():
+        import dp_accounting  # lazily: 2 s
+
+        mu = 1.0 / float(dp_accounting.get_sigma_gaussian(target, delta))
+    if steps_per_epoch == 1:
+        return math.sqrt(steps) / mu
+    return 1.0 / math.sqrt(math.log1p((mu * steps_per_epoch) ** 2 / steps))
+
+
+def _unreachable(steps_per_epoch: int, steps: int, delta: float, target: float) -> PrivacyError:
+    least = _epsilon((_Charge(steps_per_epoch, LARGEST_SIGMA, steps),), delta, "pld")
+    return PrivacyError(
+        f"epsilon {target:g} cannot be met at delta {delta:g}: "
+        f"noise of {LARGEST_SIGMA:g} times the clipping bound still costs {least:.3g}",
+        hint=f"use --epsilon {_rounded_up(1.01 * least, digits=2):g} or more, or fewer epochs",
+    )
+
+
+def _bounded(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
+
+
+def _side_too_costly(side: SampledGaussian, sigma: float, delta: float, target: float) -> PrivacyError:
+    alone = epsilon(side, delta)
+    # Twice the total leaves the gradient at most 1.2 times the noise that it has without queries.
+    enough = _rounded_up(2.0 * sigma * math.sqrt(len(side.releases)), digits=3)
+    reachable = f"--epsilon {_rounded_up(1.5 * alone, digits=2):g} or more, or " if alone < math.inf else ""
+    noises = ", ".join(f"{release.noise_multiplier:g}" for release in side.releases)
+    return PrivacyError(
+        f"epsilon {target:g} cannot be met: the side queries (noise {noises}) alone cost {alone:.4g}",
+        hint=f"use {reachable}a side noise of {enough:g} or more",
+    )
+
+
+def _rounded_up(value: float, digits: int) -> float:
+    """The next number of that many significant digits, never below ``value``."""
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    rounded = float(f"{math.ceil(value / unit) * unit:.{digits}g}")
+    return rounded if rounded >= value else float(f"{rounded + unit:.{digits}g}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back the accountant's log lines on orders that it leaves out: they only loosen (METHODS 1.2)."""
+    logger = logging.getLogger("absl")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False

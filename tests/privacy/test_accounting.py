@@ -1,0 +1,379 @@
+"""Epsilon against published and checked values, joint accounting, and calibration that never overshoots."""
+
+import json
+import logging
+import math
+import re
+import subprocess
+import sys
+import warnings
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairaudit.errors import EXIT_PRIVACY, PrivacyError
+from fairaudit.privacy.accounting import (
+    LARGEST_SIGMA,
+    SMALLEST_DELTA,
+    SMALLEST_SIGMA,
+    TOLERANCE,
+    calibrate,
+    composed_epsilon,
+    describe,
+    epsilon,
+    joint,
+)
+from fairaudit.privacy.events import NoisyRelease, SampledGaussian, event_from_json, event_to_json
+
+RDP_TOLERANCE, PLD_TOLERANCE = 2e-3, 5e-3
+ADULT, DUTCH, MNIST, CELEBA = (92, 1840), (189, 3780), (214, 12840), (636, 19080)
+
+
+def event(steps_per_epoch: int, steps: int, sigma: float, *side: float) -> SampledGaussian:
+    releases = [NoisyRelease("gradient", sigma), *(NoisyRelease("count", noise) for noise in side)]
+    return SampledGaussian(steps_per_epoch, steps, tuple(releases))
+
+
+# METHODS 5: gradient release alone, delta 1e-6.
+TABLE = [
+    (*ADULT, 1.0, 1e-6, 3.4078, 3.1037),
+    (88, 1760, 1.0, 1e-6, 3.4974, 3.1859),
+    (110, 2200, 1.0, 1e-6, 3.0722, 2.7945),
+    (142, 2840, 1.0, 1e-6, 2.6554, 2.4067),
+    (*DUTCH, 1.0, 1e-6, 2.2686, 2.0380),
+    (237, 4740, 1.0, 1e-6, 2.0151, 1.7883),
+    (126, 2520, 1.0, 1e-6, 2.8418, 2.5808),
+    (*MNIST, 0.8, 1e-6, 5.9027, 5.4216),
+    (*CELEBA, 0.8, 1e-6, 2.4931, 2.0323),
+    (636, 38160, 0.8, 1e-6, 3.2126, 2.8813),
+]
+
+# METHODS 1.1: sigma, sigma_c -> gradient only, two separate subsampled Gaussians, joint; each RDP, PLD.
+JOINT_TABLE = [
+    (ADULT, 1.0, 10.0, (3.4078, 3.1037), (3.4155, 3.1113), (3.4436, 3.1349)),
+    (DUTCH, 1.0, 10.0, (2.2686, 2.0380), (2.2734, 2.0434), (2.2928, 2.0580)),
+    (MNIST, 0.8, 10.0, (5.9027, 5.4216), (5.9095, 5.4284), (5.9511, 5.4648)),
+    (MNIST, 0.8, 8.0, (5.9027, 5.4216), (5.9133, 5.4321), (5.9788, 5.4893)),
+    (CELEBA, 0.8, 10.0, (2.4931, 2.0323), (2.4949, 2.0347), (2.5148, 2.0494)),
+    (ADULT, 1.0, 1.0, (3.41, 3.10), (4.78, 4.42), (8.16, 7.28)),
+]
+
+
+def two_separate_queries(schedule: tuple[int, int], sigma: float, noise: float, delta: float) -> float:
+    """The broken accounting: the count charged as if it had a Poisson sample of its own."""
+    return composed_epsilon([(event(*schedule, sigma), 1), (event(*schedule, noise), 1)], delta)
+
+
+@pytest.mark.parametrize(("rate", "steps", "sigma", "delta", "rdp", "pld"), TABLE)
+def test_rdp_epsilon_equals_the_checked_table(rate, steps, sigma, delta, rdp, pld):
+    assert epsilon(event(rate, steps, sigma), delta, "rdp") == pytest.approx(rdp, abs=RDP_TOLERANCE)
+
+
+@pytest.mark.slow  # two of the four figures of the papers are checked below, every time
+@pytest.mark.parametrize(("rate", "steps", "sigma", "delta", "rdp", "pld"), TABLE)
+def test_pld_epsilon_equals_the_checked_table(rate, steps, sigma, delta, rdp, pld):
+    assert epsilon(event(rate, steps, sigma), delta, "pld") == pytest.approx(pld, abs=PLD_TOLERANCE)
+
+
+@pytest.mark.parametrize(("schedule", "sigma", "noise", "alone", "separate", "together"), JOINT_TABLE)
+def test_joint_rdp_epsilon_equals_the_checked_table(schedule, sigma, noise, alone, separate, together):
+    slack = 5e-3 if noise == 1.0 else 0.0  # that row is printed with two decimals
+    both = event(*schedule, sigma, noise)
+    assert epsilon(both, 1e-6, "rdp") == pytest.approx(together[0], abs=RDP_TOLERANCE + slack)
+
+
+EVERY_TIME = {(ADULT, 10.0), (ADULT, 1.0), (MNIST, 8.0)}  # a row takes about 2 s
+
+
+@pytest.mark.parametrize(
+    ("schedule", "sigma", "noise", "alone", "separate", "together"),
+    [
+        pytest.param(*row, marks=() if (row[0], row[2]) in EVERY_TIME else pytest.mark.slow)
+        for row in JOINT_TABLE
+    ],
+)
+def test_joint_pld_epsilon_equals_the_checked_table_and_exceeds_both_wrong_ways(
+    schedule, sigma, noise, alone, separate, together
+):
+    slack = 5e-3 if noise == 1.0 else 0.0
+    both, gradient = event(*schedule, sigma, noise), event(*schedule, sigma)
+    assert epsilon(both, 1e-6) == pytest.approx(together[1], abs=PLD_TOLERANCE + slack)
+    assert epsilon(gradient, 1e-6) == pytest.approx(alone[1], abs=PLD_TOLERANCE + slack)
+    apart = two_separate_queries(schedule, sigma, noise, 1e-6)
+    assert apart == pytest.approx(separate[1], abs=PLD_TOLERANCE + slack)
+    assert epsilon(both, 1e-6) > apart > epsilon(gradient, 1e-6)
+
+
+@pytest.mark.parametrize("broken", ["separate", "gradient only"])
+def test_the_table_catches_wrong_accounting_of_the_count(broken):
+    wrong = (
+        two_separate_queries(ADULT, 1.0, 10.0, 1e-6)
+        if broken == "separate"
+        else epsilon(event(*ADULT, 1.0), 1e-6)
+    )
+    assert wrong != pytest.approx(3.1349, abs=PLD_TOLERANCE)
+
+
+def test_float_reciprocals_of_the_sampling_rate_are_caught_by_the_table():
+    steps_per_epoch = math.ceil(1 / (1 / 214))
+    assert steps_per_epoch == 215
+    wrong = epsilon(event(steps_per_epoch, 60 * steps_per_epoch, 0.8), 1e-6, "rdp")
+    assert wrong != pytest.approx(5.9027, abs=RDP_TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps", "rdp", "pld"), [(1131, 113063, 0.217, 0.201), (281, 28125, 0.459, 0.418)]
+)
+def test_epsilon_of_long_trainings_equals_the_checked_values(rate, steps, rdp, pld):
+    # Printed for q = 32/n; the nearest integer rate moves them by less than a thousandth.
+    assert epsilon(event(rate, steps, 5.0), 1e-5, "rdp") == pytest.approx(rdp, abs=2e-3)
+    assert epsilon(event(rate, steps, 5.0), 1e-5) == pytest.approx(pld, abs=5e-3)
+
+
+@pytest.mark.parametrize(("schedule", "sigma"), [(ADULT, 1.0), (DUTCH, 1.0), (MNIST, 0.8), (CELEBA, 0.8)])
+def test_rdp_agrees_with_the_accountant_of_opacus(schedule, sigma):
+    from opacus.accountants import RDPAccountant
+
+    opacus = RDPAccountant()
+    opacus.history = [
+        (event(*schedule, sigma, 10.0).effective_noise_multiplier, 1 / schedule[0], schedule[1])
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = opacus.get_epsilon(1e-6)
+    assert epsilon(event(*schedule, sigma, 10.0), 1e-6, "rdp") == pytest.approx(theirs, abs=1e-3)
+
+
+def test_cached_step_composition_equals_the_pld_accountant():
+    import dp_accounting
+    from dp_accounting import pld
+
+    step = dp_accounting.PoissonSampledDpEvent(1 / 40, dp_accounting.GaussianDpEvent(1.1))
+    accountant = pld.PLDAccountant(value_discretization_interval=1e-4).compose(step, 400)
+    assert epsilon(event(40, 400, 1.1), 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.7, 3.0])
+@pytest.mark.parametrize(("steps", "delta"), [(1, 1e-5), (30, 1e-6)])
+def test_full_batches_equal_the_exact_gaussian_curve(sigma, steps, delta):
+    import dp_accounting
+
+    exact = dp_accounting.get_epsilon_gaussian(sigma / math.sqrt(steps), delta)
+    seen = epsilon(event(1, steps, sigma), delta)
+    assert exact <= seen * (1 + 1e-9)  # rounded up, never down
+    assert seen == pytest.approx(exact, rel=1e-3)
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(rate=st.integers(2, 400), epochs=st.integers(1, 40), sigma=st.floats(0.6, 20.0))
+def test_rdp_epsilon_grows_with_steps_rate_and_precision(rate, epochs, sigma):
+    assert_monotone(rate, rate * epochs, sigma, "rdp")
+
+
+@pytest.mark.parametrize(("rate", "steps", "sigma"), [(20, 100, 1.2)])
+def test_pld_epsilon_grows_with_steps_rate_and_precision(rate, steps, sigma):
+    assert_monotone(rate, steps, sigma, "pld")
+
+
+def assert_monotone(rate: int, steps: int, sigma: float, accountant: str) -> None:
+    here = epsilon(event(rate, steps, sigma), 1e-6, accountant)
+    assert 0.0 < here < math.inf
+    assert epsilon(event(rate, 2 * steps, sigma), 1e-6, accountant) > here
+    assert epsilon(event(rate, steps, 1.2 * sigma), 1e-6, accountant) < here
+    assert epsilon(event(2 * rate, steps, sigma), 1e-6, accountant) < here
+    assert epsilon(event(rate, steps, sigma), 1e-4, accountant) < here
+    assert epsilon(event(rate, steps, sigma, 5.0), 1e-6, accountant) > here
+
+
+def test_matched_noise_keeps_the_total():
+    for sigma, matched in ((1.0, 1.00504), (0.8, 0.80258)):
+        assert 1 / math.sqrt(sigma**-2 - 10.0**-2) == pytest.approx(matched, abs=1e-5)
+        assert epsilon(event(92, 92, 1 / math.sqrt(sigma**-2 - 0.01), 10.0), 1e-6) == epsilon(
+            event(92, 92, sigma), 1e-6
+        )
+
+
+def test_calibration_gives_methods_with_and_without_queries_one_total():
+    plain = calibrate(38, 760, 1e-5, 3.0)
+    beside_a_count = calibrate(38, 760, 1e-5, 3.0, (10.0,))
+    assert beside_a_count == pytest.approx(1 / math.sqrt(plain**-2 - 0.01), rel=1e-12)
+    assert beside_a_count > plain
+    assert epsilon(event(38, 760, plain), 1e-5) == epsilon(event(38, 760, beside_a_count, 10.0), 1e-5)
+
+
+def within_target(reached: float, target: float) -> bool:
+    return target * (1 - TOLERANCE) <= reached <= target
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps", "delta", "target", "side"),
+    [
+        (92, 1840, 1e-6, 3.0, (10.0,)),
+        (50, 500, 1e-5, 0.3, (200.0, 300.0)),
+        pytest.param(20, 100, 1e-4, 20.0, (), marks=pytest.mark.slow),
+        (1, 1, 1e-5, 1.0, ()),
+        (1, 100, 1e-5, 0.1, (500.0,)),
+        (1, 100_000, 1e-6, 3.0, ()),
+        pytest.param(1000, 100_000, 1e-6, 1.0, (10.0,), marks=pytest.mark.slow),
+        (2, 40, 1e-5, 1e3, ()),
+        (92, 1840, 1e-6, 1e-3, ()),
+    ],
+)
+def test_calibration_meets_its_target_and_never_overshoots(rate, steps, delta, target, side):
+    sigma = calibrate(rate, steps, delta, target, side)
+    assert within_target(epsilon(event(rate, steps, sigma, *side), delta), target)
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    rate=st.integers(1, 300),
+    epochs=st.integers(1, 30),
+    target=st.floats(0.05, 8.0),
+    exponent=st.floats(3, 8),
+    noise=st.floats(1.0, 100.0),
+)
+def test_calibration_never_overshoots_wherever_it_succeeds(rate, epochs, target, exponent, noise):
+    steps, delta = rate * epochs, 10**-exponent
+    try:
+        sigma = calibrate(rate, steps, delta, target, (noise,))
+    except PrivacyError:
+        assert epsilon(event(rate, steps, noise), delta) >= target * (1 - TOLERANCE)
+        return
+    assert within_target(epsilon(event(rate, steps, sigma, noise), delta), target)
+
+
+def test_calibrating_the_gradient_alone_is_caught_as_overshoot():
+    sigma = calibrate(38, 760, 1e-5, 3.0)  # forgets the count that is released beside it
+    assert not within_target(epsilon(event(38, 760, sigma, 10.0), 1e-5), 3.0)
+
+
+def test_a_target_met_by_the_smallest_noise_gets_that():
+    assert calibrate(100, 1000, 1e-5, 1e7) == SMALLEST_SIGMA
+    assert epsilon(event(100, 1000, SMALLEST_SIGMA), 1e-5) <= 1e7
+
+
+def suggested(error: PrivacyError) -> list[float]:
+    return [float(number) for number in re.findall(r"(?:epsilon|noise of) ([\d.e+-]+)", error.hint)]
+
+
+@pytest.mark.parametrize("side", [(1.0,), (1.6, 2.0)])
+def test_side_queries_that_cost_more_than_the_target_are_refused_with_numbers_that_work(side):
+    with pytest.raises(PrivacyError, match="alone cost") as caught:
+        calibrate(50, 100, 1e-5, 0.5, side)
+    assert caught.value.exit_code == EXIT_PRIVACY
+    alone = epsilon(event(50, 100, *side), 1e-5)
+    assert f"{alone:.4g}" in caught.value.message
+    target, noise = suggested(caught.value)
+    assert within_target(epsilon(event(50, 100, calibrate(50, 100, 1e-5, target, side), *side), 1e-5), target)
+    quiet = (noise,) * len(side)
+    assert within_target(epsilon(event(50, 100, calibrate(50, 100, 1e-5, 0.5, quiet), *quiet), 1e-5), 0.5)
+
+
+def test_a_side_query_without_noise_is_refused():
+    with pytest.raises(PrivacyError, match="alone cost inf"):
+        calibrate(50, 100, 1e-5, 0.5, (0.0,))
+
+
+def test_a_target_below_what_any_noise_reaches_is_refused_with_one_that_works():
+    with pytest.raises(PrivacyError, match=f"noise of {LARGEST_SIGMA:g}") as caught:
+        calibrate(92, 1840, 1e-6, 1e-6)
+    target = suggested(caught.value)[0]
+    assert within_target(epsilon(event(92, 1840, calibrate(92, 1840, 1e-6, target)), 1e-6), target)
+
+
+def test_runs_that_are_all_released_compose():
+    run = event(38, 380, 1.0)
+    once, five = composed_epsilon([(run, 1)], 1e-5), composed_epsilon([(run, 5)], 1e-5)
+    assert once == epsilon(run, 1e-5)
+    assert five == pytest.approx(epsilon(event(38, 5 * 380, 1.0), 1e-5))
+    assert five == composed_epsilon([(run, 2), (run, 3)], 1e-5)
+    mixed = composed_epsilon([(run, 5), (event(38, 380, 1.0, 10.0), 5)], 1e-5)
+    assert five < mixed < composed_epsilon([(run, 5)], 1e-5) * 2
+    assert composed_epsilon([], 1e-5) == composed_epsilon([(run, 0)], 1e-5) == 0.0
+
+
+def test_arms_on_one_sample_are_one_joint_release_that_costs_more_than_two_samples():
+    dpsgd, adapt = event(30, 60, 1.0), event(30, 60, 1.005, 10.0)
+    together = joint([dpsgd, adapt])
+    assert together == SampledGaussian(30, 60, dpsgd.releases + adapt.releases)
+    assert epsilon(together, 1e-6) > composed_epsilon([(dpsgd, 1), (adapt, 1)], 1e-6)
+    assert joint([dpsgd]) == dpsgd
+
+
+@pytest.mark.parametrize(
+    "events", [[], [event(92, 184, 1.0), event(92, 185, 1.0)], [event(92, 184, 1.0), event(91, 184, 1.0)]]
+)
+def test_arms_of_different_steps_cannot_share_samples(events):
+    with pytest.raises(ValueError, match="share their samples"):
+        joint(events)
+
+
+def test_no_noise_costs_everything_and_no_step_costs_nothing():
+    for accountant in ("pld", "rdp"):
+        assert epsilon(event(92, 1840, 0.0), 1e-6, accountant) == math.inf
+        assert epsilon(event(92, 1840, 1.0, 0.0), 1e-6, accountant) == math.inf
+        assert epsilon(event(92, 0, 1.0), 1e-6, accountant) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps", "sigma", "delta"),
+    [
+        (92, 1840, 1e-9, 1e-6),
+        (100, 1000, 1e-3, 1e-6),
+        (100, 1000, 0.05, 1e-5),
+        (2, 1000, 0.5, 1e-5),
+        (1, 100_000, 1.0, 1e-6),
+        (1, 1, 1e6, 1e-5),
+        (100, 1000, 1e4, 1e-5),
+        (1000, 100_000, 0.8, SMALLEST_DELTA),
+        (92, 1840, 1.0, 0.9999),
+    ],
+)
+def test_extremes_give_a_finite_upper_bound(rate, steps, sigma, delta):
+    pld, rdp = (epsilon(event(rate, steps, sigma), delta, kind) for kind in ("pld", "rdp"))
+    assert 0.0 <= pld < math.inf
+    assert pld <= rdp * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])
+def test_a_delta_outside_its_range_is_a_programming_error(delta):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        epsilon(event(92, 1840, 1.0), delta)
+
+
+def test_a_delta_beyond_floating_point_is_refused_with_one_that_works():
+    with pytest.raises(PrivacyError, match="floating point") as caught:
+        calibrate(92, 1840, 1e-12, 3.0)
+    assert f"--delta {SMALLEST_DELTA:g}" in caught.value.hint
+
+
+def test_the_accountant_does_not_write_to_the_log(caplog):
+    with caplog.at_level(logging.DEBUG):
+        epsilon(event(2, 77, 0.5), 1e-5, "rdp")
+    assert not caplog.records
+    logging.getLogger("absl").warning("others still can")
+    assert caplog.records
+
+
+def test_events_survive_the_trip_through_json():
+    for original in (event(92, 1840, 1.0), event(214, 12840, 0.80258, 10.0, 8.0)):
+        assert event_from_json(json.loads(json.dumps(event_to_json(original)))) == original
+    with pytest.raises(ValueError, match="unknown privacy event"):
+        event_from_json({"kind": "laplace"})
+
+
+def test_the_description_names_library_version_and_neighbouring_relation():
+    facts = describe()
+    assert re.fullmatch(r"dp-accounting \d+(\.\d+)+", facts["library"])
+    assert (facts["headline"], facts["beside"]) == ("PLD", "RDP")
+    assert facts["neighbouring"] == "add or remove one record"
+
+
+def test_importing_the_module_loads_no_accountant():
+    code = (
+        "import sys, fairaudit.privacy.accounting as a; a.describe();"
+        "assert not {'dp_accounting', 'torch', 'scipy'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
