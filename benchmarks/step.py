@@ -15,7 +15,7 @@ from systems import Problem, Step, opacus_ghost, opacus_hooks, ours, plain_sgd
 from torch import nn
 
 from fairaudit.models.zoo import make_model
-from fairaudit.pool import _keep_freed_memory
+from fairaudit.pool import keep_freed_memory
 
 # records, inputs, classes of Adult (MLP) and Dutch (logistic) in the presets
 SHAPES = {"logistic": (23_512, 59, 2), "mlp": (23_512, 98, 2)}
@@ -107,7 +107,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.malloc == "tuned":
-        _keep_freed_memory()
+        keep_freed_memory()
     print(f"malloc {arguments.malloc}, torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}")
     for model in arguments.model or SHAPES:
         compare(model, arguments.rounds)

@@ -183,7 +183,7 @@ def _work(serve: Callable[[Task], Answer], tasks: Connection, lifeline: Connecti
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
     _use_one_thread()
-    _keep_freed_memory()
+    keep_freed_memory()
     while True:
         try:
             task = tasks.recv()
@@ -216,7 +216,7 @@ def _use_one_thread() -> None:
             torch.set_num_interop_threads(1)
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Raise glibc's thresholds; elsewhere there is nothing to raise."""
     if not sys.platform.startswith("linux"):
         return

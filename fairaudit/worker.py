@@ -24,7 +24,7 @@ from fairaudit.engine.network import Network
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.tape import DEFAULT_BUDGET
-from fairaudit.errors import OutputError
+from fairaudit.errors import OutputError, TrainingError
 from fairaudit.jobs import Array, JobResult
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.metrics.risk import record_correct, record_loss
@@ -90,7 +90,14 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
     began = time.perf_counter()
     prepared = _prepare(_Key(plan.digest, plan.config), job.seed)
     arm = plan.arm(job.arm)
-    trained = _train(plan, job, arm, prepared, source)
+    try:
+        trained = _train(plan, job, arm, prepared, source)
+    except RuntimeError as error:
+        if "not enough memory" not in str(error):  # torch has no error class of its own for it on a CPU
+            raise
+        raise TrainingError(
+            f"{job.arm} ran out of memory at seed {job.seed}", hint="use a smaller --batch-size or fewer --workers"
+        ) from error
     # The plan's epsilon holds for what the plan says; training says what it did.
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"

@@ -206,7 +206,7 @@ if not hasattr(libc, "mallinfo2"):
     sys.exit(77)
 libc.mallinfo2.restype, libc.malloc.restype = Info, ctypes.c_void_p
 if {tuned}:
-    pool._keep_freed_memory()
+    pool.keep_freed_memory()
 before = libc.mallinfo2().hblks
 libc.malloc(ctypes.c_size_t(64 * 2**20))
 sys.exit(libc.mallinfo2().hblks - before)
