@@ -96,7 +96,8 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
         if "not enough memory" not in str(error):  # torch has no error class of its own for it on a CPU
             raise
         raise TrainingError(
-            f"{job.arm} ran out of memory at seed {job.seed}", hint="use a smaller --batch-size or fewer --workers"
+            f"{job.arm} ran out of memory at seed {job.seed}",
+            hint="use a smaller --batch-size or fewer --workers",
         ) from error
     # The plan's epsilon holds for what the plan says; training says what it did.
     assert trained.event == arm.privacy.event or not arm.privacy.event, (

@@ -109,7 +109,7 @@ def takes_audit_options(command: Callable[[Given], None]) -> Callable[..., None]
 
     parameters = [_parameter(option) for option in OPTIONS]
     parameters += [
-        _plain("config", Path | None, None, "TOML file of options.", "--config"),
+        _plain("config", Path | None, None, "TOML file of options.", "--config", metavar="FILE"),
         _plain("json", bool, False, "Print the answer as JSON on stdout, and only that.", "--json"),
         _plain("quiet", bool, False, "Say nothing but errors.", "--quiet", "-q"),
         _plain("verbose", bool, False, "Say more.", "--verbose", "-v"),
@@ -150,8 +150,10 @@ def _parameter(option: Option) -> inspect.Parameter:
     )
 
 
-def _plain(name: str, kind: object, default: object, text: str, *flags: str) -> inspect.Parameter:
-    declared = typer.Option(*flags, help=text, show_default=False)
+def _plain(
+    name: str, kind: object, default: object, text: str, *flags: str, metavar: str | None = None
+) -> inspect.Parameter:
+    declared = typer.Option(*flags, help=text, show_default=False, metavar=metavar)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]
     )

@@ -320,7 +320,8 @@ def _root(variance: float) -> float | None:
 def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
     """The gap that an audit of this size would find with power .80; None without an interval.
 
-    Source: METHODS 8.3, ``(t_.975 + t_.80) SE`` at Satterthwaite's degrees of freedom.
+    Source: METHODS 8.3, ``(t_.975 + t_.80) SE`` at Satterthwaite's degrees of freedom. Simulated
+    power .80 where one source of variance dominates, .72 (5 seeds) or .78 (10) where both are equal.
     """
     if spread.reason:
         return None

@@ -128,13 +128,11 @@ def _ratios(numerators: Float64, denominators: Float64, groups: Int64, n_groups:
     own = np.take(value, groups, axis=1)
     within = np.take(inverse, groups, axis=1) * (numerators - own * denominators)
     whole = inverse[:, -1:] * (numerators - value[:, -1:] * denominators)
+    if np.isnan(numerators).any():
+        # A broken record makes its group's value NaN, which is what says that there is no interval.
+        within, whole = np.nan_to_num(within, nan=0.0), np.nan_to_num(whole, nan=0.0)
     values = np.where(known, values, np.nan)
-    return SeedScores(values, _without_nan(within), _without_nan(whole), denominators > 0)
-
-
-def _without_nan(influence: Float64) -> Float64:
-    # A broken record makes its group's value NaN, which is what says that there is no interval.
-    return np.nan_to_num(influence, copy=False, nan=0.0)
+    return SeedScores(values, within, whole, denominators > 0)
 
 
 def _sums(values: Float64, groups: Int64, n_groups: int) -> Float64:

@@ -4,7 +4,7 @@ They stand at the edges of the real loop (sampler, noise, released values, optim
 lies between is the code that ships: gather, forward, backward, ghost norms, rule, sums, release.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import torch
 from torch import Tensor
@@ -113,8 +113,9 @@ def values_of(state):
     """The tensors of a rule's state, by name."""
     if isinstance(state, Tensor):
         return {"state": state.clone()}
-    names = getattr(state, "__dataclass_fields__", {})
-    return {name: getattr(state, name).clone() for name in names}
+    if state is None:
+        return {}
+    return {f.name: getattr(state, f.name).clone() for f in fields(state)}
 
 
 @dataclass
