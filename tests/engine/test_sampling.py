@@ -1,0 +1,175 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fairaudit.engine.sampling import PoissonSampler, poisson_positions
+
+# Each statistical check below fails a correct sampler with probability 1e-6 at most (Bonferroni
+# where it looks at many numbers); the seeds are fixed, so it does not flicker.
+FALSE_ALARM = 1e-6
+
+
+def rounds(records, steps_per_epoch, epochs, seed=0, draw=poisson_positions):
+    """Inclusions [steps, records] of some epochs, 0 or 1 (or more, for a sampler that repeats)."""
+    rng = np.random.default_rng(seed)
+    table = []
+    for _ in range(epochs):
+        drawn, cuts = draw(rng, records, steps_per_epoch)
+        table += [np.bincount(drawn[a:b], minlength=records) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return np.array(table)
+
+
+def right_frequencies(table, rate):
+    """Every record is drawn as often as a coin of ``rate`` says."""
+    steps, records = table.shape
+    low, high = stats.binom.ppf([FALSE_ALARM / records / 2, 1 - FALSE_ALARM / records / 2], steps, rate)
+    counts = table.sum(0)
+    return bool(((counts >= low) & (counts <= high)).all())
+
+
+def right_size_variance(table, rate):
+    """Batch sizes scatter as N q (1 - q), by the chi-square of their squared deviations."""
+    steps, records = table.shape
+    sizes = table.sum(1)
+    spread = ((sizes - records * rate) ** 2).sum() / (records * rate * (1 - rate))
+    # Binomial sizes are not quite normal: their kurtosis widens the chi-square's variance.
+    excess = (1 - 6 * rate * (1 - rate)) / (records * rate * (1 - rate))
+    reach = stats.norm.isf(FALSE_ALARM / 2) * np.sqrt(steps * (2 + excess))
+    return bool(abs(spread - steps) < reach)
+
+
+def independent_records(table, rate):
+    """Pairs of neighbouring records are drawn together as often as two coins say."""
+    steps, records = table.shape
+    together = int((table[:, : records - 1 : 2] * table[:, 1::2]).sum())
+    trials = steps * (records // 2)
+    return stats.binomtest(together, trials, rate**2).pvalue > FALSE_ALARM
+
+
+def independent_steps(table, rate):
+    """A record drawn at one step is drawn at the next as often as any other."""
+    together = int((table[:-1:2] * table[1::2]).sum())
+    trials = (len(table) // 2) * table.shape[1]
+    return stats.binomtest(together, trials, rate**2).pvalue > FALSE_ALARM
+
+
+CHECKS = (right_frequencies, right_size_variance, independent_records, independent_steps)
+
+
+@pytest.mark.parametrize(("records", "steps_per_epoch"), [(60, 5), (400, 20), (30, 2), (9, 100)])
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+def test_records_are_drawn_by_independent_coins(records, steps_per_epoch, check):
+    table = rounds(records, steps_per_epoch, 10_000 // steps_per_epoch)
+    assert table.max() == 1
+    assert check(table, 1 / steps_per_epoch)
+
+
+def shuffled(rng, records, steps_per_epoch):
+    """Slices of a shuffle: every record once per epoch."""
+    cuts = np.linspace(0, records, steps_per_epoch + 1).astype(np.int64)
+    return rng.permutation(records), cuts
+
+
+def fixed_size(rng, records, steps_per_epoch):
+    """Batches of one size, drawn without replacement."""
+    size = records // steps_per_epoch
+    parts = [np.sort(rng.choice(records, size, replace=False)) for _ in range(steps_per_epoch)]
+    return np.concatenate(parts), np.arange(steps_per_epoch + 1) * size
+
+
+def with_replacement(rng, records, steps_per_epoch):
+    """A batch may hold a record twice."""
+    sizes = rng.poisson(records / steps_per_epoch, steps_per_epoch)
+    return rng.integers(records, size=sizes.sum()), np.concatenate([[0], np.cumsum(sizes)])
+
+
+def one_batch_per_epoch(rng, records, steps_per_epoch):
+    """A coin per record and epoch, used for all of its steps."""
+    drawn = np.flatnonzero(rng.random(records) < 1 / steps_per_epoch)
+    return np.tile(drawn, steps_per_epoch), np.arange(steps_per_epoch + 1) * len(drawn)
+
+
+def never_empty(rng, records, steps_per_epoch):
+    """Draws an empty batch again."""
+    parts = []
+    for _ in range(steps_per_epoch):
+        part = np.empty(0, dtype=np.int64)
+        while not len(part):
+            part = np.flatnonzero(rng.random(records) < 1 / steps_per_epoch)
+        parts.append(part)
+    return np.concatenate(parts), np.concatenate([[0], np.cumsum([len(p) for p in parts])])
+
+
+@pytest.mark.parametrize(
+    ("draw", "caught_by"),
+    [
+        (shuffled, right_size_variance),
+        (shuffled, independent_steps),
+        (fixed_size, right_size_variance),
+        (with_replacement, right_size_variance),
+        (one_batch_per_epoch, independent_steps),
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_the_checks_catch_a_sampler_that_is_not_poisson(draw, caught_by):
+    table = rounds(60, 5, 2_000, draw=draw)
+    assert not caught_by(table, 1 / 5) or (draw is with_replacement and table.max() > 1)
+
+
+def test_the_checks_catch_a_sampler_that_draws_empty_batches_again():
+    assert right_frequencies(rounds(9, 100, 100), 1 / 100)
+    assert not right_frequencies(rounds(9, 100, 100, draw=never_empty), 1 / 100)
+
+
+@given(st.integers(1, 300), st.integers(1, 400), st.integers(0, 2**31))
+def test_every_round_is_ascending_without_repeats_and_within_range(records, steps_per_epoch, seed):
+    drawn, cuts = poisson_positions(np.random.default_rng(seed), records, steps_per_epoch)
+    assert len(cuts) == steps_per_epoch + 1
+    assert cuts[0] == 0
+    assert cuts[-1] == len(drawn)
+    for a, b in zip(cuts, cuts[1:], strict=False):
+        part = drawn[a:b]
+        assert (np.diff(part) > 0).all()
+        assert not len(part) or (part[0] >= 0 and part[-1] < records)
+
+
+def test_at_rate_one_every_batch_is_everything():
+    sampler = PoissonSampler([np.random.default_rng(0)], 7, 1)
+    for _ in range(3):
+        index, present = sampler.draw()
+        assert index.tolist() == list(range(7))
+        assert present is None
+
+
+def test_empty_batches_are_dealt_and_counted_like_others():
+    sampler = PoissonSampler([np.random.default_rng(0)], 3, 50)
+    sizes = [len(sampler.draw()[0]) for _ in range(200)]
+    assert sampler.taken == 200
+    assert sizes.count(0) > 150  # 0.98^3 of them
+
+
+def test_an_empty_batch_of_several_replicates_has_no_columns():
+    sampler = PoissonSampler([np.random.default_rng(s) for s in range(2)], 1, 1000)
+    index, present = sampler.draw()
+    assert index.shape == present.shape == (2, 0)
+
+
+def test_replicates_draw_what_they_would_draw_alone():
+    alone = [PoissonSampler([np.random.default_rng(s)], 40, 8) for s in range(3)]
+    together = PoissonSampler([np.random.default_rng(s) for s in range(3)], 40, 8)
+    for _ in range(20):
+        index, present = together.draw()
+        assert index.dtype == torch.int64
+        for r, sampler in enumerate(alone):
+            expected = sampler.draw()[0]
+            assert torch.equal(index[r, present[r]], expected)
+            assert (index[r, len(expected) :] == 40).all()
+
+
+def test_epochs_differ():
+    sampler = PoissonSampler([np.random.default_rng(0)], 40, 2)
+    epochs = [tuple(tuple(sampler.draw()[0].tolist()) for _ in range(2)) for _ in range(5)]
+    assert len(set(epochs)) == 5

@@ -1,0 +1,38 @@
+import pytest
+import torch
+from forms import make_pool
+
+
+@pytest.mark.parametrize("index", [[], [0], [59, 0, 7]])
+def test_a_batch_holds_the_records_asked_for_in_their_order(index):
+    pool, index = make_pool(60, classes=3, groups=4), torch.tensor(index, dtype=torch.int64)
+    batch = pool.gather(index, None)
+    assert batch.inputs.shape == (len(index), pool.width)
+    assert torch.equal(batch.targets.argmax(1), pool.labels[index])
+    assert (batch.targets.sum(1) == 1).all()
+    assert torch.equal(batch.group, pool.groups[index])
+    assert torch.equal(batch.index, index)
+    assert batch.present is None
+
+
+def test_replicates_get_their_own_records_and_padding_is_zero():
+    pool = make_pool(60, classes=3)
+    index = torch.tensor([[4, 9, 60], [2, 60, 60]])
+    batch = pool.gather(index, index < 60)
+    for r, i in ((0, 0), (0, 1), (1, 0)):
+        alone = pool.gather(index[r, i : i + 1], None)
+        assert torch.equal(batch.inputs[r, i], alone.inputs[0])
+        assert torch.equal(batch.targets[r, i], alone.targets[0])
+    padded = ~batch.present
+    assert (batch.inputs[padded] == 0).all()
+    assert (batch.targets[padded] == 0).all()
+
+
+@pytest.mark.xfail(strict=True, reason="gather() cannot reshape a batch that is empty in every replicate")
+def test_a_batch_that_is_empty_in_every_replicate_is_a_batch():
+    pool = make_pool(60)
+    index = torch.zeros(2, 0, dtype=torch.int64)
+    batch = pool.gather(index, index < 60)
+    assert batch.inputs.shape == (2, 0, pool.width)
+    assert batch.targets.shape == (2, 0, 2)
+    assert batch.group.shape == (2, 0)

@@ -1,0 +1,514 @@
+"""Two neighbouring batches through the code that trains: sums within the claim, noise and divisor alike.
+
+The released values are forced to be equal on both sides: with fresh noise the difference would hold
+the noise, and the check would mean nothing. Source: METHODS 9.4 A.
+"""
+
+import math
+from dataclasses import dataclass, fields, replace
+from functools import cache
+
+import pytest
+import torch
+from forms import DEFAULTS, PRIVATE, PUBLISHED, Form, forms, key_of, make_task
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from oracles import model
+from stand_ins import ToldNoise, take_steps
+from torch import nn
+
+from fairaudit.engine import tape as tape_module
+from fairaudit.engine.layers import LinearSum
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.release import GaussianRelease
+from fairaudit.engine.rules import FlatClip
+from fairaudit.methods.gradient import DpSgd, GlobalAdapt
+from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip
+
+K, WIDTH = 3, 7
+ROUNDING = 1e-5  # float32; METHODS R7
+EXPECTED = 10.0  # qN
+
+norms = st.one_of(st.just(0.0), st.floats(-4, 4).map(lambda e: 10.0**e))
+BAD = (math.nan, math.inf, -math.inf, 1e30)
+records = st.fixed_dictionaries(
+    {
+        "length": st.one_of(norms, norms, norms, st.sampled_from(BAD)),
+        "along": st.booleans(),  # along the added record, so that clipped vectors add up or cancel
+        "label": st.integers(0, 1),
+        "group": st.integers(0, K - 1),
+    }
+)
+situations = st.fixed_dictionaries(
+    {
+        "batch": st.lists(records, max_size=8),
+        "added": records,
+        "max_grad_norm": st.floats(-2, 1).map(lambda e: 10.0**e),
+        "threshold_over_bound": st.floats(0, 2).map(lambda e: 10.0**e),
+        "noise_multiplier": st.floats(0.3, 5.0),
+        "answer": st.floats(-30, 30),
+        "tolerance": st.floats(0, 2),
+        "deep": st.booleans(),
+        "replicates": st.sampled_from([1, 2]),
+        "seed": st.integers(0, 1000),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the law found, and the figures behind it."""
+
+    broken: tuple[str, ...]
+    moved: float  # largest change of the sum that was released without noise, in noise units
+
+
+@cache
+def flat_start():
+    """A layer whose record gradients are collinear when the inputs are: no bias, no start."""
+    start = nn.Sequential(nn.Linear(WIDTH, 2, bias=False))
+    nn.init.zeros_(start[0].weight)
+    return start
+
+
+def pool_of(rows, seed):
+    generator = torch.Generator().manual_seed(seed)
+    axis = nn.functional.normalize(torch.randn(WIDTH, generator=generator), dim=0)
+    features = []
+    for row in rows:
+        other = nn.functional.normalize(torch.randn(WIDTH, generator=generator), dim=0)
+        features.append((axis if row["along"] else other) * row["length"])
+    return TrainingPool(
+        torch.stack(features),
+        torch.tensor([row["label"] for row in rows]),
+        torch.tensor([row["group"] for row in rows]),
+        n_classes=2,
+        n_groups=K,
+    )
+
+
+def task_of(form, situation, pool):
+    bound = situation["max_grad_norm"]
+    return make_task(
+        form, pool, repeats=situation["replicates"], n_public=60, steps_per_epoch=6,
+        model=model("mlp-tanh", situation["seed"], WIDTH) if situation["deep"] else flat_start(),
+        max_grad_norm=bound, threshold=bound * situation["threshold_over_bound"],
+        noise_multiplier=situation["noise_multiplier"], tolerance=situation["tolerance"],
+    )  # fmt: skip
+
+
+def one_step(form, trainer, situation, batch, pool, noise):
+    task = task_of(form, situation, pool)
+    return take_steps(trainer, task, [batch], noise=(noise,), answers=[situation["answer"]])
+
+
+def neighbour_law(form, situation, trainer=None):
+    """The law on one pair (B, B + x): which of its clauses are broken."""
+    if not situation["batch"]:
+        situation = {**situation, "replicates": 1}  # see tests/engine/test_training_pool.py
+    trainer = trainer or form.make()
+    pool = pool_of([*situation["batch"], situation["added"]], situation["seed"])
+    n = len(situation["batch"])
+    without, with_x = list(range(n)), list(range(n + 1))
+    quiet = [one_step(form, trainer, situation, b, pool, 0.0) for b in (without, with_x)]
+    loud = [one_step(form, trainer, situation, b, pool, 1.0) for b in (without, with_x)]
+    return judge(form, situation, quiet, loud)
+
+
+def judge(form, situation, quiet, loud):
+    broken = []
+    claimed = [seen.sensitivity[0].double() for seen in quiet]
+    sums = [seen.sums[0].double() for seen in quiet]
+    released = [seen.gradients[0].double() * EXPECTED for seen in quiet]
+    std = [
+        (b.gradients[0].double() - a.gradients[0].double()) * EXPECTED
+        for a, b in zip(quiet, loud, strict=True)
+    ]
+    if not all(torch.isfinite(s).all() for s in sums):
+        return Verdict(("finite",), math.inf)
+    if not torch.equal(*claimed):
+        broken.append("sensitivity")
+    moved = (sums[1] - sums[0]).norm(dim=1)
+    if (moved > claimed[0] * (1 + ROUNDING)).any():
+        broken.append("sum")
+    # What leaves the release with no noise is the sum over qN, and with unit noise one std more: two
+    # readings of a release that may do anything to the sum on its way.
+    size = max(float(s.abs().max()) for s in (*sums, claimed[0]))
+    if any((r - s).abs().max() > 1e-5 * size for r, s in zip(released, sums, strict=True)):
+        broken.append("divisor")
+    least = situation["noise_multiplier"] * claimed[0][:, None]
+    if not torch.allclose(std[0], std[1], rtol=1e-4, atol=1e-5 * size):
+        broken.append("noise")
+    if form.spec.is_private and any((s < least * (1 - 1e-4) - 1e-5 * size).any() for s in std):
+        broken.append("noise too small")
+    counts = [seen.counts[0].double() for seen in quiet if seen.counts]
+    if counts and (counts[1] - counts[0]).norm(dim=1).max() > 1:
+        broken.append("count")
+    if counts and any((c != c.round()).any() for c in counts):
+        broken.append("count not whole")
+    shift = (released[1] - released[0]).norm(dim=1) / std[1].abs().mean(1).clamp_min(1e-30)
+    return Verdict(tuple(broken), float(shift.max()))
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@given(situation=situations)
+def test_one_record_moves_what_is_released_by_no_more_than_is_claimed(form, situation):
+    assert neighbour_law(form, situation).broken == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow])
+@given(situation=situations)
+def test_one_record_moves_what_is_released_by_no_more_than_is_claimed_in_3000_trials(form, situation):
+    assert neighbour_law(form, situation).broken == ()
+
+
+OPPOSED = {
+    "batch": [{"length": 50.0, "along": True, "label": 0, "group": 0}] * 5,
+    "added": {"length": 50.0, "along": True, "label": 1, "group": 1},
+    "max_grad_norm": 1.0,
+    "threshold_over_bound": 100.0,
+    "noise_multiplier": 1.0,
+    "answer": 3.0,
+    "tolerance": 0.1,
+    "deep": False,
+    "replicates": 1,
+    "seed": 0,
+}
+
+
+ONE_LONG_AMONG_SHORT = {
+    **OPPOSED,
+    "batch": [{"length": 1.0, "along": True, "label": 0, "group": 0}] * 5,
+    "added": {"length": 1000.0, "along": True, "label": 0, "group": 1},
+}
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_the_worst_pair_of_batches_stays_within_one_noise_unit_of_a_default_form(form):
+    """All others pull one way, the added record the other: what dividing by |B| turns into 2 / sigma."""
+    verdict = neighbour_law(form, {**OPPOSED, "threshold_over_bound": 40.0})
+    assert verdict.broken == ()
+    assert verdict.moved <= 1 + 1e-4
+
+
+@pytest.mark.parametrize("form", PUBLISHED, ids=key_of)
+def test_a_published_form_breaks_the_law_by_its_divisor_and_its_noise(form):
+    assert {"divisor", "noise"} <= set(neighbour_law(form, OPPOSED).broken)
+
+
+@pytest.mark.parametrize("form", [f for f in PUBLISHED if f.spec.side_queries], ids=key_of)
+def test_a_published_form_that_counts_the_batch_breaks_the_law_by_its_count(form):
+    assert "count" in neighbour_law(form, OPPOSED).broken
+
+
+def test_dividing_by_the_realised_batch_shifts_the_mean_by_two_noise_units():
+    """METHODS section 0: the shift of the mean over |B| is 2 / sigma, whatever |B| is."""
+    form = next(f for f in PUBLISHED if f.spec.name == "dpsgd")
+    pool = pool_of([*OPPOSED["batch"], OPPOSED["added"]], 0)
+    quiet = [one_step(form, form.make(), OPPOSED, list(range(n)), pool, 0.0) for n in (5, 6)]
+    loud = one_step(form, form.make(), OPPOSED, list(range(6)), pool, 1.0)
+    shift = (quiet[1].gradients[0] - quiet[0].gradients[0]).norm()
+    std = (loud.gradients[0] - quiet[1].gradients[0]).mean()
+    assert shift / std == pytest.approx(2.0, rel=1e-3)
+
+
+class Claims(FlatClip):
+    """Flat clipping that claims, and so is noised for, less than it lets through."""
+
+    def sensitivity(self, released):
+        return released * 0.9
+
+
+class BatchMaximum(FlatClip):
+    """Scales by the longest gradient of the batch."""
+
+    def scale(self, released, norms, group):
+        longest = norms.amax(1, keepdim=True) if norms.shape[1] else norms.sum(1, keepdim=True)
+        return (released.unsqueeze(-1) / longest.clamp_min(1e-12)).clamp(max=1.0).expand_as(norms)
+
+
+class NoiseFromTheBatch(GaussianRelease):
+    """Noise in proportion to the sum that it is to hide."""
+
+    def __call__(self, sums, sensitivity, facts):
+        return super().__call__(sums, sums[0].norm(dim=1) + sensitivity, facts)
+
+
+class RealisedDivisor(GaussianRelease):
+    """Divides by the number of rows it was shown last."""
+
+    def __call__(self, sums, sensitivity, facts):
+        size = sums[0].norm(dim=1).clamp_min(1.0)
+        return super().__call__(sums, sensitivity, replace(facts, expected_batch_size=size))
+
+
+class FixedNoise(GaussianRelease):
+    """Noise of the base bound, whatever the sensitivity is."""
+
+    def __call__(self, sums, sensitivity, facts):
+        return super().__call__(sums, sensitivity * 0 + 0.005, facts)
+
+
+class DoubleCount(GlobalAdaptiveClip):
+    """Counts a record in two cells."""
+
+    def query(self, state, norms, group):
+        row = (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype)
+        return torch.stack((row, row), -1)
+
+
+def with_rule(kind):
+    class Broken(DpSgd):
+        def rule(self, task):
+            return kind(task.settings["max_grad_norm"])
+
+    return Broken()
+
+
+def with_release(kind):
+    class Broken(DpSgd):
+        def release(self, task):
+            return kind(task.settings["noise_multiplier"], ToldNoise())
+
+    return Broken()
+
+
+class TwoCells(GlobalAdapt):
+    def rule(self, task):
+        good = super().rule(task)
+        return DoubleCount(**{f.name: getattr(good, f.name) for f in fields(good)})
+
+
+def form_named(name) -> Form:
+    return next(f for f in DEFAULTS if f.spec.name == name)
+
+
+BROKEN = {
+    "claims too little": ("dpsgd", with_rule(Claims), "sum"),
+    "scales by the batch's maximum": ("dpsgd", with_rule(BatchMaximum), "sum"),
+    "noise follows the batch": ("dpsgd", with_release(NoiseFromTheBatch), "noise"),
+    "divides by what it saw": ("dpsgd", with_release(RealisedDivisor), "divisor"),
+    "noise of a fixed bound": ("dpsgd", with_release(FixedNoise), "noise too small"),
+    "counts in two cells": ("global-adapt", TwoCells(), "count"),
+}
+
+
+@pytest.mark.parametrize(("name", "trainer", "clause"), BROKEN.values(), ids=BROKEN)
+def test_the_law_catches_a_mechanism_that_breaks_it(name, trainer, clause):
+    situations = (OPPOSED, ONE_LONG_AMONG_SHORT)
+    found = {c for s in situations for c in neighbour_law(form_named(name), s, trainer).broken}
+    assert clause in found
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_a_record_that_is_not_finite_moves_no_bit_of_what_is_released(form, bad):
+    situation = {**OPPOSED, "added": {**OPPOSED["added"], "length": bad}}
+    pool = pool_of([*situation["batch"], situation["added"]], 0)
+    without, with_x = (
+        one_step(form, form.make(), situation, list(range(n)), pool, 0.5).gradients[0] for n in (5, 6)
+    )
+    assert torch.equal(without, with_x)
+
+
+def test_the_law_catches_a_tape_that_lets_non_finite_records_through(monkeypatch):
+    honest = tape_module.Tape._walk
+
+    def trusting(self, chunk):
+        chunk.finite = None
+        return honest(self, chunk)
+
+    situation = {**OPPOSED, "added": {**OPPOSED["added"], "length": math.nan}}
+    assert neighbour_law(form_named("dpsgd"), situation).broken == ()
+    monkeypatch.setattr(tape_module.Tape, "_walk", trusting)
+    assert neighbour_law(form_named("dpsgd"), situation).broken == ("finite",)
+
+
+# --- the five further laws -------------------------------------------------------------------------
+
+
+def two_steps(form, trainer, first, second, pool, **parts):
+    """Steps on two batches; after each the parameters are where they are told to be."""
+    task = task_of(form, {**OPPOSED, "deep": True, "tolerance": 0.0}, pool)
+    size = sum(p.numel() for p in task.model.parameters())
+    moves = [torch.full((1, size), 0.01), torch.full((1, size), 0.02)]
+    return take_steps(
+        trainer, task, [first, second], noise=(0.0, 1.0), answers=[2.0, -4.0], moves=moves, **parts
+    )
+
+
+def some_pool(count=12, seed=3):
+    rows = [{"length": 3.0 * (i + 1), "along": False, "label": i % 2, "group": i % K} for i in range(count)]
+    return pool_of(rows, seed)
+
+
+def history_law(form, trainer=None):
+    """After equal releases nothing of the first batch is left: the second step is bit-identical."""
+    trainer = trainer or form.make
+    pool = some_pool()
+    one, other = (two_steps(form, trainer(), first, [5, 6, 7], pool) for first in ([0, 1, 2], [0, 1, 2, 11]))
+    same = torch.equal(one.sums[1], other.sums[1])
+    same &= torch.equal(one.gradients[1], other.gradients[1])
+    same &= torch.equal(one.sensitivity[1], other.sensitivity[1])
+    return same and all(torch.equal(a, b) for a, b in zip(one.counts[1:], other.counts[1:], strict=True))
+
+
+def state_law(form, trainer=None):
+    """The next state is a function of this state and of released values: another batch, same bits."""
+    trainer = trainer or form.make
+    pool = some_pool()
+    seen = [two_steps(form, trainer(), first, [5], pool) for first in ([], [0, 1, 2], [8, 9, 10, 11])]
+    return all(
+        torch.equal(a[name], b[name])
+        for other in seen[1:]
+        for a, b in zip(seen[0].states, other.states, strict=True)
+        for name in a
+    )
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_nothing_of_a_batch_outlives_its_step_but_what_was_released(form):
+    assert history_law(form)
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_a_rules_next_state_is_a_function_of_released_values(form):
+    assert state_law(form)
+
+
+class Remembering(GaussianRelease):
+    """Momentum before the noise: the raw sum of one step lives on in the next."""
+
+    last = None
+
+    def __call__(self, sums, sensitivity, facts):
+        raw = sums[0].clone()
+        if self.last is not None:
+            sums[0].add_(self.last, alpha=0.5)
+        self.last = raw
+        return super().__call__(sums, sensitivity, facts)
+
+
+class FromTheRawCount(GlobalAdaptiveClip):
+    """The threshold moves by the count as it was before the noise."""
+
+    def query(self, state, norms, group):
+        rows = GlobalAdaptiveClip.query(self, state, norms, group)
+        state.exceeding.copy_(rows.sum((1, 2)))
+        return rows
+
+    def absorb(self, state, answer):
+        return state
+
+
+class RawCount(GlobalAdapt):
+    def rule(self, task):
+        good = super().rule(task)
+        return FromTheRawCount(**{f.name: getattr(good, f.name) for f in fields(good)})
+
+
+def test_the_history_law_catches_momentum_before_the_noise():
+    assert not history_law(form_named("dpsgd"), lambda: with_release(Remembering))
+
+
+def test_the_state_law_catches_a_state_that_follows_the_raw_count():
+    assert not state_law(form_named("global-adapt"), RawCount)
+
+
+SIZES = (0, 1, 31, 32, 33, 97)  # 0, 1, p - 1, p, p + 1, 3 p + 1 for the smallest chunk, p = 32
+
+
+def size_law(form, size, replicates=1):
+    """A batch of any size is one step with one draw; its sum is that of its records one by one."""
+    pool = some_pool(100)
+    situation = {**OPPOSED, "deep": True, "replicates": replicates}
+    batch = list(range(size))
+    seen = one_step(form, form.make(), situation, batch, pool, 1.0)
+    scale = [one_step(form, form.make(), situation, [i], pool, 0.0).sums[0] for i in batch]
+    total = sum(scale, torch.zeros_like(seen.sums[0]))
+    exact = torch.allclose(seen.sums[0], total, rtol=1e-4, atol=1e-5)
+    return exact, seen
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("replicates", [1, 2])
+def test_a_batch_of_any_size_is_one_step_with_one_draw_of_noise(form, size, replicates, monkeypatch):
+    if size == 0 and replicates == 2:
+        pytest.xfail("see tests/engine/test_training_pool.py")
+    monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
+    exact, seen = size_law(form, size, replicates)
+    assert exact
+    parameters = seen.network.n_parameters
+    assert seen.noise.shapes == [(replicates, parameters)]
+    assert seen.query_noise.draws == (1 if form.spec.side_queries else 0)
+    assert len(seen.gradients) == 1
+    std = 1.0 * OPPOSED["noise_multiplier"] * seen.sensitivity[0] / EXPECTED
+    torch.testing.assert_close(
+        seen.gradients[0] - seen.sums[0] / EXPECTED, std[:, None].expand(-1, parameters), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_the_size_law_catches_sums_that_forget_a_chunk(monkeypatch):
+    monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
+    honest = LinearSum.write
+    monkeypatch.setattr(
+        LinearSum, "write", lambda self, x, weighted, *, add: honest(self, x, weighted, add=False)
+    )
+    form = form_named("dpsgd")
+    assert size_law(form, 32)[0]
+    assert not size_law(form, 33)[0]
+
+
+class Skipping(GaussianRelease):
+    """No noise where the sum is zero: an empty batch shows."""
+
+    def __call__(self, sums, sensitivity, facts):
+        if not sums[0].any():
+            return sums[0]
+        return super().__call__(sums, sensitivity, facts)
+
+
+def test_the_neighbour_law_catches_an_empty_batch_that_takes_no_noise():
+    situation = {**OPPOSED, "batch": []}
+    assert neighbour_law(form_named("dpsgd"), situation).broken == ()
+    assert "noise" in neighbour_law(form_named("dpsgd"), situation, with_release(Skipping)).broken
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_a_record_that_was_not_drawn_changes_nothing(form):
+    """Neither the file's other records nor their number reach a step: only the frozen N does."""
+    small, large = some_pool(12), some_pool(13)
+    steps = [two_steps(form, form.make(), [0, 4, 5], [1], pool) for pool in (small, large)]
+    for a, b in zip(*(seen.gradients for seen in steps), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("form", forms(), ids=key_of)
+def test_an_objective_treats_a_record_alike_alone_and_in_company(form):
+    """Rule R1 at the logits, to the bit."""
+    task = make_task(form, some_pool())
+    objective = form.make().objective(task)
+    released = objective.init(1, task.facts())
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(9, 2, generator=generator) * 10
+    targets = nn.functional.one_hot(torch.arange(9) % 2, 2).float()
+    group = torch.arange(9) % K
+    together = objective.output_gradient(released, logits, targets, group)
+    for i in range(9):
+        row = slice(i, i + 1)
+        alone = objective.output_gradient(released, logits[row], targets[row], group[row])
+        assert torch.allclose(alone, together[row], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", forms(), ids=key_of)
+def test_training_writes_to_no_module(form):
+    """Parameters are copied and buffers have nowhere to be: the module given stays as it was."""
+    task = make_task(form, some_pool(), repeats=2)
+    before = {name: value.clone() for name, value in task.model.state_dict().items()}
+    form.make().fit(task, [])
+    after = task.model.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert list(task.model.buffers()) == []

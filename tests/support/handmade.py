@@ -1,0 +1,228 @@
+"""A small audit written by hand: every number is known, nothing is trained."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from fairaudit.arms import Arm, ArmPrivacy, Schedule
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Dataset, Grouping, Notice
+from fairaudit.jobs import JobResult
+from fairaudit.layers import ResolvedConfig, resolve_config
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
+from fairaudit.plan import Job, Plan
+from fairaudit.privacy.events import NoisyRelease, SampledGaussian
+from fairaudit.report.build import Circumstances, Findings
+
+SEEDS = 5
+GROUPS = ("F", "M")
+
+
+def resolved(**options: object) -> ResolvedConfig:
+    return resolve_config({"data": "loans.parquet", "group": ["sex"], "method": ["global-adapt"], **options})
+
+
+def dataset(names: tuple[str, ...] = GROUPS, *, missing: int | None = None) -> Dataset:
+    n = 10 * len(names)
+    groups = np.arange(n, dtype=np.int64) % len(names)
+    return Dataset(
+        name="loans.parquet",
+        format="parquet",
+        digest="3f9a" + "0" * 58 + "c1",
+        features=pa.table({"income": np.zeros(n), "age": np.zeros(n)}),
+        labels=np.arange(n, dtype=np.int64) // len(names) % 2,
+        classes=("0", "1"),
+        label="approved",
+        label_origin="declared in the file",
+        positive=1,
+        groupings=(Grouping("sex", groups, names, missing),),
+        split=None,
+        rows_read=n + 3,
+        columns_read=5,
+        dropped_rows={"label missing": {names[0]: 3}},
+        missing={"income": {names[0]: 2, names[-1]: 1}},
+        dropped_columns={"id": "looks like an id"},
+        duplicate_rows=4,
+        notices=(Notice("duplicate_rows", "4 rows repeat an earlier row", "", "notice"),),
+    )
+
+
+def privacy(guarantee: Guarantee = Guarantee.ESTABLISHED, reason: str = "") -> ArmPrivacy:
+    if guarantee is not Guarantee.ESTABLISHED:
+        return ArmPrivacy(guarantee, reason, None, None, None, None)
+    event = SampledGaussian(92, 1840, (NoisyRelease("gradient", 1.0), NoisyRelease("count", 10.0)))
+    return ArmPrivacy(guarantee, reason, event, 3.1348761234, 3.4435912345, 3.2)
+
+
+def arm(key: str, *, reference: str | None = "sgd", source: str | None = None, **kept: object) -> Arm:
+    method = key.split("@")[0].split(":")[0].split("#")[0]
+    made = Arm(
+        key=key,
+        method=method,
+        variant=None,
+        settings={"learning_rate": 0.2},
+        privacy=privacy(Guarantee.NONE, "not private") if reference is None else privacy(),
+        reference=reference,
+        source=source,
+        reads_groups=False,
+        trainer="fairaudit.methods.gradient:Sgd",
+        repeats=1,
+    )
+    return replace(made, **kept)
+
+
+def plan(config: AuditConfig, arms: tuple[Arm, ...] | None = None) -> Plan:
+    arms = arms or (arm("sgd", reference=None), arm("global-adapt"))
+    return Plan(
+        config=config,
+        digest="3f9a" + "0" * 58 + "c1",
+        model="logistic",
+        schedule=Schedule(n_public=23512, steps_per_epoch=92, epochs=20),
+        delta=1e-6,
+        arms=arms,
+        jobs=tuple(
+            Job(f"{each.key}-{seed}", each.key, seed, 1) for seed in range(config.seeds) for each in arms
+        ),
+        origins={"epochs": "20 by rule"},
+        epsilon_if_all_released=9.8765432198,
+        notices=(),
+    )
+
+
+def job_result(job_id: str, *, yardstick: float | None = None, groups: int = 2) -> JobResult:
+    rows = np.arange(8, dtype=np.int64)
+    right = np.eye(2, dtype=np.float32)[rows // groups % 2]
+    facts: dict[str, object] = {
+        "n_train": 16,
+        "event": None,
+        "params_sha256": "0" * 64,
+        "inputs": ["income", "age"],
+        "fitted": ["mean of income", "mean of age"],
+        "merged": {"job": 2},
+        "duplicates_across_split": 1,
+        "seconds": 1.5,
+    }
+    if yardstick is not None:
+        facts["yardstick"] = {"accuracy": yardstick, "train_accuracy": yardstick}
+    arrays = {
+        "test_rows": rows,
+        "probabilities": right[None],
+        "trace.loss": np.array([[[0.7, 0.6]], [[0.5, np.nan]]], dtype=np.float32),
+        "trace_steps.loss": np.array([91, 183]),
+        "trace.threshold": np.linspace(50, 3, 400, dtype=np.float32)[:, None],
+        "trace_steps.threshold": np.arange(400),
+    }
+    return JobResult(job_id, arrays, facts)
+
+
+def results(made: Plan, *, yardstick: float = 1.0) -> dict[str, JobResult]:
+    return {
+        job.id: job_result(job.id, yardstick=yardstick if made.arm(job.arm).reference is None else None)
+        for job in made.jobs
+    }
+
+
+def estimate(
+    value: float | None, half: float | None = None, unit: str = "fraction", **kept: object
+) -> Estimate:
+    bounded = value is not None and half is not None
+    made = Estimate(
+        value=value,
+        low=value - half if bounded else None,
+        high=value + half if bounded else None,
+        training_sd=0.004 if bounded else None,
+        records_sd=0.006 if bounded else None,
+        n_seeds=SEEDS,
+        n_test=382,
+        unit=unit,
+        reason="" if value is not None else "no row of the class",
+        by_seed=(value, value) if value is not None else (),
+    )
+    return replace(made, **kept)
+
+
+def measure(
+    group: str, cost: float, *, n_test: int = 382, gated: bool = True, reason: str = ""
+) -> GroupMeasure:
+    before = 0.842109876
+    estimates = {
+        "privacy_cost": estimate(cost, 0.0141234567),
+        "excess_risk": estimate(cost * 2, 0.0212345678, "nats"),
+        "accuracy": estimate(before - cost, 0.02),
+        "reference.accuracy": estimate(before, 0.02),
+        "selection_rate": estimate(0.3 if group == "F" else 0.5, 0.02),
+        "reference.selection_rate": estimate(0.4, 0.02),
+        "impact_ratio": estimate(0.6 if group == "F" else 1.0, 0.05, "ratio"),
+        "reference.impact_ratio": estimate(1.0, 0.05, "ratio"),
+        "tpr": estimate(None),
+        "reference.tpr": estimate(0.7, 0.03),
+    }
+    return GroupMeasure(group, n_test, 1530.2, gated, reason, estimates)
+
+
+def gap(
+    a: str, b: str, value: float, half: float = 0.017123456, *, metric: str = "privacy_cost", **kept: object
+) -> Gap:
+    signed = estimate(value, half)
+    low, high = abs(value) - half, abs(value) + half
+    size = replace(estimate(abs(value), half), low=max(low, 0.0), high=high)
+    made = Gap(
+        metric=metric,
+        kind="pair",
+        a=a,
+        b=b,
+        signed=signed,
+        absolute=size,
+        simultaneous=size,
+        direction=f"worse for {a if value > 0 else b}" if low > 0 else "",
+        minimum_detectable=0.0251,
+        rows_needed=None if low > 0 else 1200,
+        seeds_needed=None,
+        wilcoxon_p=0.03125,
+        shuffle_p=0.2,
+    )
+    return replace(made, **kept)
+
+
+def comparison(
+    key: str = "global-adapt",
+    costs: tuple[float, ...] = (0.041, 0.012),
+    *,
+    names: tuple[str, ...] = GROUPS,
+    half: float = 0.017123456,
+    reference: str = "sgd",
+) -> Comparison:
+    first, last = names[0], names[-1]
+    gaps = [gap(first, last, costs[0] - costs[-1], half)]
+    gaps.append(gap(first, last, -0.03, 0.01, metric="change.selection_rate"))
+    return Comparison(
+        arm=key,
+        reference=reference,
+        grouping="sex",
+        estimand="the expected gap of the recipe on new files and new people of the same population",
+        overall=measure("", sum(costs) / len(costs)),
+        by_group=tuple(measure(name, cost) for name, cost in zip(names, costs, strict=True)),
+        gaps=tuple(gaps),
+        worst={"privacy_cost": first},
+    )
+
+
+def findings(**options: object) -> Findings:
+    """One reference, one private arm, all seeds finished."""
+    settled = resolved(**options)
+    made = plan(settled.config)
+    return Findings(settled, made, dataset(), results(made), {}, (comparison(),))
+
+
+def circumstances(**kept: object) -> Circumstances:
+    made = Circumstances(
+        version="0.1.0",
+        created_utc="2026-01-02T03:04:05+00:00",
+        command=("fairaudit", "run"),
+        environment={"python": "3.11.0"},
+        workers=2,
+        seconds={"training": 1.23456789},
+    )
+    return replace(made, **kept)
