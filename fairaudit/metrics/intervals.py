@@ -2,6 +2,19 @@
 
 A metric is reduced once to a :class:`MetricTable`; then every contrast (a group, a pair, a group
 against everybody) is two look-ups. No bootstrap. Source: METHODS 8.3.
+
+Coverage of the nominal 95 % interval of the gap, simulated (``tests/metrics/test_coverage.py``, slow;
+1,500 rows, 5 seeds and a minority of 30 % unless said; both arms really trained)::
+
+                                     files   accuracy  (width)   loss  (width, nats)
+    logistic, 5 splits                 400     .983    .164      .980    .186
+    logistic, 10 splits                300     .987    .109      .973    .120
+    logistic, 5 splits, 5,000 rows     250     .960    .127      .948    .146
+    logistic, fixed split              400     .983    .181      .970    .195
+    logistic, balanced                 400     .983    .192      .988    .183
+    logistic, minority of 5 %          400     .995    .262      .980    .322
+    MLP, 5 splits                      150    1.000    .103      .993    .116
+    MLP, fixed split                   100    1.000    .110      .970    .119
 """
 
 import math
