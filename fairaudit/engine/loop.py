@@ -140,7 +140,7 @@ class Loop:
         training, objective, rule = self.training, self.objective, self.rule
         batch = self.pool.gather(*training.sampler.draw())
         asks = training.objective.query_noise_multiplier is not None
-        logits, group = self.tape.forward(batch.inputs, batch.squared, clean=asks), self._lead(batch.group)
+        logits, group = self.tape.forward(batch.inputs, batch.norms, clean=asks), self._lead(batch.group)
         if asks:
             objective.absorb(
                 training.objective.query(objective.state, self._lead(logits), group), batch.present

@@ -239,10 +239,6 @@ def test_the_checks_for_non_finite_records_catch_a_tape_without_the_guard():
         assert not (torch.isfinite(norms).all() and torch.isfinite(sums).all())
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the ghost norm squares its factors before multiplying them: |delta|^2 underflows to zero",
-)
 def test_factors_whose_squares_underflow_or_nearly_overflow_keep_their_product():
     """|delta| = 1.4e-23 and |x| = 1e19 make a norm of 1.4e-4; a bound of 1e-4 must clip it."""
     network = Network([torch.nn.Sequential(torch.nn.Linear(1, 2, bias=False))])
