@@ -8,6 +8,7 @@ from handmade import (
     comparison,
     dataset,
     findings,
+    gap,
     measure,
     plan,
     privacy,
@@ -177,6 +178,23 @@ def test_small_groups_are_suppressed_everywhere_they_are_counted():
     assert report.data.missing["income"] == {"F": None, "M": None}
     assert [g.rows for g in report.data.groupings[0].groups] == [None, None]
     assert "suppression" in [limitation.code for limitation in report.limitations]
+
+
+@pytest.mark.parametrize("kind", ["pair", "population", "max", "mean"])
+def test_every_kind_of_gap_has_a_place_in_the_report(kind):
+    compared = replace(comparison(), gaps=(gap("F", "", 0.02, kind=kind),))
+    report = report_of(replace(findings(), comparisons=(compared,)))
+    assert report.comparisons[0].gaps[0].kind == kind
+
+
+def test_a_mean_over_pairs_is_suppressed_with_any_of_its_groups():
+    mean = gap("", "", 0.02, kind="mean")
+    compared = replace(
+        comparison(), gaps=(mean,), by_group=(measure("F", 0.04, n_test=7), measure("M", 0.01))
+    )
+    report = report_of(replace(findings(suppress_below=12), comparisons=(compared,)))
+    assert report.comparisons[0].gaps == ()
+    assert len(report_of(replace(findings(), comparisons=(compared,))).comparisons[0].gaps) == 1
 
 
 def test_nothing_is_suppressed_unless_asked():
