@@ -104,8 +104,6 @@ def one_step(form, trainer, situation, batch, pool, noise):
 
 def neighbour_law(form, situation, trainer=None):
     """The law on one pair (B, B + x): which of its clauses are broken."""
-    if not situation["batch"]:
-        situation = {**situation, "replicates": 1}  # see tests/engine/test_training_pool.py
     trainer = trainer or form.make()
     pool = pool_of([*situation["batch"], situation["added"]], situation["seed"])
     n = len(situation["batch"])
