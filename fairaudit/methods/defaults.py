@@ -73,6 +73,9 @@ RULES: dict[str, Rule] = {
 }
 
 
+ZERO_ALLOWED = frozenset({"noise_multiplier", "tolerance", "threshold_learning_rate"})
+
+
 def _batch(sizes: Sizes) -> float:
     return RULES["batch_size"].value(sizes)
 
