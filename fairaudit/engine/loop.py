@@ -188,7 +188,7 @@ class Loop:
             scale=scale,
             unclipped=training.rule.scale(self.rule.released, torch.zeros_like(norms), group),
             group=group,
-            index=self._lead(batch.index),
+            index=self._lead(batch.records),
             present=batch.present,
             sums={},
             n_groups=self.pool.n_groups,
@@ -220,6 +220,8 @@ class Loop:
     def _wanted(self, watchers: Sequence[Observer]) -> tuple[Row, ...]:
         """The release's rows first, then what these observers need; GROUPS, the widest, last."""
         release = self.training.release.rows
+        if not watchers:
+            return release
         return (*release, *(r for r in Row if r not in release and any(r in w.needs for w in watchers)))
 
     def _sums(self, scale: Tensor, group: Tensor, wanted: tuple[Row, ...]) -> dict[Row, Tensor]:
@@ -243,7 +245,7 @@ class Loop:
         if isinstance(training.release, Release):
             return training.release(rows, sensitivity, training.facts)
         if batch.present is None:
-            realised = torch.tensor([float(len(batch.index))])
+            realised = torch.tensor([float(len(batch.records))])
         else:
             realised = batch.present.sum(1, dtype=torch.float32)
         return training.release(rows, sensitivity, training.facts, realised)
