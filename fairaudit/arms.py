@@ -177,10 +177,10 @@ def _arm(
 ) -> Arm:
     config = numbers.config
     suffix = f"@{target:g}" if target is not None and len(config.epsilon) > 1 else ""
-    settings = _settings(numbers, spec)
+    variant = next((v for v in spec.variants if v.name == form), None)
+    settings = _settings(numbers, spec, variant.settings if variant else ())
     if "noise_multiplier" in spec.settings:
         settings["noise_multiplier"] = _noise_multiplier(config, spec, settings, schedule, delta, target)
-    variant = next((v for v in spec.variants if v.name == form), None)
     _refuse_large_count_noise(spec, settings, schedule)
     if variant:
         privacy = ArmPrivacy(Guarantee.NOT_ESTABLISHED, variant.reason, None, None, None, target)
@@ -202,14 +202,14 @@ def _arm(
     )
 
 
-def _settings(numbers: Numbers, spec: MethodSpec) -> dict[str, float]:
+def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> dict[str, float]:
     """The arm's numbers: its own setting, else the shared option, else the rule.
 
-    A control takes the settings of the method that it controls.
+    A control takes the settings of the method that it controls; ``beside`` names a variant's own.
     """
     config = numbers.config
     own = {**config.settings.get(spec.control_of or "", {}), **config.settings.get(spec.name, {})}
-    known = set(spec.settings) | (set(find(spec.control_of).settings) if spec.control_of else set())
+    known = {*spec.known_settings, *(find(spec.control_of).settings if spec.control_of else ())}
     for name in own:
         if name not in known:
             raise ConfigError(f"method {spec.name!r} has no setting {name!r}", hint=did_you_mean(name, known))
@@ -219,7 +219,7 @@ def _settings(numbers: Numbers, spec: MethodSpec) -> dict[str, float]:
         "threshold": config.threshold,
     }
     settings: dict[str, float] = {}
-    for name in spec.settings:
+    for name in (*spec.settings, *beside):
         if name != "noise_multiplier":
             value = own.get(name, shared.get(name))
             settings[name] = float(value) if value is not None else numbers.by_rule(name)
@@ -243,10 +243,25 @@ def _noise_multiplier(
         return config.settings.get(spec.name, {}).get("noise_multiplier", config.noise_multiplier)
     assert target is not None
     side = tuple(settings[name] for name in spec.side_queries.values())
-    return calibrate(schedule.steps_per_epoch, schedule.steps, delta, target, side)
+    together = calibrate(schedule.steps_per_epoch, schedule.steps, delta, target, side)
+    # Queries in proportion to the gradient's noise take a fixed part of what is left: 1 / sigma^2 of
+    # the step is (1 + sum 1 / ratio^2) / sigma_gradient^2.
+    parts = [_ratio(spec, name, settings[name]) ** -2 for name in spec.relative_queries.values()]
+    return together * math.sqrt(1.0 + sum(parts))
+
+
+def _ratio(spec: MethodSpec, name: str, value: float) -> float:
+    if value <= 0.0:
+        raise PrivacyError(
+            f"{spec.name}: {name} {value:g} releases group statistics without noise",
+            hint=f"use a {name} above 0",
+        )
+    return value
 
 
 def _refuse_large_count_noise(spec: MethodSpec, settings: Mapping[str, float], schedule: Schedule) -> None:
+    if not spec.scales_by_threshold:
+        return  # other rules bound what a noised count can do
     for name in spec.side_queries.values():
         spread = settings[name] / schedule.expected_batch_size
         if spread > LARGEST_COUNT_NOISE:

@@ -15,11 +15,13 @@ class Sizes:
 
     Args:
         n_public: N, training records. columns: Raw feature columns. model: Its name.
+        groups: K, groups of the first grouping, the level of rows without one included.
     """
 
     n_public: int
     columns: int
     model: str
+    groups: int = 2
 
     @property
     def is_linear(self) -> bool:
@@ -70,6 +72,21 @@ RULES: dict[str, Rule] = {
     "tolerance": Rule("1", lambda s: 1.0),
     "threshold_learning_rate": Rule("0.1", lambda s: 0.1),
     "count_noise_multiplier": Rule("10", lambda s: 10.0),
+    "largest_bound_ratio": Rule("1 + the number of groups", lambda s: 1.0 + s.groups),
+    "against_batch": Rule(
+        "1: a group's clipped share is compared with the batch's (0: with the mean over groups)",
+        lambda s: 1.0,
+    ),
+    "smallest_count": Rule("1 record", lambda s: 1.0),
+    "largest_weight": Rule("10 times the number of groups", lambda s: 10.0 * s.groups),
+    "gamma1": Rule("1", lambda s: 1.0),
+    "gamma2": Rule("1", lambda s: 1.0),
+    "statistic_noise_ratio": Rule(
+        "10 / sqrt(2): counts and sums each get 10 times the gradient's noise multiplier",
+        lambda s: 10.0 / math.sqrt(2.0),
+    ),
+    "statistic_decay": Rule("0.95", lambda s: 0.95),
+    "smallest_share": Rule("0.01", lambda s: 0.01),
 }
 
 

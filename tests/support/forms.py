@@ -40,7 +40,8 @@ class Form:
     def settings(self, **given):
         """The documented defaults, and what is given where the method reads it."""
         defaults = {"noise_multiplier": 1.0, **{name: rule.value(SIZES) for name, rule in RULES.items()}}
-        return {name: float({**defaults, **given}[name]) for name in self.spec.settings}
+        beside = next((v.settings for v in self.spec.variants if v.name == self.variant), ())
+        return {name: float({**defaults, **given}[name]) for name in (*self.spec.settings, *beside)}
 
 
 @cache
