@@ -83,6 +83,7 @@ def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
         config.n_public or training_size(dataset, config),
         max(1, dataset.features.num_columns),
         "logistic" if config.model == "auto" else config.model,
+        len(dataset.groupings[0].names) if dataset.groupings else 1,
     )
     numbers = Numbers(config, sizes)
     schedule = make_schedule(numbers)
