@@ -10,7 +10,11 @@ from fairaudit.data.dataset import Dataset
 from fairaudit.jobs import JobResult
 from fairaudit.metrics.compare import compare, measure_reference
 from fairaudit.metrics.estimates import Comparison, Predictions
+from fairaudit.metrics.fairlearn_check import fairlearn_disagreement
+from fairaudit.metrics.within_model import Outcome, seed_scores
 from fairaudit.plan import Plan
+
+AGREEMENT = 1e-9  # with fairlearn; rounding alone separates the two
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -21,6 +25,8 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
     Args:
         plan: What was planned. dataset: Labels and groups. results: Job id -> result.
     """
+    if plan.config.self_check:
+        _check_against_fairlearn(plan, dataset, results)
     comparisons: list[Comparison] = []
     for number, grouping in enumerate(dataset.groupings):
         predictions = {arm.key: _predictions(plan, arm.key, number, results) for arm in plan.arms}
@@ -34,6 +40,19 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
                 baseline = predictions[arm.reference]
                 comparisons.append(compare(arm.key, arm.reference, predictions[arm.key], baseline, *shared))
     return tuple(comparisons)
+
+
+def _check_against_fairlearn(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> None:
+    """Our rates against fairlearn's MetricFrame, for the first run of every arm; equal, or a bug."""
+    outcome = Outcome(len(dataset.classes), dataset.positive)
+    for number, grouping in enumerate(dataset.groupings):
+        for arm in plan.arms:
+            for run in _predictions(plan, arm.key, number, results)[:1]:
+                labels, groups = dataset.labels[run.rows], grouping.groups[run.rows]
+                first = run.probabilities[:1]
+                scores = seed_scores(first, labels, groups, len(grouping.names), outcome)
+                off = fairlearn_disagreement(first[0], labels, groups, scores, outcome)
+                assert off < AGREEMENT, f"{arm.key}: metrics differ from fairlearn's by {off:g}"
 
 
 def _predictions(

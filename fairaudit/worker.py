@@ -26,7 +26,7 @@ from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.tape import DEFAULT_BUDGET
 from fairaudit.errors import OutputError, TrainingError
 from fairaudit.jobs import Array, JobResult
-from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
 from fairaudit.models.zoo import make_model
@@ -104,6 +104,8 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
     )
     test = trained.network.probabilities(torch.from_numpy(prepared.encoded.test))
+    if not torch.isfinite(test).all():
+        raise diverged(arm.key, job.seed, arm.settings["learning_rate"], "predictions")
     arrays: dict[str, Array] = {
         "test_rows": prepared.encoded.split.test,
         "probabilities": test.numpy(),

@@ -61,10 +61,12 @@ def key_of(form):
     return form.key
 
 
-def make_pool(count=60, *, classes=2, groups=2, seed=0, width=7):
+def make_pool(count=60, *, classes=2, groups=2, seed=0, width=7, spoilt=None):
     """Random records of unequal length, so that some are clipped and some are not."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(count, width)) * rng.lognormal(0, 1, size=(count, 1))
+    if spoilt is not None:
+        x[3, 0] = spoilt
     return TrainingPool(
         torch.from_numpy(x.astype(np.float32)),
         torch.from_numpy(rng.integers(classes, size=count)),

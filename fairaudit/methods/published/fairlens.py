@@ -184,10 +184,10 @@ class CoupledTape(Tape):
         self.objective = objective
         self.inputs = self.gradients = torch.empty(0)
 
-    def forward(self, x: Tensor, squared: Tensor | None = None, *, clean: bool = False) -> Tensor:
+    def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
         """As of any tape."""
         self.inputs = x
-        return super().forward(x, squared, clean=clean)
+        return super().forward(x, norms, clean=clean)
 
     def backward(self, output_gradient: Tensor) -> Tensor:
         """Norms of g_i + u, u the penalty's gradient."""
