@@ -57,6 +57,30 @@ PRIVATE = tuple(form for form in forms() if form.is_private)
 PUBLISHED = tuple(form for form in forms() if form.variant)
 
 
+# What is wrong with each published form, as clauses of the neighbour law (tests/laws/test_neighbours.py).
+FLAWS = {
+    "dpsgd:as-published": {"divisor", "noise"},
+    "global:as-published": {"divisor", "noise"},
+    "global-adapt:as-published": {"divisor", "noise", "count"},
+    "dpsgd-f:as-published-x21": {"sum", "negative"},
+    "dpsgd-f:as-published-e23": {"divisor", "noise", "noise too small", "count"},
+    "dpsgd-f:author-code": {"noise"},
+    "reweight:as-published": {"sum", "negative"},
+    "fairlens:as-published": {"divisor", "noise", "sum", "company"},
+    "fairlens:t21-eq6": {"divisor", "noise", "sum", "company"},
+}
+
+
+def flawed(clause):
+    """The published forms that break this clause."""
+    return [form for form in PUBLISHED if clause in FLAWS[form.key]]
+
+
+def sound(clause):
+    """All forms but the published ones that break this clause."""
+    return [form for form in forms() if clause not in FLAWS.get(form.key, ())]
+
+
 def key_of(form):
     return form.key
 

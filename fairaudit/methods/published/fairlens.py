@@ -211,13 +211,12 @@ class CoupledTape(Tape):
         whole = Records(x, targets, torch.empty(0))
         plain = record_gradients(theta, layers, whole)
         usable = present & torch.isfinite(plain.square().sum(1))
-        keep = usable.unsqueeze(1)
-        member = torch.nn.functional.one_hot(group).to(x.dtype) * keep
-        batch = Records(
-            torch.where(keep, x, 0.0), torch.where(keep, targets, 0.0), member[:, member.sum(0) > 0]
-        )
         if not usable.any():
             return torch.zeros_like(plain)
+        keep = usable.unsqueeze(1)
+        member = torch.nn.functional.one_hot(group).to(x.dtype) * keep
+        member = member[:, member.sum(0) > 0]
+        batch = Records(torch.where(keep, x, 0.0), torch.where(keep, targets, 0.0), member)
         shift = grad(self.objective.penalty)(theta, layers, batch)
         # A sign at 0 or a group of equal records gives 0, never NaN; what overflows is dropped.
         shift = torch.where(torch.isfinite(shift), shift, 0.0)

@@ -87,11 +87,12 @@ class RawCountBounds(GroupAdaptiveClip):
     """
 
     def absorb(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
-        """C_k = C0 (1 + (m_k / b_k) / (m / b))."""
+        """C_k = C0 (1 + (m_k / b_k) / (m / b)); C0 where that divides by 0, of probability 0."""
         clipped, others = answer.chunk(2, 1)
         share = clipped / (clipped + others)
         reference = clipped.sum(1, keepdim=True) / state.expected_batch_size.unsqueeze(1)
-        return replace(state, bound=self.max_grad_norm * (1.0 + share / reference))
+        ratio = share / reference
+        return replace(state, bound=self.max_grad_norm * (1.0 + torch.where(ratio.isfinite(), ratio, 0.0)))
 
     def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
         """min(1, C_k / norm), which a negative bound makes minus infinity for a zero gradient; there 1."""
@@ -147,9 +148,9 @@ class RawCountWeights(ReweightedClip):
     """
 
     def absorb(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
-        """theta_k = (b / K) / b_k."""
-        even = state.expected_batch_size.unsqueeze(1) / answer.shape[1]
-        return replace(state, weight=even / answer)
+        """theta_k = (b / K) / b_k; 1 where that divides by 0, of probability 0."""
+        weight = state.expected_batch_size.unsqueeze(1) / answer.shape[1] / answer
+        return replace(state, weight=torch.where(weight.isfinite(), weight, 1.0))
 
 
 def _bounds(kind: type[GroupAdaptiveClip], task: Task) -> GroupAdaptiveClip:
