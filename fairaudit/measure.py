@@ -12,7 +12,11 @@ from fairaudit.jobs import JobResult
 from fairaudit.methods.spec import REFERENCE
 from fairaudit.metrics.compare import compare, measure_reference
 from fairaudit.metrics.estimates import Comparison, Predictions
+from fairaudit.metrics.fairlearn_check import fairlearn_disagreement
+from fairaudit.metrics.within_model import Outcome, seed_scores
 from fairaudit.plan import Arm, Plan
+
+AGREEMENT = 1e-9  # with fairlearn; rounding alone separates the two
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -23,6 +27,8 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
     Args:
         plan: What was planned. dataset: Labels and groups. results: Job id -> result.
     """
+    if plan.config.self_check:
+        _check_against_fairlearn(plan, dataset, results)
     comparisons: list[Comparison] = []
     for number, grouping in enumerate(dataset.groupings):
         predictions = {arm.key: _predictions(plan, arm.key, number, results) for arm in plan.arms}
@@ -60,6 +66,19 @@ def _restricted(predictions: Predictions, rows: NDArray[np.int64]) -> Prediction
     return replace(
         predictions, rows=predictions.rows[place], probabilities=predictions.probabilities[:, place]
     )
+
+
+def _check_against_fairlearn(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> None:
+    """Our rates against fairlearn's MetricFrame, for the first run of every arm; equal, or a bug."""
+    outcome = Outcome(len(dataset.classes), dataset.positive)
+    for number, grouping in enumerate(dataset.groupings):
+        for arm in plan.arms:
+            for run in _predictions(plan, arm.key, number, results)[:1]:
+                labels, groups = dataset.labels[run.rows], grouping.groups[run.rows]
+                first = run.probabilities[:1]
+                scores = seed_scores(first, labels, groups, len(grouping.names), outcome)
+                off = fairlearn_disagreement(first[0], labels, groups, scores, outcome)
+                assert off < AGREEMENT, f"{arm.key}: metrics differ from fairlearn's by {off:g}"
 
 
 def _predictions(

@@ -105,7 +105,7 @@ def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
     delta = config.delta or default_delta(sizes.n_public)
     if delta >= 1.0 / sizes.n_public:
         raise ConfigError(
-            f"delta {delta:g} is not below 1/N = {1 / sizes.n_public:.2g}: a record could be published",
+            f"delta {delta:g} is not below 1/N = {1 / sizes.n_public:.2g}: a record might be published",
             hint=f"use --delta {default_delta(sizes.n_public):g}",
         )
     arms = make_arms(numbers, schedule, delta)

@@ -26,7 +26,7 @@ from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.tape import DEFAULT_BUDGET
 from fairaudit.errors import OutputError, TrainingError
 from fairaudit.jobs import Array, JobResult
-from fairaudit.methods.base import Method, PublicPool, Task, TrainedReplicates
+from fairaudit.methods.base import Method, PublicPool, Task, TrainedReplicates, diverged
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
@@ -127,6 +127,8 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
     )
     test = _predictions(trained, prepared, prepared.encoded.test, prepared.encoded.split.test)
+    if not np.isfinite(test).all():
+        raise diverged(arm.key, job.seed, arm.settings.get("learning_rate", 1.0), "predictions")
     arrays: dict[str, Array] = {
         "test_rows": prepared.encoded.split.test,
         "probabilities": test,

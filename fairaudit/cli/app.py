@@ -40,6 +40,9 @@ app.command(name="schema")(schema.schema)
 app.command(name="doctor")(doctor.doctor)
 
 
+_INTERRUPTED = "Interrupted; finished trainings are kept, the same command goes on from them"
+
+
 class Terminated(BaseException):
     """SIGTERM arrived; like Ctrl-C it unwinds, so that workers end and files stay whole."""
 
@@ -68,6 +71,8 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         code = app(arguments, standalone_mode=False, prog_name="fairaudit")
+        if code == EXIT_INTERRUPTED:  # typer has caught the KeyboardInterrupt
+            _say(_INTERRUPTED)
         return code if isinstance(code, int) else EXIT_OK
     except FairauditError as error:
         _say(f"Error: {error}")
@@ -76,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
         _say(f"Error: {_one_line(error.format_message())}")
         return EXIT_INPUT
     except (KeyboardInterrupt, typer.Abort):
-        _say("Interrupted; finished trainings are kept, the same command goes on from them")
+        _say(_INTERRUPTED)
         return EXIT_INTERRUPTED
     except Terminated:
         _say("Terminated; finished trainings are kept, the same command goes on from them")

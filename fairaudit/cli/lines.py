@@ -9,7 +9,7 @@ from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.plan import Arm, Plan
-from fairaudit.report.control import COST, main_gap, points
+from fairaudit.report.control import CONTROL_NOT_RUN, COST, main_gap, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
@@ -71,7 +71,8 @@ def result_lines(report: Report) -> Iterator[str]:
     rows = [row for comparison in report.costs for row in _cost_rows(comparison, report)]
     yield from aligned(rows, left=frozenset({0}))
     if report.control.status != "not needed":
-        yield f" Control {plain(report.control.message, 2000)}"
+        label = "Control: " if report.control.status == "run" else ""
+        yield f" {label}{plain(report.control.message, 2000)}"
 
 
 def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[str]:
@@ -153,7 +154,7 @@ def _epsilon(value: float | None) -> str:
 def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
     """Warnings, and with ``verbose`` the notices; the control's sentence stands elsewhere."""
     for warning in report.warnings:
-        if warning.level == "warning" and warning.code != "control_not_run":
+        if warning.level == "warning" and warning.code != CONTROL_NOT_RUN:
             yield _noted("Warning", warning.message, warning.fix)
         elif verbose and warning.level == "notice":
             yield _noted("Note", warning.message, warning.fix)

@@ -14,9 +14,9 @@ class EpochCurves(Observer):
     """Means over the records that an epoch's Poisson batches drew, at the parameters of their step.
 
     A pass over the whole data would cost as much as training; these cost a few operations per epoch.
-    Readings per epoch, [R, K] each: ``loss`` (nats), ``gradient_norm``, ``clipped`` (fraction whose
-    norm times scale differs from the largest scale's), ``scale`` (mean factor); NaN for a group that
-    no batch held.
+    Readings per epoch, [R, K] each: ``loss`` (nats), ``gradient_norm``, ``clipped`` (fraction
+    that the rule scales down more than it would a zero gradient), ``scale`` (mean factor); NaN for a
+    group of which no batch held a (finite) record.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,9 @@ class EpochCurves(Observer):
     def observe(self, view: StepView) -> Mapping[str, Tensor]:
         """Nothing until the epoch ends, then its means."""
         group = view.group if view.present is None else torch.where(view.present, view.group, view.n_groups)
-        self._stash.append((view.logits, view.targets, torch.stack((view.norms, view.scale), -1), group))
+        self._stash.append(
+            (view.logits, view.targets, torch.stack((view.norms, view.scale, view.unclipped), -1), group)
+        )
         self._rows += group.shape[1]
         if self._rows >= STASH_ROWS or view.last_of_epoch:
             self._fold(view.n_groups)
@@ -46,20 +48,16 @@ class EpochCurves(Observer):
         logits, targets, factors, group = (torch.cat(part, 1) for part in zip(*self._stash, strict=True))
         self._stash, self._rows = [], 0
         loss = -(torch.log_softmax(logits, -1) * targets).sum(-1)
-        norms, scale = factors.unbind(-1)
-        # Whether the rule shortened a record more than it shortens a zero gradient is what "clipped"
-        # means for every rule; the largest factor of the fold stands for the latter, per group.
-        values = torch.stack(
-            (torch.ones_like(loss), loss, norms, self._clipped(scale, group, n_groups), scale), -1
+        norms, scale, unclipped = factors.unbind(-1)
+        clipped = (scale < unclipped * (1 - 1e-4)).to(scale.dtype)  # the guard on norms is no clip
+        values = torch.stack((torch.ones_like(loss), loss, norms, clipped, scale), -1)
+        # A record that the engine zeroed because it is not finite has no loss to average.
+        finite = torch.isfinite(values).all(-1)
+        group, values = (
+            torch.where(finite, group, n_groups),
+            torch.where(finite.unsqueeze(-1), values, 0.0).double(),
         )
-        values = torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0).double()
         sums = values.new_zeros(len(group), n_groups + 1, values.shape[-1])
         sums.scatter_add_(1, group.unsqueeze(-1).expand_as(values), values)
         sums = sums[:, :n_groups]
         self._sums = sums if self._sums is None else self._sums + sums
-
-    @staticmethod
-    def _clipped(scale: Tensor, group: Tensor, n_groups: int) -> Tensor:
-        largest = scale.new_zeros(len(scale), n_groups + 1)
-        largest.scatter_reduce_(1, group, scale, "amax", include_self=True)
-        return (scale < largest.gather(1, group) * (1 - 1e-4)).to(scale.dtype)

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from fairaudit.errors import TrainingError
 
+_ONE = torch.ones(())
+_HIDDEN = 1e-18  # more than the norm of a vector whose squares all underflow in float32
+
 
 class Layer(ABC):
     """One step of a network. Parameters, if any, are views into the flat ``theta``."""
@@ -30,11 +33,11 @@ class Parametric(Layer):
     floats_per_record: int  # held for one record between the passes: input and output gradient
 
     @abstractmethod
-    def squared_norms(self, x: Tensor, delta: Tensor, x_squared: Tensor | None = None) -> Tensor:
+    def squared_norms(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> Tensor:
         """Squared L2 norm of each record's gradient in this layer's parameters, [(R,) B].
 
         Args:
-            x: Inputs. delta: Output gradients. x_squared: |x|^2 of each record, where it is known.
+            x: Inputs. delta: Output gradients. x_norms: |x| of each record, where it is known.
         """
 
     @abstractmethod
@@ -89,13 +92,17 @@ class Linear(Parametric):
         """``delta W``."""
         return torch.matmul(delta, self.weight)
 
-    def squared_norms(self, x: Tensor, delta: Tensor, x_squared: Tensor | None = None) -> Tensor:
-        """Ghost norm: |delta|^2 (|x|^2 + 1)."""
-        inputs = torch.linalg.vector_norm(x, dim=-1).square_() if x_squared is None else x_squared
+    def squared_norms(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> Tensor:
+        """Ghost norm: |delta|^2 (|x|^2 + 1).
+
+        A norm that is too small is a gradient not clipped. Squares below float32's range read as
+        zero, so |delta| is rounded up by what they could hide, and squared only once multiplied.
+        """
+        inputs = torch.linalg.vector_norm(x, dim=-1) if x_norms is None else x_norms
         if self.has_bias:
-            inputs = inputs + 1.0
-        outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1).square_()
-        return outputs.mul_(inputs)
+            inputs = torch.hypot(inputs, _ONE)
+        outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
+        return outputs.add_(_HIDDEN).mul_(inputs).square_()
 
     def bind_sum(self, out: Tensor) -> "LinearSum":
         """Views of the weight's and the bias's part."""
@@ -177,7 +184,7 @@ def bind(modules: list[nn.Module], theta: Tensor) -> list[Layer]:
     layers: list[Layer] = []
     start = 0
     for module in modules:
-        if isinstance(module, nn.Linear):
+        if type(module) is nn.Linear:  # a subclass may compute something else
             shape = (module.out_features, module.in_features)
             layers.append(Linear(theta, start, shape, module.bias is not None))
             start += sum(p.numel() for p in module.parameters())

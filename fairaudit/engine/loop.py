@@ -4,8 +4,8 @@ One step: sample -> forward -> objective asks -> output gradients -> norms -> ru
 -> weighted sums -> release -> optimizer -> both advance.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -143,7 +143,7 @@ class Loop:
         training, objective, rule = self.training, self.objective, self.rule
         batch = self.pool.gather(*training.sampler.draw())
         asks = training.objective.query_noise_multiplier is not None
-        logits, group = self.tape.forward(batch.inputs, batch.squared, clean=asks), self._lead(batch.group)
+        logits, group = self.tape.forward(batch.inputs, batch.norms, clean=asks), self._lead(batch.group)
         if asks:
             objective.absorb(
                 training.objective.query(objective.state, self._lead(logits), group), batch.present
@@ -159,24 +159,49 @@ class Loop:
         scale = training.rule.scale(rule.released, upper, group)
         watchers = [observer for observer in training.observers if observer.wants(step)]
         sums = self._sums(scale, group, self._wanted(watchers))
-        if watchers:
-            last = (step + 1) % training.sampler.steps_per_epoch == 0
-            divisor = training.facts.expected_batch_size
-            view = StepView(
-                step, last, self._lead(logits), self._lead(batch.targets), norms, scale, group,
-                self._lead(batch.index), batch.present,
-                {row: value / divisor.view(-1, *[1] * (value.dim() - 1)) for row, value in sums.items()
-                 if any(row in watcher.needs for watcher in watchers)},
-                self.pool.n_groups,
-            )  # fmt: skip
-            for observer in watchers:
-                self.trace.add(step, observer.observe(view))
+        for observer, view in self._views(step, batch, logits, norms, scale, sums, watchers):
+            self.trace.add(step, observer.observe(view))
         self.trace.add(step, training.objective.describe(objective.released))
         self.trace.add(step, training.rule.describe(rule.released))
         training.optimizer.step(self.network.theta, self._close(sums, sensitivity, batch))
         objective.advance()
         rule.advance()
         self.taken += 1
+
+    def _views(
+        self,
+        step: int,
+        batch: Batch,
+        logits: Tensor,
+        norms: Tensor,
+        scale: Tensor,
+        sums: dict[Row, Tensor],
+        watchers: list[Observer],
+    ) -> Iterator[tuple[Observer, StepView]]:
+        """Each watcher with a view that holds only the sums that it needs."""
+        if not watchers:
+            return
+        training, group = self.training, self._lead(batch.group)
+        view = StepView(
+            step=step,
+            last_of_epoch=(step + 1) % training.sampler.steps_per_epoch == 0,
+            logits=self._lead(logits),
+            targets=self._lead(batch.targets),
+            norms=norms,
+            scale=scale,
+            unclipped=training.rule.scale(self.rule.released, torch.zeros_like(norms), group),
+            group=group,
+            index=self._lead(batch.index),
+            present=batch.present,
+            sums={},
+            n_groups=self.pool.n_groups,
+        )
+        divisor = training.facts.expected_batch_size
+        for observer in watchers:
+            needed = {
+                row: sums[row] / divisor.view(-1, *[1] * (sums[row].dim() - 1)) for row in observer.needs
+            }
+            yield observer, replace(view, sums=needed)
 
     def event(self) -> SampledGaussian | None:
         """What was done, counted here and not copied from the plan; None where nothing is claimed."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fairaudit.engine.layers import bind
+from fairaudit.errors import TrainingError
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
@@ -15,6 +16,18 @@ def flatten(module: nn.Module) -> list[nn.Module]:
     return [module]
 
 
+def _refuse_loose_parameters(module: nn.Module, layers: Sequence[nn.Module]) -> None:
+    """A parameter that is not one layer's own would be trained twice, or not as the norms say."""
+    owned = [id(parameter) for layer in layers for parameter in layer.parameters()]
+    if owned != [id(parameter) for parameter in module.parameters()]:
+        raise TrainingError(
+            "the model shares parameters between layers, or has some outside them",
+            hint="give every layer parameters of its own",
+        )
+    if not all(parameter.requires_grad for parameter in module.parameters()):
+        raise TrainingError("the model has frozen parameters", hint="train all of them")
+
+
 class Network:
     """Replicates of one architecture, stacked: ``theta`` [R, P] and the layers bound to it.
 
@@ -22,13 +35,16 @@ class Network:
         modules: One module per replicate, of equal architecture; their parameters are copied.
 
     Raises:
-        TrainingError: A layer is not in the table of ``engine/layers.py``.
+        TrainingError: A layer is not in the table of ``engine/layers.py``, or a parameter is shared
+            between layers, frozen, or of no layer.
     """
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
+        layers = flatten(modules[0])
+        _refuse_loose_parameters(modules[0], layers)
         rows = [torch.cat([p.detach().reshape(-1) for p in m.parameters()]) for m in modules]
         self.theta: Tensor = torch.stack(rows)
-        self.layers = bind(flatten(modules[0]), self.theta)
+        self.layers = bind(layers, self.theta)
 
     @property
     def replicates(self) -> int:

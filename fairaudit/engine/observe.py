@@ -14,12 +14,13 @@ from fairaudit.engine.release import Row
 class StepView:
     """One step, before its release; raw data, never part of a guarantee.
 
-    ``logits``, ``norms``, ``scale``, ``index`` and ``group`` are made anew each step and may be
-    kept; gradients live in the engine's buffers and change after the call.
+    Per-record tensors are made anew each step and may be kept; sums live in the engine's buffers
+    and change after the call.
 
     Args:
         step: From 0. last_of_epoch: Whether an epoch ends here.
         logits, targets: [R, B, Y]. norms, scale: [R, B]. group, index: [R, B].
+        unclipped: The factor that the rule gives a zero gradient, [R, B]; a smaller one is a clip.
         present: [R, B] booleans, or None where nothing is padded.
         sums: The rows asked for, sums over the batch divided by qN.
         n_groups: K.
@@ -31,6 +32,7 @@ class StepView:
     targets: Tensor
     norms: Tensor
     scale: Tensor
+    unclipped: Tensor
     group: Tensor
     index: Tensor
     present: Tensor | None

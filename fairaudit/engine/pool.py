@@ -12,14 +12,14 @@ class Batch:
 
     Args:
         inputs: [(R,) B, d]. targets: One-hot labels, [(R,) B, Y]. group: [(R,) B].
-        squared: Squared norms of the inputs, [(R,) B]. index: Record numbers [(R,) B].
+        norms: Of the inputs, [(R,) B]. index: Record numbers [(R,) B].
         present: [R, B] booleans, or None where nothing is padded.
     """
 
     inputs: Tensor
     targets: Tensor
     group: Tensor
-    squared: Tensor
+    norms: Tensor
     index: Tensor
     present: Tensor | None
 
@@ -38,9 +38,9 @@ class TrainingPool:
         self.n_records, self.width = features.shape
         self.n_classes, self.n_groups = n_classes, n_groups
         one_hot = torch.nn.functional.one_hot(labels, n_classes).to(features.dtype)
-        squared = torch.linalg.vector_norm(features, dim=-1, keepdim=True).square_()
+        norms = torch.linalg.vector_norm(features, dim=-1, keepdim=True)
         # One table, so that a batch costs one index_select and three views.
-        table = torch.cat([features, one_hot, squared], 1)
+        table = torch.cat([features, one_hot, norms], 1)
         self._table = torch.cat([table, table.new_zeros(1, table.shape[1])])
         self.labels = torch.cat([labels, labels.new_zeros(1)])
         self.groups = torch.cat([groups, groups.new_zeros(1)])
@@ -51,7 +51,7 @@ class TrainingPool:
             rows, group = self._table.index_select(0, index), self.groups.index_select(0, index)
         else:
             flat = index.view(-1)
-            rows = self._table.index_select(0, flat).view(*index.shape, -1)
+            rows = self._table.index_select(0, flat).view(*index.shape, self._table.shape[1])
             group = self.groups.index_select(0, flat).view(index.shape)
         inputs, targets = rows[..., : self.width], rows[..., self.width : -1]
         return Batch(inputs, targets, group, rows[..., -1], index, present)

@@ -34,7 +34,7 @@ class Chunk:
     rows: slice
     x: Tensor
     activations: list[Tensor] | None
-    squared: Tensor | None = None  # squared norms of x, where they are known
+    norms: Tensor | None = None  # of x, where they are known
     finite: Tensor | None = None  # None: every record is; else [(R,) B] booleans
     delta: Tensor | None = None
     books: Books | None = None
@@ -65,11 +65,11 @@ class Tape:
         # Where each row of each layer goes, resolved once: a view costs as much as a small matmul.
         self._targets = [[(i, layer.bind_sum(row)) for i, layer in parametric.items()] for row in self._rows]
 
-    def forward(self, x: Tensor, squared: Tensor | None = None, *, clean: bool = False) -> Tensor:
+    def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
         """Logits [(R,) B, Y] of inputs [(R,) B, d].
 
         Args:
-            x: Inputs. squared: Their squared norms [(R,) B], where they are known.
+            x: Inputs. norms: Of the inputs, [(R,) B], where they are known.
             clean: Zero the rows that are not finite now, for a query before the backward pass;
                 otherwise that pass does it.
         """
@@ -80,8 +80,8 @@ class Tape:
             piece = slice(start, min(start + self.rows_per_chunk, rows))
             whole = rows <= self.rows_per_chunk
             chunk = Chunk(piece, x if whole else x[..., piece, :], None)
-            if squared is not None:
-                chunk.squared = squared if whole else squared[..., piece]
+            if norms is not None:
+                chunk.norms = norms if whole else norms[..., piece]
             chunk.activations = self.network.forward(chunk.x)
             if clean and not math.isfinite(chunk.activations[-1].sum().item()):
                 chunk.finite = torch.isfinite(chunk.activations[-1]).all(-1)
@@ -141,7 +141,7 @@ class Tape:
             layer = layers[index]
             if isinstance(layer, Parametric):
                 deltas[index] = delta
-                known = chunk.squared if index == 0 else None
+                known = chunk.norms if index == 0 else None
                 own = layer.squared_norms(activations[index], delta, known)
                 squared = own if squared is None else squared.add_(own)
             if index > self.first:

@@ -15,6 +15,7 @@ from fairaudit.engine.network import Network
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import PublicFacts
+from fairaudit.errors import TrainingError
 from fairaudit.privacy.events import PrivacyEvent
 
 
@@ -109,6 +110,14 @@ class TrainedReplicates:
         if isinstance(self.network, Network):
             return self.network.probabilities(features)
         return self.network.probabilities(features, groups)
+
+
+def diverged(arm: str, seed: int, learning_rate: float, what: str) -> TrainingError:
+    """The error of a training whose parameters or predictions are not finite."""
+    return TrainingError(
+        f"{arm} diverged at seed {seed}: its {what} are not finite",
+        hint=f"use a smaller step, e.g. --learning-rate {learning_rate / 10:.2g}",
+    )
 
 
 class Method(ABC):

@@ -15,8 +15,7 @@ from fairaudit.engine.release import ExactRelease, GaussianRelease, Release, Unp
 from fairaudit.engine.rules import ClippingRule, Erm, FlatClip, NoClip, Objective
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.tape import Tape
-from fairaudit.errors import TrainingError
-from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
 from fairaudit.methods.objectives import FairLens
 from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip
 from fairaudit.methods.rules.global_clip import GlobalClip
@@ -74,12 +73,7 @@ class GradientMethod(Method):
         )
         outcome = train(network, task.pool, training)
         if not torch.isfinite(network.theta).all():
-            rate = self.learning_rate(task)
-            raise TrainingError(
-                f"{task.arm} diverged at seed {task.seed}: parameters are not finite after "
-                f"{task.epochs * task.steps_per_epoch} steps",
-                hint=f"use a smaller step, e.g. --learning-rate {rate / 10:.2g}",
-            )
+            raise diverged(task.arm, task.seed, self.learning_rate(task), "parameters")
         return TrainedReplicates(network, outcome.trace, outcome.event)
 
 
@@ -142,7 +136,7 @@ class DpSgdMatched(DpSgd):
 
     def learning_rate(self, task: Task) -> float:
         """The effective step of global-adapt: eta C / Z."""
-        return task.settings["learning_rate"] * task.settings["max_grad_norm"] / self._settled(task) * 1.0
+        return task.settings["learning_rate"] * task.settings["max_grad_norm"] / self._settled(task)
 
     @staticmethod
     def _settled(task: Task) -> float:

@@ -16,11 +16,9 @@ from fairaudit.metrics.intervals import (
     contrast,
     estimate,
     largest,
-    minimum_detectable,
-    rows_needed,
-    seeds_needed,
     undefined,
 )
+from fairaudit.metrics.power import minimum_detectable, rows_needed, seeds_needed
 from fairaudit.metrics.tables import LOSSES
 
 LEAST_RECORDS = 30  # distinct test records of a group

@@ -11,7 +11,7 @@ from fairaudit.plan import Plan
 from fairaudit.presets import find_preset
 from fairaudit.report.build_facts import arm_facts, data_facts, privacy_facts, training_facts
 from fairaudit.report.build_measured import comparison_record, diagnostics, selections, yardstick
-from fairaudit.report.control import control_option, describe_control, main_gap
+from fairaudit.report.control import CONTROL_NOT_RUN, control_option, describe_control, main_gap
 from fairaudit.report.facts import ArmFacts, Control, Execution, ReportWarning, Setting, Tool
 from fairaudit.report.measured import ComparisonRecord, Yardstick
 from fairaudit.report.model import Report
@@ -150,7 +150,7 @@ def _of_results(arms: Sequence[ArmFacts], check: Yardstick, control: Control) ->
         )
     if control.status == "not run":
         yield ReportWarning(
-            code="control_not_run", level="warning", message=control.message, fix=f"add {control_option()}"
+            code=CONTROL_NOT_RUN, level="warning", message=control.message, fix=f"add {control_option()}"
         )
 
 

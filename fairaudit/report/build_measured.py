@@ -36,7 +36,7 @@ def comparison_record(comparison: Comparison, *, least: int) -> ComparisonRecord
         estimand=comparison.estimand,
         overall=_group(comparison.overall, hidden, least),
         by_group=tuple(_group(group, hidden, least) for group in comparison.by_group),
-        gaps=tuple(_gap(gap) for gap in comparison.gaps if not {gap.a, gap.b} & hidden),
+        gaps=tuple(_gap(gap) for gap in comparison.gaps if not _shows(gap, hidden)),
         worst={metric: group for metric, group in comparison.worst.items() if group not in hidden},
     )
 
@@ -133,6 +133,11 @@ def _estimate(estimate: Estimate) -> EstimateRecord:
         reason=reason,
         by_seed=tuple(_finite(v) for v in estimate.by_seed),
     )
+
+
+def _shows(gap: Gap, hidden: set[str]) -> bool:
+    """Whether a gap is computed from a suppressed group; a mean is from all of them."""
+    return bool({gap.a, gap.b} & hidden) or (bool(hidden) and gap.kind == "mean")
 
 
 def _gap(gap: Gap) -> GapRecord:

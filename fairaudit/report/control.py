@@ -10,6 +10,7 @@ from fairaudit.report.names import plain
 from fairaudit.report.tables import number
 
 COST = "privacy_cost"
+CONTROL_NOT_RUN = "control_not_run"  # code of the warning
 
 _WHY = (
     "Scaling by C/max(Z, norm) is DP-SGD with clipping bound Z and step size lr·C/Z, so a smaller "

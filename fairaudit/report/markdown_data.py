@@ -70,7 +70,7 @@ def diagnostics_section(report: Report) -> Iterator[str]:
             (markdown(arm), markdown(group), *(number(last.get(name, {}).get(group)) for name in grouped))
             for group in groups
         ]
-    yield from table(("arm", "group", *(f"#{markdown(n)}" for n in _spoken(grouped))), rows, most=16)
+    yield from table(("arm", "group", *(f"#{markdown(n)}" for n in _spoken(grouped))), rows, most=12)
     whole = _names(arms, by_group=False)
     if whole:
         yield ""

@@ -39,7 +39,7 @@ class GapRecord(Part):
     """
 
     metric: str
-    kind: Literal["pair", "population", "max"]
+    kind: Literal["pair", "population", "max", "mean"]
     a: str
     b: str
     signed: EstimateRecord
@@ -68,9 +68,8 @@ class ComparisonRecord(Part):
     worst: dict[str, str]
 
     def note_on(self, group: GroupRecord) -> str:
-        """Why this group is not gated, where that is not the reason of every group."""
-        is_shared = all(other.reason == group.reason for other in self.by_group)
-        return "" if group.gated or is_shared else group.reason
+        """Why this group is not gated, where the reason is its own and not the whole audit's."""
+        return "" if group.gated or group.reason == self.overall.reason else group.reason
 
 
 class Selection(Part):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.report.control import COST, main_gap, points
+from fairaudit.report.control import CONTROL_NOT_RUN, COST, main_gap, points
 from fairaudit.report.facts import PrivacyFacts
 from fairaudit.report.markdown_data import data_section, diagnostics_section, reproduce_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
@@ -13,7 +13,17 @@ from fairaudit.report.numbers import shown_up
 from fairaudit.report.tables import Row, count, number, table
 
 MOST_LINES = 200
-_WITHIN = ("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impact_ratio", "auc")
+_WITHIN = (
+    "accuracy",
+    "loss",
+    "selection_rate",
+    "tpr",
+    "fpr",
+    "precision",
+    "impact_ratio",
+    "auc",
+    "calibration_error",
+)
 
 
 def to_markdown(report: Report) -> str:
@@ -96,7 +106,7 @@ def _costs(report: Report) -> Iterator[str]:
     )
     yield ""
     head = ("arm", "group", "#test rows", "#non-private", "#private", "#cost", "#excess risk", "note")
-    yield from table(head, rows, most=24)
+    yield from table(head, rows, most=20)
 
 
 def _gaps(report: Report) -> Iterator[str]:
@@ -177,7 +187,7 @@ def _within(report: Report) -> Iterator[str]:
     yield ""
     yield "Non-private → private, on test rows. A dash is undefined, not zero."
     yield ""
-    yield from table(("arm", "group", *(f"#{m.replace('_', ' ')}" for m in metrics)), rows, most=16)
+    yield from table(("arm", "group", *(f"#{m.replace('_', ' ')}" for m in metrics)), rows, most=14)
     yield ""
     if not changes:
         yield "No gap within a model is shown to change with privacy."
@@ -185,7 +195,7 @@ def _within(report: Report) -> Iterator[str]:
     yield "Gaps within the model that privacy is shown to change (first group minus second):"
     yield ""
     shown = [(arm, metric, f"{markdown(a)}, {markdown(b)}", change) for arm, metric, change, a, b in changes]
-    yield from table(("arm", "metric", "between", "#change of the gap"), shown, most=10)
+    yield from table(("arm", "metric", "between", "#change of the gap"), shown, most=8)
 
 
 def _privacy(report: Report) -> Iterator[str]:
@@ -229,13 +239,14 @@ def _statement(facts: PrivacyFacts, common: Sequence[str]) -> str:
 def _warnings(report: Report) -> Iterator[str]:
     yield "## Warnings"
     yield ""
-    if not report.warnings:
+    others = [w for w in report.warnings if w.code != CONTROL_NOT_RUN]  # it has a section of its own
+    if not others:
         yield "None."
-    for warning in report.warnings[:20]:
+    for warning in others[:20]:
         fix = f" ({markdown(warning.fix, 200)})" if warning.fix else ""
         yield f"- {warning.level} {markdown(warning.code)}: {markdown(warning.message, 600)}{fix}"
-    if len(report.warnings) > 20:
-        yield f"- {len(report.warnings) - 20} more are in report.json."
+    if len(others) > 20:
+        yield f"- {len(others) - 20} more are in report.json."
 
 
 def _limitations(report: Report) -> Iterator[str]:

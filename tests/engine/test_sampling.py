@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,7 @@ def rounds(records, steps_per_epoch, epochs, seed=0, draw=poisson_positions):
     table = []
     for _ in range(epochs):
         drawn, cuts = draw(rng, records, steps_per_epoch)
-        table += [np.bincount(drawn[a:b], minlength=records) for a, b in zip(cuts, cuts[1:], strict=False)]
+        table += [np.bincount(drawn[a:b], minlength=records) for a, b in itertools.pairwise(cuts)]
     return np.array(table)
 
 
@@ -130,7 +132,7 @@ def test_every_round_is_ascending_without_repeats_and_within_range(records, step
     assert len(cuts) == steps_per_epoch + 1
     assert cuts[0] == 0
     assert cuts[-1] == len(drawn)
-    for a, b in zip(cuts, cuts[1:], strict=False):
+    for a, b in itertools.pairwise(cuts):
         part = drawn[a:b]
         assert (np.diff(part) > 0).all()
         assert not len(part) or (part[0] >= 0 and part[-1] < records)

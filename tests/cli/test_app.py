@@ -1,0 +1,260 @@
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from golden import assert_golden
+from handmade import circumstances, dataset, findings, plan
+
+from fairaudit import errors
+from fairaudit.audit import Prepared
+from fairaudit.cli import app
+from fairaudit.report.build import build_report
+
+COMMANDS = ("run", "plan", "inspect", "methods", "schema", "doctor")
+HEAVY = ("torch", "pandas", "scipy", "pyarrow", "sklearn", "fairlearn", "dp_accounting", "numpy", "rich")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("fairaudit.pool.warm_up", lambda: None)
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def finished(monkeypatch):
+    """An audit that is prepared and carried out at once; returns its report."""
+
+    def stand_in(**changes):
+        found = findings()
+        report = build_report(found, circumstances()).model_copy(update=changes)
+        prepared = Prepared(found.resolved, dataset(), plan(found.resolved.config), {})
+        monkeypatch.setattr("fairaudit.audit.prepare", lambda resolved, listener: prepared)
+        monkeypatch.setattr("fairaudit.audit.carry_out", lambda *_, command: report)
+        return report
+
+    return stand_in
+
+
+def raising(monkeypatch, error):
+    def prepare(resolved, listener):
+        raise error
+
+    monkeypatch.setattr("fairaudit.audit.prepare", prepare)
+
+
+RUN = ["run", "--data", "loans.parquet", "--group", "sex"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_as_reviewed(command, capsys):
+    assert app.main([command, "--help"]) == 0
+    assert_golden(f"help-{command}.txt", capsys.readouterr().out)
+
+
+def test_the_programs_help_is_as_reviewed(capsys):
+    assert app.main(["--help"]) == 0
+    assert_golden("help.txt", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ConfigError("bad option", hint="use another"), 2),
+        (errors.DataError("no such column"), 2),
+        (errors.OutputError("disk full"), 2),
+        (errors.TrainingError("diverged"), 4),
+        (errors.PrivacyError("out of reach"), 5),
+        (MemoryError(), 4),
+        (KeyboardInterrupt(), 130),
+        (app.Terminated(), 143),
+    ],
+)
+def test_each_failure_is_one_line_and_its_exit_code(monkeypatch, capsys, error, code):
+    raising(monkeypatch, error)
+    assert app.main(RUN) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in err
+
+
+def test_no_failure_takes_the_code_of_a_failed_gate():
+    kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.FairauditError)]
+    assert len(kinds) == 6
+    assert all(kind.exit_code != errors.EXIT_GATE_FAILED for kind in kinds)
+
+
+def test_a_bug_is_one_line_and_a_log_that_only_its_owner_reads(monkeypatch, capsys):
+    raising(monkeypatch, ZeroDivisionError("a row's value 4711"))
+    assert app.main(RUN) == 70
+    err = capsys.readouterr().err
+    assert len(err.strip().splitlines()) == 1
+    assert "4711" not in err
+    log = Path(err.split()[-1])
+    assert "ZeroDivisionError: a row's value 4711" in log.read_text()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    log.unlink()
+
+
+def test_sigterm_ends_in_143(monkeypatch, capsys):
+    def prepare(resolved, listener):
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+
+    monkeypatch.setattr("fairaudit.audit.prepare", prepare)
+    assert app.main(RUN) == 143
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--grup", "x"], "--group"),
+        (["runn"], "runn"),
+        (["run", "--data", "x", "--epochs", "ten"], "--epochs"),
+        (["run", "--data", "x", "--missing", "dropp"], "did you mean 'drop'"),
+        (["run", "--data", "x", "--bin", "age"], "--bin needs NAME=VALUE"),
+        (["run", "--data", "x", "--settings", "threshold=3"], "METHOD.SETTING=VALUE"),
+        (["run", "--data", "x", "--epsilon", "0"], "epsilon"),
+        (["run", "--data", "x", "--epsilon", "1", "--noise-multiplier", "1"], "both set"),
+        (["run"], "--data"),
+        (["run", "--data", "x", "--config", "gone.toml"], "gone.toml does not exist"),
+        (["inspect"], "Missing argument"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_code_2(capsys, arguments, said):
+    assert app.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+    assert "pydantic" not in err
+
+
+def test_json_puts_the_report_alone_on_stdout(finished, capsys):
+    finished()
+    assert app.main([*RUN, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["schema_version"] == 1
+    assert "Privacy cost by group" in err
+
+
+def test_without_json_stdout_is_empty(finished, capsys):
+    finished()
+    assert app.main(RUN) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_quiet_says_nothing(finished, capsys):
+    finished()
+    assert app.main([*RUN, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_partial_report_is_shown_before_exit_4(finished, capsys):
+    finished(status="partial")
+    assert app.main([*RUN, "--json"]) == 4
+    out, err = capsys.readouterr()
+    assert json.loads(out)["status"] == "partial"
+    assert "Report fairaudit-report/report.json" in err
+
+
+def test_the_console_is_as_reviewed(finished, capsys):
+    finished()
+    app.main([*RUN, "--workers", "2"])
+    assert_golden("console.txt", capsys.readouterr().err)
+
+
+def test_plan_answers_on_stdout_and_trains_nothing(finished, capsys, monkeypatch):
+    finished()
+    monkeypatch.setattr("fairaudit.audit.carry_out", None)
+    assert app.main(["plan", *RUN[1:]]) == 0
+    assert "global-adapt" in capsys.readouterr().out
+    assert app.main(["plan", *RUN[1:], "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["trainings"] == 10
+    assert content["arms"][1]["privacy"]["epsilon"]["pld"] == 3.13488
+    assert content["config"]["group"] == {"origin": "option", "value": ["sex"]}
+
+
+def test_methods_show_status_and_source(capsys):
+    assert app.main(["methods"]) == 0
+    text = capsys.readouterr().out
+    assert "not established" in text
+    assert "no privacy" in text
+    assert app.main(["methods", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dpsgd"]["guarantee"] == "established"
+
+
+def test_schema_is_json(capsys):
+    assert app.main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "Report"
+
+
+def test_doctor_names_what_is_missing(capsys, monkeypatch):
+    assert app.main(["doctor"]) == 0
+    assert "torch works" in capsys.readouterr().out
+    monkeypatch.setattr("fairaudit.cli.checkup.requires", lambda name: ["not-a-library>=1"])
+    assert app.main(["doctor"]) == 2
+    assert "MISSING  not-a-library" in capsys.readouterr().out
+
+
+def loaded_by(arguments, tmp_path):
+    code = (
+        "import json, sys\n"
+        "from fairaudit.cli.app import main\n"
+        f"code = main({arguments!r})\n"
+        "print(json.dumps([code, sorted({m.split('.')[0] for m in sys.modules})]), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, timeout=120
+    )
+    code, modules = json.loads(done.stderr.splitlines()[-1])
+    return code, set(modules)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["plan", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(arguments, tmp_path):
+    code, modules = loaded_by(arguments, tmp_path)
+    assert code == 0
+    assert modules.isdisjoint(HEAVY)
+
+
+def table(tmp_path):
+    rows = [f"{20 + i % 40},{'F' if i % 3 else 'M'},{(i * 7) % 11},{i % 2}" for i in range(600)]
+    path = tmp_path / "people.csv"
+    path.write_text("age,sex,score_a,approved\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("command", ["plan", "inspect", "methods", "schema"])
+def test_no_command_but_run_and_doctor_imports_torch(command, tmp_path):
+    data = table(tmp_path)
+    given = {"plan": ["--data", data, "--group", "sex"], "inspect": [data, "--group", "sex"]}
+    code, modules = loaded_by([command, *given.get(command, [])], tmp_path)
+    assert code == 0
+    assert "torch" not in modules
+
+
+def test_importing_the_package_is_light(tmp_path):
+    code = "import sys, fairaudit; fairaudit.__version__; print([m for m in sys.modules if '.' not in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not any(f"'{name}'" in done.stdout for name in HEAVY)
+
+
+def test_the_packages_names_are_found_when_asked_for():
+    import fairaudit
+    from fairaudit.config import AuditConfig
+
+    assert fairaudit.AuditConfig is AuditConfig
+    assert set(fairaudit.__all__) == set(dir(fairaudit))
+    with pytest.raises(AttributeError, match="no attribute 'run_audits'"):
+        fairaudit.run_audits  # noqa: B018

@@ -1,0 +1,87 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from fairaudit.cli.console import Screen
+from fairaudit.cli.lines import Row, aligned, spoken_time
+from fairaudit.errors import DataError
+from fairaudit.progress import JobFailed, JobFinished, JobsFound, StageStarted
+
+
+@pytest.fixture
+def screen():
+    made = Screen()
+    made._console = Console(file=io.StringIO(), highlight=False, soft_wrap=True, width=80)
+    return made
+
+
+def shown(screen):
+    return screen._console.file.getvalue()
+
+
+def test_a_pipe_gets_one_line_per_finished_training(screen):
+    screen.listen(StageStarted("training"))
+    screen.listen(JobsFound(total=3, finished=1))
+    screen.listen(JobFinished("dpsgd", 0, 1.25, 2, 3))
+    screen.listen(JobFinished("dpsgd", 1, 1.25, 3, 3))
+    assert shown(screen).splitlines() == [
+        "  resume  1 of 3 trainings were finished before",
+        "  2/3 dpsgd, seed 0 · 1.2 s",
+        "  3/3 dpsgd, seed 1 · 1.2 s",
+    ]
+
+
+def test_a_terminal_gets_a_bar_and_no_lines():
+    screen = Screen()
+    screen._console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    screen.listen(JobsFound(total=2, finished=0))
+    screen.listen(JobFinished("a[b]", 0, 1.0, 1, 2))
+    screen.stop()
+    assert "seed 0 ·" not in shown(screen)
+    assert "1/2" in shown(screen)
+    assert screen._bar is None
+
+
+def test_a_failed_training_is_said_at_once(screen):
+    screen.listen(JobFailed("dpsgd", 3, "diverged\nat step 2"))
+    assert "Warning dpsgd, seed 3: diverged" in shown(screen)
+    assert len(shown(screen).splitlines()) == 1
+
+
+def test_quiet_leaves_errors_only(capsys):
+    screen = Screen(quiet=True)
+    screen.listen(JobsFound(total=2, finished=1))
+    screen.lines(["x"])
+    assert capsys.readouterr().err == ""
+    screen.error(DataError("gone", hint="look"))
+    assert capsys.readouterr().err == "Error: gone (look)\n"
+
+
+def test_no_color_is_honoured(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    console = Console(file=io.StringIO(), force_terminal=True)
+    screen = Screen()
+    screen._console = console
+    screen.warn("careful", "do this")
+    assert "\x1b[33m" not in console.file.getvalue()
+    monkeypatch.delenv("NO_COLOR")
+    coloured = Screen()
+    coloured._console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
+    coloured.warn("careful", "")
+    assert "\x1b[33m" in coloured._console.file.getvalue()
+
+
+def test_names_that_look_like_markup_are_printed_as_they_are(screen):
+    screen.lines(["[bold]F[/bold]"])
+    assert shown(screen) == "[bold]F[/bold]\n"
+
+
+def test_wide_characters_keep_the_columns_straight():
+    rows = [Row(("名前", "1")), Row(("abcd", "22")), Row(("x", "333"), "note")]
+    lines = list(aligned(rows, left=frozenset({0})))
+    assert lines == [" 名前    1", " abcd   22", " x     333  note"]
+
+
+def test_times_are_spoken_roughly():
+    assert [spoken_time(s) for s in (0.2, 8.4, 600, 9000)] == ["1 s", "8 s", "10 min", "2.5 h"]

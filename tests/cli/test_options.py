@@ -1,0 +1,61 @@
+import inspect
+
+import pytest
+
+from fairaudit.cli.options import OPTIONS, Given, takes_audit_options
+from fairaudit.config import AuditConfig
+
+
+@pytest.fixture
+def parse():
+    found = []
+    command = takes_audit_options(found.append)
+
+    def call(**typed):
+        names = dict.fromkeys(inspect.signature(command).parameters)
+        command(**{**names, "json": False, "quiet": False, "verbose": False, **typed})
+        assert isinstance(found[-1], Given)
+        return found[-1]
+
+    return call
+
+
+def test_every_field_of_the_config_has_an_option_and_no_option_is_without_a_field():
+    assert sorted(option.field for option in OPTIONS) == sorted(AuditConfig.model_fields)
+
+
+def test_options_repeat_where_fields_are_lists_or_tables():
+    for option in OPTIONS:
+        default = AuditConfig.model_fields[option.field].get_default()
+        kind = {tuple: list, dict: dict, bool: bool}.get(type(default))
+        assert kind is None or option.kind is kind, option.field
+        assert kind is not None or option.kind in (str, int, float), option.field
+
+
+def test_what_is_not_given_is_not_set(parse):
+    assert parse().values == {}
+    assert parse(group=[]).values == {}
+    assert parse(intersect=False).values == {"intersect": False}
+
+
+def test_pairs_become_tables(parse):
+    given = parse(keep=["F=0.5", "M=1"], settings=["global.threshold=5", "dpsgd.learning-rate=1"])
+    assert given.values["keep"] == {"F": "0.5", "M": "1"}
+    assert given.values["settings"] == {"global": {"threshold": "5"}, "dpsgd": {"learning_rate": "1"}}
+
+
+def test_defaults_named_in_help_are_the_configs_defaults():
+    for option in OPTIONS:
+        default = AuditConfig.model_fields[option.field].get_default()
+        if "(default: " not in option.help or option.field in {"delta", "hidden", "model", "workers"}:
+            continue
+        said = option.help.split("(default: ")[1].split(")")[0]
+        expected = default[0] if isinstance(default, tuple) and len(default) == 1 else default
+        if expected is None:
+            assert said == "by rule"
+        elif isinstance(expected, bool):
+            assert said == option.field
+        elif isinstance(expected, tuple):
+            assert said == "both"
+        else:
+            assert said in {str(expected), f"{expected:g}" if isinstance(expected, float) else ""}

@@ -1,0 +1,89 @@
+import math
+
+import pytest
+import torch
+from forms import DEFAULTS, make_pool, make_task
+from oracles import classes_of, gradients, model
+from stand_ins import take_steps
+
+from fairaudit.diagnostics import curves as curves_module
+from fairaudit.diagnostics.curves import EpochCurves
+from fairaudit.engine.loop import NORM_GUARD
+from fairaudit.methods.gradient import DpSgd
+
+DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
+K, BOUND = 3, 0.8
+
+
+def brute_force(module, pool, batches):
+    """Means over the records of all batches, at fixed parameters, per group."""
+    rows = [i for batch in batches for i in batch]
+    x, labels = pool.gather(torch.tensor(rows, dtype=torch.int64), None).inputs, pool.labels[rows]
+    norms = gradients(module, x, labels).norm(dim=1)
+    loss = torch.nn.functional.cross_entropy(module(x).detach(), labels, reduction="none")
+    scale = (BOUND / (norms * NORM_GUARD)).clamp(max=1.0)
+    values = {"loss": loss, "gradient_norm": norms, "clipped": (scale < 1).float(), "scale": scale}
+    own = [pool.groups[rows] == k for k in range(K)]
+    return {name: torch.stack([value[mask].mean() for mask in own]) for name, value in values.items()}
+
+
+def curves(pool, batches, name="mlp-tanh", repeats=1):
+    """Readings of one epoch at fixed parameters."""
+    module = model(name)
+    task = make_task(DPSGD, pool, repeats=repeats, model=module, max_grad_norm=BOUND)
+    seen = take_steps(DpSgd(), task, batches, observers=[EpochCurves()])
+    return module, {name: (steps, values) for name, (steps, values) in seen.outcome.trace.stacked().items()}
+
+
+@pytest.mark.parametrize("stash", [1, 7, 65_536])
+@pytest.mark.parametrize("name", ["mlp-tanh", "logistic-multiclass", "mlp-relu"])
+def test_curves_are_the_means_over_an_epochs_records(name, stash, monkeypatch):
+    monkeypatch.setattr(curves_module, "STASH_ROWS", stash)
+    pool = make_pool(40, classes=classes_of(name), groups=K)
+    batches = [[0, 3, 9, 11, 20], [], [5], [3, 9, 14, 30, 39]]
+    module, readings = curves(pool, batches, name)
+    for key, expected in brute_force(module, pool, batches).items():
+        steps, values = readings[key]
+        assert steps == [3]
+        torch.testing.assert_close(values[0, 0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_replicates_have_curves_of_their_own_and_padding_counts_nothing():
+    pool = make_pool(40, groups=K)
+    batches = [[[0, 1, 2, 3, 4, 5, 6], [7]], [[8, 9], [10, 11, 12, 13, 14, 15, 16]]]
+    module, readings = curves(pool, batches, repeats=2)
+    for r in range(2):
+        expected = brute_force(module, pool, [batch[r] for batch in batches])
+        for key, value in expected.items():
+            torch.testing.assert_close(readings[key][1][0, r], value, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def test_a_group_that_no_batch_held_has_no_mean():
+    pool = make_pool(40, groups=K)
+    present = [i for i in range(40) if pool.groups[i] != 1][:6]
+    _, readings = curves(pool, [present[:3], present[3:]])
+    for _, values in readings.values():
+        assert math.isnan(values[0, 0, 1])
+        assert torch.isfinite(values[0, 0, [0, 2]]).all()
+
+
+def test_an_epoch_without_a_record_has_no_means_and_no_leftovers():
+    pool = make_pool(40, groups=K)
+    _, readings = curves(pool, [[], []])
+    assert torch.isnan(readings["loss"][1]).all()
+
+
+def test_every_epoch_starts_anew():
+    pool = make_pool(40, groups=K)
+    observer, task = EpochCurves(), make_task(DPSGD, pool, model=model("mlp-tanh"), max_grad_norm=BOUND)
+    first = take_steps(DpSgd(), task, [[0, 1, 2, 3]], observers=[observer]).outcome.trace.stacked()
+    second = take_steps(DpSgd(), task, [[0, 1, 2, 3]], observers=[observer]).outcome.trace.stacked()
+    for name, (_, values) in first.items():
+        assert torch.equal(values.nan_to_num(-1), second[name][1].nan_to_num(-1))
+
+
+def test_a_record_that_is_not_finite_leaves_the_means_finite():
+    pool = make_pool(40, groups=1, spoilt=math.nan)
+    task = make_task(DPSGD, pool, model=model("mlp-tanh"), max_grad_norm=BOUND)
+    seen = take_steps(DpSgd(), task, [[2, 3, 4]], observers=[EpochCurves()])
+    assert all(torch.isfinite(values).all() for _, values in seen.outcome.trace.stacked().values())

@@ -1,0 +1,212 @@
+import math
+
+import pytest
+import torch
+from forms import DEFAULTS, PRIVATE, forms, key_of, make_pool, make_task
+from oracles import gradients, model
+from stand_ins import ToldOptimizer, take_steps
+
+from fairaudit.diagnostics.curves import EpochCurves
+from fairaudit.diagnostics.misalignment import Misalignment
+from fairaudit.engine.loop import NORM_GUARD, Trace
+from fairaudit.engine.observe import Observer
+from fairaudit.engine.release import GaussianRelease, Row
+from fairaudit.methods.gradient import DpSgd, Sgd
+
+DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
+SGD = next(form for form in DEFAULTS if form.spec.name == "sgd")
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp-tanh", "mlp-relu"])
+def test_a_noiseless_step_is_the_textbooks_clipped_sum_over_the_expected_batch(name):
+    pool = make_pool(40)
+    task = make_task(DPSGD, pool, model=model(name), max_grad_norm=0.7, noise_multiplier=0.0)
+    batch = [3, 9, 11, 30, 39]
+    seen = take_steps(DpSgd(), task, [batch])
+    rows = gradients(task.model, pool.gather(torch.tensor(batch), None).inputs, pool.labels[batch]).double()
+    clipped = rows * (0.7 / rows.norm(dim=1, keepdim=True)).clamp(max=1.0)
+    assert 0 < (rows.norm(dim=1) > 0.7).sum() <= len(batch)
+    expected = clipped.sum(0) / (task.n_public / task.steps_per_epoch)
+    torch.testing.assert_close(seen.gradients[0][0].double(), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("replicates", [1, 3])
+def test_empty_poisson_batch_adds_only_noise(replicates):
+    pool = make_pool(40)
+    task = make_task(DPSGD, pool, repeats=replicates, max_grad_norm=2.0, noise_multiplier=1.5)
+    # Of several replicates at least one holds a record; its neighbours' batches are empty.
+    batch = [] if replicates == 1 else [[], [4], []]
+    seen = take_steps(DpSgd(), task, [batch], noise=(1.0,))
+    expected = torch.full_like(seen.gradients[0][0], 1.5 * 2.0 / (40 / 6))
+    torch.testing.assert_close(seen.gradients[0][0], expected)
+    assert seen.noise.draws == 1
+
+
+def test_a_group_that_the_batch_lacks_leaves_training_defined():
+    pool = make_pool(40, groups=3)
+    pool.groups[:] = torch.where(pool.groups == 2, 0, pool.groups)
+    for form in PRIVATE:
+        seen = take_steps(form.make(), make_task(form, pool), [[0, 1, 2], []], answers=[1.0, -1.0])
+        assert all(torch.isfinite(g).all() for g in seen.gradients)
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_noise_is_drawn_once_a_step_for_all_parameters_together(form):
+    task = make_task(form, make_pool(40), repeats=2)
+    seen = take_steps(form.make(), task, [[0, 1], [2], [3, 4, 5]], answers=[0.0] * 3)
+    assert seen.noise.shapes == [(2, seen.network.n_parameters)] * 3
+    assert seen.query_noise.draws == 3 * len(form.spec.side_queries)
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_rules_are_handed_norms_that_are_upper_bounds(form):
+    pool = make_pool(40)
+    task = make_task(form, pool, model=model("logistic"))
+    handed = []
+
+    class Listening(type(form.make())):
+        def rule(self, task):
+            rule = super().rule(task)
+            kind = type(rule)
+
+            class Heard(kind):
+                def scale(self, released, norms, group):
+                    handed.append(norms)
+                    return kind.scale(self, released, norms, group)
+
+            object.__setattr__(rule, "__class__", Heard)
+            return rule
+
+    batch = list(range(20))
+    take_steps(Listening(), task, [batch], answers=[0.0])
+    rows = gradients(
+        task.model.double(), pool.gather(torch.tensor(batch), None).inputs.double(), pool.labels[batch]
+    )
+    exact = rows.norm(dim=1)
+    assert (handed[0][0].double() >= exact * (1 + 0.5 * (NORM_GUARD - 1))).all()
+
+
+class Everything(Observer):
+    """Asks for every row at every step."""
+
+    needs = frozenset(Row)
+
+    def __init__(self):
+        self.views = []
+
+    def wants(self, step):
+        return True
+
+    def observe(self, view):
+        self.views.append({row: value.clone() for row, value in view.sums.items()})
+        return {}
+
+
+class Spoiler(Everything):
+    """Overwrites all that it is handed of rows it asked for."""
+
+    def observe(self, view):
+        for value in view.sums.values():
+            value.fill_(math.nan)
+        return {}
+
+
+def observers():
+    return {
+        "curves": [EpochCurves()],
+        "cosines now and then": [Misalignment(3)],
+        "cosines": [Misalignment(1), EpochCurves()],
+        "every row": [Everything()],
+        "one that writes into its rows": [Spoiler()],
+    }
+
+
+@pytest.mark.parametrize("watching", observers())
+@pytest.mark.parametrize("replicates", [1, 2, 3])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("form", [SGD, DPSGD], ids=key_of)
+def test_observers_change_no_bit_of_the_parameters(form, optimizer, replicates, watching):
+    # Odd sizes: a strided view of the buffer ends its vector loops elsewhere than a whole one.
+    task = {"repeats": replicates, "optimizer": optimizer, "learning_rate": 0.05}
+    pool = make_pool(61, classes=3, groups=3)
+    start = {"model": model("mlp-relu-multiclass", 1)}
+    plain = form.make().fit(make_task(form, pool, **task, **start), [])
+    watched = form.make().fit(make_task(form, pool, **task, **start), observers()[watching])
+    assert torch.equal(plain.parameters, watched.parameters)
+
+
+@pytest.mark.parametrize("form", forms(), ids=key_of)
+def test_observers_change_no_bit_of_any_form(form):
+    pool = make_pool(61)
+    plain = form.make().fit(make_task(form, pool, repeats=2), [])
+    watched = form.make().fit(
+        make_task(form, pool, repeats=2), [EpochCurves(), Misalignment(1), Everything()]
+    )
+    assert torch.equal(plain.parameters, watched.parameters)
+
+
+class Meddler(Everything):
+    """Writes into what it is shown of the step: the broken variant."""
+
+    def observe(self, view):
+        view.scale.mul_(0.5)
+        return {}
+
+
+def test_an_observer_is_handed_no_scale_that_the_step_still_reads():
+    pool = make_pool(61)
+    plain = DpSgd().fit(make_task(DPSGD, pool), [])
+    watched = DpSgd().fit(make_task(DPSGD, pool), [Meddler()])
+    assert torch.equal(plain.parameters, watched.parameters)
+
+
+def test_the_rows_an_observer_sees_are_sums_over_the_expected_batch():
+    pool = make_pool(30, groups=3)
+    task = make_task(DPSGD, pool, model=model("mlp-tanh"), max_grad_norm=0.5)
+    watcher, batch = Everything(), [2, 5, 7, 11, 13]
+    take_steps(DpSgd(), task, [batch], observers=[watcher])
+    rows = gradients(task.model, pool.gather(torch.tensor(batch), None).inputs, pool.labels[batch])
+    scale = (0.5 / rows.norm(dim=1)).clamp(max=1.0)
+    expected_batch = 30 / 6
+    (view,) = watcher.views
+    torch.testing.assert_close(view[Row.WHOLE][0], rows.sum(0) / expected_batch, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(view[Row.CLIPPED][0], scale @ rows / expected_batch, rtol=1e-4, atol=1e-6)
+    for k in range(3):
+        own = rows[pool.groups[batch] == k].sum(0) / expected_batch
+        torch.testing.assert_close(view[Row.GROUPS][0, k], own, rtol=1e-4, atol=1e-6)
+
+
+def test_an_event_counts_the_steps_that_were_taken():
+    task = make_task(DPSGD, make_pool(40), noise_multiplier=0.9)
+    seen = take_steps(DpSgd(), task, [[], [1], [], [2, 3]])
+    assert seen.outcome.event.steps == 4
+    assert [(r.name, r.noise_multiplier) for r in seen.outcome.event.releases] == [("gradient", 0.9)]
+
+
+def test_without_noise_or_without_a_private_release_nothing_is_claimed():
+    pool = make_pool(40)
+    assert take_steps(DpSgd(), make_task(DPSGD, pool, noise_multiplier=0.0), [[1]]).outcome.event is None
+    assert take_steps(Sgd(), make_task(SGD, pool), [[1]]).outcome.event is None
+
+
+def test_a_release_without_noise_draws_none():
+    seen = take_steps(DpSgd(), make_task(DPSGD, make_pool(40), noise_multiplier=0.0), [[1], []])
+    assert seen.noise.draws == 0
+    assert GaussianRelease(0.0, seen.noise).event() is None
+
+
+def test_a_told_optimizer_sees_each_steps_gradient_and_not_a_window_on_it():
+    """The stand-in itself: what it kept of step 1 does not change at step 2."""
+    seen = take_steps(DpSgd(), make_task(DPSGD, make_pool(40)), [[1], [2]])
+    assert not torch.equal(*seen.gradients)
+    assert isinstance(ToldOptimizer().gradients, list)
+
+
+def test_a_trace_stacks_readings_with_their_steps():
+    trace = Trace()
+    trace.add(0, {"a": torch.zeros(2)})
+    trace.add(3, {"a": torch.ones(2), "b": torch.ones(2, 3)})
+    stacked = trace.stacked()
+    assert stacked["a"][0] == [0, 3]
+    assert stacked["a"][1].tolist() == [[0, 0], [1, 1]]
+    assert stacked["b"][1].shape == (1, 2, 3)

@@ -1,0 +1,281 @@
+"""One private step at q = 1, many times over, through the code that trains: the noise as it arrives.
+
+Replicates of one network stand for repetitions, each with a noise stream of its own. Every check
+rejects a correct mechanism with probability 1e-6 at most, and the seeds are fixed. Source: METHODS 9.4 B.
+"""
+
+import math
+
+import pytest
+import torch
+from forms import PRIVATE, key_of, make_pool, make_task
+from oracles import model
+from scipy import stats
+from stand_ins import GivenBatches, ToldOptimizer
+
+from fairaudit.engine.loop import Training, train
+from fairaudit.engine.network import Network
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.release import GaussianRelease
+from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.privacy.noise import GaussianNoise, noise_stream
+
+FALSE_ALARM = 1e-6
+Z = stats.norm.isf(FALSE_ALARM / 2)
+RUNS = 1000
+SIGMA, BOUND = 1.0, 0.5
+
+
+def private_steps(form, pool, *, runs=RUNS, steps=1, seed=0, release=None, empty=False):
+    """Released gradients times qN, [steps, runs, P], of ``runs`` replicates over all of the pool."""
+    task = make_task(
+        form, pool, repeats=runs, seed=seed, n_public=8, steps_per_epoch=1,
+        model=model("logistic", 0, pool.width),
+        noise_multiplier=SIGMA, max_grad_norm=BOUND, threshold=2 * BOUND,
+    )  # fmt: skip
+    trainer = form.make()
+    optimizer = ToldOptimizer()
+    records = [] if empty else list(range(pool.n_records))
+    train(
+        Network([task.model] * runs),
+        pool,
+        Training(
+            objective=trainer.objective(task),
+            rule=trainer.rule(task),
+            release=release(SIGMA, noise_stream(seed, "noise", form.key, runs))
+            if release
+            else trainer.release(task),
+            objective_noise=noise_stream(seed, "query", f"{form.key}/objective", runs),
+            rule_noise=noise_stream(seed, "query", f"{form.key}/rule", runs),
+            optimizer=optimizer,
+            # An empty batch for all: one padded column that is nobody's.
+            sampler=GivenBatches([[records] * runs] * steps, pool.n_records)
+            if records
+            else NoRecords(pool, runs, steps),
+            facts=task.facts(),
+            epochs=1,
+        ),
+    )
+    return torch.stack(optimizer.gradients).double() * 8.0
+
+
+class NoRecords:
+    """Batches of padding alone."""
+
+    def __init__(self, pool, runs, steps):
+        self.index = torch.full((runs, 1), pool.n_records)
+        self.steps_per_epoch = steps
+
+    def draw(self):
+        return self.index, torch.zeros_like(self.index, dtype=torch.bool)
+
+
+def long_record_pool(count):
+    """Equal long records: each contributes a gradient of norm BOUND in one direction."""
+    return TrainingPool(
+        torch.full((count, 4), 30.0), torch.zeros(count, dtype=torch.int64),
+        torch.zeros(count, dtype=torch.int64), n_classes=2, n_groups=2,
+    )  # fmt: skip
+
+
+def claim_of(form):
+    """The noise multiplier the gradient claims, and the bound a record moves the sum by."""
+    bound = 2.5 if form.spec.control_of else BOUND
+    return SIGMA, bound
+
+
+def shift(form, release=None):
+    """How far one record moves the released sum along its direction, in noise units, and the bound."""
+    without = private_steps(form, long_record_pool(3), seed=1, release=release)[0]
+    with_x = private_steps(form, long_record_pool(4), seed=2, release=release)[0]
+    step = with_x.mean(0) - without.mean(0)
+    clean = private_direction()
+    projected = (with_x @ clean, without @ clean)
+    assert step.shape == clean.shape
+    pooled = math.sqrt((projected[0].var() + projected[1].var()) / 2)
+    return float(projected[0].mean() - projected[1].mean()) / pooled
+
+
+def private_direction():
+    """The direction of the records' common gradient."""
+    record = torch.full((4,), 30.0, dtype=torch.float64)
+    row = torch.cat([-record, record, torch.tensor([-1.0, 1.0], dtype=torch.float64)])
+    return row / row.norm()
+
+
+# Shift of two means of RUNS readings each, in units of their sd: standard error sqrt(2 / RUNS).
+REACH = Z * math.sqrt(2 / RUNS)
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_one_record_shifts_the_mean_by_at_most_one_over_sigma(form):
+    assert abs(shift(form)) < 1 / SIGMA + REACH
+
+
+@pytest.mark.parametrize("name", ["dpsgd", "global-adapt"])
+def test_the_shift_is_reached_by_a_record_that_saturates_the_bound(name):
+    """The test has power: the record it uses moves the mean by a good part of what is allowed."""
+    form = next(f for f in PRIVATE if f.spec.name == name)
+    assert abs(shift(form)) > 0.9 / SIGMA - REACH
+
+
+class TwoThirds(GaussianRelease):
+    """A third of the noise is missing."""
+
+    def __call__(self, sums, sensitivity, facts):
+        return super().__call__(sums, sensitivity * (2 / 3), facts)
+
+
+def test_the_shift_catches_noise_that_is_a_third_too_small():
+    form = next(f for f in PRIVATE if f.spec.name == "dpsgd")
+    assert abs(shift(form, TwoThirds)) > 1 / SIGMA + REACH
+
+
+def right_variance(noise, std):
+    """The sum of squares over the claimed variance is chi-square."""
+    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], noise.numel())
+    return bool(low < float(noise.square().sum()) / std**2 < high)
+
+
+def uncorrelated(a, b):
+    """Correlation of two equally long series of noise is within its standard error's reach."""
+    a, b = a.flatten(), b.flatten()
+    r = float((a * b).mean() / (a.std() * b.std()))
+    return abs(r) < Z / math.sqrt(len(a))
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_the_noise_of_an_empty_step_has_the_claimed_variance_in_every_direction(form):
+    sigma, bound = claim_of(form)
+    noise = private_steps(form, make_pool(6, width=20), steps=2, empty=True)
+    if form.spec.control_of:
+        bound = float(make_bound(form))
+    assert right_variance(noise, sigma * bound)
+    per_coordinate = noise.flatten(0, 1).square().sum(0) / (sigma * bound) ** 2
+    count = noise.shape[0] * noise.shape[1]
+    each = FALSE_ALARM / len(per_coordinate)
+    low, high = stats.chi2.ppf([each / 2, 1 - each / 2], count)
+    assert ((per_coordinate > low) & (per_coordinate < high)).all()
+
+
+def make_bound(form):
+    """The bound that a control takes from what its source released."""
+    task = make_task(form, make_pool(6))
+    rule = form.make().rule(task)
+    return rule.sensitivity(rule.init(1, task.facts()))[0]
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_noise_is_new_at_every_step_coordinate_and_replicate(form):
+    noise = private_steps(form, make_pool(6, width=20), steps=3, empty=True)
+    assert uncorrelated(noise[0], noise[1])
+    assert uncorrelated(noise[1], noise[2])
+    assert uncorrelated(noise[:, :, 0], noise[:, :, 1])
+    assert uncorrelated(noise[:, :, :-1], noise[:, :, 1:])
+    assert uncorrelated(noise[:, :-1], noise[:, 1:])
+
+
+class Reused(GaussianRelease):
+    """Noise is drawn once and kept for all steps."""
+
+    def __call__(self, sums, sensitivity, facts):
+        if self._buffer is None:
+            self._buffer = self.noise.fill(torch.empty(sums[0].shape))
+        noised = sums[0] + self._buffer * self.noise_multiplier * sensitivity[:, None]
+        return noised / facts.expected_batch_size[:, None]
+
+
+class OneForAll(GaussianRelease):
+    """All replicates share one draw."""
+
+    def __call__(self, sums, sensitivity, facts):
+        drawn = self.noise.fill(torch.empty(sums[0].shape))[:1]
+        noised = sums[0] + drawn * self.noise_multiplier * sensitivity[:, None]
+        return noised / facts.expected_batch_size[:, None]
+
+
+class PerChunk(GaussianRelease):
+    """Two draws a step, as if each micro-batch were released by itself."""
+
+    def __call__(self, sums, sensitivity, facts):
+        drawn = self.noise.fill(torch.empty(sums[0].shape))
+        sums[0].add_(drawn * self.noise_multiplier * sensitivity[:, None])
+        return super().__call__(sums, sensitivity, facts)
+
+
+def test_the_checks_catch_noise_that_is_reused_shared_or_drawn_twice():
+    form = next(f for f in PRIVATE if f.spec.name == "dpsgd")
+    pool = make_pool(6, width=20)
+    assert not uncorrelated(*private_steps(form, pool, steps=2, empty=True, release=Reused))
+    shared = private_steps(form, pool, empty=True, release=OneForAll)
+    assert not uncorrelated(shared[:, :-1], shared[:, 1:])
+    twice = private_steps(form, pool, empty=True, release=PerChunk)
+    assert not right_variance(twice, SIGMA * BOUND)
+
+
+def test_arms_and_purposes_do_not_share_their_noise():
+    """Two arms with one stream would reveal the difference of their sums."""
+    streams = [
+        noise_stream(0, purpose, key, 2)
+        for purpose, key in (
+            ("noise", "dpsgd"),
+            ("noise", "global"),
+            ("query", "dpsgd/rule"),
+            ("noise", "dpsgd@3"),
+        )
+    ]
+    drawn = [stream.fill(torch.empty(2, 5000)).double() for stream in streams]
+    for i, one in enumerate(drawn):
+        assert uncorrelated(one[0], one[1])
+        assert all(uncorrelated(one, other) for other in drawn[i + 1 :])
+
+
+@pytest.mark.parametrize("form", [f for f in PRIVATE if f.spec.side_queries], ids=key_of)
+def test_a_side_query_is_noised_with_its_own_multiplier(form):
+    """The released count of an empty batch is noise of std sigma_c, as the threshold's walk shows."""
+    runs, spread = 2000, 4.0
+    task = make_task(
+        form, make_pool(6), repeats=runs, n_public=8, steps_per_epoch=1, count_noise_multiplier=spread
+    )
+    trainer, answers = form.make(), []
+    rule = trainer.rule(task)
+    kind = type(rule)
+
+    class Heard(kind):
+        def absorb(self, state, answer):
+            answers.append(answer.clone())
+            return kind.absorb(self, state, answer)
+
+    object.__setattr__(rule, "__class__", Heard)
+    train(
+        Network([task.model] * runs), task.pool,
+        Training(
+            trainer.objective(task), rule, trainer.release(task), GaussianNoise(range(runs)),
+            noise_stream(0, "query", "rule", runs), ToldOptimizer(), NoRecords(task.pool, runs, 3),
+            task.facts(), 1,
+        ),
+    )  # fmt: skip
+    assert len(answers) == 3
+    assert right_variance(torch.stack(answers).double(), spread)
+    assert not right_variance(torch.stack(answers).double(), spread * 0.9)
+
+
+def test_batches_drawn_for_training_are_poisson_sized():
+    """The whole path at q < 1: sizes seen by training scatter as N q (1 - q)."""
+    form = next(f for f in PRIVATE if f.spec.name == "dpsgd")
+    sizes = []
+
+    class Counted(PoissonSampler):
+        def draw(self):
+            index, present = super().draw()
+            sizes.append(len(index))
+            return index, present
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fairaudit.methods.gradient.PoissonSampler", Counted)
+        form.make().fit(make_task(form, make_pool(50), steps_per_epoch=10, epochs=100), [])
+    sizes = torch.tensor(sizes, dtype=torch.float64)
+    n, q = 50, 0.1
+    spread = float(((sizes - n * q) ** 2).sum()) / (n * q * (1 - q))
+    excess = (1 - 6 * q * (1 - q)) / (n * q * (1 - q))
+    assert abs(spread - len(sizes)) < Z * math.sqrt(len(sizes) * (2 + excess))

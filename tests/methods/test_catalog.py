@@ -1,0 +1,122 @@
+import re
+import subprocess
+import sys
+
+import pytest
+from forms import forms, key_of
+
+from fairaudit.errors import ConfigError
+from fairaudit.methods import catalog as catalog_module
+from fairaudit.methods.base import Method
+from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
+from fairaudit.methods.defaults import RULES
+
+SETTINGS = dict.fromkeys([*RULES, "noise_multiplier"], 1.0)
+
+
+@pytest.mark.parametrize("form", forms(), ids=key_of)
+def test_every_form_names_a_trainer_that_is_a_method(form):
+    assert isinstance(form.make(), Method)
+
+
+@pytest.mark.parametrize("spec", catalog().values(), ids=lambda s: s.name)
+def test_a_spec_is_whole(spec):
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", spec.name)
+    assert spec.summary
+    assert "fair" not in spec.name
+    assert spec.reference is None or spec.reference in catalog()
+    assert spec.control_of is None or spec.control_of in catalog()
+    assert set(spec.side_queries.values()) <= set(spec.settings)
+    assert set(spec.settings) <= {*RULES, "noise_multiplier"}
+    assert (spec.name == REFERENCE) == (spec.reference is None)
+    assert spec.is_private == ("noise_multiplier" in spec.settings)
+    assert all(variant.reason for variant in spec.variants)
+
+
+def test_every_name_and_alias_leads_to_one_method():
+    names = [name for spec in catalog().values() for name in (spec.name, *spec.aliases)]
+    assert len(set(names)) == len(names)
+    for spec in catalog().values():
+        for name in (spec.name, *spec.aliases, spec.name.upper()):
+            assert find(name) is spec
+
+
+def test_the_issues_five_methods_are_there():
+    assert {"sgd", "dpsgd", "dpsgd-matched", "global", "global-adapt"} <= set(catalog())
+
+
+@pytest.mark.parametrize("wrong", ["dp-sdg", "globl-adapt"])
+def test_a_mistyped_method_gets_the_nearest_name(wrong):
+    with pytest.raises(ConfigError, match=wrong) as caught:
+        find(wrong)
+    assert "did you mean" in caught.value.hint
+
+
+def test_events_need_no_data_and_name_every_release():
+    event = find("global-adapt").events({**SETTINGS, "count_noise_multiplier": 10.0}, 92, 20)
+    assert (event.steps_per_epoch, event.steps) == (92, 1840)
+    assert [(r.name, r.noise_multiplier) for r in event.releases] == [("gradient", 1.0), ("count", 10.0)]
+    assert event.effective_noise_multiplier == pytest.approx((1 + 0.01) ** -0.5)
+
+
+def test_no_noise_means_no_event():
+    assert find("dpsgd").events({**SETTINGS, "noise_multiplier": 0.0}, 10, 2) is None
+    assert find("sgd").events(SETTINGS, 10, 2) is None
+
+
+class Point:
+    """An entry point that loads what it is given."""
+
+    def __init__(self, value):
+        self.name, self.value = "plugin", value
+
+    def load(self):
+        return self.value
+
+
+def added(name):
+    return MethodSpec(
+        name, "a plugin", "none", Guarantee.ESTABLISHED, "somewhere:Class", ("noise_multiplier",)
+    )
+
+
+@pytest.fixture
+def entry_points(monkeypatch):
+    def install(*values):
+        monkeypatch.setattr(catalog_module, "entry_points", lambda group: [Point(v) for v in values])
+        catalog.cache_clear()
+
+    yield install
+    monkeypatch.undo()
+    catalog.cache_clear()
+
+
+def test_an_entry_point_adds_a_method(entry_points):
+    spec = added("mine")
+    entry_points(spec)
+    assert find("mine") is spec
+    assert next(iter(catalog())) == REFERENCE
+
+
+@pytest.mark.parametrize("value", ["text", added("dpsgd")], ids=["no spec", "a name that is taken"])
+def test_an_entry_point_that_is_no_new_method_is_refused(entry_points, value):
+    entry_points(value)
+    with pytest.raises(ConfigError, match="plugin"):
+        catalog()
+
+
+@pytest.mark.parametrize("alias", ["adapt", "SGD-2"])
+def test_an_entry_points_aliases_do_not_shadow_a_built_in_method(entry_points, alias):
+    entry_points(MethodSpec("other", "s", "none", Guarantee.NONE, "a:B", (), aliases=(alias,)))
+    if alias == "adapt":
+        assert find("adapt").name == "global-adapt"
+    else:
+        assert catalog()["other"].aliases == (alias,)
+
+
+def test_the_catalog_and_the_defaults_do_not_import_torch():
+    code = (
+        "import sys, fairaudit.methods.catalog as c, fairaudit.methods.defaults; c.catalog(); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

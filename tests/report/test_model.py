@@ -1,0 +1,39 @@
+import math
+
+import pytest
+from handmade import circumstances, comparison, dataset, findings, plan, resolved, results
+from pydantic import ValidationError
+
+from fairaudit.report.build import Findings, build_report
+
+
+@pytest.fixture
+def report():
+    return build_report(findings(), circumstances())
+
+
+def test_by_group_is_one_row_per_arm_and_group(report):
+    frame = report.by_group()
+    assert list(frame["group"]) == ["F", "M"]
+    assert list(frame["arm"]) == ["global-adapt"] * 2
+    assert frame.loc[0, "privacy_cost"] == 0.041
+    assert frame.loc[0, "privacy_cost_low"] < 0.041 < frame.loc[0, "privacy_cost_high"]
+    assert math.isclose(frame.loc[0, "reference_accuracy"] - frame.loc[0, "accuracy"], 0.041)
+
+
+def test_a_notebook_shows_escaped_names():
+    settled = resolved()
+    made = plan(settled.config)
+    names = ("<b>F</b>", "M")
+    found = Findings(settled, made, dataset(names), results(made), {}, (comparison(names=names),))
+    shown = build_report(found, circumstances())._repr_html_()
+    assert "<b>" not in shown
+    assert "&lt;b&gt;F&lt;/b&gt;" in shown
+    assert "4.1 [2.7, 5.5]" in shown
+
+
+def test_a_report_cannot_be_changed_or_extended(report):
+    with pytest.raises(ValidationError):
+        report.status = "partial"
+    with pytest.raises(ValidationError):
+        type(report).model_validate({**report.model_dump(), "verdict_is_good": True})

@@ -1,0 +1,48 @@
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairaudit.report.numbers import rounded, rounded_down, rounded_up, shown_up
+
+numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
+
+
+@given(numbers)
+def test_bounds_are_rounded_outward(value):
+    assert rounded_down(value) <= value <= rounded_up(value)
+
+
+def test_nearest_rounding_would_understate_a_bound():
+    assert rounded(3.0000001) == 3.0 < 3.0000001
+    assert rounded_up(3.0000001) == 3.00001
+
+
+@given(numbers)
+def test_a_rounded_number_comes_back_unchanged(value):
+    for way in (rounded, rounded_down, rounded_up):
+        assert way(way(value)) == way(value)
+
+
+@given(numbers.filter(lambda x: x != 0))
+def test_six_digits_are_enough_to_write_a_rounded_number(value):
+    for way in (rounded, rounded_down, rounded_up):
+        assert float(f"{way(value):.5e}") == way(value)
+
+
+@given(numbers)
+def test_rounding_moves_a_number_by_less_than_one_unit_of_its_sixth_digit(value):
+    for way in (rounded, rounded_down, rounded_up):
+        assert math.isclose(way(value), value, rel_tol=1.01e-5, abs_tol=5e-324)
+
+
+@given(st.floats(0.001, 1000))
+def test_an_epsilon_is_never_shown_smaller_than_it_is(value):
+    assert float(shown_up(value)) >= value
+    assert float(shown_up(value)) <= value + 0.01
+
+
+def test_an_epsilon_at_its_target_is_shown_as_its_target():
+    assert shown_up(3.0) == "3.00"
+    assert shown_up(2.9951) == "3.00"
+    assert shown_up(3.0049) == "3.01"

@@ -1,0 +1,122 @@
+import json
+import math
+from dataclasses import replace
+
+import jsonschema
+import pytest
+from golden import assert_golden
+from handmade import circumstances, comparison, estimate, findings
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from fairaudit.errors import DataError
+from fairaudit.report.build import build_report
+from fairaudit.report.measured import EstimateRecord
+from fairaudit.report.to_json import read_report, schema_json, to_json
+
+anything = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
+
+
+@pytest.fixture
+def report(monkeypatch):
+    monkeypatch.setattr("fairaudit.report.build_facts.version", lambda name: "0.6.0")
+    return build_report(findings(), circumstances())
+
+
+def refuse(literal):
+    raise AssertionError(f"{literal} in JSON")
+
+
+def test_the_report_is_as_reviewed(report):
+    assert_golden("report.json", to_json(report))
+
+
+def test_the_schema_is_as_reviewed():
+    assert_golden("schema.json", schema_json())
+
+
+def test_the_report_fits_its_own_schema(report):
+    schema = json.loads(schema_json())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    content = json.loads(to_json(report))
+    jsonschema.validate(content, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**content, "surprise": 1}, schema)
+
+
+def test_a_report_read_back_is_written_the_same(report):
+    text = to_json(report)
+    assert to_json(read_report(text, name="report.json")) == text
+
+
+def test_keys_are_sorted_so_that_two_reports_can_be_compared(report):
+    def check(content):
+        if isinstance(content, dict):
+            assert list(content) == sorted(content)
+            for value in content.values():
+                check(value)
+        if isinstance(content, list):
+            for value in content:
+                check(value)
+
+    check(json.loads(to_json(report)))
+
+
+def test_bounds_and_epsilon_are_rounded_outward_and_the_object_keeps_every_digit(report):
+    content = json.loads(to_json(report))
+    epsilon = content["privacy"]["global-adapt"]["epsilon"]
+    assert (epsilon["pld"], epsilon["rdp"]) == (3.13488, 3.4436)
+    assert report.privacy["global-adapt"].epsilon.pld == 3.1348761234
+    assert content["privacy"]["global-adapt"]["epsilon_if_all_released"] == 9.87655
+    written = content["comparisons"][0]["by_group"][0]["estimates"]["privacy_cost"]
+    exact = report.comparisons[0].by_group[0].estimates["privacy_cost"]
+    assert written["low"] <= exact.low < exact.high <= written["high"]
+    assert written["high"] == 0.0551235
+
+
+@given(
+    value=anything,
+    low=anything,
+    high=anything,
+    seeds=st.lists(anything.filter(lambda x: x is not None), max_size=3),
+)
+def test_no_number_can_put_nan_into_the_json(value, low, high, seeds):
+    wild = replace(estimate(0.1, 0.1), value=value, low=low, high=high, by_seed=tuple(seeds))
+    group = replace(comparison().overall, estimates={"privacy_cost": wild})
+    found = replace(findings(), comparisons=(replace(comparison(), overall=group),))
+    content = json.loads(to_json(build_report(found, circumstances())), parse_constant=refuse)
+    written = content["comparisons"][0]["overall"]["estimates"]["privacy_cost"]
+    if value is None or not math.isfinite(value):
+        assert written["value"] is None
+        assert written["reason"]
+        assert written["low"] is None
+    elif written["low"] is not None:
+        assert written["low"] <= low
+        assert written["high"] >= high
+
+
+def test_a_nan_that_slips_past_the_builder_is_refused_by_the_model():
+    fields = {
+        "low": None, "high": None, "training_sd": None, "records_sd": None, "n_seeds": 1, "n_test": 1,
+        "unit": "fraction", "reason": "", "by_seed": (),
+    }  # fmt: skip
+    assert EstimateRecord(value=0.5, **fields).value == 0.5
+    with pytest.raises(ValidationError):
+        EstimateRecord(value=math.nan, **fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not JSON"),
+        ('{"schema_version": 99}', "newer than this tool's 1"),
+        ("{}", "is not a fairaudit report"),
+        ("[]", "is not a fairaudit report"),
+    ],
+)
+def test_what_is_not_a_report_is_refused_in_one_line(text, said):
+    with pytest.raises(DataError) as caught:
+        read_report(text, name="r.json")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

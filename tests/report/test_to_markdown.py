@@ -1,0 +1,128 @@
+import re
+from dataclasses import replace
+
+import pytest
+from golden import assert_golden
+from handmade import (
+    arm,
+    circumstances,
+    comparison,
+    dataset,
+    findings,
+    plan,
+    resolved,
+    results,
+)
+
+from fairaudit.report.build import Findings, build_report
+from fairaudit.report.to_markdown import MOST_LINES, to_markdown
+
+HOSTILE = ("a|b", "line\nbreak", "<script>alert(1)</script>", "\u202egnp.exe", "x" * 5000)
+
+
+@pytest.fixture
+def report(monkeypatch):
+    monkeypatch.setattr("fairaudit.report.build_facts.version", lambda name: "0.6.0")
+    return build_report(findings(), circumstances())
+
+
+def hostile_report():
+    names = HOSTILE
+    settled = resolved(label=names[2], group=[names[0]])
+    made = plan(settled.config)
+    data = replace(dataset(names), name=names[1] + ".csv", label=names[2])
+    compared = comparison(costs=(0.04, 0.01, 0.02, 0.03, 0.0), names=names)
+    return build_report(Findings(settled, made, data, results(made), {}, (compared,)), circumstances())
+
+
+def test_the_markdown_is_as_reviewed(report):
+    assert_golden("report.md", to_markdown(report))
+
+
+def test_it_names_neither_time_nor_place(report):
+    text = to_markdown(report)
+    assert "2026-01-02" not in text
+    assert "1.23" not in text.replace("fairaudit 0.1.0", "")
+    again = build_report(
+        findings(workers=3, out="x"), circumstances(seconds={}, created_utc="later", environment={})
+    )
+    assert to_markdown(again).replace(" dp-accounting ", "") == re.sub(
+        r"dp-accounting [\d.]+", lambda m: re.search(r"dp-accounting [\d.]+", to_markdown(again))[0], text
+    ).replace(" dp-accounting ", "")
+
+
+@pytest.mark.parametrize("make", [lambda: build_report(findings(), circumstances()), hostile_report])
+def test_nothing_is_called_fair_or_compliant(make):
+    text = to_markdown(make()).replace("fairaudit", "").lower()
+    assert not re.search(r"\bfair\b|\bfairness\b|complian", text)
+
+
+def test_hostile_names_cannot_leave_their_cell():
+    text = to_markdown(hostile_report())
+    outside = re.sub(r"```.*?```", "", text, flags=re.S)
+    assert "<script>" not in outside
+    assert "\u202e" not in text
+    assert "x" * 60 not in outside
+    rows = [line for line in outside.splitlines() if line.startswith("| ")]
+    widths = {}
+    for line in rows:
+        cells = line.replace("\\\\", "").replace("\\|", "").count("|")
+        widths.setdefault(cells, []).append(line)
+    heads = [line for line in outside.splitlines() if re.fullmatch(r"\|[-:|]+\|", line)]
+    assert set(widths) <= {head.count("|") for head in heads}
+
+
+def test_an_unescaped_name_would_be_noticed_by_the_test_above():
+    line = "| a|b | 1 |"
+    assert line.replace("\\|", "").count("|") != "|---|---|".count("|")
+
+
+def test_a_fence_in_the_command_cannot_end_its_block():
+    found = findings(label="```\n# hello")
+    text = to_markdown(build_report(found, circumstances()))
+    block = text[text.index("## Reproduce") :]
+    assert block.count("\n````\n") == 2
+
+
+def test_many_arms_and_groups_stay_under_200_lines():
+    names = tuple(f"group {i}" for i in range(30))
+    settled = resolved(epsilon=[1, 2, 3], suppress_below=2)
+    keys = [f"dpsgd@{i}" for i in range(12)]
+    made = plan(settled.config, (arm("sgd", reference=None), *(arm(key) for key in keys)))
+    data = dataset(names)
+    data = replace(
+        data,
+        dropped_columns={f"c{i}": "constant" for i in range(50)},
+        missing={f"m{i}": dict.fromkeys(names, 3) for i in range(50)},
+        dropped_rows={f"r{i}": {"group 1": 3} for i in range(50)},
+    )
+    compared = tuple(comparison(key, tuple([0.01] * 30), names=names) for key in keys)
+    report = build_report(Findings(settled, made, data, results(made), {}, compared), circumstances())
+    text = to_markdown(report)
+    assert len(text.splitlines()) < MOST_LINES
+    assert "more rows are in report.json" in text
+
+
+def test_every_gap_stands_beside_its_interval_and_minimum_detectable_gap(report):
+    text = to_markdown(report)
+    row = next(line for line in text.splitlines() if "sex: F, M" in line)
+    assert "2.9 [1.2, 4.6]" in row
+    assert "| 2.5 |" in row
+    assert "worse for F" in row
+
+
+def test_epsilon_is_never_printed_without_delta(report):
+    for line in to_markdown(report).splitlines():
+        if "ε ≤" in line:
+            assert "δ = 1e-06" in line
+
+
+def test_the_warning_of_an_undertrained_reference_is_printed():
+    found = findings()
+    weak = {
+        k: replace(r, arrays={**r.arrays, "probabilities": 1 - r.arrays["probabilities"]})
+        for k, r in found.results.items()
+    }
+    assert "reference undertrained" in to_markdown(
+        build_report(replace(found, results=weak), circumstances())
+    )

@@ -1,0 +1,45 @@
+"""Plans over a table without content: sizes, names and a digest are all that a plan reads."""
+
+import numpy as np
+import pyarrow as pa
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Dataset, Grouping
+from fairaudit.plan import make_plan
+
+
+def table(rows=60, columns=6, digest="d" * 64):
+    """A dataset without content: a plan reads sizes, names and the digest, no value."""
+    names = ("F", "M")
+    return Dataset(
+        name="table.csv",
+        format="csv",
+        digest=digest,
+        features=pa.table({f"c{i}": np.zeros(rows) for i in range(columns)}),
+        labels=np.arange(rows) % 2,
+        classes=("no", "yes"),
+        label="y",
+        label_origin="given",
+        positive=1,
+        groupings=(Grouping("sex", (np.arange(rows) // 2) % 2, names),),
+        split=None,
+        rows_read=rows,
+        columns_read=columns + 2,
+    )
+
+
+def config(**given):
+    """A cheap plan: one epoch of three steps and no calibration unless asked for."""
+    fields = {
+        "data": "table.csv", "group": ("sex",), "n_public": 300, "batch_size": 100, "epochs": 1,
+        "noise_multiplier": 1.0, "delta": 1e-4, "seeds": 1,
+    }  # fmt: skip
+    return AuditConfig(**{**fields, **given})
+
+
+def plan(**given):
+    return make_plan(config(**given), table())
+
+
+def keys(found):
+    return [arm.key for arm in found.arms]

@@ -1,0 +1,133 @@
+"""The figures of a plan, by the accountants that ship."""
+
+import pytest
+from plans import keys, plan, table
+
+from fairaudit.config import AuditConfig
+from fairaudit.errors import EXIT_PRIVACY, PrivacyError
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.plan import make_plan
+from fairaudit.presets import PRESETS
+
+# Epsilon at delta 1e-6, METHODS 5 and 1.1: name -> (N, epochs, sigma, RDP, PLD), then the joint ones.
+PUBLISHED = {
+    "Adult": (23_512, 20, 1.0, (3.4078, 3.1037), (3.4436, 3.1349)),
+    "Dutch": (48_336, 20, 1.0, (2.2686, 2.0380), (2.2928, 2.0580)),
+    "MNIST": (54_600, 60, 0.8, (5.9027, 5.4216), (5.9511, 5.4648)),
+    "CelebA": (162_770, 30, 0.8, (2.4931, 2.0323), (2.5148, 2.0494)),
+}
+RDP_TOLERANCE, PLD_TOLERANCE = 2e-3, 5e-3
+
+
+@pytest.mark.parametrize(
+    "name", ["Adult", "Dutch", *(pytest.param(n, marks=pytest.mark.slow) for n in ("MNIST", "CelebA"))]
+)
+def test_a_published_schedule_has_the_published_epsilon(name):
+    n, epochs, sigma, alone, together = PUBLISHED[name]
+    found = plan(
+        n_public=n, batch_size=256, epochs=epochs, noise_multiplier=sigma, delta=1e-6,
+        method=("dpsgd", "global", "global-adapt"),
+        settings={"global-adapt": {"count_noise_multiplier": 10.0}},
+    )  # fmt: skip
+    assert found.schedule.steps_per_epoch == -(-n // 256)
+    assert found.schedule.steps == epochs * found.schedule.steps_per_epoch
+    for key, (rdp, pld) in {"dpsgd": alone, "global": alone, "global-adapt": together}.items():
+        privacy = found.arm(key).privacy
+        assert privacy.epsilon_rdp == pytest.approx(rdp, abs=RDP_TOLERANCE)
+        assert privacy.epsilon_pld == pytest.approx(pld, abs=PLD_TOLERANCE)
+
+
+def test_the_presets_give_the_epsilons_they_promise():
+    for preset, name in (("esipova-adult", "Adult"), ("esipova-dutch", "Dutch")):
+        n, _, _, alone, together = PUBLISHED[name]
+        fields = dict(PRESETS[preset].fields) | {"preset": preset, "n_public": n}
+        found = make_plan(
+            AuditConfig(data="t.csv", group=("sex",), seeds=5, method=("dpsgd", "global-adapt"), **fields),
+            table(),
+        )
+        assert found.delta == 1e-6
+        assert found.arm("dpsgd").privacy.epsilon_rdp == pytest.approx(alone[0], abs=RDP_TOLERANCE)
+        assert found.arm("global-adapt").privacy.epsilon_rdp == pytest.approx(together[0], abs=RDP_TOLERANCE)
+        assert [notice.code for notice in found.notices] == ["unequal_epsilon"]
+
+
+def test_a_side_query_is_charged_jointly_and_not_for_nothing():
+    found = plan(method=("dpsgd", "global-adapt"), settings={"global-adapt": {"count_noise_multiplier": 5.0}})
+    assert found.arm("global-adapt").privacy.epsilon_pld > found.arm("dpsgd").privacy.epsilon_pld
+    event = found.arm("global-adapt").privacy.event
+    assert event.effective_noise_multiplier == pytest.approx((1 + 1 / 25) ** -0.5)
+
+
+@pytest.mark.parametrize("key", ["dpsgd", "global", "global-adapt", "dpsgd-matched"])
+def test_a_target_epsilon_is_met_by_every_arm_and_never_exceeded(key):
+    found = plan(
+        noise_multiplier=None, epsilon=(2.0,), epochs=3,
+        method=("dpsgd", "global", "global-adapt", "dpsgd-matched"),
+    )  # fmt: skip
+    privacy = found.arm(key).privacy
+    assert privacy.target_epsilon == 2.0
+    assert 2.0 - 0.02 < privacy.epsilon_pld <= 2.0
+    assert found.notices[0].code == "few_seeds"
+    assert "unequal_epsilon" not in {n.code for n in found.notices}
+
+
+def test_calibrating_to_one_epsilon_gives_more_gradient_noise_to_an_arm_that_also_asks():
+    found = plan(noise_multiplier=None, epsilon=(2.0,), method=("dpsgd", "global-adapt"))
+    plain, asks = (found.arm(k).settings["noise_multiplier"] for k in ("dpsgd", "global-adapt"))
+    count = found.arm("global-adapt").settings["count_noise_multiplier"]
+    assert asks == pytest.approx((plain**-2 - count**-2) ** -0.5, rel=1e-3)
+    assert asks > plain
+
+
+def test_without_noise_an_arm_is_not_private_and_says_so():
+    privacy = plan(noise_multiplier=0.0, method=("dpsgd",)).arm("dpsgd").privacy
+    assert privacy.guarantee is Guarantee.NONE
+    assert privacy.event is privacy.epsilon_pld is privacy.epsilon_rdp is None
+    assert "noise multiplier 0" in privacy.reason
+
+
+def test_releasing_everything_costs_at_least_each_and_more_with_more():
+    figures = {
+        name: plan(**given).epsilon_if_all_released
+        for name, given in {
+            "one": {"method": ("dpsgd",)},
+            "two seeds": {"method": ("dpsgd",), "seeds": 2},
+            "four seeds": {"method": ("dpsgd",), "seeds": 4},
+            "two arms": {"method": ("dpsgd", "global")},
+            "two arms, two seeds": {"method": ("dpsgd", "global"), "seeds": 2},
+            "three arms": {"method": ("dpsgd", "global", "global-adapt")},
+            "repeats": {"method": ("dpsgd",), "repeats": 2},
+            "self-check": {"method": ("dpsgd",), "self_check": True},
+        }.items()
+    }
+    alone = plan(method=("dpsgd",)).arm("dpsgd").privacy.epsilon_pld
+    assert figures["one"] == pytest.approx(alone, rel=1e-3)
+    assert figures["one"] < figures["two seeds"] < figures["four seeds"]
+    assert figures["one"] < figures["two arms"] < figures["two arms, two seeds"]
+    assert figures["two arms"] < figures["three arms"]
+    # Runs with samples of their own compose; arms on one sample are one joint release, which costs more.
+    assert figures["two seeds"] == pytest.approx(figures["repeats"], rel=1e-3)
+    assert figures["self-check"] == pytest.approx(figures["repeats"], rel=1e-3)
+    assert figures["two arms"] > figures["repeats"]
+
+
+def test_releasing_everything_without_a_private_arm_has_no_epsilon():
+    assert plan(noise_multiplier=0.0, method=("dpsgd",)).epsilon_if_all_released is None
+
+
+def test_a_target_that_the_side_query_alone_exceeds_is_refused_with_what_it_costs():
+    with pytest.raises(PrivacyError) as caught:
+        plan(
+            method=("global-adapt",), noise_multiplier=None, epsilon=(0.2,), epochs=20,
+            settings={"global-adapt": {"count_noise_multiplier": 1.0}},
+        )  # fmt: skip
+    assert caught.value.exit_code == EXIT_PRIVACY
+    assert caught.value.hint
+    assert any(digit.isdigit() for digit in caught.value.message + caught.value.hint)
+
+
+def test_a_sweep_calibrates_each_arm_to_its_own_target():
+    found = plan(noise_multiplier=None, epsilon=(1.0, 4.5), method=("dpsgd",))
+    assert keys(found) == ["sgd", "dpsgd@1", "dpsgd@4.5"]
+    for key, target in (("dpsgd@1", 1.0), ("dpsgd@4.5", 4.5)):
+        assert 0.99 * target < found.arm(key).privacy.epsilon_pld <= target

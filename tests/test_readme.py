@@ -1,0 +1,65 @@
+"""README's commands: what they name must exist; CI runs the marked ones as they stand."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fairaudit import presets
+from fairaudit.cli import app
+from fairaudit.cli.options import OPTIONS
+from fairaudit.methods.catalog import catalog
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.S)
+LINES = [line for block in BLOCKS for line in block.strip().splitlines()]
+KNOWN = {"--" + option.field.replace("_", "-") for option in OPTIONS} | {"--json", "--config"}
+
+
+def marked(name):
+    found = re.search(rf"<!-- ci:{name} -->\n```sh\n(.*?)```", README, flags=re.S)
+    assert found, f"README has no block marked ci:{name}"
+    return found[1].strip()
+
+
+@pytest.mark.parametrize("name", ["run", "test"])
+def test_each_marked_command_does_all_its_own_setup_in_one_line(name):
+    command = marked(name)
+    assert "\n" not in command
+    assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+
+
+def test_every_option_and_method_that_readme_types_exists():
+    typed = [shlex.split(line, comments=True) for line in LINES]
+    words = [
+        word for words in typed for word in words[words.index("fairaudit") if "fairaudit" in words else 0 :]
+    ]
+    options = {word for word in words if word.startswith("--")}
+    assert options
+    assert options <= KNOWN
+    methods = {words[i + 1] for i, word in enumerate(words) if word == "--method"}
+    assert methods
+    assert methods <= set(catalog())
+
+
+def test_every_command_that_readme_names_exists(capsys):
+    named = set(re.findall(r"`?fairaudit (run|plan|inspect|methods|schema|doctor|\w+)\b", " ".join(LINES)))
+    for command in named:
+        assert app.main([command, "--help"]) == 0, command
+    capsys.readouterr()
+
+
+def test_readme_documents_every_exit_code():
+    from fairaudit import errors
+
+    codes = [value for name, value in vars(errors).items() if name.startswith("EXIT_")]
+    table = README[README.index("| exit code |") :]
+    for code in codes:
+        assert re.search(rf"^\|[^|]*\b{code}\b", table, flags=re.M), code
+
+
+def test_presets_named_in_help_are_those_that_exist():
+    said = next(option.help for option in OPTIONS if option.field == "preset")
+    assert all(name in said for name in presets.PRESETS)
