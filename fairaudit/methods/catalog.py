@@ -1,106 +1,13 @@
 """What each method is, without torch: `plan`, `methods` and the report read only this."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 from importlib.metadata import entry_points
 
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.privacy.events import NoisyRelease, SampledGaussian
+from fairaudit.methods.spec import REFERENCE, Guarantee, MethodSpec, Variant
+from fairaudit.methods.unsampled import UNSAMPLED
 
-REFERENCE = "sgd"
-
-
-class Guarantee(StrEnum):
-    """Whether a proof stands behind an arm's epsilon."""
-
-    ESTABLISHED = "established"
-    NOT_ESTABLISHED = "not established"
-    NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """A published form kept for reproduction; it has no epsilon.
-
-    Args:
-        name: What follows the colon of the arm's key.
-        reason: Why no guarantee is established; printed wherever the arm is.
-        trainer: ``module:Class``.
-        settings: Names of numbers that it reads beside the method's.
-    """
-
-    name: str
-    reason: str
-    trainer: str
-    settings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MethodSpec:
-    """One training method.
-
-    Args:
-        name: Canonical name. aliases: Other spellings accepted.
-        summary: One line. source: Paper and equation.
-        guarantee: Status of the default form.
-        trainer: ``module:Class``, imported by the worker that trains.
-        settings: Names of the numbers it reads.
-        side_queries: Released beside the gradient: query name -> the setting that holds its
-            noise multiplier.
-        relative_queries: The same with noise in proportion: query name -> the setting that holds
-            its noise multiplier over the gradient's.
-        scales_by_threshold: Its gradients shrink by C/Z, so a shared step is scaled by Z/C.
-        reads_groups: Group labels enter training (disparate treatment).
-        reference: Method its cost is measured against, or None for the reference itself.
-        control_of: The method whose released thresholds it reads, or None.
-        variants: Published forms.
-    """
-
-    name: str
-    summary: str
-    source: str
-    guarantee: Guarantee
-    trainer: str
-    settings: tuple[str, ...]
-    aliases: tuple[str, ...] = ()
-    side_queries: Mapping[str, str] = field(default_factory=dict)
-    relative_queries: Mapping[str, str] = field(default_factory=dict)
-    scales_by_threshold: bool = False
-    reads_groups: bool = False
-    reference: str | None = REFERENCE
-    control_of: str | None = None
-    variants: tuple[Variant, ...] = ()
-
-    @property
-    def is_private(self) -> bool:
-        """Whether the default form has an epsilon."""
-        return self.guarantee is Guarantee.ESTABLISHED
-
-    @property
-    def known_settings(self) -> tuple[str, ...]:
-        """Numbers that the method or one of its variants reads."""
-        return (*self.settings, *(name for variant in self.variants for name in variant.settings))
-
-    def events(
-        self, settings: Mapping[str, float], steps_per_epoch: int, epochs: int
-    ) -> SampledGaussian | None:
-        """What one run releases; no data argument, so epsilon is known before training.
-
-        Returns:
-            None for a method without a guarantee, or at noise multiplier 0.
-        """
-        if not self.is_private or settings["noise_multiplier"] <= 0:
-            return None
-        sigma = settings["noise_multiplier"]
-        side = [
-            *(NoisyRelease(query, settings[name] * sigma) for query, name in self.relative_queries.items()),
-            *(NoisyRelease(query, settings[name]) for query, name in self.side_queries.items()),
-        ]
-        gradient = NoisyRelease("gradient", sigma)
-        return SampledGaussian(steps_per_epoch, steps_per_epoch * epochs, (gradient, *side))
-
+__all__ = ["BUILT_IN", "REFERENCE", "Guarantee", "MethodSpec", "Variant", "catalog", "find"]
 
 _MEAN = (
     "divides by the realised batch size: one record shifts the mean by up to twice the noise's unit, "
@@ -247,6 +154,7 @@ BUILT_IN: tuple[MethodSpec, ...] = (
             Variant("t21-eq6", f"{_COUPLED}; {_MEAN}", f"{_PUBLISHED}.fairlens:FairLensTran", ("gamma1",)),
         ),
     ),
+    *UNSAMPLED,
 )
 
 

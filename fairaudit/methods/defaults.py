@@ -16,12 +16,14 @@ class Sizes:
     Args:
         n_public: N, training records. columns: Raw feature columns. model: Its name.
         groups: K, groups of the first grouping, the level of rows without one included.
+        pool: Records of the student pool.
     """
 
     n_public: int
     columns: int
     model: str
     groups: int = 2
+    pool: int = 0
 
     @property
     def is_linear(self) -> bool:
@@ -87,6 +89,17 @@ RULES: dict[str, Rule] = {
     ),
     "statistic_decay": Rule("0.95", lambda s: 0.95),
     "smallest_share": Rule("0.01", lambda s: 0.01),
+    "penalty": Rule("1 / sqrt(N)", lambda s: float(f"{1 / math.sqrt(s.n_public):.3g}")),
+    "feature_norm": Rule("1", lambda s: 1.0),
+    "intercept": Rule("1", lambda s: 1.0),
+    "noise_draws": Rule(
+        "100 for linear models, 5 for mlp: draws of noise behind each expectation",
+        lambda s: 100.0 if s.is_linear else 5.0,
+    ),
+    "teachers": Rule("N / 100, at most 150", lambda s: float(max(2, min(150, s.n_public // 100)))),
+    "queries": Rule("every record of the student pool", lambda s: float(s.pool)),
+    "teacher_penalty": Rule("0.01", lambda s: 0.01),
+    "student_penalty": Rule("0.01", lambda s: 0.01),
 }
 
 
