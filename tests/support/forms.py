@@ -1,4 +1,4 @@
-"""Every method in every form that the catalog holds, ready to be trained on a few records."""
+"""Every method that trains by gradient steps, in every form of the catalog, ready for a few records."""
 
 import importlib
 from dataclasses import dataclass
