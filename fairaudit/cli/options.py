@@ -47,7 +47,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("merge_rare", float, "Merge levels below this share of rows (default: 0.002).", "SHARE"),
     Option("infer", bool, "Guess label and positive value from the file (default: infer)."),
     Option("n_public", int, "Number of training records, as a public constant.", "N"),
-    Option("public_data", str, "Public table for PATE's student (default: half of the test rows).", "PATH"),
+    Option("public_data", str, "Public table for PATE's student; else half of the test rows.", "PATH"),
     Option("split_column", str, "Column that says train or test for each row.", "COL"),
     Option("test_size", float, "Share of rows held out (default: 0.2).", "SHARE"),
     Option("balance", bool, "Cut all groups to one size before the split."),
