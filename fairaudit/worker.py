@@ -33,7 +33,8 @@ from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
 from fairaudit.models.zoo import make_model
 from fairaudit.plan import Job, Plan
-from fairaudit.privacy.events import event_to_json
+from fairaudit.privacy.events import SampledGaussian, event_to_json
+from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.privacy.streams import seed_of
 
 READINGS_PER_EPOCH = 4  # of the gradient cosines, unless --diagnostics-every says otherwise
@@ -142,6 +143,8 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
     }
+    if arm.privacy.event is not None:
+        facts.update(_individual(trained, prepared, plan.delta))
     if arm.method == REFERENCE:
         facts["yardstick"] = _yardstick(prepared)
     facts["seconds"] = time.perf_counter() - began
@@ -275,6 +278,20 @@ def _facts(prepared: Prepared) -> Mapping[str, object]:
         twins = np.isin(first[encoded.split.test], first[encoded.split.train])
         facts["duplicates_across_split"] = int(twins.sum())
     return facts
+
+
+def _individual(trained: TrainedReplicates, prepared: Prepared, delta: float) -> Mapping[str, object]:
+    """Each group's epsilon, descriptive, where a rule treats groups unlike; group name -> epsilon."""
+    series = trained.trace.stacked().get("group_noise_multiplier")
+    if series is None or not isinstance(trained.event, SampledGaussian):
+        return {}
+    own = series[1].numpy()  # [T, R, K]
+    names = prepared.dataset.groupings[0].names
+    return {
+        "individual_epsilon": {
+            name: individual_epsilon(own[..., k], trained.event, delta) for k, name in enumerate(names)
+        }
+    }
 
 
 def _yardstick(prepared: Prepared) -> dict[str, float]:

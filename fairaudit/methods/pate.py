@@ -18,8 +18,8 @@ from fairaudit.engine.network import Network, flatten
 from fairaudit.engine.observe import Observer
 from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
+from fairaudit.methods.descent import Descent, descend
 from fairaudit.models.convex import LogisticProblems, minimise, scores
-from fairaudit.models.descent import Descent, descend
 from fairaudit.models.linear import BoundedInputs, LogisticModels
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
@@ -28,7 +28,8 @@ from fairaudit.privacy.streams import numpy_stream, seed_of
 RELEASED = "votes"
 # One record sits in one teacher; its vote may leave one cell for another.
 VOTE_SENSITIVITY = math.sqrt(2.0)
-INPUTS = BoundedInputs(math.inf, 1.0)
+LONGEST = 1e4  # no encoded record is longer; one that is must not stop a teacher from being solved
+INPUTS = BoundedInputs(LONGEST, 1.0)
 BATCH = 32  # of networks; a teacher holds a few hundred records
 
 
@@ -223,7 +224,7 @@ def _network_votes(task: Task, queried: Tensor, teacher: Tensor, teachers: int) 
     # A public number of steps: one that followed a shard's size would follow its records.
     steps = task.epochs * math.ceil(task.n_public / teachers / BATCH)
     schedule = Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"])
-    x = torch.where(torch.isfinite(records.inputs).all(1, keepdim=True), records.inputs, 0.0)
+    x = BoundedInputs(LONGEST, 0.0)(records.inputs, records.group).float()
     descend(network, x, records.targets, draw, schedule)
     winners = network.probabilities(queried).argmax(-1)
     empty = torch.tensor([len(shard) == 0 for shard in shards])
