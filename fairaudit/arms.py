@@ -8,11 +8,12 @@ from fairaudit.config import AuditConfig
 from fairaudit.errors import ConfigError, PrivacyError, did_you_mean
 from fairaudit.methods.admission import unmet
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
-from fairaudit.methods.defaults import RULES, Sizes
+from fairaudit.methods.defaults import RULES, ZERO_ALLOWED, Sizes
 from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import PrivacyEvent
 
 SELF_CHECK = "self-check"
+LARGEST_SETTING = 1e30  # beyond it float32 steps overflow
 LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyond it exp() runs away
 
 
@@ -207,6 +208,8 @@ def _arm(
     variant = next((v for v in spec.variants if v.name == form), None)
     if spec.gaussian and target is None:
         target = config.epsilon[0]  # a gradient's noise multiplier says nothing about it
+    if "noise_multiplier" in _own(config, spec):
+        target = None  # the method's own noise speaks louder than the audit's target
     settings = _settings(numbers, spec, variant.settings if variant else ())
     if "noise_multiplier" in spec.settings:
         settings["noise_multiplier"] = _noise_multiplier(config, spec, settings, schedule, delta, target)
@@ -240,8 +243,7 @@ def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> di
     ``beside`` names a variant's own.
     """
     config = numbers.config
-    model = spec.control_of or spec.reference_of
-    own = {**config.settings.get(model or "", {}), **config.settings.get(spec.name, {})}
+    own, model = _own(config, spec), spec.control_of or spec.reference_of
     known = {*spec.known_settings, *(find(model).known_settings if model else ())}
     for name in own:
         if name not in known:
@@ -256,12 +258,29 @@ def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> di
         if name != "noise_multiplier":
             value = own.get(name, shared.get(name))
             settings[name] = float(value) if value is not None else numbers.by_rule(name)
+            _refuse_senseless(spec.name, name, settings[name])
     scaled = find(spec.control_of) if spec.control_of else spec
     if scaled.scales_by_threshold and "learning_rate" not in own:
         # The shared step is the effective one: what C/Z takes away is given back.
         threshold = own.get("threshold", config.threshold) or numbers.by_rule("threshold")
         settings["learning_rate"] *= threshold / settings["max_grad_norm"]
+        _refuse_senseless(spec.name, "learning_rate", settings["learning_rate"])
     return settings
+
+
+def _own(config: AuditConfig, spec: MethodSpec) -> dict[str, float]:
+    """The settings that name the method, over those that name what it controls or is the reference of."""
+    model = spec.control_of or spec.reference_of or ""
+    return {**config.settings.get(model, {}), **config.settings.get(spec.name, {})}
+
+
+def _refuse_senseless(method: str, name: str, value: float) -> None:
+    """A NaN would pass every comparison of the accountant and come out as epsilon 0."""
+    least = "0" if name in ZERO_ALLOWED else "above 0"
+    if not (0 <= value <= LARGEST_SETTING) or (value == 0 and name not in ZERO_ALLOWED):
+        raise ConfigError(
+            f"{method}: {name} is {value:g}", hint=f"use a number from {least} to {LARGEST_SETTING:g}"
+        )
 
 
 def _noise_multiplier(
@@ -272,11 +291,11 @@ def _noise_multiplier(
     delta: float,
     target: float | None,
 ) -> float:
-    own = config.settings.get(spec.name, {}).get("noise_multiplier")
-    given = own if spec.gaussian else config.noise_multiplier
-    if given is not None:
-        return given if own is None else own
-    assert target is not None
+    if target is None:
+        given = _own(config, spec).get("noise_multiplier", config.noise_multiplier)
+        assert given is not None
+        _refuse_senseless(spec.name, "noise_multiplier", given)
+        return given
     return spec.mechanism.calibrated(
         settings, schedule.steps_per_epoch, schedule.epochs, delta=delta, target=target
     )
@@ -289,12 +308,14 @@ def _refuse_large_count_noise(spec: MethodSpec, settings: Mapping[str, float], s
         spread = settings[name] / schedule.expected_batch_size
         if spread > LARGEST_COUNT_NOISE:
             largest = LARGEST_COUNT_NOISE * schedule.expected_batch_size
+            # The schedule rounds a batch down to N / ceil(N / batch); the one named must survive that.
+            steps = math.floor(schedule.n_public * LARGEST_COUNT_NOISE / settings[name])
+            batch = f"a batch size of {math.ceil(schedule.n_public / steps)} or more, or " if steps else ""
             raise PrivacyError(
                 f"{spec.name}: {name} {settings[name]:g} over the expected batch size "
                 f"{schedule.expected_batch_size:.1f} is {spread:.2g}, above {LARGEST_COUNT_NOISE}: "
                 "the threshold would follow noise alone",
-                hint=f"use a batch size of {math.ceil(settings[name] / LARGEST_COUNT_NOISE)} or more, "
-                f"or {name} of {largest:.3g} or less",
+                hint=f"use {batch}{name} of {math.floor(largest * 1e3) / 1e3:g} or less",
             )
 
 

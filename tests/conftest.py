@@ -13,7 +13,7 @@ DATA = HERE.parent.parent / "shared" / "data"
 # Tests are imported by path, so what several of them share must be found by name.
 sys.path.insert(0, str(HERE / "support"))
 
-settings.register_profile("fast", max_examples=25, deadline=None, derandomize=True, database=None)
+settings.register_profile("fast", max_examples=20, deadline=None, derandomize=True, database=None)
 settings.register_profile(
     "thorough", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -115,7 +115,7 @@ class TrainedReplicates:
 def diverged(arm: str, seed: int, learning_rate: float, what: str) -> TrainingError:
     """The error of a training whose parameters or predictions are not finite."""
     return TrainingError(
-        f"{arm} diverged at seed {seed}: its {what} are not finite",
+        f"{arm} diverged at seed {seed}: its {what} are huge or not finite",
         hint=f"use a smaller step, e.g. --learning-rate {learning_rate / 10:.2g}",
     )
 

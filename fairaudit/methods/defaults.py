@@ -89,7 +89,7 @@ RULES: dict[str, Rule] = {
     ),
     "statistic_decay": Rule("0.95", lambda s: 0.95),
     "smallest_share": Rule("0.01", lambda s: 0.01),
-    "penalty": Rule("1 / sqrt(N)", lambda s: float(f"{1 / math.sqrt(s.n_public):.3g}")),
+    "penalty": Rule("10 / N", lambda s: float(f"{10 / s.n_public:.3g}")),
     "feature_norm": Rule("1", lambda s: 1.0),
     "intercept": Rule("1", lambda s: 1.0),
     "noise_draws": Rule(
@@ -101,6 +101,14 @@ RULES: dict[str, Rule] = {
     "teacher_penalty": Rule("0.01", lambda s: 0.01),
     "student_penalty": Rule("0.01", lambda s: 0.01),
 }
+
+
+ZERO_ALLOWED = frozenset(
+    {
+        *("noise_multiplier", "tolerance", "threshold_learning_rate", "intercept"),
+        *("against_batch", "gamma1", "gamma2", "statistic_decay", "smallest_share"),
+    }
+)
 
 
 def _batch(sizes: Sizes) -> float:

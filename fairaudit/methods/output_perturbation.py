@@ -11,7 +11,6 @@ from torch import Tensor
 
 from fairaudit.engine.loop import Trace
 from fairaudit.engine.observe import Observer
-from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.models.convex import TOLERANCE, LogisticProblems, minimise
 from fairaudit.models.linear import BoundedInputs, LogisticModels
@@ -59,10 +58,7 @@ class OutputPerturbation(Method):
         inputs = self.inputs(task, records.inputs, records.group)
         x, targets = inputs(records.inputs, records.group), records.targets.double().unsqueeze(0)
         divisor = torch.tensor([float(task.n_public)], dtype=torch.float64)
-        try:
-            point = minimise(LogisticProblems(x, targets, task.settings["penalty"], divisor))
-        except TrainingError as error:
-            raise TrainingError(f"{task.arm}, seed {task.seed}: {error.message}", error.hint) from error
+        point = minimise(LogisticProblems(x, targets, task.settings["penalty"], divisor))
         draws, multiplier = self.noise(task), task.settings.get("noise_multiplier", 0.0)
         kept = {"x": x, "targets": targets[0], "groups": records.group, "minimiser": point}
         if draws is None or multiplier <= 0:

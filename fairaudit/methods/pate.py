@@ -16,7 +16,6 @@ from torch import Tensor
 from fairaudit.engine.loop import Trace
 from fairaudit.engine.network import Network, flatten
 from fairaudit.engine.observe import Observer
-from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
 from fairaudit.methods.descent import Descent, descend
 from fairaudit.models.convex import LogisticProblems, minimise, scores
@@ -158,10 +157,7 @@ def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | 
     penalty = task.settings["student_penalty"]
     if is_convex(task):
         x = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
-        try:
-            return LogisticModels(minimise(LogisticProblems(x, targets, penalty)), INPUTS)
-        except TrainingError as error:
-            raise TrainingError(f"{task.arm}, seed {task.seed}: {error.message}", error.hint) from error
+        return LogisticModels(minimise(LogisticProblems(x, targets, penalty)), INPUTS)
     network = Network([task.model] * len(targets))
     stream, size = numpy_stream(task.seed, "sampling", "student"), len(queried)
 

@@ -39,10 +39,13 @@ def released_after(rule, task, answers):
     return released
 
 
+POOL = make_pool(groups=K)
+
+
 def rule_of(form, choice):
     bound = choice["max_grad_norm"]
     task = make_task(
-        form, make_pool(groups=K), repeats=choice["replicates"], max_grad_norm=bound,
+        form, POOL, repeats=choice["replicates"], max_grad_norm=bound,
         threshold=bound * choice["threshold_over_bound"], tolerance=choice["tolerance"],
     )  # fmt: skip
     rule = form.make().rule(task)

@@ -90,7 +90,7 @@ def test_joint_rdp_epsilon_equals_the_checked_table(schedule, sigma, noise, alon
     assert epsilon(both, 1e-6, "rdp") == pytest.approx(together[0], abs=RDP_TOLERANCE + slack)
 
 
-EVERY_TIME = {(ADULT, 10.0), (ADULT, 1.0), (MNIST, 8.0)}  # a row takes about 2 s
+EVERY_TIME = {(ADULT, 10.0), (MNIST, 8.0)}  # a row takes about 2 s
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_cached_step_composition_equals_the_pld_accountant():
     import dp_accounting
     from dp_accounting import pld
 
-    step = dp_accounting.PoissonSampledDpEvent(1 / 40, dp_accounting.GaussianDpEvent(1.1))
-    accountant = pld.PLDAccountant(value_discretization_interval=1e-4).compose(step, 400)
-    assert epsilon(event(40, 400, 1.1), 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
+    step = dp_accounting.PoissonSampledDpEvent(1 / 10, dp_accounting.GaussianDpEvent(4.0))
+    accountant = pld.PLDAccountant(value_discretization_interval=1e-4).compose(step, 200)
+    assert epsilon(event(10, 200, 4.0), 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
 
 
 @pytest.mark.parametrize("sigma", [0.7, 3.0])
@@ -178,7 +178,7 @@ def test_rdp_epsilon_grows_with_steps_rate_and_precision(rate, epochs, sigma):
     assert_monotone(rate, rate * epochs, sigma, "rdp")
 
 
-@pytest.mark.parametrize(("rate", "steps", "sigma"), [(20, 100, 1.2)])
+@pytest.mark.parametrize(("rate", "steps", "sigma"), [(10, 200, 4.0)])
 def test_pld_epsilon_grows_with_steps_rate_and_precision(rate, steps, sigma):
     assert_monotone(rate, steps, sigma, "pld")
 
@@ -190,15 +190,14 @@ def assert_monotone(rate: int, steps: int, sigma: float, accountant: str) -> Non
     assert epsilon(event(rate, steps, 1.2 * sigma), 1e-6, accountant) < here
     assert epsilon(event(2 * rate, steps, sigma), 1e-6, accountant) < here
     assert epsilon(event(rate, steps, sigma), 1e-4, accountant) < here
-    assert epsilon(event(rate, steps, sigma, 5.0), 1e-6, accountant) > here
+    assert epsilon(event(rate, steps, sigma, 10.0), 1e-6, accountant) > here
 
 
 def test_matched_noise_keeps_the_total():
     for sigma, matched in ((1.0, 1.00504), (0.8, 0.80258)):
         assert 1 / math.sqrt(sigma**-2 - 10.0**-2) == pytest.approx(matched, abs=1e-5)
-        assert epsilon(event(92, 92, 1 / math.sqrt(sigma**-2 - 0.01), 10.0), 1e-6) == epsilon(
-            event(92, 92, sigma), 1e-6
-        )
+        both = event(92, 1840, 1 / math.sqrt(sigma**-2 - 0.01), 10.0)
+        assert epsilon(both, 1e-6, "rdp") == epsilon(event(92, 1840, sigma), 1e-6, "rdp")
 
 
 def test_calibration_gives_methods_with_and_without_queries_one_total():
@@ -216,7 +215,7 @@ def within_target(reached: float, target: float) -> bool:
 @pytest.mark.parametrize(
     ("rate", "steps", "delta", "target", "side"),
     [
-        (92, 1840, 1e-6, 3.0, (10.0,)),
+        pytest.param(92, 1840, 1e-6, 3.0, (10.0,), marks=pytest.mark.slow),
         (50, 500, 1e-5, 0.3, (200.0, 300.0)),
         pytest.param(20, 100, 1e-4, 20.0, (), marks=pytest.mark.slow),
         (1, 1, 1e-5, 1.0, ()),
@@ -265,22 +264,22 @@ def suggested(error: PrivacyError) -> list[float]:
     return [float(number) for number in re.findall(r"(?:epsilon|noise of) ([\d.e+-]+)", error.hint)]
 
 
-@pytest.mark.parametrize("side", [(1.0,), (1.6, 2.0)])
+@pytest.mark.parametrize("side", [(6.0, 8.0), pytest.param((4.0,), marks=pytest.mark.slow)])
 def test_side_queries_that_cost_more_than_the_target_are_refused_with_numbers_that_work(side):
     with pytest.raises(PrivacyError, match="alone cost") as caught:
-        calibrate(50, 100, 1e-5, 0.5, side)
+        calibrate(10, 200, 1e-5, 0.5, side)
     assert caught.value.exit_code == EXIT_PRIVACY
-    alone = epsilon(event(50, 100, *side), 1e-5)
+    alone = epsilon(event(10, 200, *side), 1e-5)
     assert f"{alone:.4g}" in caught.value.message
     target, noise = suggested(caught.value)
-    assert within_target(epsilon(event(50, 100, calibrate(50, 100, 1e-5, target, side), *side), 1e-5), target)
+    assert within_target(epsilon(event(10, 200, calibrate(10, 200, 1e-5, target, side), *side), 1e-5), target)
     quiet = (noise,) * len(side)
-    assert within_target(epsilon(event(50, 100, calibrate(50, 100, 1e-5, 0.5, quiet), *quiet), 1e-5), 0.5)
+    assert within_target(epsilon(event(10, 200, calibrate(10, 200, 1e-5, 0.5, quiet), *quiet), 1e-5), 0.5)
 
 
 def test_a_side_query_without_noise_is_refused():
     with pytest.raises(PrivacyError, match="alone cost inf"):
-        calibrate(50, 100, 1e-5, 0.5, (0.0,))
+        calibrate(10, 200, 1e-5, 0.5, (0.0,))
 
 
 def test_a_target_below_what_any_noise_reaches_is_refused_with_one_that_works():
@@ -291,20 +290,20 @@ def test_a_target_below_what_any_noise_reaches_is_refused_with_one_that_works():
 
 
 def test_runs_that_are_all_released_compose():
-    run = event(38, 380, 1.0)
+    run = event(10, 200, 4.0)
     once, five = composed_epsilon([(run, 1)], 1e-5), composed_epsilon([(run, 5)], 1e-5)
     assert once == epsilon(run, 1e-5)
-    assert five == pytest.approx(epsilon(event(38, 5 * 380, 1.0), 1e-5))
+    assert five == pytest.approx(epsilon(event(10, 5 * 200, 4.0), 1e-5))
     assert five == composed_epsilon([(run, 2), (run, 3)], 1e-5)
-    mixed = composed_epsilon([(run, 5), (event(38, 380, 1.0, 10.0), 5)], 1e-5)
+    mixed = composed_epsilon([(run, 5), (event(10, 200, 4.0, 10.0), 5)], 1e-5)
     assert five < mixed < composed_epsilon([(run, 5)], 1e-5) * 2
     assert composed_epsilon([], 1e-5) == composed_epsilon([(run, 0)], 1e-5) == 0.0
 
 
 def test_arms_on_one_sample_are_one_joint_release_that_costs_more_than_two_samples():
-    dpsgd, adapt = event(30, 60, 1.0), event(30, 60, 1.005, 10.0)
+    dpsgd, adapt = event(10, 200, 4.0), event(10, 200, 4.0, 10.0)
     together = joint([dpsgd, adapt])
-    assert together == SampledGaussian(30, 60, dpsgd.releases + adapt.releases)
+    assert together == SampledGaussian(10, 200, dpsgd.releases + adapt.releases)
     assert epsilon(together, 1e-6) > composed_epsilon([(dpsgd, 1), (adapt, 1)], 1e-6)
     assert joint([dpsgd]) == dpsgd
 
