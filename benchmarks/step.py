@@ -11,7 +11,7 @@ import statistics
 import time
 
 import torch
-from systems import Problem, Step, opacus_ghost, opacus_hooks, ours, plain_sgd
+from systems import Problem, Take, opacus_ghost, opacus_hooks, ours, plain_sgd
 from torch import nn
 
 from fairaudit.models.zoo import make_model
@@ -45,9 +45,8 @@ def check(problem: Problem) -> None:
     """Without noise, ten steps of ours and of Opacus end at the same parameters."""
     finals = []
     for make in (ours, opacus_hooks, opacus_ghost):
-        step, model = make(problem, 0.0)
-        for _ in range(10):
-            step()
+        take, model = make(problem, 0.0)
+        take(10)
         parameters = model.theta[0] if hasattr(model, "theta") else None
         if parameters is None:
             parameters = torch.cat([p.detach().flatten() for p in model.parameters()])
@@ -58,11 +57,10 @@ def check(problem: Problem) -> None:
         assert error < 1e-4, "the systems do not compute the same thing"
 
 
-def timed(step: Step, steps: int) -> float:
+def timed(take: Take, steps: int) -> float:
     """Milliseconds per step over a burst."""
     began = time.perf_counter()
-    for _ in range(steps):
-        step()
+    take(steps)
     return (time.perf_counter() - began) / steps * 1e3
 
 
@@ -73,14 +71,14 @@ def compare(model: str, rounds: int) -> None:
     check(problem)
     systems = {name: make(problem)[0] for name, make in SYSTEMS.items()}
     times: dict[str, list[float]] = {name: [] for name in systems}
-    for step in systems.values():
-        timed(step, 5)
+    for take in systems.values():
+        timed(take, 5)
     for number in range(rounds):
-        for name, step in systems.items():
+        for name, take in systems.items():
             slow = name == "Opacus hooks" and model != "logistic"
             if slow and number % 5:
                 continue
-            times[name].append(timed(step, 4 if slow else STEPS[model]))
+            times[name].append(timed(take, 4 if slow else STEPS[model]))
     medians = {name: statistics.median(values) for name, values in times.items()}
     for name, value in medians.items():
         print(f"  {name:13} {value:8.3f} ms   {value / medians['plain SGD']:6.2f} x plain SGD"

@@ -46,25 +46,26 @@ class Problem:
         return PoissonSampler([numpy_stream(0, "sampling", "shared")], len(self.features), STEPS_PER_EPOCH)
 
 
-Step = Callable[[], None]
+Take = Callable[[int], None]  # takes so many steps
 
 
-def plain_sgd(problem: Problem) -> tuple[Step, nn.Module]:
+def plain_sgd(problem: Problem) -> tuple[Take, nn.Module]:
     """PyTorch as anyone would write it."""
     model, sampler = problem.build(), problem.sampler()
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
 
-    def step() -> None:
-        index = sampler.draw()[0]
-        optimizer.zero_grad()
-        logits = model(problem.features.index_select(0, index))
-        F.cross_entropy(logits, problem.labels.index_select(0, index)).backward()
-        optimizer.step()
+    def take(steps: int) -> None:
+        for _ in range(steps):
+            index = sampler.draw()[0]
+            optimizer.zero_grad()
+            logits = model(problem.features.index_select(0, index))
+            F.cross_entropy(logits, problem.labels.index_select(0, index)).backward()
+            optimizer.step()
 
-    return step, model
+    return take, model
 
 
-def opacus_hooks(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Step, nn.Module]:
+def opacus_hooks(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Take, nn.Module]:
     """Opacus with materialised per-sample gradients."""
     model, sampler = GradSampleModule(problem.build()), problem.sampler()
     inner = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
@@ -75,17 +76,18 @@ def opacus_hooks(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Ste
         expected_batch_size=problem.expected_batch_size,
     )
 
-    def step() -> None:
-        index = sampler.draw()[0]
-        optimizer.zero_grad()
-        logits = model(problem.features.index_select(0, index))
-        F.cross_entropy(logits, problem.labels.index_select(0, index)).backward()
-        optimizer.step()
+    def take(steps: int) -> None:
+        for _ in range(steps):
+            index = sampler.draw()[0]
+            optimizer.zero_grad()
+            logits = model(problem.features.index_select(0, index))
+            F.cross_entropy(logits, problem.labels.index_select(0, index)).backward()
+            optimizer.step()
 
-    return step, model
+    return take, model
 
 
-def opacus_ghost(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Step, nn.Module]:
+def opacus_ghost(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Take, nn.Module]:
     """Opacus with ghost clipping: two backward passes, no per-sample gradients."""
     model = GradSampleModuleFastGradientClipping(
         problem.build(), max_grad_norm=MAX_GRAD_NORM, use_ghost_clipping=True, loss_reduction="mean"
@@ -102,17 +104,18 @@ def opacus_ghost(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Ste
         model, optimizer, nn.CrossEntropyLoss(reduction="mean"), loss_reduction="mean"
     )
 
-    def step() -> None:
-        index = sampler.draw()[0]
-        optimizer.zero_grad()
-        logits = model(problem.features.index_select(0, index))
-        criterion(logits, problem.labels.index_select(0, index)).backward()
-        optimizer.step()
+    def take(steps: int) -> None:
+        for _ in range(steps):
+            index = sampler.draw()[0]
+            optimizer.zero_grad()
+            logits = model(problem.features.index_select(0, index))
+            criterion(logits, problem.labels.index_select(0, index)).backward()
+            optimizer.step()
 
-    return step, model
+    return take, model
 
 
-def ours(problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1) -> tuple[Step, Network]:
+def ours(problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1) -> tuple[Take, Network]:
     """fairaudit's step: ghost norms, book-keeping, one noise draw."""
     groups = torch.zeros(len(problem.labels), dtype=torch.int64)
     pool = TrainingPool(problem.features, problem.labels, groups, n_classes=problem.classes, n_groups=1)
@@ -132,10 +135,4 @@ def ours(problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1)
         epochs=1,
     )
     network = Network([problem.build()] * replicates)
-    loop = Loop(network, pool, training)
-    taken = iter(range(10**9))
-
-    def step() -> None:
-        loop.step(next(taken))
-
-    return step, network
+    return Loop(network, pool, training).take, network

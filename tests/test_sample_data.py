@@ -100,7 +100,6 @@ def pair_gap(report):
     return next(g for g in costs.gaps if g.metric == "privacy_cost" and g.kind == "pair")
 
 
-@pytest.mark.slow
 def test_dpsgd_costs_the_smaller_group_more_at_the_defaults(tmp_path):
     report = run_audit(
         SAMPLE / "loans.parquet",

@@ -33,11 +33,12 @@ class Parametric(Layer):
     floats_per_record: int  # held for one record between the passes: input and output gradient
 
     @abstractmethod
-    def squared_norms(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> Tensor:
-        """Squared L2 norm of each record's gradient in this layer's parameters, [(R,) B].
+    def norms(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> Tensor:
+        """L2 norm of each record's gradient in this layer's parameters, [(R,) B].
 
         Args:
-            x: Inputs. delta: Output gradients. x_norms: |x| of each record, where it is known.
+            x: Inputs. delta: Output gradients.
+            x_norms: sqrt(|x|^2 + 1) of each record, where it is known.
         """
 
     @abstractmethod
@@ -92,17 +93,18 @@ class Linear(Parametric):
         """``delta W``."""
         return torch.matmul(delta, self.weight)
 
-    def squared_norms(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> Tensor:
-        """Ghost norm: |delta|^2 (|x|^2 + 1).
+    def norms(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> Tensor:
+        """Ghost norm: |delta| sqrt(|x|^2 + 1).
 
         A norm that is too small is a gradient not clipped. Squares below float32's range read as
-        zero, so |delta| is rounded up by what they could hide, and squared only once multiplied.
+        zero, so |delta| is rounded up by what they could hide.
         """
-        inputs = torch.linalg.vector_norm(x, dim=-1) if x_norms is None else x_norms
-        if self.has_bias:
-            inputs = torch.hypot(inputs, _ONE)
+        if x_norms is None or not self.has_bias:
+            x_norms = torch.linalg.vector_norm(x, dim=-1)
+            if self.has_bias:
+                x_norms = torch.hypot(x_norms, _ONE)
         outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
-        return outputs.add_(_HIDDEN).mul_(inputs).square_()
+        return outputs.add_(_HIDDEN).mul_(x_norms)
 
     def bind_sum(self, out: Tensor) -> "LinearSum":
         """Views of the weight's and the bias's part."""
@@ -119,16 +121,17 @@ class LinearSum(SumTarget):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self.weight, self.bias = weight, bias
+        self.batched = weight.dim() == 3
 
     def write(self, x: Tensor, weighted_delta: Tensor, *, add: bool) -> None:
         """See the base class."""
-        left = weighted_delta.transpose(-1, -2)
+        left = weighted_delta.mT
         if add:
-            (self.weight.addmm_ if self.weight.dim() == 2 else self.weight.baddbmm_)(left, x)
+            (self.weight.baddbmm_ if self.batched else self.weight.addmm_)(left, x)
             if self.bias is not None:
                 self.bias.add_(weighted_delta.sum(-2))
             return
-        torch.matmul(left, x, out=self.weight)
+        (torch.bmm if self.batched else torch.mm)(left, x, out=self.weight)
         if self.bias is not None:
             torch.sum(weighted_delta, -2, out=self.bias)
 

@@ -1,18 +1,17 @@
 """The training records, laid out so that a batch is one gather."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """One step's records; padded entries have zero inputs and targets.
 
     Args:
         inputs: [(R,) B, d]. targets: One-hot labels, [(R,) B, Y]. group: [(R,) B].
-        norms: Of the inputs, [(R,) B]. index: Record numbers [(R,) B].
+        norms: Of the inputs with a bias 1 appended, [(R,) B]. records: Their numbers, [(R,) B].
         present: [R, B] booleans, or None where nothing is padded.
     """
 
@@ -20,7 +19,7 @@ class Batch:
     targets: Tensor
     group: Tensor
     norms: Tensor
-    index: Tensor
+    records: Tensor
     present: Tensor | None
 
 
@@ -37,8 +36,9 @@ class TrainingPool:
     ) -> None:
         self.n_records, self.width = features.shape
         self.n_classes, self.n_groups = n_classes, n_groups
+        self._widths = [self.width, n_classes, 1]
         one_hot = torch.nn.functional.one_hot(labels, n_classes).to(features.dtype)
-        norms = torch.linalg.vector_norm(features, dim=-1, keepdim=True)
+        norms = torch.hypot(torch.linalg.vector_norm(features, dim=-1, keepdim=True), torch.ones(()))
         # One table, so that a batch costs one index_select and three views.
         table = torch.cat([features, one_hot, norms], 1)
         self._table = torch.cat([table, table.new_zeros(1, table.shape[1])])
@@ -53,5 +53,5 @@ class TrainingPool:
             flat = index.view(-1)
             rows = self._table.index_select(0, flat).view(*index.shape, self._table.shape[1])
             group = self.groups.index_select(0, flat).view(index.shape)
-        inputs, targets = rows[..., : self.width], rows[..., self.width : -1]
-        return Batch(inputs, targets, group, rows[..., -1], index, present)
+        inputs, targets, norms = torch.split_with_sizes(rows, self._widths, -1)
+        return Batch(inputs, targets, group, norms.squeeze(-1), index, present)

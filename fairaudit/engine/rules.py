@@ -105,8 +105,9 @@ class Erm(Objective[None]):
         if logits.shape[-1] == 2:
             # The softmax of two is a sigmoid of their difference, which costs a fraction of ATen's
             # softmax over two columns.
-            second = torch.matmul(logits, _DIFFERENCE).sigmoid_().sub_(targets[..., 1])
-            return second.unsqueeze(-1) * _DIFFERENCE
+            first, second = logits.unbind(-1)
+            error = torch.sub(second, first).sigmoid_().sub_(targets.select(-1, 1))
+            return error.unsqueeze(-1).mul(_DIFFERENCE)
         return torch.softmax(logits, -1).sub_(targets)
 
 

@@ -54,7 +54,7 @@ class PoissonSampler:
         self.records = records
         self.steps_per_epoch = steps_per_epoch
         self.taken = 0
-        self._epoch: list[tuple[Tensor, list[int]]] = []
+        self._epoch: list[Sequence[Tensor]] = []  # per replicate, one batch per step
 
     def draw(self) -> tuple[Tensor, Tensor | None]:
         """The next batch.
@@ -68,11 +68,11 @@ class PoissonSampler:
             self._epoch = []
             for stream in self.streams:
                 drawn, cuts = poisson_positions(stream, self.records, self.steps_per_epoch)
-                self._epoch.append((torch.from_numpy(drawn), cuts.tolist()))
+                self._epoch.append(torch.split_with_sizes(torch.from_numpy(drawn), np.diff(cuts).tolist()))
         self.taken += 1
-        parts = [drawn[cuts[step] : cuts[step + 1]] for drawn, cuts in self._epoch]
-        if len(parts) == 1:
-            return parts[0], None
+        if len(self._epoch) == 1:
+            return self._epoch[0][step], None
+        parts = [batches[step] for batches in self._epoch]
         padded = torch.full((len(parts), max(len(p) for p in parts)), self.records)
         for row, part in zip(padded, parts, strict=True):
             row[: len(part)] = part

@@ -69,7 +69,7 @@ class Tape:
         """Logits [(R,) B, Y] of inputs [(R,) B, d].
 
         Args:
-            x: Inputs. norms: Of the inputs, [(R,) B], where they are known.
+            x: Inputs. norms: Of the inputs with a bias 1 appended, [(R,) B], where they are known.
             clean: Zero the rows that are not finite now, for a query before the backward pass;
                 otherwise that pass does it.
         """
@@ -100,15 +100,15 @@ class Tape:
         whole = len(self.chunks) == 1
         for chunk in self.chunks:
             chunk.delta = output_gradient if whole else output_gradient[..., chunk.rows, :]
-            books, squared = self._walk(chunk)
+            books, own = self._walk(chunk)
             # One scalar test in the common case; masks only where something is not finite.
-            if not math.isfinite(squared.sum().item()):
-                finite = torch.isfinite(squared)
+            if not math.isfinite(own.sum().item()):
+                finite = torch.isfinite(own)
                 chunk.finite = finite if chunk.finite is None else chunk.finite & finite
-                books, squared = self._walk(chunk)
+                books, own = self._walk(chunk)
             if chunk.activations is not None:
                 chunk.books, chunk.activations = books, None
-            norms.append(squared.sqrt_())
+            norms.append(own)
         return norms[0] if whole else torch.cat(norms, -1)
 
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
@@ -128,7 +128,7 @@ class Tape:
         return self._rows[: len(weights)]
 
     def _walk(self, chunk: Chunk) -> tuple[Books, Tensor]:
-        """Books and squared norms of one chunk, recomputing its activations if they were let go."""
+        """Books and gradient norms of one chunk, recomputing its activations if they were let go."""
         layers, delta = self.network.layers, chunk.delta
         assert delta is not None
         activations = chunk.activations or self.network.forward(chunk.x)
@@ -136,20 +136,19 @@ class Tape:
             activations = _zeroed(activations, chunk.finite)
             (delta,) = _zeroed([delta], chunk.finite)
         deltas: dict[int, Tensor] = {}
-        squared: Tensor | None = None
+        norms: Tensor | None = None
         for index in range(len(layers) - 1, self.first - 1, -1):
             layer = layers[index]
             if isinstance(layer, Parametric):
                 deltas[index] = delta
-                known = chunk.norms if index == 0 else None
-                own = layer.squared_norms(activations[index], delta, known)
-                squared = own if squared is None else squared.add_(own)
+                own = layer.norms(activations[index], delta, chunk.norms if index == 0 else None)
+                norms = own if norms is None else torch.hypot(norms, own)
             if index > self.first:
                 delta = layer.backward(activations[index], activations[index + 1], delta)
-        assert squared is not None
+        assert norms is not None
         if chunk.finite is not None:
-            squared = torch.where(chunk.finite, squared, 0.0)
-        return Books(activations, deltas), squared
+            norms = torch.where(chunk.finite, norms, 0.0)
+        return Books(activations, deltas), norms
 
 
 def _zeroed(values: list[Tensor], finite: Tensor) -> list[Tensor]:

@@ -11,7 +11,7 @@ def test_a_batch_holds_the_records_asked_for_in_their_order(index):
     assert torch.equal(batch.targets.argmax(1), pool.labels[index])
     assert (batch.targets.sum(1) == 1).all()
     assert torch.equal(batch.group, pool.groups[index])
-    assert torch.equal(batch.index, index)
+    assert torch.equal(batch.records, index)
     assert batch.present is None
 
 
