@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from fairaudit.config import AuditConfig
 from fairaudit.errors import ConfigError, PrivacyError, did_you_mean
+from fairaudit.methods.admission import unmet
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
 from fairaudit.methods.defaults import RULES, ZERO_ALLOWED, Sizes
-from fairaudit.privacy.accounting import calibrate, epsilon
-from fairaudit.privacy.events import PrivacyEvent, SampledGaussian
+from fairaudit.privacy.accounting import epsilon
+from fairaudit.privacy.events import PrivacyEvent
 
 SELF_CHECK = "self-check"
 LARGEST_SETTING = 1e30  # beyond it float32 steps overflow
@@ -97,11 +98,17 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Where an arm's numbers come from: the options, else the rules; remembers which rule spoke."""
+    """Where an arm's numbers come from: the options, else the rules; remembers what was decided.
+
+    Args:
+        config: The options. sizes: What a rule may read.
+        origins: Setting -> the rule that set it. omitted: Method that `all` left out -> why.
+    """
 
     config: AuditConfig
     sizes: Sizes
     origins: dict[str, str] = field(default_factory=dict)
+    omitted: dict[str, str] = field(default_factory=dict)
 
     def by_rule(self, name: str) -> float:
         """The documented default of that name."""
@@ -130,17 +137,19 @@ def make_schedule(numbers: Numbers) -> Schedule:
 
 
 def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, ...]:
-    """The reference, then every method in every asked form and at every asked epsilon.
+    """The references, then every method in every asked form and at every asked epsilon.
 
     Raises:
         ConfigError: Unknown method, variant or setting.
         PrivacyError: A target that cannot be met; a count noise too large for the batch.
     """
     config = numbers.config
-    arms = [_arm(numbers, schedule, delta, find(REFERENCE), None, None)]
+    chosen = _chosen(numbers)
+    references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
+    arms = [_arm(numbers, schedule, delta, find(name), None, None) for name in references]
     targets: tuple[float | None, ...] = config.epsilon if config.noise_multiplier is None else (None,)
     for target in targets:
-        for spec in _chosen(config):
+        for spec in chosen:
             forms = [None, *(v.name for v in spec.variants if v.name in config.variant)]
             arms += [_arm(numbers, schedule, delta, spec, form, target) for form in forms]
             if config.self_check and not spec.control_of:
@@ -148,10 +157,10 @@ def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, 
     return tuple(arms)
 
 
-def _chosen(config: AuditConfig) -> list[MethodSpec]:
+def _chosen(numbers: Numbers) -> list[MethodSpec]:
     """The private methods asked for, once each; a control brings the method that it reads."""
-    names = list(catalog()) if "all" in config.method else list(config.method)
-    specs = {spec.name: spec for spec in map(find, names) if spec.reference is not None}
+    config = numbers.config
+    specs = _admitted(numbers)
     for spec in tuple(specs.values()):
         if spec.control_of:
             specs.setdefault(spec.control_of, find(spec.control_of))
@@ -168,6 +177,24 @@ def _chosen(config: AuditConfig) -> list[MethodSpec]:
     return ordered
 
 
+def _admitted(numbers: Numbers) -> dict[str, MethodSpec]:
+    """The methods asked for by name, and with `all` those that data and model admit."""
+    asked = [find(name) for name in numbers.config.method if name != "all"]
+    specs = {spec.name: spec for spec in asked if spec.reference is not None}
+    for spec in specs.values():
+        lacking = unmet(spec, numbers.sizes)
+        if lacking:
+            raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
+    if "all" in numbers.config.method:
+        for spec in catalog().values():
+            lacking = unmet(spec, numbers.sizes)
+            if spec.reference is not None and lacking:
+                numbers.omitted[spec.name] = f"it {lacking.reason}"
+            elif spec.reference is not None:
+                specs.setdefault(spec.name, spec)
+    return specs
+
+
 def _arm(
     numbers: Numbers,
     schedule: Schedule,
@@ -178,14 +205,17 @@ def _arm(
 ) -> Arm:
     config = numbers.config
     suffix = f"@{target:g}" if target is not None and len(config.epsilon) > 1 else ""
-    settings = _settings(numbers, spec)
+    variant = next((v for v in spec.variants if v.name == form), None)
+    if spec.gaussian and target is None:
+        target = config.epsilon[0]  # a gradient's noise multiplier says nothing about it
     if "noise_multiplier" in _own(config, spec):
         target = None  # the method's own noise speaks louder than the audit's target
+    settings = _settings(numbers, spec, variant.settings if variant else ())
     if "noise_multiplier" in spec.settings:
         settings["noise_multiplier"] = _noise_multiplier(config, spec, settings, schedule, delta, target)
-    variant = next((v for v in spec.variants if v.name == form), None)
     _refuse_large_count_noise(spec, settings, schedule)
-    if variant:
+    _refuse_impossible_counts(spec, settings, numbers.sizes)
+    if variant and variant.guarantee is not Guarantee.ESTABLISHED:
         privacy = ArmPrivacy(Guarantee.NOT_ESTABLISHED, variant.reason, None, None, None, target)
     else:
         privacy = _privacy(
@@ -199,20 +229,22 @@ def _arm(
         privacy=privacy,
         reference=spec.reference,
         source=f"{spec.control_of}{suffix}" if spec.control_of else None,
-        reads_groups=spec.reads_groups,
+        reads_groups=spec.reads_groups or (variant is not None and variant.reads_groups),
         trainer=variant.trainer if variant else spec.trainer,
         repeats=config.repeats if spec.reference else 1,
+        shares_samples=spec.trains_by_steps,
     )
 
 
-def _settings(numbers: Numbers, spec: MethodSpec) -> dict[str, float]:
+def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> dict[str, float]:
     """The arm's numbers: its own setting, else the shared option, else the rule.
 
-    A control takes the settings of the method that it controls.
+    A control takes the settings of the method that it controls, a reference those of its method;
+    ``beside`` names a variant's own.
     """
     config = numbers.config
-    own = _own(config, spec)
-    known = set(spec.settings) | (set(find(spec.control_of).settings) if spec.control_of else set())
+    own, model = _own(config, spec), spec.control_of or spec.reference_of
+    known = {*spec.known_settings, *(find(model).known_settings if model else ())}
     for name in own:
         if name not in known:
             raise ConfigError(f"method {spec.name!r} has no setting {name!r}", hint=did_you_mean(name, known))
@@ -222,7 +254,7 @@ def _settings(numbers: Numbers, spec: MethodSpec) -> dict[str, float]:
         "threshold": config.threshold,
     }
     settings: dict[str, float] = {}
-    for name in spec.settings:
+    for name in (*spec.settings, *beside):
         if name != "noise_multiplier":
             value = own.get(name, shared.get(name))
             settings[name] = float(value) if value is not None else numbers.by_rule(name)
@@ -237,8 +269,9 @@ def _settings(numbers: Numbers, spec: MethodSpec) -> dict[str, float]:
 
 
 def _own(config: AuditConfig, spec: MethodSpec) -> dict[str, float]:
-    """The settings that name the method, over those that name what it controls."""
-    return {**config.settings.get(spec.control_of or "", {}), **config.settings.get(spec.name, {})}
+    """The settings that name the method, over those that name what it controls or is the reference of."""
+    model = spec.control_of or spec.reference_of or ""
+    return {**config.settings.get(model, {}), **config.settings.get(spec.name, {})}
 
 
 def _refuse_senseless(method: str, name: str, value: float) -> None:
@@ -263,11 +296,14 @@ def _noise_multiplier(
         assert given is not None
         _refuse_senseless(spec.name, "noise_multiplier", given)
         return given
-    side = tuple(settings[name] for name in spec.side_queries.values())
-    return calibrate(schedule.steps_per_epoch, schedule.steps, delta, target, side)
+    return spec.mechanism.calibrated(
+        settings, schedule.steps_per_epoch, schedule.epochs, delta=delta, target=target
+    )
 
 
 def _refuse_large_count_noise(spec: MethodSpec, settings: Mapping[str, float], schedule: Schedule) -> None:
+    if not spec.scales_by_threshold:
+        return  # other rules bound what a noised count can do
     for name in spec.side_queries.values():
         spread = settings[name] / schedule.expected_batch_size
         if spread > LARGEST_COUNT_NOISE:
@@ -283,9 +319,18 @@ def _refuse_large_count_noise(spec: MethodSpec, settings: Mapping[str, float], s
             )
 
 
-def _privacy(
-    spec: MethodSpec, event: SampledGaussian | None, delta: float, target: float | None
-) -> ArmPrivacy:
+def _refuse_impossible_counts(spec: MethodSpec, settings: Mapping[str, float], sizes: Sizes) -> None:
+    limits = {"queries": max(1, sizes.pool), "teachers": sizes.n_public, "noise_draws": 10_000}
+    for name in limits.keys() & settings.keys():
+        value = settings[name]
+        if value != int(value) or not 1 <= value <= limits[name]:
+            raise ConfigError(
+                f"{spec.name}: {name} {value:g} is not a whole number from 1 to {limits[name]:,}",
+                hint=f"leave {spec.name}.{name} out for the default",
+            )
+
+
+def _privacy(spec: MethodSpec, event: PrivacyEvent | None, delta: float, target: float | None) -> ArmPrivacy:
     if event is None:
         reason = "not private" if not spec.is_private else "noise multiplier 0: not private"
         return ArmPrivacy(Guarantee.NONE, reason, None, None, None, None)

@@ -33,6 +33,7 @@ class AuditConfig(BaseModel):
     merge_rare: Annotated[float, Field(ge=0, lt=1)] = 0.002  # levels below this share are merged
     infer: bool = True
     n_public: Count | None = None
+    public_data: Path | None = None  # unlabelled records that PATE's student learns from
     # split
     split_column: str | None = None
     test_size: Fraction = 0.2

@@ -49,7 +49,9 @@ class JobResult:
         facts: JSON-ready: ``n_train``, ``event`` (what the engine did, or null),
             ``params_sha256``, ``inputs`` (names), ``fitted``, ``merged``,
             ``duplicates_across_split``, ``yardstick`` (sgd jobs: accuracy of scikit-learn's
-            logistic regression: {"accuracy": float, "train_accuracy": float}), ``seconds``.
+            logistic regression: {"accuracy": float, "train_accuracy": float}), ``seconds``,
+            ``individual_epsilon`` (where a rule treats groups unlike: group name -> epsilon at the
+            plan's delta, descriptive and no guarantee).
     """
 
     job_id: str

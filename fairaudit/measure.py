@@ -1,6 +1,7 @@
 """Results to comparisons: every arm against its reference, cut by every grouping."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -8,11 +9,12 @@ from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Dataset
 from fairaudit.jobs import JobResult
+from fairaudit.methods.spec import REFERENCE
 from fairaudit.metrics.compare import compare, measure_reference
 from fairaudit.metrics.estimates import Comparison, Predictions
 from fairaudit.metrics.fairlearn_check import fairlearn_disagreement
 from fairaudit.metrics.within_model import Outcome, seed_scores
-from fairaudit.plan import Plan
+from fairaudit.plan import Arm, Plan
 
 AGREEMENT = 1e-9  # with fairlearn; rounding alone separates the two
 
@@ -37,9 +39,33 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
             if arm.reference is None:
                 comparisons.append(measure_reference(arm.key, predictions[arm.key], *shared))
             else:
-                baseline = predictions[arm.reference]
-                comparisons.append(compare(arm.key, arm.reference, predictions[arm.key], baseline, *shared))
+                for reference in _references(plan, arm):
+                    own, other = predictions[arm.key], predictions[reference]
+                    baseline = _on_rows_of(own, other)
+                    comparisons.append(compare(arm.key, reference, own, baseline, *shared))
     return tuple(comparisons)
+
+
+def _references(plan: Plan, arm: Arm) -> Sequence[str]:
+    """The arm's own reference, then sgd where that is another model than it trained without privacy."""
+    assert arm.reference is not None
+    own = plan.arm(arm.reference)
+    return [own.key] if own.reference is not None or own.method == REFERENCE else [own.key, REFERENCE]
+
+
+def _on_rows_of(private: Sequence[Predictions], baseline: Sequence[Predictions]) -> Sequence[Predictions]:
+    """The baseline on the rows on which the arm was tested: a student pool leaves fewer of them."""
+    rows_of = {p.seed: p.rows for p in private}
+    return [_restricted(p, rows_of[p.seed]) for p in baseline if p.seed in rows_of]
+
+
+def _restricted(predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
+    if np.array_equal(predictions.rows, rows):
+        return predictions
+    place = np.flatnonzero(np.isin(predictions.rows, rows))
+    return replace(
+        predictions, rows=predictions.rows[place], probabilities=predictions.probabilities[:, place]
+    )
 
 
 def _check_against_fairlearn(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> None:

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from fairaudit.arms import Arm, ArmPrivacy, Numbers, Schedule, make_arms, make_schedule
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size
 from fairaudit.errors import ConfigError
 from fairaudit.jobs import job_id
+from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import Sizes, default_delta
+from fairaudit.methods.spec import Need
 from fairaudit.privacy.accounting import composed_epsilon, joint
+from fairaudit.privacy.events import PrivacyEvent, SampledGaussian
 
 __all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan"]
 
@@ -65,7 +69,17 @@ class Plan:
 # Options that no result depends on once the arms are resolved; all others void a cached result, so a
 # new option does until it is put here.
 _NOT_IN_A_RESULT = {
-    *("data", "method", "variant", "preset", "settings", "epsilon", "noise_multiplier", "delta"),
+    *(
+        "data",
+        "public_data",
+        "method",
+        "variant",
+        "preset",
+        "settings",
+        "epsilon",
+        "noise_multiplier",
+        "delta",
+    ),
     *("max_grad_norm", "threshold", "learning_rate", "epochs", "batch_size", "n_public", "model"),
     *("seed", "seeds", "repeats", "self_check", "infer", "suppress_below", "out", "format"),
     *("device", "workers", "executor", "memory", "resume"),
@@ -83,6 +97,8 @@ def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
         config.n_public or training_size(dataset, config),
         max(1, dataset.features.num_columns),
         "logistic" if config.model == "auto" else config.model,
+        len(dataset.groupings[0].names) if dataset.groupings else 1,
+        pool_size(dataset, config),
     )
     numbers = Numbers(config, sizes)
     schedule = make_schedule(numbers)
@@ -103,7 +119,7 @@ def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
         jobs=_jobs(config, dataset, sizes.model, schedule, arms),
         origins=numbers.origins,
         epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
-        notices=tuple(_notices(config, arms)),
+        notices=(*_omissions(numbers), *_notices(config, arms)),
     )
 
 
@@ -111,18 +127,21 @@ def _jobs(
     config: AuditConfig, dataset: Dataset, model: str, schedule: Schedule, arms: tuple[Arm, ...]
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
+    pool = pool_digest(config)
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
         ids: dict[str, str] = {}
         for arm in arms:
             source = ids.get(arm.source) if arm.source else None
             event = arm.privacy.event
+            reads_pool = Need.PUBLIC_POOL in find(arm.method).needs
             parts = {
                 "digest": dataset.digest, "data": data, "model": model,
                 "schedule": [schedule.n_public, schedule.steps_per_epoch, schedule.epochs],
                 "arm": arm.key, "trainer": arm.trainer, "settings": dict(arm.settings),
                 "event": event.effective_noise_multiplier if event else None,
                 "seed": seed, "repeats": arm.repeats, "source": source,
+                **({"pool": pool} if reads_pool and pool else {}),
             }  # fmt: skip
             ids[arm.key] = job_id(parts)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
@@ -138,13 +157,20 @@ def _epsilon_of_everything(arms: tuple[Arm, ...], seeds: int, delta: float) -> f
     private = [(arm, arm.privacy.event) for arm in arms if arm.privacy.event is not None]
     if not private:
         return None
-    shared = [event for arm, event in private if arm.shares_samples]
-    runs = [(joint(shared), seeds)] if shared else []
+    shared = [e for arm, e in private if arm.shares_samples and isinstance(e, SampledGaussian)]
+    runs: list[tuple[PrivacyEvent, int]] = [(joint(shared), seeds)] if shared else []
     for arm, event in private:
         alone = (arm.repeats - arm.shares_samples) * seeds
         if alone:
             runs.append((event, alone))
     return composed_epsilon(runs, delta)
+
+
+def _omissions(numbers: Numbers) -> list[Notice]:
+    return [
+        Notice("method_left_out", f"{name} is left out: {why}", level="notice")
+        for name, why in numbers.omitted.items()
+    ]
 
 
 def _notices(config: AuditConfig, arms: tuple[Arm, ...]) -> list[Notice]:

@@ -16,33 +16,37 @@ from fairaudit.arms import Arm
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded
 from fairaudit.data.encode import Encoder
+from fairaudit.data.public import PoolEncoder
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
-from fairaudit.engine.network import Network
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.tape import DEFAULT_BUDGET
 from fairaudit.errors import OutputError, TrainingError
 from fairaudit.jobs import Array, JobResult
-from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
+from fairaudit.methods.base import Method, PublicPool, Task, TrainedReplicates, diverged
+from fairaudit.methods.catalog import REFERENCE, find
+from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
 from fairaudit.models.zoo import make_model
 from fairaudit.plan import Job, Plan
-from fairaudit.privacy.events import event_to_json
+from fairaudit.privacy.events import SampledGaussian, event_to_json
+from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.privacy.streams import seed_of
 
 READINGS_PER_EPOCH = 4  # of the gradient cosines, unless --diagnostics-every says otherwise
 
 
 class Prepared(NamedTuple):
-    """One seed's data, ready to train on."""
+    """One seed's data, ready to train on; ``public`` for a method whose student learns from a pool."""
 
     dataset: Dataset
     encoded: Encoded
     pool: TrainingPool
+    public: PublicPool | None = None
 
 
 class _Key(NamedTuple):
@@ -61,20 +65,38 @@ def _encoder(key: _Key) -> tuple[Dataset, Encoder]:
     return dataset, Encoder(dataset, key.config)
 
 
-@lru_cache(maxsize=2)
-def _prepare(key: _Key, seed: int) -> Prepared:
-    """A seed's split and encoding; jobs come seed by seed, so two are worth keeping."""
+@lru_cache(maxsize=1)
+def _pool_encoder(key: _Key) -> PoolEncoder:
+    return PoolEncoder(_encoder(key)[0], key.config)
+
+
+@lru_cache(maxsize=4)
+def _prepare(key: _Key, seed: int, by_pool: bool) -> Prepared:
+    """A seed's split and encoding; jobs come seed by seed, so two of each kind are worth keeping.
+
+    Args:
+        key, seed: Which. by_pool: Encode by what the student pool shows, not the training rows.
+    """
     dataset, encoder = _encoder(key)
-    encoded = encoder.encode(draw_split(dataset, key.config, seed))
+    split = draw_split(dataset, key.config, seed)
+    if not by_pool:
+        encoded = encoder.encode(split)
+        return Prepared(dataset, encoded, _training_pool(dataset, encoded))
+    found = _pool_encoder(key).encode(split)
+    groups = None if found.groups is None else torch.from_numpy(found.groups)
+    public = PublicPool(torch.from_numpy(found.pool), groups)
+    return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)
+
+
+def _training_pool(dataset: Dataset, encoded: Encoded) -> TrainingPool:
     first, train = dataset.groupings[0], encoded.split.train
-    pool = TrainingPool(
+    return TrainingPool(
         torch.from_numpy(encoded.train),
         torch.from_numpy(dataset.labels[train]),
         torch.from_numpy(first.groups[train]),
         n_classes=len(dataset.classes),
         n_groups=len(first.names),
     )
-    return Prepared(dataset, encoded, pool)
 
 
 def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
@@ -88,10 +110,12 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
         TrainingError: Diverged.
     """
     began = time.perf_counter()
-    prepared = _prepare(_Key(plan.digest, plan.config), job.seed)
     arm = plan.arm(job.arm)
+    spec = find(arm.method)
+    prepared = _prepare(_Key(plan.digest, plan.config), job.seed, Need.PUBLIC_POOL in spec.needs)
     try:
-        trained = _train(plan, job, arm, prepared, source)
+        method, task = _method(arm), _task(plan, job, arm, prepared, source)
+        trained = method.fit(task, _observers(plan))
     except RuntimeError as error:
         if "not enough memory" not in str(error):  # torch has no error class of its own for it on a CPU
             raise
@@ -103,14 +127,15 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
     )
-    test = trained.network.probabilities(torch.from_numpy(prepared.encoded.test))
-    if not torch.isfinite(test).all():
-        raise diverged(arm.key, job.seed, arm.settings["learning_rate"], "predictions")
+    test = _predictions(trained, prepared, prepared.encoded.test, prepared.encoded.split.test)
+    if not np.isfinite(test).all():
+        raise diverged(arm.key, job.seed, arm.settings.get("learning_rate", 1.0), "predictions")
     arrays: dict[str, Array] = {
         "test_rows": prepared.encoded.split.test,
-        "probabilities": test.numpy(),
-        **_training_metrics(trained.network, prepared),
+        "probabilities": test,
+        **_training_metrics(trained, prepared),
         **_series(trained),
+        **_readings(plan, spec, method, task, trained),
     }
     facts: dict[str, object] = {
         **_facts(prepared),
@@ -118,18 +143,24 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
     }
-    if arm.reference is None:
+    if arm.privacy.event is not None:
+        facts.update(_individual(trained, prepared, plan.delta))
+    if arm.method == REFERENCE:
         facts["yardstick"] = _yardstick(prepared)
     facts["seconds"] = time.perf_counter() - began
     return JobResult(job.id, arrays, facts)
 
 
-def _train(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> TrainedReplicates:
+def _method(arm: Arm) -> Method:
     module, _, name = arm.trainer.partition(":")
     method = getattr(importlib.import_module(module), name)()
     assert isinstance(method, Method)
+    return method
+
+
+def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> Task:
     schedule, config = plan.schedule, plan.config
-    task = Task(
+    return Task(
         arm=arm.key,
         seed=job.seed,
         repeats=job.repeats,
@@ -150,8 +181,9 @@ def _train(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult
         sampling=_sampling(arm, job.repeats),
         source=_released(source),
         budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
+        public=prepared.public,
+        records=prepared.encoded.split.train,
     )
-    return method.fit(task, _observers(plan))
 
 
 def _sampling(arm: Arm, repeats: int) -> list[str]:
@@ -172,10 +204,32 @@ def _observers(plan: Plan) -> list[Observer]:
     return [EpochCurves(), Misalignment(every)]
 
 
-def _training_metrics(network: Network, prepared: Prepared) -> dict[str, Array]:
+def _readings(
+    plan: Plan, spec: MethodSpec, method: Method, task: Task, trained: TrainedReplicates
+) -> dict[str, Array]:
+    """What the method's own diagnostics read of the finished training."""
+    if plan.config.diagnostics == "off" or not spec.readings:
+        return {}
+    module, _, name = spec.readings.partition(":")
+    found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(method, task, trained)
+    return {f"reading.{name}": value.double().contiguous().numpy() for name, value in found.items()}
+
+
+def _predictions(
+    trained: TrainedReplicates, prepared: Prepared, features: NDArray[np.float32], rows: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """[R, n, Y] on rows of the dataset and their inputs."""
+    groups = prepared.dataset.groupings[0].groups[rows]
+    found: NDArray[np.float32] = trained.probabilities(
+        torch.from_numpy(features), torch.from_numpy(groups)
+    ).numpy()
+    return found
+
+
+def _training_metrics(trained: TrainedReplicates, prepared: Prepared) -> dict[str, Array]:
     """Mean accuracy and loss of each group on the training split, [R, K] per grouping."""
     rows = prepared.encoded.split.train
-    probabilities = network.probabilities(torch.from_numpy(prepared.encoded.train)).numpy()
+    probabilities = _predictions(trained, prepared, prepared.encoded.train, rows)
     labels = prepared.dataset.labels[rows]
     arrays: dict[str, Array] = {}
     correct = record_correct(probabilities, labels)
@@ -224,6 +278,20 @@ def _facts(prepared: Prepared) -> Mapping[str, object]:
         twins = np.isin(first[encoded.split.test], first[encoded.split.train])
         facts["duplicates_across_split"] = int(twins.sum())
     return facts
+
+
+def _individual(trained: TrainedReplicates, prepared: Prepared, delta: float) -> Mapping[str, object]:
+    """Each group's epsilon, descriptive, where a rule treats groups unlike; group name -> epsilon."""
+    series = trained.trace.stacked().get("group_noise_multiplier")
+    if series is None or not isinstance(trained.event, SampledGaussian):
+        return {}
+    own = series[1].numpy()  # [T, R, K]
+    names = prepared.dataset.groupings[0].names
+    return {
+        "individual_epsilon": {
+            name: individual_epsilon(own[..., k], trained.event, delta) for k, name in enumerate(names)
+        }
+    }
 
 
 def _yardstick(prepared: Prepared) -> dict[str, float]:

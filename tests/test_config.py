@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from fairaudit.config import AuditConfig
 from fairaudit.errors import ConfigError
 from fairaudit.layers import Layer, ResolvedConfig, merge_layers, parse_pairs, resolve_config
+from fairaudit.methods.catalog import find
 from fairaudit.presets import PRESETS, find_preset
 
 
@@ -146,10 +148,36 @@ def test_the_strongest_layer_that_sets_a_field_wins(strong: dict[str, int], weak
         assert merged.origins[name] == ("a" if name in strong else "b")
 
 
+ESIPOVA = [name for name in PRESETS if name.startswith("esipova")]
+
+
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_a_valid_config_with_its_discrepancies(name: str) -> None:
+def test_every_preset_is_a_valid_config_whose_settings_its_methods_have(name: str) -> None:
+    config = AuditConfig.model_validate({"data": "x", **find_preset(name).fields})
+    assert find_preset(name).notes
+    for method, numbers in config.settings.items():
+        assert set(numbers) <= set(find(method).known_settings)
+
+
+@pytest.mark.parametrize("name", ["xu-adult", "xu-dutch"])
+def test_the_presets_of_xu_step_by_one_over_the_root_of_the_steps(name: str) -> None:
+    config = AuditConfig.model_validate({"data": "x", **PRESETS[name].fields})
+    rows = {"xu-adult": 36_178, "xu-dutch": 48_336}[name]
+    assert (config.epochs, config.batch_size, config.model) == (20, 256, "logistic")
+    assert config.learning_rate == pytest.approx((20 * math.ceil(rows / 256)) ** -0.5, rel=5e-3)
+
+
+def test_the_preset_of_tran_is_the_papers_network_and_noise() -> None:
+    config = AuditConfig.model_validate({"data": "x", **PRESETS["tran-dpsgd"].fields})
+    assert (config.hidden, config.activation, config.batch_size) == ((20,), "tanh", 32)
+    assert (config.noise_multiplier, config.max_grad_norm, config.learning_rate) == (5.0, 0.1, 1e-4)
+
+
+@pytest.mark.parametrize("name", ESIPOVA)
+def test_every_esipova_preset_has_the_papers_schedule_and_its_discrepancies(name: str) -> None:
     preset = find_preset(name)
     config = AuditConfig.model_validate({"data": "x", **preset.fields})
+    assert config.settings["dpsgd-f"]["count_noise_multiplier"] == 10.0
     assert config.delta == 1e-6
     assert config.noise_multiplier == 1.0
     assert (config.epochs, config.batch_size, config.test_size) == (20, 256, 0.2)
@@ -158,7 +186,7 @@ def test_every_preset_is_a_valid_config_with_its_discrepancies(name: str) -> Non
 
 
 def test_presets_are_the_papers_numbers() -> None:
-    adult, dutch = (AuditConfig.model_validate({"data": "x", **PRESETS[n].fields}) for n in PRESETS)
+    adult, dutch = (AuditConfig.model_validate({"data": "x", **PRESETS[n].fields}) for n in ESIPOVA)
     assert (adult.max_grad_norm, dutch.max_grad_norm) == (0.5, 0.1)
     assert (adult.settings["global"]["learning_rate"], adult.settings["global"]["threshold"]) == (1.0, 50.0)
     assert (dutch.settings["global"]["learning_rate"], dutch.settings["global"]["threshold"]) == (2.0, 1.0)

@@ -9,7 +9,7 @@ import pytest
 from plans import config, keys, plan, table
 
 from fairaudit.errors import EXIT_INPUT, EXIT_PRIVACY, ConfigError, PrivacyError
-from fairaudit.methods.catalog import Guarantee
+from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import default_delta
 from fairaudit.plan import make_plan
 
@@ -25,7 +25,7 @@ def quick_accountant(monkeypatch):
         return 1.0 / math.sqrt(target**2 - sum(sigma**-2 for sigma in side))
 
     monkeypatch.setattr("fairaudit.arms.epsilon", epsilon)
-    monkeypatch.setattr("fairaudit.arms.calibrate", calibrate)
+    monkeypatch.setattr("fairaudit.methods.mechanisms.calibrate", calibrate)
     monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: float(len(runs)))
 
 
@@ -118,9 +118,11 @@ def test_a_methods_own_setting_beats_the_option_and_the_option_beats_the_rule():
 
 def test_every_setting_of_a_method_is_resolved_and_no_other():
     for arm in plan(method=("all",)).arms:
-        expected = (
-            {"learning_rate"} if arm.key == "sgd" else {"learning_rate", "max_grad_norm", "noise_multiplier"}
-        )
+        spec = find(arm.method)
+        assert set(arm.settings) == set(spec.settings)
+        expected = {"noise_multiplier"} if spec.is_private else set()
+        expected |= {"learning_rate"} if spec.trains_by_steps else set()
+        expected |= {"max_grad_norm"} if spec.trains_by_steps and spec.is_private else set()
         assert expected <= set(arm.settings)
         assert ("threshold" in arm.settings) == (arm.method in ("global", "global-adapt"))
 

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+from fairaudit.methods.catalog import find
 from fairaudit.plan import Plan
 
 # Seconds on one core of a 2024 server, measured on Adult with logistic regression and the 2 x 256 network.
@@ -11,6 +12,7 @@ PER_SEED = 1.2  # encoding and the yardstick
 PER_STEP = 5e-4  # one step of a small model
 PER_RECORD = 9e-7  # one record of a batch in one step
 PER_WEIGHT = 2e-10  # one record times one hidden weight in one step
+PER_READING = 5.0  # students of noised labels, where a method reads them
 _INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 
 
@@ -18,7 +20,11 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     """Seconds of wall time on ``cores`` cores, by a rule of thumb for tables."""
     records = plan.schedule.expected_batch_size
     step = PER_STEP + records * (PER_RECORD + PER_WEIGHT * _hidden_weights(plan))
-    work = sum(PER_JOB + job.repeats * plan.schedule.steps * step for job in plan.jobs)
+    stepping = {arm.key for arm in plan.arms if find(arm.method).trains_by_steps}
+    work = sum(
+        PER_JOB + (job.arm in stepping) * job.repeats * plan.schedule.steps * step for job in plan.jobs
+    )
+    work += sum(PER_READING for job in plan.jobs if find(plan.arm(job.arm).method).readings)
     work += PER_SEED * plan.config.seeds
     return START_UP + work / max(1, min(cores, len(plan.jobs)))
 

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.layers import DEFAULT, ResolvedConfig
-from fairaudit.methods.catalog import Guarantee
+from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
 from fairaudit.report.control import CONTROL_NOT_RUN, COST, main_gap, points
 from fairaudit.report.measured import ComparisonRecord
@@ -101,8 +101,7 @@ def spoken_time(seconds: float) -> str:
 
 
 def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
-    is_free = report.privacy[comparison.reference].guarantee is Guarantee.NONE
-    reference = "non-private" if is_free else plain(comparison.reference)
+    reference = "non-private" if comparison.reference == REFERENCE else plain(comparison.reference)
     title = "group" if comparison.grouping == report.data.groupings[0].name else plain(comparison.grouping)
     yield Row((title, "n", reference, plain(comparison.arm), "cost (points)"))
     for group in comparison.by_group[:_MOST_GROUPS]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from fairaudit.cli.lines import spoken_guarantee
-from fairaudit.methods.catalog import Guarantee, MethodSpec
+from fairaudit.methods.catalog import MethodSpec
 
 
 def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
@@ -15,7 +15,11 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
         yield f"  does       {spec.summary}"
         yield f"  source     {spec.source}"
         yield f"  settings   {', '.join(spec.settings)}"
+        if spec.all_needs:
+            yield f"  needs      {', '.join(spec.all_needs)}"
         if spec.reads_groups:
             yield "  groups     training reads group labels"
+        for item in spec.unprotected:
+            yield f"  open       not protected: {item}"
         for variant in spec.variants:
-            yield f"  variant    {variant.name}: {Guarantee.NOT_ESTABLISHED.value}; {variant.reason}"
+            yield f"  variant    {variant.name}: {spoken_guarantee(variant.guarantee)}; {variant.reason}"

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from fairaudit.layers import nested_settings, parse_pairs
+from fairaudit.presets import PRESETS
 
 _DATA = "Data", "Model and schedule", "Methods and privacy"
 _REPEAT = "Repetition", "Report", "Execution (never changes a result)"
@@ -47,6 +48,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("merge_rare", float, "Merge levels below this share of rows (default: 0.002).", "SHARE"),
     Option("infer", bool, "Guess label and positive value from the file (default: infer)."),
     Option("n_public", int, "Number of training records, as a public constant.", "N"),
+    Option("public_data", str, "Public table for PATE's student; else half of the test rows.", "PATH"),
     Option("split_column", str, "Column that says train or test for each row.", "COL"),
     Option("test_size", float, "Share of rows held out (default: 0.2).", "SHARE"),
     Option("balance", bool, "Cut all groups to one size before the split."),
@@ -66,7 +68,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("max_grad_norm", float, "Clipping bound C (default: by rule).", "C"),
     Option("threshold", float, "Threshold Z of the global methods (default: by rule).", "Z"),
     Option("settings", dict, "One method's number, as global.threshold=50.", "NAME=VALUE"),
-    Option("preset", str, "A paper's settings: esipova-adult, esipova-dutch.", "NAME"),
+    Option("preset", str, f"A paper's settings: {', '.join(PRESETS)}.", "NAME"),
     Option("seeds", int, "Seeds; each has its own split, undersampling and start (default: 5).", "N"),
     Option("repeats", int, "Private runs per seed (default: 1).", "N"),
     Option("seed", int, "The first seed (default: 0).", "N"),

@@ -4,7 +4,7 @@ One step: sample -> forward -> objective asks -> output gradients -> norms -> ru
 -> weighted sums -> release -> optimizer -> both advance.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +15,7 @@ from fairaudit.engine.network import Network
 from fairaudit.engine.observe import Observer, StepView
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
-from fairaudit.engine.release import Release, Row, UnprovenRelease
+from fairaudit.engine.release import Realised, Release, Row, UnprovenRelease
 from fairaudit.engine.rules import Asks, ClippingRule, Objective, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.tape import DEFAULT_BUDGET, Tape
@@ -27,6 +27,7 @@ from fairaudit.privacy.noise import GaussianNoise
 NORM_GUARD = 1.0 + 1e-5
 
 S = TypeVar("S")
+TapeMaker = Callable[[Network, int, int], Tape]  # network, most weight rows, bytes of books kept
 
 
 class Asking(Generic[S]):
@@ -67,6 +68,7 @@ class Training:
         optimizer: Moves theta. sampler: Draws the batches. facts: What is public.
         epochs: Passes; steps are epochs * sampler.steps_per_epoch.
         observers: Readers. budget: Bytes of activations kept; performance only.
+        tape: How a batch goes through the network.
     """
 
     objective: Objective[Any]
@@ -80,6 +82,7 @@ class Training:
     epochs: int
     observers: Sequence[Observer] = ()
     budget: int = DEFAULT_BUDGET
+    tape: TapeMaker = Tape
 
 
 @dataclass(slots=True)
@@ -132,7 +135,7 @@ class Loop:
         self.taken = 0
         most = self._wanted(training.observers)
         rows = len(most) + (pool.n_groups - 1 if Row.GROUPS in most else 0)
-        self.tape = Tape(network, rows, training.budget)
+        self.tape = training.tape(network, rows, training.budget)
 
     @torch.inference_mode()  # nothing asks for autograd, whose bookkeeping costs a tenth
     def take(self, steps: int) -> None:
@@ -245,13 +248,13 @@ class Loop:
         }
 
     def _close(self, sums: dict[Row, Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
-        """The gradient [R, P]; only an unproven release is told the size of the batch."""
+        """The gradient [R, P]; only an unproven release is told about the batch."""
         training = self.training
         rows = [sums[row] for row in training.release.rows]
         if isinstance(training.release, Release):
             return training.release(rows, sensitivity, training.facts)
-        if batch.present is None:
-            realised = torch.tensor([float(len(batch.records))])
-        else:
-            realised = batch.present.sum(1, dtype=torch.float32)
+        group = self._lead(batch.group)
+        present = torch.ones(group.shape) if batch.present is None else batch.present.to(torch.float32)
+        groups = torch.zeros(len(group), self.pool.n_groups).scatter_add_(1, group, present)
+        realised = Realised(groups.sum(1), groups, training.rule.describe(self.rule.released))
         return training.release(rows, sensitivity, training.facts, realised)

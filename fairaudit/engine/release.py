@@ -1,7 +1,8 @@
 """How a step closes: what becomes of the sum of scaled gradients."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -75,6 +76,20 @@ class ExactRelease(Release):
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Realised:
+    """What only an unproven release is told: the batch as it was drawn.
+
+    Args:
+        size: Records in the batch, [R]. groups: Those of each group, [R, K].
+        described: What the rule describes of this step's released state.
+    """
+
+    size: Tensor
+    groups: Tensor
+    described: Mapping[str, Tensor]
+
+
 class UnprovenRelease(ABC):
     """Closes a step with the batch in view, so nothing can be proved of it; it has no event."""
 
@@ -82,6 +97,6 @@ class UnprovenRelease(ABC):
 
     @abstractmethod
     def __call__(
-        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, batch_size: Tensor
+        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
     ) -> Tensor:
-        """The gradient [R, P]; ``batch_size`` is the realised number of records, [R]."""
+        """The gradient [R, P], from whatever the published form reads of the batch."""

@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,7 +16,35 @@ from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import PublicFacts
 from fairaudit.errors import TrainingError
-from fairaudit.privacy.events import SampledGaussian
+from fairaudit.privacy.events import PrivacyEvent
+
+
+@dataclass(frozen=True, slots=True)
+class PublicPool:
+    """The student pool: records that a method may read without protecting them.
+
+    Args:
+        features: [m, d] float32, encoded like the training records.
+        groups: [m] int64 in 0..K-1, or None where they are not known; for readings only.
+    """
+
+    features: Tensor
+    groups: Tensor | None
+
+
+class Predictor(Protocol):
+    """R models that predict; what an engine's network is, for models of another make."""
+
+    @property
+    def theta(self) -> Tensor:
+        """Parameters, [R, P]."""
+
+    @property
+    def n_parameters(self) -> int:
+        """P."""
+
+    def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
+        """[R, n, Y] float32 for features [n, d] of records of those groups [n]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +59,8 @@ class Task:
         sampling: Label of each repeat's sampling stream, [R]; equal labels share a stream.
         source: Released series of the arm that this one controls, name -> [T, R'].
         budget: Bytes of activations kept; performance only.
+        public: The student pool, for a method that needs one.
+        records: Id of every training record, [N]: the same whatever other records there are.
     """
 
     arm: str
@@ -45,6 +76,8 @@ class Task:
     sampling: Sequence[str]
     source: Mapping[str, NDArray[np.generic]]
     budget: int
+    public: PublicPool | None = None
+    records: NDArray[np.int64] | None = None
 
     def facts(self) -> PublicFacts:
         """What may be known in advance."""
@@ -59,16 +92,24 @@ class TrainedReplicates:
     Args:
         network: The replicates. trace: Readings over time.
         event: What training did, counted as it went, or None where nothing is claimed.
+        kept: Raw intermediate values, name -> tensor, for the readings after training; never stored.
     """
 
-    network: Network
+    network: Network | Predictor
     trace: Trace
-    event: SampledGaussian | None
+    event: PrivacyEvent | None
+    kept: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def parameters(self) -> Tensor:
         """[R, P]."""
         return self.network.theta
+
+    def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
+        """What every replicate predicts: features [n, d], groups [n] -> [R, n, Y]."""
+        if isinstance(self.network, Network):
+            return self.network.probabilities(features)
+        return self.network.probabilities(features, groups)
 
 
 def diverged(arm: str, seed: int, learning_rate: float, what: str) -> TrainingError:

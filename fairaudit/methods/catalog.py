@@ -1,98 +1,27 @@
 """What each method is, without torch: `plan`, `methods` and the report read only this."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 from importlib.metadata import entry_points
 
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.privacy.events import NoisyRelease, SampledGaussian
+from fairaudit.methods.spec import REFERENCE, Guarantee, MethodSpec, Variant
+from fairaudit.methods.unsampled import UNSAMPLED
 
-REFERENCE = "sgd"
-
-
-class Guarantee(StrEnum):
-    """Whether a proof stands behind an arm's epsilon."""
-
-    ESTABLISHED = "established"
-    NOT_ESTABLISHED = "not established"
-    NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """A published form kept for reproduction; it has no epsilon.
-
-    Args:
-        name: What follows the colon of the arm's key.
-        reason: Why no guarantee is established; printed wherever the arm is.
-        trainer: ``module:Class``.
-    """
-
-    name: str
-    reason: str
-    trainer: str
-
-
-@dataclass(frozen=True, slots=True)
-class MethodSpec:
-    """One training method.
-
-    Args:
-        name: Canonical name. aliases: Other spellings accepted.
-        summary: One line. source: Paper and equation.
-        guarantee: Status of the default form.
-        trainer: ``module:Class``, imported by the worker that trains.
-        settings: Names of the numbers it reads.
-        side_queries: Released beside the gradient: query name -> the setting that holds its
-            noise multiplier.
-        scales_by_threshold: Its gradients shrink by C/Z, so a shared step is scaled by Z/C.
-        reads_groups: Group labels enter training (disparate treatment).
-        reference: Method its cost is measured against, or None for the reference itself.
-        control_of: The method whose released thresholds it reads, or None.
-        variants: Published forms.
-    """
-
-    name: str
-    summary: str
-    source: str
-    guarantee: Guarantee
-    trainer: str
-    settings: tuple[str, ...]
-    aliases: tuple[str, ...] = ()
-    side_queries: Mapping[str, str] = field(default_factory=dict)
-    scales_by_threshold: bool = False
-    reads_groups: bool = False
-    reference: str | None = REFERENCE
-    control_of: str | None = None
-    variants: tuple[Variant, ...] = ()
-
-    @property
-    def is_private(self) -> bool:
-        """Whether the default form has an epsilon."""
-        return self.guarantee is Guarantee.ESTABLISHED
-
-    def events(
-        self, settings: Mapping[str, float], steps_per_epoch: int, epochs: int
-    ) -> SampledGaussian | None:
-        """What one run releases; no data argument, so epsilon is known before training.
-
-        Returns:
-            None for a method without a guarantee, or at noise multiplier 0.
-        """
-        if not self.is_private or settings["noise_multiplier"] <= 0:
-            return None
-        side = [NoisyRelease(query, settings[name]) for query, name in self.side_queries.items()]
-        gradient = NoisyRelease("gradient", settings["noise_multiplier"])
-        return SampledGaussian(steps_per_epoch, steps_per_epoch * epochs, (gradient, *side))
-
+__all__ = ["BUILT_IN", "REFERENCE", "Guarantee", "MethodSpec", "Variant", "catalog", "find"]
 
 _MEAN = (
     "divides by the realised batch size: one record shifts the mean by up to twice the noise's unit, "
     "and the batch size itself is revealed"
 )
 _FLAT = ("learning_rate", "max_grad_norm", "noise_multiplier")
+_FIXED = (
+    "printed for batches of a fixed size, where replacing a record moves the counts by sqrt(2) and the sum "
+    "by twice the bound (here they are Poisson samples); noised counts have no floor, so"
+)
+_COUPLED = (
+    "the penalty depends on the whole batch, so adding one record changes every record's clipped gradient: "
+    "the sum moves by up to 2|B| + 1 bounds where one is claimed"
+)
 _GRADIENT = "fairaudit.methods.gradient"
 _PUBLISHED = "fairaudit.methods.published"
 
@@ -115,7 +44,7 @@ BUILT_IN: tuple[MethodSpec, ...] = (
         guarantee=Guarantee.ESTABLISHED,
         trainer=f"{_GRADIENT}:DpSgd",
         settings=_FLAT,
-        variants=(Variant("as-published", _MEAN, f"{_PUBLISHED}:DpSgdAsPublished"),),
+        variants=(Variant("as-published", _MEAN, f"{_PUBLISHED}.flat:DpSgdAsPublished"),),
     ),
     MethodSpec(
         name="dpsgd-matched",
@@ -136,7 +65,7 @@ BUILT_IN: tuple[MethodSpec, ...] = (
         trainer=f"{_GRADIENT}:Global",
         settings=(*_FLAT, "threshold"),
         scales_by_threshold=True,
-        variants=(Variant("as-published", _MEAN, f"{_PUBLISHED}:GlobalAsPublished"),),
+        variants=(Variant("as-published", _MEAN, f"{_PUBLISHED}.flat:GlobalAsPublished"),),
     ),
     MethodSpec(
         name="global-adapt",
@@ -152,10 +81,80 @@ BUILT_IN: tuple[MethodSpec, ...] = (
             Variant(
                 "as-published",
                 f"{_MEAN}; the count is divided by it too, without noise of its own",
-                f"{_PUBLISHED}:GlobalAdaptAsPublished",
+                f"{_PUBLISHED}.flat:GlobalAdaptAsPublished",
             ),
         ),
     ),
+    MethodSpec(
+        name="dpsgd-f",
+        aliases=("dpsgdf",),
+        summary="clip to a bound for each group, larger where more of the group is clipped; add noise",
+        source="Xu et al. 2021, Alg. 2",
+        guarantee=Guarantee.ESTABLISHED,
+        trainer=f"{_GRADIENT}:DpSgdF",
+        settings=(*_FLAT, "count_noise_multiplier", "largest_bound_ratio", "against_batch"),
+        side_queries={"count": "count_noise_multiplier"},
+        reads_groups=True,
+        variants=(
+            Variant(
+                "as-published-x21",
+                f"{_FIXED} a bound can be negative or as large as it likes",
+                f"{_PUBLISHED}.grouped:DpSgdFXu",
+            ),
+            Variant(
+                "as-published-e23",
+                f"noise is set by the base bound though groups are clipped to larger ones; {_MEAN}",
+                f"{_PUBLISHED}.grouped:DpSgdFEsipova",
+            ),
+            Variant(
+                "author-code",
+                "noise is set by the largest bound among the groups that were drawn, so its size reveals "
+                "which groups are in the batch",
+                f"{_PUBLISHED}.grouped:DpSgdFAuthors",
+            ),
+        ),
+    ),
+    MethodSpec(
+        name="reweight",
+        aliases=("naive",),
+        summary="clip each record's gradient to C, weigh groups by their inverse noised counts; add noise",
+        source="Xu et al. 2021, Alg. 3",
+        guarantee=Guarantee.ESTABLISHED,
+        trainer=f"{_GRADIENT}:Reweight",
+        settings=(*_FLAT, "count_noise_multiplier", "smallest_count", "largest_weight"),
+        side_queries={"count": "count_noise_multiplier"},
+        reads_groups=True,
+        variants=(
+            Variant(
+                "as-published",
+                f"{_FIXED} a weight can be negative or as large as it likes",
+                f"{_PUBLISHED}.grouped:ReweightXu",
+            ),
+        ),
+    ),
+    MethodSpec(
+        name="fairlens",
+        summary="dpsgd whose loss also pulls the groups' mean distances to the decision boundary together",
+        source="Tran et al. 2021, eq. (6), in a form of this tool in which no record sees another",
+        guarantee=Guarantee.ESTABLISHED,
+        trainer=f"{_GRADIENT}:FairLensDecoupled",
+        settings=(
+            *(*_FLAT, "gamma2", "statistic_noise_ratio"),
+            *("statistic_decay", "smallest_count", "smallest_share"),
+        ),
+        relative_queries={"statistics": "statistic_noise_ratio"},
+        reads_groups=True,
+        variants=(
+            Variant(
+                "as-published",
+                f"{_COUPLED}; {_MEAN}",
+                f"{_PUBLISHED}.fairlens:FairLensEsipova",
+                ("gamma1",),
+            ),
+            Variant("t21-eq6", f"{_COUPLED}; {_MEAN}", f"{_PUBLISHED}.fairlens:FairLensTran", ("gamma1",)),
+        ),
+    ),
+    *UNSAMPLED,
 )
 
 

@@ -15,11 +15,15 @@ class Sizes:
 
     Args:
         n_public: N, training records. columns: Raw feature columns. model: Its name.
+        groups: K, groups of the first grouping, the level of rows without one included.
+        pool: Records of the student pool.
     """
 
     n_public: int
     columns: int
     model: str
+    groups: int = 2
+    pool: int = 0
 
     @property
     def is_linear(self) -> bool:
@@ -70,10 +74,41 @@ RULES: dict[str, Rule] = {
     "tolerance": Rule("1", lambda s: 1.0),
     "threshold_learning_rate": Rule("0.1", lambda s: 0.1),
     "count_noise_multiplier": Rule("10", lambda s: 10.0),
+    "largest_bound_ratio": Rule("1 + the number of groups", lambda s: 1.0 + s.groups),
+    "against_batch": Rule(
+        "1: a group's clipped share is compared with the batch's (0: with the mean over groups)",
+        lambda s: 1.0,
+    ),
+    "smallest_count": Rule("1 record", lambda s: 1.0),
+    "largest_weight": Rule("10 times the number of groups", lambda s: 10.0 * s.groups),
+    "gamma1": Rule("1", lambda s: 1.0),
+    "gamma2": Rule("1", lambda s: 1.0),
+    "statistic_noise_ratio": Rule(
+        "10 / sqrt(2): counts and sums each get 10 times the gradient's noise multiplier",
+        lambda s: 10.0 / math.sqrt(2.0),
+    ),
+    "statistic_decay": Rule("0.95", lambda s: 0.95),
+    "smallest_share": Rule("0.01", lambda s: 0.01),
+    "penalty": Rule("10 / N", lambda s: float(f"{10 / s.n_public:.3g}")),
+    "feature_norm": Rule("1", lambda s: 1.0),
+    "intercept": Rule("1", lambda s: 1.0),
+    "noise_draws": Rule(
+        "100 for linear models, 5 for mlp: draws of noise behind each expectation",
+        lambda s: 100.0 if s.is_linear else 5.0,
+    ),
+    "teachers": Rule("N / 100, at most 150", lambda s: float(max(2, min(150, s.n_public // 100)))),
+    "queries": Rule("every record of the student pool", lambda s: float(max(1, s.pool))),
+    "teacher_penalty": Rule("0.01", lambda s: 0.01),
+    "student_penalty": Rule("0.01", lambda s: 0.01),
 }
 
 
-ZERO_ALLOWED = frozenset({"noise_multiplier", "tolerance", "threshold_learning_rate"})
+ZERO_ALLOWED = frozenset(
+    {
+        *("noise_multiplier", "tolerance", "threshold_learning_rate", "intercept"),
+        *("against_batch", "gamma1", "gamma2", "statistic_decay", "smallest_share"),
+    }
+)
 
 
 def _batch(sizes: Sizes) -> float:

@@ -7,16 +7,20 @@ from typing import Any
 
 import torch
 
-from fairaudit.engine.loop import Training, train
+from fairaudit.engine.loop import TapeMaker, Training, train
 from fairaudit.engine.network import Network
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.optimizers import make_optimizer
 from fairaudit.engine.release import ExactRelease, GaussianRelease, Release, UnprovenRelease
 from fairaudit.engine.rules import ClippingRule, Erm, FlatClip, NoClip, Objective
 from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.engine.tape import Tape
 from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
+from fairaudit.methods.objectives import FairLens
 from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip
 from fairaudit.methods.rules.global_clip import GlobalClip
+from fairaudit.methods.rules.group_adaptive import GroupAdaptiveClip
+from fairaudit.methods.rules.reweighted import ReweightedClip
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
 
@@ -31,6 +35,10 @@ class GradientMethod(Method):
     def objective(self, task: Task) -> Objective[Any]:
         """What is differentiated."""
         return Erm()
+
+    def tape(self, objective: Objective[Any]) -> TapeMaker:
+        """How a batch goes through the network."""
+        return Tape
 
     @abstractmethod
     def rule(self, task: Task) -> ClippingRule[Any]:
@@ -49,8 +57,9 @@ class GradientMethod(Method):
         """Train all repeats side by side from this seed's one start."""
         network = Network([task.model] * task.repeats)
         streams = [numpy_stream(task.seed, "sampling", label) for label in task.sampling]
+        objective = self.objective(task)
         training = Training(
-            objective=self.objective(task),
+            objective=objective,
             rule=self.rule(task),
             release=self.release(task),
             objective_noise=noise_stream(task.seed, "query", f"{task.arm}/objective", task.repeats),
@@ -61,6 +70,7 @@ class GradientMethod(Method):
             epochs=task.epochs,
             observers=observers,
             budget=task.budget,
+            tape=self.tape(objective),
         )
         outcome = train(network, task.pool, training)
         # Released values only (rule R9). Records that overflow count as zero, so an exploded model may
@@ -136,3 +146,49 @@ class DpSgdMatched(DpSgd):
         thresholds = torch.from_numpy(task.source["threshold"]).double()
         late = thresholds[-max(1, math.ceil(SETTLED * len(thresholds))) :]
         return float(late.log().mean().exp())
+
+
+class DpSgdF(GradientMethod):
+    """A clipping bound for each group. Source: Xu et al. 2021, Alg. 2; METHODS 2.4."""
+
+    def rule(self, task: Task) -> GroupAdaptiveClip:
+        """C_k by the group's noised share of clipped records."""
+        settings = task.settings
+        return GroupAdaptiveClip(
+            max_grad_norm=settings["max_grad_norm"],
+            count_noise_multiplier=settings["count_noise_multiplier"],
+            largest_bound_ratio=settings["largest_bound_ratio"],
+            against_batch=settings["against_batch"] != 0.0,
+            noise_multiplier=settings["noise_multiplier"],
+        )
+
+
+class Reweight(GradientMethod):
+    """A weight for each group. Source: Xu et al. 2021, Alg. 3; METHODS 2.5."""
+
+    def rule(self, task: Task) -> ReweightedClip:
+        """theta_k by the group's noised count."""
+        settings = task.settings
+        return ReweightedClip(
+            max_grad_norm=settings["max_grad_norm"],
+            count_noise_multiplier=settings["count_noise_multiplier"],
+            smallest_count=settings["smallest_count"],
+            largest_weight=settings["largest_weight"],
+            noise_multiplier=settings["noise_multiplier"],
+        )
+
+
+class FairLensDecoupled(DpSgd):
+    """Flat clipping of a penalised loss. Source: Tran et al. 2021, eq. (6); METHODS 2.6."""
+
+    def objective(self, task: Task) -> FairLens:
+        """The penalty, its group statistics released with noise in proportion to the gradient's."""
+        settings = task.settings
+        return FairLens(
+            gamma2=settings["gamma2"],
+            noise_multiplier=settings["statistic_noise_ratio"] * settings["noise_multiplier"],
+            decay=settings["statistic_decay"],
+            smallest_count=settings["smallest_count"],
+            smallest_share=settings["smallest_share"],
+            n_classes=task.pool.n_classes,
+        )

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Literal, NamedTuple, Protocol
 
 from fairaudit.errors import PrivacyError
-from fairaudit.privacy.events import NoisyRelease, SampledGaussian
+from fairaudit.privacy.events import Gaussian, NoisyRelease, PrivacyEvent, SampledGaussian
 
 Accountant = Literal["pld", "rdp"]
 
@@ -37,14 +37,14 @@ class _LossDistribution(Protocol):
     def get_epsilon_for_delta(self, delta: float) -> float: ...
 
 
-def epsilon(event: SampledGaussian, delta: float, accountant: Accountant = "pld") -> float:
+def epsilon(event: PrivacyEvent, delta: float, accountant: Accountant = "pld") -> float:
     """Epsilon of one run at ``delta``, for adding or removing one record.
 
     Args:
         event: What the run releases.
         delta: In (0, 1).
-        accountant: ``pld`` (headline, an upper bound tight to about 1e-3) or ``rdp`` (looser, for
-            comparison with papers).
+        accountant: ``pld`` (headline, an upper bound tight to about 1e-3; where nothing is sampled,
+            the exact curve of the Gaussian) or ``rdp`` (looser, for comparison with papers).
 
     Returns:
         At least 0; inf where a release carries no noise.
@@ -57,7 +57,7 @@ def epsilon(event: SampledGaussian, delta: float, accountant: Accountant = "pld"
     return _epsilon(_charges([(event, 1)]), _checked(delta), accountant)
 
 
-def composed_epsilon(events_with_counts: Iterable[tuple[SampledGaussian, int]], delta: float) -> float:
+def composed_epsilon(events_with_counts: Iterable[tuple[PrivacyEvent, int]], delta: float) -> float:
     """PLD epsilon of releasing several runs, each event ``count`` times with samples of its own.
 
     Runs that train on one and the same Poisson sample are no independent runs: :func:`joint` makes
@@ -114,6 +114,23 @@ def calibrate(
     return 1.0 / math.sqrt(left)
 
 
+def calibrate_gaussian(count: int, delta: float, target_epsilon: float) -> float:
+    """The noise multiplier with which ``count`` unsampled Gaussian releases meet a target epsilon.
+
+    Raises:
+        ValueError: ``delta`` outside (0, 1). PrivacyError: Too small a delta, as in :func:`epsilon`.
+
+    Source: Balle and Wang 2018, exact; METHODS 3c, 4c.
+    """
+    _checked(delta)
+    with _quiet():
+        import dp_accounting  # lazily: 2 s
+
+        sigma = float(dp_accounting.get_sigma_gaussian(target_epsilon, delta))
+    # Up to 6 digits: never above the target, and the same noise whatever the library's last bits.
+    return _rounded_up(sigma * math.sqrt(count), digits=6)
+
+
 def describe() -> dict[str, str]:
     """Who counted, for the report: library, accountants, neighbouring relation, discretisation."""
     return {
@@ -136,14 +153,15 @@ def _checked(delta: float) -> float:
     return delta
 
 
-def _charges(events_with_counts: Iterable[tuple[SampledGaussian, int]]) -> tuple[_Charge, ...]:
+def _charges(events_with_counts: Iterable[tuple[PrivacyEvent, int]]) -> tuple[_Charge, ...]:
     """What is charged, equal mechanisms merged, so that equal questions meet in the cache."""
     steps: Counter[tuple[int, float]] = Counter()
     for event, count in events_with_counts:
         # The inverse of an inverse is off by a bit or two; no accountant sees the 12th digit.
         sigma = float(f"{event.effective_noise_multiplier:.12g}")
+        rate = 1 if isinstance(event, Gaussian) else event.steps_per_epoch
         if event.steps * count > 0:
-            steps[event.steps_per_epoch, sigma] += event.steps * count
+            steps[rate, sigma] += event.steps * count
     return tuple(_Charge(rate, sigma, total) for (rate, sigma), total in sorted(steps.items()))
 
 
@@ -151,6 +169,8 @@ def _charges(events_with_counts: Iterable[tuple[SampledGaussian, int]]) -> tuple
 def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant) -> float:
     if any(charge.sigma == 0.0 for charge in charges):
         return math.inf
+    if accountant == "pld" and charges and all(charge.steps_per_epoch == 1 for charge in charges):
+        return _exact(charges, delta)
     by_rdp = _rdp(charges, delta) if charges else 0.0
     if accountant == "rdp" or not 0.0 < by_rdp < _PLD_LIMIT:
         return by_rdp
@@ -158,6 +178,16 @@ def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant)
     if value < 0.25 * by_rdp:  # RDP is far off where noise is tiny or steps are few, and so was the interval
         value = _pld(charges, delta, _interval(value))
     return value
+
+
+def _exact(charges: tuple[_Charge, ...], delta: float) -> float:
+    """Unsampled Gaussians compose to one: mu^2 is the sum of count / sigma^2, exactly."""
+    with _quiet():
+        import dp_accounting  # lazily: 2 s
+
+        mu = math.sqrt(sum(charge.steps / charge.sigma**2 for charge in charges))
+        found = float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
+        return found * (1.0 + 1e-9)  # the root's own tolerance, on the safe side
 
 
 def _interval(size: float) -> float:

@@ -51,11 +51,56 @@ class SampledGaussian:
         return 1.0 / math.sqrt(sum(r.noise_multiplier**-2 for r in self.releases))
 
 
-PrivacyEvent = SampledGaussian
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """``count`` Gaussian releases about the whole data: no sampling, nothing amplified.
+
+    Args:
+        name: What is released.
+        noise_multiplier: Noise standard deviation over sensitivity, of each release.
+        count: How many releases; together they reveal as much as one at
+            ``noise_multiplier / sqrt(count)``, exactly.
+
+    Source: METHODS 3c, 4c.
+    """
+
+    name: str
+    noise_multiplier: float
+    count: int = 1
+
+    @property
+    def steps(self) -> int:
+        """The releases, one after the other."""
+        return self.count
+
+    @property
+    def sample_rate(self) -> float:
+        """1: every record is in every release."""
+        return 1.0
+
+    @property
+    def releases(self) -> tuple[NoisyRelease, ...]:
+        """What each release says."""
+        return (NoisyRelease(self.name, self.noise_multiplier),)
+
+    @property
+    def effective_noise_multiplier(self) -> float:
+        """The multiplier of one release, as it is of one step of a sampled event."""
+        return self.noise_multiplier
+
+
+PrivacyEvent = SampledGaussian | Gaussian
 
 
 def event_to_json(event: PrivacyEvent) -> dict[str, object]:
     """The event as JSON-ready data; :func:`event_from_json` is its inverse."""
+    if isinstance(event, Gaussian):
+        return {
+            "kind": "gaussian",
+            "name": event.name,
+            "noise_multiplier": event.noise_multiplier,
+            "count": event.count,
+        }
     return {
         "kind": "sampled-gaussian",
         "steps_per_epoch": event.steps_per_epoch,
@@ -70,6 +115,9 @@ def event_from_json(data: dict[str, object]) -> PrivacyEvent:
     Raises:
         ValueError: The kind of event is unknown to this version.
     """
+    if data.get("kind") == "gaussian":
+        noise = float(str(data["noise_multiplier"]))
+        return Gaussian(str(data["name"]), noise, int(str(data["count"])))
     if data.get("kind") != "sampled-gaussian":
         raise ValueError(f"unknown privacy event {data.get('kind')!r}")
     releases = data["releases"]

@@ -7,8 +7,10 @@ import numpy as np
 
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.jobs import JobResult
-from fairaudit.methods.catalog import Guarantee
+from fairaudit.methods.catalog import Guarantee, find
+from fairaudit.methods.spec import Need
 from fairaudit.plan import Arm, Plan
+from fairaudit.privacy.events import Gaussian
 from fairaudit.report import text
 from fairaudit.report.facts import (
     ArmFacts,
@@ -114,13 +116,17 @@ def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
     privacy, event = arm.privacy, arm.privacy.event
     is_claimed = privacy.guarantee is Guarantee.ESTABLISHED
     no_privacy = privacy.guarantee is Guarantee.NONE
+    spec = find(arm.method)
+    whole = isinstance(event, Gaussian)
+    headline = "the exact Gaussian curve" if whole else "PLD"
+    by_pool = Need.PUBLIC_POOL in spec.needs
     return PrivacyFacts(
         guarantee=privacy.guarantee,
         reason=privacy.reason or (text.NOT_PRIVATE if no_privacy else ""),
         unit=text.UNIT,
         neighbouring=text.NEIGHBOURING,
-        sampling=text.SAMPLING,
-        accountant=f"dp-accounting {version('dp-accounting')}, PLD (headline) and RDP",
+        sampling=text.NOT_SAMPLED if whole else text.SAMPLING,
+        accountant=f"dp-accounting {version('dp-accounting')}, {headline} (headline) and RDP",
         epsilon=Epsilon(pld=privacy.epsilon_pld, rdp=privacy.epsilon_rdp) if is_claimed else None,
         target_epsilon=privacy.target_epsilon,
         delta=plan.delta if is_claimed else None,
@@ -132,8 +138,13 @@ def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
         ),
         effective_noise_multiplier=event.effective_noise_multiplier if event else None,
         epsilon_if_all_released=plan.epsilon_if_all_released if is_claimed else None,
-        not_covered=text.not_covered(plan.config, fitted=fitted, source=arm.source) if is_claimed else (),
+        not_covered=_not_covered(arm, plan, fitted=fitted and not by_pool) if is_claimed else (),
     )
+
+
+def _not_covered(arm: Arm, plan: Plan, *, fitted: bool) -> tuple[str, ...]:
+    items = text.not_covered(plan.config, fitted=fitted, source=arm.source)
+    return (*find(arm.method).unprotected, *items)
 
 
 def _label(dataset: Dataset) -> LabelFacts:

@@ -20,6 +20,7 @@ from fairaudit.report.measured import (
     Selection,
     Yardstick,
 )
+from fairaudit.report.readings import claims, readings
 
 MAX_OBSERVATIONS = 100  # a longer curve is thinned evenly, its last point kept
 UNDERTRAINED = 0.01  # accuracy below the yardstick from which costs count as understated
@@ -94,7 +95,12 @@ def diagnostics(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) 
         curves = tuple(_curves(finished, dataset.groupings[0]))
         if curves:
             arms[arm.key] = curves
-    return Diagnostics(level=plan.config.diagnostics, arms=arms)
+    return Diagnostics(
+        level=plan.config.diagnostics,
+        arms=arms,
+        readings=readings(plan, dataset, results),
+        claims=claims(plan, results),
+    )
 
 
 def _group(measure: GroupMeasure, hidden: set[str], least: int) -> GroupRecord:

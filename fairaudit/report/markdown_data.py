@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 
-from fairaudit.report.measured import Curve
+from fairaudit.report.measured import Curve, Reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown, plain
 from fairaudit.report.tables import Row, count, number, table
 
 _MOST_READINGS = 8
+_SHOWN = (
+    *("excess_risk_predicted", "excess_risk_drawn", "xi_predicted", "xi_drawn", "trace_agreement"),
+    *("flip_probability", "closeness", "deviation", "deviation_bound", "xi", "xi_bound_tight"),
+)
 _ORDER = (
     *("loss", "gradient_norm", "clipped", "scale", "cos_group_batch", "cos_group_clipped", "norm_group"),
     *("cos_batch_clipped", "norm_batch", "norm_clipped", "threshold"),
@@ -79,6 +83,44 @@ def diagnostics_section(report: Report) -> Iterator[str]:
             single = {c.name: c.values[-1][0] for c in curves if c.values and len(c.columns) == 1}
             by_arm.append((markdown(arm), *(number(single.get(name)) for name in whole)))
         yield from table(("arm", *(f"#{markdown(n)}" for n in _spoken(whole))), by_arm, most=8)
+
+
+def readings_section(report: Report) -> Iterator[str]:
+    """What the methods' own diagnostics found, and whether the papers' claims held here."""
+    diagnostics = report.diagnostics
+    if not diagnostics.readings:
+        return
+    yield "## What noise did, beside what theory says"
+    yield ""
+    yield "Means over seeds; group readings in the order of the groups. None of it is private."
+    yield ""
+    rows = [
+        (markdown(arm), markdown(reading.meaning, 120), _listed(reading))
+        for arm, found in diagnostics.readings.items()
+        for reading in found
+        if reading.name in _SHOWN
+    ]
+    yield from table(("arm", "reading", "values"), rows, most=24)
+    yield ""
+    for claim in diagnostics.claims:
+        held = f"held in {100 * claim.share:.0f} % over {claim.n_seeds} seed(s)"
+        who = ", ".join(markdown(arm) for arm in claim.arms)
+        yield f"- {markdown(claim.source, 80)}: {markdown(claim.statement, 200)} ({who}): {held}."
+
+
+def _listed(reading: Reading) -> str:
+    if reading.columns == ("value", "low", "high"):
+        value, low, high = (_short(v) for v in reading.values)
+        return f"{value} [{low}, {high}]"
+    if reading.columns == ("mean", "standard error"):
+        return " ± ".join(_short(v) for v in reading.values)
+    named = zip(reading.columns, reading.values, strict=True)
+    return ", ".join(f"{markdown(name)} {_short(v)}".strip() for name, v in named)
+
+
+def _short(value: float | None) -> str:
+    """Three digits: readings span many orders of magnitude."""
+    return "–" if value is None else f"{value:.3g}"
 
 
 def reproduce_section(report: Report) -> Iterator[str]:

@@ -112,8 +112,33 @@ class Curve(Part):
     values: tuple[tuple[Figure | None, ...], ...]
 
 
+class Reading(Part):
+    """What a method's own diagnostic found after training: mean over seeds, ``values[column]``.
+
+    ``columns`` are groups, or say what each value is; one empty name for a single number.
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[str, ...]
+    values: tuple[Figure | None, ...]
+    by_seed: tuple[tuple[Figure | None, ...], ...]
+
+
+class Claim(Part):
+    """A claim of a paper and the share of this audit's seeds at which it held."""
+
+    statement: str
+    source: str
+    arms: tuple[str, ...]
+    share: Figure
+    n_seeds: int
+
+
 class Diagnostics(Part):
     """Readings of the training itself, by arm; exact functions of raw data, not private."""
 
     level: str
     arms: dict[str, tuple[Curve, ...]]
+    readings: dict[str, tuple[Reading, ...]]
+    claims: tuple[Claim, ...]

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset
-from fairaudit.methods.catalog import Guarantee
+from fairaudit.methods.catalog import Guarantee, find
+from fairaudit.methods.spec import Need
 from fairaudit.plan import Plan
 from fairaudit.report.facts import Limitation
 from fairaudit.report.measured import ComparisonRecord
@@ -12,6 +13,7 @@ from fairaudit.report.measured import ComparisonRecord
 UNIT = "one training record (features, group and label), with the split and any undersampling held fixed"
 NEIGHBOURING = "add or remove one record"
 SAMPLING = "Poisson: each record joins each step's batch independently with probability q"
+NOT_SAMPLED = "none: what is released is about all training records at once"
 NOT_PRIVATE = "no noise is added and nothing is claimed"
 
 _REPORT_NOT_DP = (
@@ -76,6 +78,11 @@ _LABELS = (
 _DUPLICATES = (
     "Epsilon protects one row. {rows} rows repeat an earlier one; a person with several rows is "
     "protected less, and a row on both sides of a split flatters every arm."
+)
+_POOL = (
+    "The student pool is not protected: features and groups of {records} are taken as public, and epsilon "
+    "covers the teachers' records only. The pool's records are not tested on, and these arms' inputs are "
+    "scaled by what the pool shows. {who}."
 )
 _COPIES = (
     "{who} reads thresholds that another arm's training released. Their privacy cost adds up; such "
@@ -149,6 +156,15 @@ def _of_data(config: AuditConfig, dataset: Dataset, plan: Plan) -> Iterator[tupl
         readers.append("Every model is given")
     if readers:
         yield "group_label_used", _GROUP_USE.format(who="; ".join(readers))
+    students = [
+        f"{arm.key}: {arm.settings['teachers']:,.0f} teachers, {arm.settings['queries']:,.0f} queries"
+        for arm in plan.arms
+        if arm.reference and Need.PUBLIC_POOL in find(arm.method).needs
+    ]
+    if students:
+        own = "half of the test rows of the audited file"
+        records = own if config.public_data is None else "the public table that was given"
+        yield "student_pool", _POOL.format(who="; ".join(students), records=records)
     if dataset.duplicate_rows:
         yield "duplicates", _DUPLICATES.format(rows=f"{dataset.duplicate_rows:,}")
     if config.suppress_below:

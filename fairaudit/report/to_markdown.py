@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.methods.catalog import Guarantee
+from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.report.control import CONTROL_NOT_RUN, COST, main_gap, points
 from fairaudit.report.facts import PrivacyFacts
-from fairaudit.report.markdown_data import data_section, diagnostics_section, reproduce_section
+from fairaudit.report.markdown_data import (
+    data_section,
+    diagnostics_section,
+    readings_section,
+    reproduce_section,
+)
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.numbers import shown_up
 from fairaudit.report.tables import Row, count, number, table
+from fairaudit.report.text import NOT_SAMPLED
 
 MOST_LINES = 200
 _WITHIN = (
@@ -35,6 +41,7 @@ def to_markdown(report: Report) -> str:
         _control(report),
         _within(report),
         diagnostics_section(report),
+        readings_section(report),
         _privacy(report),
         data_section(report),
         _warnings(report),
@@ -43,7 +50,8 @@ def to_markdown(report: Report) -> str:
     )
     lines = [f"# Privacy cost by group: {markdown(report.data.name)}"]
     for section in sections:
-        lines += ["", *section]
+        written = list(section)
+        lines += ["", *written] if written else []
     return "\n".join(lines) + "\n"
 
 
@@ -86,7 +94,7 @@ def _audited(report: Report) -> Iterator[str]:
 def _costs(report: Report) -> Iterator[str]:
     rows: list[Row] = [
         (
-            markdown(comparison.arm),
+            _versus(comparison),
             f"{markdown(comparison.grouping)} = {markdown(group.group)}" if group.group else "all",
             count(group.n_test),
             number(_value(group.estimates.get("reference.accuracy"))),
@@ -138,7 +146,7 @@ def _gap_row(comparison: ComparisonRecord, gap: GapRecord) -> Row:
     estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
     reading = markdown(gap.direction, 80) or "not resolved" + _needed(gap)
     return (
-        markdown(comparison.arm),
+        _versus(comparison),
         f"{markdown(comparison.grouping)}: {markdown(gap.a)}, {markdown(gap.b)}",
         points(estimate),
         "–" if gap.minimum_detectable is None else f"{100 * gap.minimum_detectable:.1f}",
@@ -146,6 +154,12 @@ def _gap_row(comparison: ComparisonRecord, gap: GapRecord) -> Row:
         _points_sd(gap.signed.records_sd),
         reading if gap.gated else f"{reading}; never gated: {markdown(gap.reason, 60)}",
     )
+
+
+def _versus(comparison: ComparisonRecord) -> str:
+    """The arm, and its reference where that is not the usual one."""
+    arm = markdown(comparison.arm)
+    return arm if comparison.reference == REFERENCE else f"{arm} against {markdown(comparison.reference)}"
 
 
 def _needed(gap: GapRecord) -> str:
@@ -170,7 +184,7 @@ def _within(report: Report) -> Iterator[str]:
         for group in comparison.by_group:
             if group.estimates:
                 cells = (_pair(group.estimates, metric) for metric in metrics)
-                rows.append((markdown(comparison.arm), markdown(group.group), *cells))
+                rows.append((_versus(comparison), markdown(group.group), *cells))
     changes = [
         (
             markdown(c.arm),
@@ -221,8 +235,17 @@ def _statement(facts: PrivacyFacts, common: Sequence[str]) -> str:
     if facts.guarantee is not Guarantee.ESTABLISHED or facts.epsilon is None or facts.epsilon.pld is None:
         return f"guarantee: not established; {markdown(facts.reason, 300)}"
     rdp = "" if facts.epsilon.rdp is None else f", by RDP {shown_up(facts.epsilon.rdp)}"
-    parts = [f"guarantee: established; ε ≤ {shown_up(facts.epsilon.pld)} by PLD{rdp}, δ = {facts.delta:g}"]
-    if facts.sample_rate is not None and facts.effective_noise_multiplier is not None:
+    is_exact = facts.sampling == NOT_SAMPLED
+    how = "exactly" if is_exact else "by PLD"
+    parts = [f"guarantee: established; ε ≤ {shown_up(facts.epsilon.pld)} {how}{rdp}, δ = {facts.delta:g}"]
+    if is_exact and facts.releases:
+        release = facts.releases[0]
+        times = f"{facts.steps:,} times " if facts.steps != 1 else ""
+        parts.append(
+            f"released {times}about all records: {markdown(release.name)}, "
+            f"noise {release.noise_multiplier:.4g} times the sensitivity"
+        )
+    elif facts.sample_rate is not None and facts.effective_noise_multiplier is not None:
         sigma = f"σ_eff = {facts.effective_noise_multiplier:.4g}"
         parts.append(f"T = {facts.steps:,} steps, q = {facts.sample_rate:.6g}, {sigma}")
     if len(facts.releases) > 1:

@@ -11,7 +11,7 @@ import torch
 from forms import PRIVATE, key_of, make_pool, make_task
 from oracles import model
 from scipy import stats
-from stand_ins import GivenBatches, ToldOptimizer
+from stand_ins import GivenBatches, ToldOptimizer, WatchedRule
 
 from fairaudit.engine.loop import Training, train
 from fairaudit.engine.network import Network
@@ -26,8 +26,11 @@ RUNS = 1000
 SIGMA, BOUND = 1.0, 0.5
 
 
-def private_steps(form, pool, *, runs=RUNS, steps=1, seed=0, release=None, empty=False):
-    """Released gradients times qN, [steps, runs, P], of ``runs`` replicates over all of the pool."""
+def private_steps(form, pool, *, runs=RUNS, steps=1, seed=0, release=None, empty=False, claims=None):
+    """Released gradients times qN, [steps, runs, P], of ``runs`` replicates over all of the pool.
+
+    ``claims`` gathers the sensitivity that each replicate claimed at each step, [runs].
+    """
     task = make_task(
         form, pool, repeats=runs, seed=seed, n_public=8, steps_per_epoch=1,
         model=model("logistic", 0, pool.width),
@@ -35,13 +38,14 @@ def private_steps(form, pool, *, runs=RUNS, steps=1, seed=0, release=None, empty
     )  # fmt: skip
     trainer = form.make()
     optimizer = ToldOptimizer()
+    rule = WatchedRule(trainer.rule(task))
     records = [] if empty else list(range(pool.n_records))
     train(
         Network([task.model] * runs),
         pool,
         Training(
             objective=trainer.objective(task),
-            rule=trainer.rule(task),
+            rule=rule,
             release=release(SIGMA, noise_stream(seed, "noise", form.key, runs))
             if release
             else trainer.release(task),
@@ -56,6 +60,8 @@ def private_steps(form, pool, *, runs=RUNS, steps=1, seed=0, release=None, empty
             epochs=1,
         ),
     )
+    if claims is not None:
+        claims += rule.claims
     return torch.stack(optimizer.gradients).double() * 8.0
 
 
@@ -76,12 +82,6 @@ def long_record_pool(count):
         torch.full((count, 4), 30.0), torch.zeros(count, dtype=torch.int64),
         torch.zeros(count, dtype=torch.int64), n_classes=2, n_groups=2,
     )  # fmt: skip
-
-
-def claim_of(form):
-    """The noise multiplier the gradient claims, and the bound a record moves the sum by."""
-    bound = 2.5 if form.spec.control_of else BOUND
-    return SIGMA, bound
 
 
 def shift(form, release=None):
@@ -146,23 +146,15 @@ def uncorrelated(a, b):
 
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 def test_the_noise_of_an_empty_step_has_the_claimed_variance_in_every_direction(form):
-    sigma, bound = claim_of(form)
-    noise = private_steps(form, make_pool(6, width=20), steps=2, empty=True)
-    if form.spec.control_of:
-        bound = float(make_bound(form))
-    assert right_variance(noise, sigma * bound)
-    per_coordinate = noise.flatten(0, 1).square().sum(0) / (sigma * bound) ** 2
+    claims = []
+    noise = private_steps(form, make_pool(6, width=20), steps=2, empty=True, claims=claims)
+    noise = noise / (SIGMA * torch.stack(claims).double().unsqueeze(-1))
+    assert right_variance(noise, 1.0)
+    per_coordinate = noise.flatten(0, 1).square().sum(0)
     count = noise.shape[0] * noise.shape[1]
     each = FALSE_ALARM / len(per_coordinate)
     low, high = stats.chi2.ppf([each / 2, 1 - each / 2], count)
     assert ((per_coordinate > low) & (per_coordinate < high)).all()
-
-
-def make_bound(form):
-    """The bound that a control takes from what its source released."""
-    task = make_task(form, make_pool(6))
-    rule = form.make().rule(task)
-    return rule.sensitivity(rule.init(1, task.facts()))[0]
 
 
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)

@@ -99,7 +99,11 @@ def test_the_events_known_before_training_are_those_that_training_counted(form, 
     assert (planned is not None) == form.is_private
     if planned:
         assert planned.steps == steps_per_epoch * epochs
-        assert {r.name for r in planned.releases} == {"gradient", *form.spec.side_queries}
+        assert {r.name for r in planned.releases} == {
+            "gradient",
+            *form.spec.side_queries,
+            *form.spec.relative_queries,
+        }
 
 
 @pytest.mark.parametrize("form", [f for f in forms() if not f.is_private], ids=key_of)

@@ -19,12 +19,19 @@ from fairaudit.privacy.accounting import (
     SMALLEST_SIGMA,
     TOLERANCE,
     calibrate,
+    calibrate_gaussian,
     composed_epsilon,
     describe,
     epsilon,
     joint,
 )
-from fairaudit.privacy.events import NoisyRelease, SampledGaussian, event_from_json, event_to_json
+from fairaudit.privacy.events import (
+    Gaussian,
+    NoisyRelease,
+    SampledGaussian,
+    event_from_json,
+    event_to_json,
+)
 
 RDP_TOLERANCE, PLD_TOLERANCE = 2e-3, 5e-3
 ADULT, DUTCH, MNIST, CELEBA = (92, 1840), (189, 3780), (214, 12840), (636, 19080)
@@ -357,7 +364,7 @@ def test_the_accountant_does_not_write_to_the_log(caplog):
 
 
 def test_events_survive_the_trip_through_json():
-    for original in (event(92, 1840, 1.0), event(214, 12840, 0.80258, 10.0, 8.0)):
+    for original in (event(92, 1840, 1.0), event(214, 12840, 0.80258, 10.0, 8.0), Gaussian("votes", 50.0, 7)):
         assert event_from_json(json.loads(json.dumps(event_to_json(original)))) == original
     with pytest.raises(ValueError, match="unknown privacy event"):
         event_from_json({"kind": "laplace"})
@@ -376,3 +383,54 @@ def test_importing_the_module_loads_no_accountant():
         "assert not {'dp_accounting', 'torch', 'scipy'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# METHODS 3, 4c: delta 1e-5.
+GAUSSIANS = [
+    (1, 7.0318266755825, 0.5, None),
+    (100, 50 / math.sqrt(2), 1.061, 1.158),
+    (200, 40 / math.sqrt(2), 1.993, 2.166),
+    (1000, 50 / math.sqrt(2), 3.849, 4.162),
+    (1000, 100 / math.sqrt(2), 1.760, 1.914),
+]
+
+
+@pytest.mark.parametrize(("count", "sigma", "exact", "rdp"), GAUSSIANS)
+def test_unsampled_gaussians_cost_the_exact_checked_values(count, sigma, exact, rdp):
+    votes = Gaussian("votes", sigma, count)
+    assert epsilon(votes, 1e-5) == pytest.approx(exact, abs=5e-4)
+    if rdp:
+        assert epsilon(votes, 1e-5, "rdp") == pytest.approx(rdp, abs=2e-3)
+
+
+@pytest.mark.parametrize(("target", "printed"), [(0.5, 7.032), (0.1, 30.750)])
+def test_the_gaussians_multiplier_is_the_exact_one_and_not_the_classical(target, printed):
+    sigma = calibrate_gaussian(1, 1e-5, target)
+    assert sigma == pytest.approx(printed, abs=5e-4)
+    assert sigma < 0.75 * math.sqrt(2 * math.log(1.25 / 1e-5)) / target
+
+
+def test_a_sensitivity_of_one_vote_is_caught_by_the_table():
+    """A moved vote changes two cells, sqrt(2); METHODS prints what forgetting that would claim."""
+    assert epsilon(Gaussian("votes", 50, 100), 1e-5) == pytest.approx(0.726, abs=5e-4)
+
+
+@pytest.mark.parametrize("count", [1, 7, 4522])
+@pytest.mark.parametrize("target", [0.005, 0.5, 3.0, 40.0])
+def test_a_calibrated_gaussian_never_overshoots(count, target):
+    sigma = calibrate_gaussian(count, 1e-6, target)
+    assert target * (1 - 1e-4) <= epsilon(Gaussian("votes", sigma, count), 1e-6) <= target
+
+
+def test_unsampled_gaussians_compose_exactly_and_with_sampled_ones():
+    a, b = Gaussian("minimiser", 3.0), Gaussian("votes", 40.0, 100)
+    together = composed_epsilon([(a, 2), (b, 1)], 1e-5)
+    one = Gaussian("all", 1 / math.sqrt(2 / 9 + 100 / 1600))
+    assert together == pytest.approx(epsilon(one, 1e-5), rel=1e-9)
+    mixed = composed_epsilon([(a, 2), (b, 1), (event(30, 60, 1.0), 1)], 1e-5)
+    assert (
+        max(together, epsilon(event(30, 60, 1.0), 1e-5))
+        < mixed
+        < together + epsilon(event(30, 60, 1.0), 1e-5)
+    )
+    assert epsilon(Gaussian("minimiser", 0.0), 1e-5) == math.inf

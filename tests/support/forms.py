@@ -1,4 +1,4 @@
-"""Every method in every form that the catalog holds, ready to be trained on a few records."""
+"""Every method that trains by gradient steps, in every form of the catalog, ready for a few records."""
 
 import importlib
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from oracles import model
 
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.tape import DEFAULT_BUDGET
-from fairaudit.methods.base import Task
-from fairaudit.methods.catalog import MethodSpec, catalog
+from fairaudit.methods.base import PublicPool, Task
+from fairaudit.methods.catalog import Guarantee, MethodSpec, catalog
 from fairaudit.methods.defaults import RULES, Sizes
 
-SIZES = Sizes(n_public=200, columns=6, model="logistic")
+SIZES = Sizes(n_public=200, columns=6, model="logistic", pool=30)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Form:
 
     @property
     def is_private(self):
-        return self.spec.is_private and self.variant is None
+        established = {v.name for v in self.spec.variants if v.guarantee is Guarantee.ESTABLISHED}
+        return self.spec.is_private and (self.variant is None or self.variant in established)
 
     def make(self):
         module, _, name = self.trainer.partition(":")
@@ -40,13 +41,23 @@ class Form:
     def settings(self, **given):
         """The documented defaults, and what is given where the method reads it."""
         defaults = {"noise_multiplier": 1.0, **{name: rule.value(SIZES) for name, rule in RULES.items()}}
-        return {name: float({**defaults, **given}[name]) for name in self.spec.settings}
+        beside = next((v.settings for v in self.spec.variants if v.name == self.variant), ())
+        return {name: float({**defaults, **given}[name]) for name in (*self.spec.settings, *beside)}
 
 
 @cache
 def forms():
-    """All of them, the default forms first."""
-    specs = catalog().values()
+    """All that train by gradient steps, the default forms first."""
+    return _forms(tuple(spec for spec in catalog().values() if spec.trains_by_steps))
+
+
+@cache
+def whole_forms():
+    """The others: they release something about all records at once, or are a reference of such."""
+    return _forms(tuple(spec for spec in catalog().values() if not spec.trains_by_steps))
+
+
+def _forms(specs):
     published = [Form(spec, v.name, v.trainer) for spec in specs for v in spec.variants]
     return (*(Form(spec, None, spec.trainer) for spec in specs), *published)
 
@@ -54,6 +65,30 @@ def forms():
 DEFAULTS = tuple(form for form in forms() if form.variant is None)
 PRIVATE = tuple(form for form in forms() if form.is_private)
 PUBLISHED = tuple(form for form in forms() if form.variant)
+
+
+# What is wrong with each published form, as clauses of the neighbour law (tests/laws/test_neighbours.py).
+FLAWS = {
+    "dpsgd:as-published": {"divisor", "noise"},
+    "global:as-published": {"divisor", "noise"},
+    "global-adapt:as-published": {"divisor", "noise", "count"},
+    "dpsgd-f:as-published-x21": {"sum", "negative"},
+    "dpsgd-f:as-published-e23": {"divisor", "noise", "noise too small", "count"},
+    "dpsgd-f:author-code": {"noise"},
+    "reweight:as-published": {"sum", "negative"},
+    "fairlens:as-published": {"divisor", "noise", "sum", "company"},
+    "fairlens:t21-eq6": {"divisor", "noise", "sum", "company"},
+}
+
+
+def flawed(clause):
+    """The published forms that break this clause."""
+    return [form for form in PUBLISHED if clause in FLAWS[form.key]]
+
+
+def sound(clause):
+    """All forms but the published ones that break this clause."""
+    return [form for form in forms() if clause not in FLAWS.get(form.key, ())]
 
 
 def key_of(form):
@@ -75,6 +110,13 @@ def make_pool(count=60, *, classes=2, groups=2, seed=0, width=7, spoilt=None):
     )
 
 
+def make_public(count, *, groups=2, seed=7, width=7):
+    """A student pool of random records."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, width)).astype(np.float32)
+    return PublicPool(torch.from_numpy(x), torch.from_numpy(rng.integers(groups, size=count)))
+
+
 def make_task(form, pool, *, repeats=1, seed=0, **given):
     """A task on ``pool``; ``given`` overrides fields of the task or settings of the method."""
     names = {
@@ -87,6 +129,8 @@ def make_task(form, pool, *, repeats=1, seed=0, **given):
         "budget",
         "arm",
         "source",
+        "public",
+        "records",
     }
     fields = {name: given.pop(name) for name in names & set(given)}
     threshold = np.geomspace(4.0, 2.0, 10, dtype=np.float32)[:, None]
@@ -96,7 +140,7 @@ def make_task(form, pool, *, repeats=1, seed=0, **given):
         "repeats": repeats,
         "settings": form.settings(**given),
         "optimizer": "sgd",
-        "model": model("mlp-tanh", seed, pool.width),
+        "model": model("mlp-tanh" if form.spec.trains_by_steps else "logistic", seed, pool.width),
         "pool": pool,
         "steps_per_epoch": 6,
         "epochs": 2,
@@ -104,5 +148,7 @@ def make_task(form, pool, *, repeats=1, seed=0, **given):
         "sampling": ["shared", *(f"{form.key}/{r}" for r in range(1, repeats))],
         "source": {"threshold": threshold} if form.spec.control_of else {},
         "budget": DEFAULT_BUDGET,
+        "public": make_public(SIZES.pool, groups=pool.n_groups, width=pool.width),
+        "records": np.arange(pool.n_records),
     }
     return Task(**{**task, **fields})

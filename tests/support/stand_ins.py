@@ -12,7 +12,7 @@ from torch import Tensor
 from fairaudit.engine.loop import Training, train
 from fairaudit.engine.network import Network
 from fairaudit.engine.optimizers import Optimizer
-from fairaudit.engine.rules import ClippingRule
+from fairaudit.engine.rules import ClippingRule, Objective
 
 
 class GivenBatches:
@@ -65,12 +65,57 @@ class ToldOptimizer(Optimizer):
             theta.copy_(self.moves.pop(0))
 
 
+def told(answer, like):
+    """An answer of the shape of ``like`` [R, Q]: one value for all cells, or values that repeat over them."""
+    values = torch.as_tensor(answer, dtype=like.dtype).reshape(-1)
+    return values[torch.arange(like.shape[-1]) % len(values)].expand_as(like).clone()
+
+
+class WatchedObjective(Objective):
+    """The objective of a method; its noised answers are replaced, what passes is kept."""
+
+    def __init__(self, objective, answers=None):
+        self.objective, self.answers = objective, answers
+        self.counts, self.states = [], []
+
+    @property
+    def query_name(self):
+        return self.objective.query_name
+
+    @property
+    def query_noise_multiplier(self):
+        return self.objective.query_noise_multiplier
+
+    def init(self, replicates, facts):
+        return self._kept(self.objective.init(replicates, facts))
+
+    def query(self, state, logits, group):
+        return self.objective.query(state, logits, group)
+
+    def absorb(self, state, answer):
+        self.counts.append(answer.clone())
+        if self.answers is not None:
+            answer = told(self.answers[len(self.counts) - 1], answer)
+        return self.objective.absorb(state, answer)
+
+    def output_gradient(self, released, logits, targets, group):
+        return self.objective.output_gradient(released, logits, targets, group)
+
+    def advance(self, released):
+        return self._kept(self.objective.advance(released))
+
+    def _kept(self, state):
+        self.states.append(values_of(state))
+        return state
+
+
 class WatchedRule(ClippingRule):
     """The rule of a method; its noised answers are replaced, what passes is kept."""
 
     def __init__(self, rule, answers=None):
         self.rule, self.answers = rule, answers
         self.counts, self.states, self.norms, self.scales, self.queries = [], [], [], [], []
+        self.claims = []
 
     @property
     def query_name(self):
@@ -90,11 +135,15 @@ class WatchedRule(ClippingRule):
     def absorb(self, state, answer):
         self.counts.append(answer.clone())
         if self.answers is not None:
-            answer = torch.full_like(answer, self.answers[len(self.counts) - 1])
+            answer = told(self.answers[len(self.counts) - 1], answer)
         return self.rule.absorb(state, answer)
 
     def sensitivity(self, released):
-        return self.rule.sensitivity(released)
+        self.claims.append(self.rule.sensitivity(released))
+        return self.claims[-1]
+
+    def describe(self, released):
+        return self.rule.describe(released)
 
     def scale(self, released, norms, group):
         self.norms.append(norms)
@@ -125,6 +174,7 @@ class Seen:
     Args:
         sums: Pre-noise sums [R, P]. sensitivity: Claimed, [R]. gradients: Released, [R, P].
         counts: Pre-noise answers of the rule's query, [R, Q]. states: Of the rule, one more than steps.
+        statistics, objective_states: The same of the objective. norms: Handed to the rule, [R, B].
         noise, query_noise: The stand-ins.
     """
 
@@ -134,8 +184,12 @@ class Seen:
     counts: list = field(default_factory=list)
     states: list = field(default_factory=list)
     queries: list = field(default_factory=list)
+    statistics: list = field(default_factory=list)
+    objective_states: list = field(default_factory=list)
+    norms: list = field(default_factory=list)
     noise: ToldNoise | None = None
     query_noise: ToldNoise | None = None
+    statistic_noise: ToldNoise | None = None
     network: Network | None = None
     outcome: object = None
 
@@ -159,27 +213,31 @@ def take_steps(trainer, task, batches, *, noise=(0.0,), answers=None, moves=(), 
 
     Args:
         trainer: A gradient method. batches: One list of record numbers per step (and replicate).
-        noise: Value of each step's draw. answers: Noised answer of each step's query, or None for
-            the exact one. moves: Parameters after each step, or () to leave them.
+        noise: Value of each step's draw. answers: Noised answer of each step's queries, or None for
+            the exact ones. moves: Parameters after each step, or () to leave them.
         parts: Fields of the training that stand in for the method's own.
     """
     per_replicate = [
         batch if batch and isinstance(batch[0], list) else [batch] * task.repeats for batch in batches
     ]
     rule = WatchedRule(trainer.rule(task), answers)
-    told, query, seen = ToldNoise(*noise), ToldNoise(0.0), Seen()
+    honest = trainer.objective(task)
+    objective = WatchedObjective(honest, answers)
+    drawn, query, statistic, seen = ToldNoise(*noise), ToldNoise(0.0), ToldNoise(0.0), Seen()
     release = trainer.release(task)
     if hasattr(release, "noise"):
-        release.noise = told
+        release.noise = drawn
     optimizer = ToldOptimizer(moves)
     fields = {
-        "objective": trainer.objective(task), "rule": rule, "release": watched(release, seen),
-        "objective_noise": ToldNoise(0.0), "rule_noise": query, "optimizer": optimizer,
+        "objective": objective, "tape": trainer.tape(honest), "rule": rule, "release": watched(release, seen),
+        "objective_noise": statistic, "rule_noise": query, "optimizer": optimizer,
         "sampler": GivenBatches(per_replicate, task.pool.n_records), "facts": task.facts(),
         "epochs": 1, "budget": task.budget, **parts,
     }  # fmt: skip
     seen.network = Network([task.model] * task.repeats)
     seen.outcome = train(seen.network, task.pool, Training(**fields))
     seen.gradients, seen.counts, seen.states = optimizer.gradients, rule.counts, rule.states
-    seen.queries, seen.noise, seen.query_noise = rule.queries, told, query
+    seen.queries, seen.noise, seen.query_noise = rule.queries, drawn, query
+    seen.statistic_noise = statistic
+    seen.statistics, seen.objective_states, seen.norms = objective.counts, objective.states, rule.norms
     return seen

@@ -1,4 +1,4 @@
-"""Quarantine: published forms, kept for reproduction. Nothing here can produce an epsilon."""
+"""Published forms of flat and global clipping: the mean over the batch that was drawn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairaudit.engine.release import UnprovenRelease
+from fairaudit.engine.release import Realised, UnprovenRelease
 from fairaudit.engine.rules import ClippingRule, FlatClip, PublicFacts
 from fairaudit.methods.base import Task
 from fairaudit.methods.gradient import GradientMethod
@@ -30,21 +30,24 @@ class RealisedMean(UnprovenRelease):
         self.noise = noise
 
     def __call__(
-        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, batch_size: Tensor
+        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
     ) -> Tensor:
         """(sum + noise) / |B|."""
         drawn = self.noise.fill(torch.empty(sums[0].shape))
         noised = sums[0] + drawn * (self.noise_multiplier * sensitivity).unsqueeze(1)
-        return noised / batch_size.clamp_min(1.0).unsqueeze(1)
+        return noised / realised.size.clamp_min(1.0).unsqueeze(1)
 
 
-class _AsPublished(GradientMethod):
-    def release(self, task: Task) -> RealisedMean:
+class RealisedMeanMethod(GradientMethod):
+    """A method whose step closes with the mean over the realised batch."""
+
+    def release(self, task: Task) -> UnprovenRelease:
+        """The noised mean over |B|."""
         noise = noise_stream(task.seed, "noise", task.arm, task.repeats)
         return RealisedMean(task.settings["noise_multiplier"], noise)
 
 
-class DpSgdAsPublished(_AsPublished):
+class DpSgdAsPublished(RealisedMeanMethod):
     """DPSGD with the mean over the realised batch. Source: Esipova et al. 2023, Alg. 1."""
 
     def rule(self, task: Task) -> ClippingRule[Any]:
@@ -52,7 +55,7 @@ class DpSgdAsPublished(_AsPublished):
         return FlatClip(task.settings["max_grad_norm"])
 
 
-class GlobalAsPublished(_AsPublished):
+class GlobalAsPublished(RealisedMeanMethod):
     """DPSGD-Global with the mean over the realised batch. Source: Esipova et al. 2023, Alg. 2."""
 
     def rule(self, task: Task) -> ClippingRule[Any]:
@@ -87,7 +90,7 @@ class RealisedCountClip(GlobalAdaptiveClip):
         return replace(released, threshold=moved.clamp(1e-6 * self.max_grad_norm, self.ceiling))
 
 
-class GlobalAdaptAsPublished(_AsPublished):
+class GlobalAdaptAsPublished(RealisedMeanMethod):
     """DPSGD-Global-Adapt as printed. Source: Esipova et al. 2023, Alg. 2; METHODS 2.3d."""
 
     def rule(self, task: Task) -> ClippingRule[Any]:

@@ -1,0 +1,155 @@
+"""The student pool of PATE: public records, and an encoding that is learned from them alone."""
+
+import sys
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.columns import encode_levels
+from fairaudit.data.dataset import Dataset, Encoded, Float32, Int64, Split
+from fairaudit.data.encode import Encoder
+from fairaudit.data.naming import listed, quoted
+from fairaudit.data.readers import digest_of
+from fairaudit.data.split import holdout_size
+from fairaudit.data.tabular import read_checked
+from fairaudit.errors import DataError
+from fairaudit.privacy.streams import numpy_stream
+
+
+@dataclass(frozen=True, slots=True)
+class PublicRows:
+    """The rows of ``--public-data``.
+
+    Args:
+        features: m rows, columns and types as in the audited table.
+        groups: By the first grouping, [m], or None where the file does not say.
+    """
+
+    features: pa.Table
+    groups: Int64 | None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolEncoded:
+    """One seed's inputs, learned from the student pool.
+
+    Args:
+        encoded: Training and test rows; pool rows of the audited table are not among the latter.
+        pool: [m, d] float32. groups: [m], or None where they are not known.
+    """
+
+    encoded: Encoded
+    pool: Float32
+    groups: Int64 | None
+
+
+def pool_size(dataset: Dataset, config: AuditConfig) -> int:
+    """m, the records of the student pool: those of ``--public-data``, else half of the test rows.
+
+    Raises:
+        DataError: As :func:`load_public`.
+    """
+    if config.public_data is not None:
+        return int(load_public(dataset, config).features.num_rows)
+    return holdout_size(dataset, config) // 2
+
+
+def pool_digest(config: AuditConfig) -> str | None:
+    """sha256 of ``--public-data``, None without it."""
+    return None if config.public_data is None else digest_of(config.public_data)
+
+
+def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
+    """Read ``--public-data``; a label in it is not looked at.
+
+    Raises:
+        DataError: A file that cannot be read, or that lacks a feature of the audited table.
+    """
+    assert config.public_data is not None
+    name = config.public_data.name
+    alone = {"data": config.public_data, "group": (), "label": None, "split_column": None, "drop": ()}
+    table = read_checked(config.model_copy(update={**alone, "bin": {}})).table
+    lacking = [column for column in dataset.features.column_names if column not in table.column_names]
+    if lacking:
+        raise DataError(
+            f"public data {name} lacks {len(lacking)} features: {listed(lacking)}",
+            hint="give the columns of the audited table, the label aside",
+        )
+    columns = [_like(table.column(field.name), field, name) for field in dataset.features.schema]
+    features = pa.table(columns, schema=dataset.features.schema)
+    if not features.num_rows:
+        raise DataError(f"public data {name} has no rows", hint="give a larger table")
+    return PublicRows(features, _groups(table, dataset, config))
+
+
+class PoolEncoder:
+    """Encodes training and test rows by constants of the student pool.
+
+    What is fitted on training rows would let one record move every teacher's vote; what is fitted on
+    the pool says nothing about them. The pool's own records are not protected. Source: METHODS 4b.
+    """
+
+    def __init__(self, dataset: Dataset, config: AuditConfig) -> None:
+        self._public = None if config.public_data is None else load_public(dataset, config)
+        self._own = dataset.groupings[0].groups
+        self._rows = dataset.features.num_rows
+        table = dataset.features
+        if self._public is not None:
+            table = pa.concat_tables([table, self._public.features])
+        # A share above 0, however small, makes the encoder take the lists of levels from the pool too.
+        merge_rare = max(config.merge_rare, sys.float_info.min)
+        self._encoder = Encoder(
+            replace(dataset, features=table), config.model_copy(update={"merge_rare": merge_rare})
+        )
+
+    def encode(self, split: Split) -> PoolEncoded:
+        """The inputs of one seed."""
+        if self._public is None:
+            pool, test = halve(split)
+            groups: Int64 | None = self._own[pool]
+        else:
+            pool, test = self._rows + np.arange(self._public.features.num_rows), split.test
+            groups = self._public.groups
+        fitted = self._encoder.encode(Split(split.seed, pool, np.concatenate([split.train, test])))
+        train = len(split.train)
+        encoded = Encoded(
+            split=Split(split.seed, split.train, test),
+            train=fitted.test[:train],
+            test=fitted.test[train:],
+            names=fitted.names,
+            fitted=(),
+            merged=fitted.merged,
+        )
+        return PoolEncoded(encoded, fitted.train, groups)
+
+
+def halve(split: Split) -> tuple[Int64, Int64]:
+    """Half of the test rows for the student, by the seed's draw, and the rows that stay for testing."""
+    order = numpy_stream(split.seed, "split", "student pool").permutation(len(split.test))
+    half = len(split.test) // 2
+    return np.sort(split.test[order[:half]]), np.sort(split.test[order[half:]])
+
+
+def _like(column: pa.ChunkedArray, field: pa.Field, name: str) -> pa.ChunkedArray:
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(
+            f"public data {name}: column {quoted(field.name)} holds {column.type}, "
+            f"in the audited table {field.type}",
+            hint="give both tables the same types",
+        ) from None
+
+
+def _groups(table: pa.Table, dataset: Dataset, config: AuditConfig) -> Int64 | None:
+    """Groups by the first grouping; None where the file has no such column or other levels."""
+    grouping = dataset.groupings[0]
+    if grouping.name not in table.column_names or grouping.name in config.bin:
+        return None
+    levels = encode_levels(table.column(grouping.name))
+    if not set(levels.names) <= set(grouping.names) or (levels.codes < 0).any():
+        return None
+    place = np.array([grouping.names.index(level) for level in levels.names], dtype=np.int64)
+    return np.asarray(place[levels.codes], dtype=np.int64)

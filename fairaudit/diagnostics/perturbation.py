@@ -1,0 +1,81 @@
+"""What noise on a minimiser costs each group: predicted from the Hessian, and drawn."""
+
+import itertools
+
+import torch
+from torch import Tensor
+
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.output_perturbation import noise_std
+from fairaudit.models.convex import hessian_traces, losses
+from fairaudit.privacy.noise import noise_stream
+
+_ROWS_AT_ONCE = 2048
+
+
+def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
+    """Theorem 1 beside a Monte Carlo over draws of the noise, on the training records.
+
+    Returns:
+        ``hessian_trace``, ``excess_risk_predicted``, ``excess_risk_drawn``, ``excess_risk_drawn_se``,
+        ``xi_predicted``, ``xi_drawn``, ``xi_drawn_se``: [K], nats but for the trace, NaN for an absent
+        group. ``trace_agreement`` [1]: share of the pairs of groups in which the one of larger trace has
+        the larger excess risk.
+
+    Source: Tran et al. 2021, Thm 1, with the Hessian of the mean loss; METHODS 3e.
+    """
+    x, targets, groups = (trained.kept[name] for name in ("x", "targets", "groups"))
+    point, spread = trained.kept["minimiser"], noise_std(task)
+    draws = int(task.settings["noise_draws"])
+    noise = noise_stream(task.seed, "probe", task.arm, draws).fill(point.new_empty(draws, *point.shape[1:]))
+    member = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
+    member = torch.cat((member, member.new_ones(len(member), 1)), 1)  # the last column: everybody
+    share = member / member.sum(0)
+    trace = hessian_traces(x, point)[0] @ share
+    risk = group_losses(x, targets, point + spread * noise, share) - group_losses(x, targets, point, share)
+    predicted = 0.5 * spread**2 * trace
+    beyond = risk[:, :-1] - risk[:, -1:]
+    return {
+        "hessian_trace": trace[:-1],
+        "excess_risk_predicted": predicted[:-1],
+        "excess_risk_drawn": risk.mean(0)[:-1],
+        "excess_risk_drawn_se": standard_error(risk)[:-1],
+        "xi_predicted": (predicted[:-1] - predicted[-1]).abs(),
+        "xi_drawn": beyond.mean(0).abs(),
+        "xi_drawn_se": standard_error(beyond),
+        "trace_agreement": agreement(trace[:-1], risk.mean(0)[:-1]),
+    }
+
+
+def group_losses(x: Tensor, targets: Tensor, theta: Tensor, share: Tensor) -> Tensor:
+    """Weighted losses of R models, [R, K]: inputs [n, d], targets [n, Y], theta [R, H, d], weights [n, K]."""
+    replicates, height, width = theta.shape
+    flat = theta.reshape(replicates * height, width)
+    total = theta.new_zeros(replicates, share.shape[1])
+    for rows in torch.split(torch.arange(len(x)), _ROWS_AT_ONCE):
+        each = (x[rows] @ flat.T).view(len(rows), replicates, height)
+        if height == 1:
+            # Of two classes the loss is softplus of minus the margin.
+            loss = torch.nn.functional.softplus(each[..., 0] * (targets[rows, :1] - targets[rows, 1:]))
+        else:
+            loss = losses(each, targets[rows].unsqueeze(1))
+        total += loss.T @ share[rows]
+    return total
+
+
+def standard_error(values: Tensor) -> Tensor:
+    """Of the mean over the first axis; NaN for a single draw."""
+    return values.std(0) / len(values) ** 0.5 if len(values) > 1 else torch.full_like(values[0], torch.nan)
+
+
+def agreement(a: Tensor, b: Tensor) -> Tensor:
+    """Share of the pairs in which two readings [K] order alike, [1]; NaN without a pair."""
+    pairs = [
+        (i, j)
+        for i, j in itertools.combinations(range(len(a)), 2)
+        if not torch.isnan(a[i] + a[j] + b[i] + b[j])
+    ]
+    if not pairs:
+        return torch.full((1,), torch.nan, dtype=torch.float64)
+    same = [float((a[i] > a[j]) == (b[i] > b[j])) for i, j in pairs]
+    return torch.tensor([sum(same) / len(same)], dtype=torch.float64)

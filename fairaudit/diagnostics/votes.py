@@ -1,0 +1,240 @@
+"""What noised votes do to a student: flips, model deviation, and the bounds on both."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairaudit.diagnostics.perturbation import standard_error
+from fairaudit.diagnostics.ranks import spearman_interval
+from fairaudit.engine.network import Network
+from fairaudit.methods.base import Method, Predictor, Task, TrainedReplicates
+from fairaudit.methods.pate import INPUTS, Pate, PateHard, is_convex, query_rows, train_students, vote_noise
+from fairaudit.privacy.noise import noise_stream
+from fairaudit.privacy.streams import numpy_stream
+
+_NODES, _REACH = 4001, 9.0  # of the trapezoid rule for flips among several classes
+_ROWS_AT_ONCE = 256
+
+
+def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
+    """Everything of METHODS 4, on the student pool.
+
+    Returns:
+        Per group [K] (one entry where the pool's groups are not known): ``flip_probability``,
+        ``closeness``, ``input_norm``, ``excess_risk``, ``gradient_norm``, ``beta_largest``,
+        ``beta_mean``. Mean and standard error [2]: ``deviation``, ``deviation_square``. [1]:
+        ``deviation_bound`` (Thm 2), ``deviation_square_bound`` (Cor. 2), ``deviation_square_sharp``,
+        ``xi``, ``xi_bound``, ``xi_bound_tight`` (Thm 1). Value and interval [3]: ``spearman_*``. Bounds
+        are NaN for a student that minimises no convex loss.
+    """
+    assert isinstance(method, Pate)
+    study = _study(method, task, trained)
+    found = {**_by_group(study), **_deviations(study), **_correlations(study, task.seed)}
+    bounds = _bounds(method, task, study)
+    return {**found, **bounds}
+
+
+def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
+    """Probability that noise N(0, sigma^2) on each count changes the winner: votes [m, Y] -> [m].
+
+    Exact; the winner of a tie is the lowest class. T23's Theorem 3 holds for two classes only.
+
+    Source: METHODS 4, "flipping probability".
+    """
+    winner = votes.argmax(-1, keepdim=True)
+    margins = votes.gather(-1, winner) - votes
+    rivals = margins.scatter(-1, winner, torch.nan)
+    rivals = rivals[~rivals.isnan()].view(len(votes), -1)
+    if rivals.shape[1] == 1:
+        flipped: Tensor = torch.special.ndtr(-rivals[:, 0] / (sigma * 2**0.5))
+        return flipped
+    distinct, place = torch.unique(rivals, dim=0, return_inverse=True)
+    z = torch.linspace(-_REACH, _REACH, _NODES, dtype=torch.float64)
+    density = torch.exp(-z.square() / 2) / (2 * torch.pi) ** 0.5
+    kept = torch.cat(
+        [
+            torch.trapezoid(density * torch.special.ndtr(part.unsqueeze(-1) / sigma + z).prod(1), z)
+            for part in torch.split(distinct, _ROWS_AT_ONCE)
+        ]
+    )
+    return (1.0 - kept[place]).clamp(0.0, 1.0)
+
+
+class _Study(NamedTuple):
+    """Clean student and J students of noised votes, on the pool.
+
+    votes [m, Y], clean labels [m, Y], shift [J, m] (how far noise moved each label), flips [m];
+    deviation [J]; excess [J, m] nats; p [m, Y] of the clean student; x [m, d]; share [m, K].
+    """
+
+    votes: Tensor
+    labels: Tensor
+    shift: Tensor
+    flips: Tensor
+    deviation: Tensor
+    excess: Tensor
+    p: Tensor
+    x: Tensor
+    share: Tensor
+
+
+def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
+    votes, queried = trained.kept["votes"], trained.kept["x"]
+    count, sigma = int(task.settings["noise_draws"]), vote_noise(task)
+    noise = (
+        noise_stream(task.seed, "probe", task.arm, count).fill(votes.new_empty(count, *votes.shape)) * sigma
+    )
+    labels = method.labels(task, votes, noise)
+    clean = method.labels(task, votes, torch.zeros(1, *votes.shape, dtype=votes.dtype))[0]
+    reference = train_students(task, queried, clean.unsqueeze(0))
+    students = train_students(task, queried, labels)
+    nowhere = torch.zeros(len(queried), dtype=torch.int64)
+    p = _predicted(reference, queried)[0]
+    risk = _losses(_predicted(students, queried), clean) - _losses(p, clean)
+    return _Study(
+        votes=votes,
+        labels=clean,
+        shift=_shift(labels, clean),
+        flips=flipping_probability(votes, sigma),
+        deviation=(students.theta - reference.theta).double().norm(dim=1),
+        excess=risk,
+        p=p,
+        x=INPUTS(queried, nowhere),
+        share=_shares(task),
+    )
+
+
+def _predicted(students: Predictor | Network, queried: Tensor) -> Tensor:
+    if isinstance(students, Network):
+        return students.probabilities(queried).double()
+    return students.probabilities(queried, torch.zeros(len(queried), dtype=torch.int64)).double()
+
+
+def _losses(p: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy, nats: [..., m, Y] -> [..., m]."""
+    return -(labels * p.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1)
+
+
+def _shift(labels: Tensor, clean: Tensor) -> Tensor:
+    """How far each label moved, in the gradient's units: |change| for two classes, L2 for more, [J, m]."""
+    moved = labels - clean
+    return moved[..., 1].abs() if clean.shape[-1] == 2 else moved.norm(dim=-1)
+
+
+def _shares(task: Task) -> Tensor:
+    """Weight of each queried record in each group's mean, [m, K]."""
+    assert task.public is not None, "PATE needs a student pool"
+    rows = query_rows(task)
+    if task.public.groups is None:
+        return torch.full((len(rows), 1), 1.0 / len(rows), dtype=torch.float64)
+    member = torch.nn.functional.one_hot(task.public.groups[rows], task.pool.n_groups).double()
+    return member / member.sum(0)  # 0 / 0: an absent group has no mean
+
+
+def _by_group(study: _Study) -> dict[str, Tensor]:
+    closeness = 1.0 - study.p.square().sum(-1)
+    return {
+        "flip_probability": study.flips @ study.share,
+        "closeness": closeness @ study.share,
+        "input_norm": study.x.norm(dim=1) @ study.share,
+        "excess_risk": study.excess.mean(0) @ study.share,
+    }
+
+
+def _deviations(study: _Study) -> dict[str, Tensor]:
+    square = study.deviation.square()
+    return {
+        "deviation": torch.stack((study.deviation.mean(), standard_error(study.deviation))),
+        "deviation_square": torch.stack((square.mean(), standard_error(square))),
+    }
+
+
+def _correlations(study: _Study, seed: int) -> dict[str, Tensor]:
+    stream = numpy_stream(seed, "probe", "records of the pool")
+    columns = {
+        "closeness": 1.0 - study.p.square().sum(-1),
+        "flip": study.flips,
+        "norm": study.x.norm(dim=1),
+        "excess": study.excess.mean(0),
+    }
+    values = {name: column.numpy().astype(np.float64) for name, column in columns.items()}
+    return {
+        f"spearman_{a}_{b}": torch.from_numpy(spearman_interval(values[a], values[b], stream))
+        for a, b in (("closeness", "flip"), ("norm", "excess"), ("flip", "excess"))
+    }
+
+
+def _bounds(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
+    """Theorems 1 and 2 and Corollary 2, corrected: mean loss, lambda/2, p and not its square."""
+    groups, one = study.share.shape[1], study.deviation.new_full((1,), torch.nan)
+    risk = study.excess.mean(0) @ study.share
+    present = risk[~risk.isnan()]
+    xi = (present.max() - present.min()).view(1)
+    if not is_convex(task) or not method.keeps_the_simplex:
+        names = (
+            "deviation_bound",
+            "deviation_square_bound",
+            "deviation_square_sharp",
+            "xi_bound",
+            "xi_bound_tight",
+        )
+        per_group = ("gradient_norm", "beta_largest", "beta_mean")
+        return {"xi": xi, **dict.fromkeys(names, one), **dict.fromkeys(per_group, one.expand(groups))}
+    gradient, largest, mean = _smoothness(study)
+    first, second = study.deviation.mean(), study.deviation.square().mean()
+
+    def theorem_1(beta: Tensor) -> Tensor:
+        return (2.0 * _most(gradient) * first + 0.5 * _most(beta) * second).view(1)
+
+    return {
+        "xi": xi,
+        **_of_deviation(method, task, study),
+        "gradient_norm": gradient,
+        "beta_largest": largest,
+        "beta_mean": mean,
+        "xi_bound": theorem_1(largest),
+        "xi_bound_tight": theorem_1(mean),
+    }
+
+
+def _of_deviation(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
+    """Theorem 2 and Corollary 2; exact moments of a flip for hard labels, drawn ones for soft labels."""
+    reach = study.x.norm(dim=1) / (len(study.x) * task.settings["student_penalty"])
+    if isinstance(method, PateHard):
+        unit = 1.0 if study.labels.shape[-1] == 2 else 2.0**0.5
+        first, second = unit * study.flips, unit**2 * study.flips
+    else:
+        first, second = study.shift.mean(0), study.shift.square().mean(0)
+    linear = (first * reach).sum()
+    return {
+        "deviation_bound": linear.view(1),
+        "deviation_square_bound": (len(study.x) * (second * reach.square()).sum()).view(1),
+        "deviation_square_sharp": (linear.square() + ((second - first.square()) * reach.square()).sum()).view(
+            1
+        ),
+    }
+
+
+def _smoothness(study: _Study) -> tuple[Tensor, Tensor, Tensor]:
+    """Per group [K]: norm of the mean gradient, beta_a by the longest input and by the mean square."""
+    residual = study.p - study.labels
+    curvature, residual = (0.25, residual[:, 1:]) if residual.shape[1] == 2 else (0.5, residual)
+    gradient: list[Tensor] = []
+    largest: list[Tensor] = []
+    mean: list[Tensor] = []
+    for share in study.share.T:
+        if share.isnan().any():
+            for values in (gradient, largest, mean):
+                values.append(share[0])
+            continue
+        outer = (study.x * share.unsqueeze(1)).T @ study.x
+        gradient.append(((residual * share.unsqueeze(1)).T @ study.x).norm())
+        largest.append(curvature * study.x[share > 0].square().sum(1).max())
+        mean.append(curvature * torch.linalg.eigvalsh(outer)[-1])
+    return torch.stack(gradient), torch.stack(largest), torch.stack(mean)
+
+
+def _most(values: Tensor) -> Tensor:
+    return values[~values.isnan()].max()

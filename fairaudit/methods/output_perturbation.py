@@ -1,0 +1,93 @@
+"""Output perturbation: the exact minimiser plus one Gaussian draw.
+
+Source: Chaudhuri et al. 2011; Tran et al. 2021, sec. 5; METHODS 3.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.loop import Trace
+from fairaudit.engine.observe import Observer
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.models.convex import TOLERANCE, LogisticProblems, minimise
+from fairaudit.models.linear import BoundedInputs, LogisticModels
+from fairaudit.privacy.events import Gaussian
+from fairaudit.privacy.noise import GaussianNoise, noise_stream
+
+RELEASED = "minimiser"
+
+
+def sensitivity(
+    *, feature_norm: float, intercept: float, penalty: float, n_public: int, classes: int
+) -> float:
+    """How far adding or removing one record can move the released point.
+
+    ``L / (n0 lambda)`` with L the largest gradient of a record, ``sqrt(R^2 + b^2)`` for two classes and
+    sqrt(2) times that for more, plus twice what the solver may have left: it stops at a gradient of
+    TOLERANCE, so TOLERANCE / lambda away.
+
+    Args:
+        feature_norm: R. intercept: b. penalty: lambda. n_public: n0, the divisor. classes: Y.
+
+    Source: METHODS 3b, 3d.
+    """
+    lipschitz = math.hypot(feature_norm, intercept) * (1.0 if classes == 2 else math.sqrt(2.0))
+    return lipschitz / (n_public * penalty) + 2.0 * TOLERANCE / penalty
+
+
+class OutputPerturbation(Method):
+    """The exact minimiser of a strongly convex loss, released with noise.
+
+    A repeat is a draw of the noise: a hundred of them cost no training.
+    """
+
+    def inputs(self, task: Task, features: Tensor, groups: Tensor) -> BoundedInputs:
+        """Public constants: R, then b."""
+        return BoundedInputs(task.settings["feature_norm"], task.settings["intercept"])
+
+    def noise(self, task: Task) -> GaussianNoise | None:
+        """One stream per draw."""
+        return noise_stream(task.seed, "noise", task.arm, task.repeats)
+
+    def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
+        """Solve once, then draw."""
+        records = task.pool.gather(torch.arange(task.pool.n_records), None)
+        inputs = self.inputs(task, records.inputs, records.group)
+        x, targets = inputs(records.inputs, records.group), records.targets.double().unsqueeze(0)
+        divisor = torch.tensor([float(task.n_public)], dtype=torch.float64)
+        point = minimise(LogisticProblems(x, targets, task.settings["penalty"], divisor))
+        draws, multiplier = self.noise(task), task.settings.get("noise_multiplier", 0.0)
+        kept = {"x": x, "targets": targets[0], "groups": records.group, "minimiser": point}
+        if draws is None or multiplier <= 0:
+            weights = point.expand(task.repeats, -1, -1).clone()
+            return TrainedReplicates(LogisticModels(weights, inputs), Trace(), None, kept)
+        weights = point + noise_std(task) * draws.fill(point.new_empty(task.repeats, *point.shape[1:]))
+        event = self.event(multiplier, draws)
+        return TrainedReplicates(LogisticModels(weights, inputs), Trace(), event, kept)
+
+    def event(self, multiplier: float, draws: GaussianNoise) -> Gaussian | None:
+        """What was released of the data, counted: one vector."""
+        return Gaussian(RELEASED, multiplier, draws.draws)
+
+
+class ExactMinimiser(OutputPerturbation):
+    """The reference: the same minimiser, without noise."""
+
+    def noise(self, task: Task) -> None:
+        """None."""
+        return
+
+
+def noise_std(task: Task) -> float:
+    """Standard deviation of the noise on each coordinate."""
+    delta = sensitivity(
+        feature_norm=task.settings["feature_norm"],
+        intercept=task.settings["intercept"],
+        penalty=task.settings["penalty"],
+        n_public=task.n_public,
+        classes=task.pool.n_classes,
+    )
+    return delta * task.settings["noise_multiplier"]

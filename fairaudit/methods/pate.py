@@ -1,0 +1,227 @@
+"""PATE: teachers on disjoint records vote, noised votes label a public pool, a student learns from it.
+
+Source: Papernot et al. 2017, 2018; Tran and Fioretto 2023; METHODS 4.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairaudit.engine.loop import Trace
+from fairaudit.engine.network import Network, flatten
+from fairaudit.engine.observe import Observer
+from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
+from fairaudit.methods.descent import Descent, descend
+from fairaudit.models.convex import LogisticProblems, minimise, scores
+from fairaudit.models.linear import BoundedInputs, LogisticModels
+from fairaudit.privacy.events import Gaussian
+from fairaudit.privacy.noise import GaussianNoise, noise_stream
+from fairaudit.privacy.streams import numpy_stream, seed_of
+
+RELEASED = "votes"
+# One record sits in one teacher; its vote may leave one cell for another.
+VOTE_SENSITIVITY = math.sqrt(2.0)
+LONGEST = 1e4  # no encoded record is longer; one that is must not stop a teacher from being solved
+INPUTS = BoundedInputs(LONGEST, 1.0)
+BATCH = 32  # of networks; a teacher holds a few hundred records
+
+
+class Pate(Method):
+    """What both kinds of label share. A repeat is a draw of the noise; teachers are trained once.
+
+    A record's teacher depends on its own id alone, each teacher on its own records alone: one record
+    moves one vote per query. The inputs' encoding is fitted on the pool, never on the teachers' records,
+    for what is fitted across shards would let one record move every vote.
+    """
+
+    keeps_the_simplex: ClassVar[bool] = True
+
+    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
+        """The student's targets [R, m, Y] from votes [m, Y] and noise on them [R, m, Y]."""
+        raise NotImplementedError
+
+    def noise(self, task: Task) -> GaussianNoise | None:
+        """One stream per draw."""
+        return noise_stream(task.seed, "noise", task.arm, task.repeats)
+
+    def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
+        """Teachers, votes, then a student per draw."""
+        queried = queries(task)
+        votes = collect_votes(task, queried)
+        draws = self.noise(task)
+        multiplier = task.settings.get("noise_multiplier", 0.0)
+        noise = votes.new_zeros(task.repeats, *votes.shape)
+        event = None
+        if draws is not None and multiplier > 0:
+            noise = draws.fill(noise) * vote_noise(task)
+            event = Gaussian(RELEASED, multiplier, len(votes) * draws.draws)
+        students = train_students(task, queried, self.labels(task, votes, noise))
+        kept = {"votes": votes, "x": queried}
+        return TrainedReplicates(students, Trace(), event, kept)
+
+
+class PateHard(Pate):
+    """The student sees the class with the most noised votes; ties go to the lowest class."""
+
+    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
+        """One-hot."""
+        winner = (votes + noise).argmax(-1)
+        return torch.nn.functional.one_hot(winner, votes.shape[-1]).double()
+
+
+class PateSoft(Pate):
+    """The student sees the noised shares of the votes, projected to the simplex."""
+
+    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
+        """Shares; without the projection they may be negative, and the loss unbounded below."""
+        shares = (votes + noise) / task.settings["teachers"]
+        return project_to_simplex(shares) if self.keeps_the_simplex else shares
+
+
+class PateSoftUnprojected(PateSoft):
+    """As printed: post-processing is left out, so the privacy is that of the default."""
+
+    keeps_the_simplex = False
+
+
+class PateHardClean(PateHard):
+    """The reference: a student of the votes themselves."""
+
+    def noise(self, task: Task) -> None:
+        """None."""
+        return
+
+
+class PateSoftClean(PateSoft):
+    """The reference: a student of the votes themselves."""
+
+    def noise(self, task: Task) -> None:
+        """None."""
+        return
+
+
+def vote_noise(task: Task) -> float:
+    """Standard deviation of the noise on each count, in votes: sigma of the paper."""
+    return task.settings["noise_multiplier"] * VOTE_SENSITIVITY
+
+
+def is_convex(task: Task) -> bool:
+    """Whether students minimise a convex loss, exactly."""
+    return len(flatten(task.model)) == 1
+
+
+def queries(task: Task) -> Tensor:
+    """The pool records that are labelled, [m, d]."""
+    return _pool(task).features[query_rows(task)]
+
+
+def query_rows(task: Task) -> Tensor:
+    """Which records of the pool are labelled, [m]: all, or a draw of the seed."""
+    available, wanted = len(_pool(task).features), int(task.settings["queries"])
+    assert wanted <= available, f"{wanted} queries planned, {available} records in the pool"
+    order = numpy_stream(task.seed, "split", "queries").permutation(available)
+    return torch.from_numpy(np.sort(order[:wanted]))
+
+
+def assign_teachers(records: NDArray[np.int64], teachers: int, seed: int) -> NDArray[np.int64]:
+    """Each record's teacher, [N] in 0..teachers-1, from its own id and the seed alone.
+
+    Cutting a permutation into equal blocks would move most records to other teachers when one is added.
+    """
+    key = seed_of(seed, "split", "teachers").to_bytes(8, "little")
+    digests = (hashlib.blake2b(r.tobytes(), digest_size=8, key=key).digest() for r in records)
+    return np.array([int.from_bytes(d, "little") % teachers for d in digests], dtype=np.int64)
+
+
+def collect_votes(task: Task, queried: Tensor) -> Tensor:
+    """How many teachers vote for each class, [m, Y] float64; a teacher without records votes class 0."""
+    assert task.records is not None, "PATE needs ids of the training records"
+    teachers = int(task.settings["teachers"])
+    teacher = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
+    if is_convex(task):
+        winners = _linear_votes(task, queried, teacher, teachers)
+    else:
+        winners = _network_votes(task, queried, teacher, teachers)
+    votes = torch.zeros(len(queried), task.pool.n_classes, dtype=torch.float64)
+    return votes.scatter_add_(1, winners.T, torch.ones_like(winners.T, dtype=torch.float64))
+
+
+def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | Network:
+    """One student per row of targets [R, m, Y], all from one start and on one order of batches."""
+    penalty = task.settings["student_penalty"]
+    if is_convex(task):
+        x = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
+        return LogisticModels(minimise(LogisticProblems(x, targets, penalty)), INPUTS)
+    network = Network([task.model] * len(targets))
+    stream, size = numpy_stream(task.seed, "sampling", "student"), len(queried)
+
+    def draw() -> Tensor:
+        batch = torch.from_numpy(stream.integers(size, size=min(BATCH, size)))
+        return batch.expand(len(targets), -1)
+
+    steps = task.epochs * math.ceil(size / BATCH)
+    descend(network, queried, targets.float(), draw, Descent(steps, task.settings["learning_rate"], penalty))
+    return network
+
+
+def project_to_simplex(shares: Tensor) -> Tensor:
+    """The nearest distribution to each row, [..., Y]. Source: Duchi et al. 2008."""
+    ordered = shares.sort(-1, descending=True).values
+    excess = ordered.cumsum(-1) - 1.0
+    position = torch.arange(1, shares.shape[-1] + 1, dtype=shares.dtype)
+    kept = (ordered * position > excess).sum(-1, keepdim=True)
+    return (shares - excess.gather(-1, kept - 1) / kept).clamp_min(0.0)
+
+
+def _pool(task: Task) -> PublicPool:
+    assert task.public is not None, "PATE needs a student pool"
+    return task.public
+
+
+def _linear_votes(task: Task, queried: Tensor, teacher: Tensor, teachers: int) -> Tensor:
+    """The class that each teacher votes for, [k, m].
+
+    One teacher after the other: padding shards to one length would let a record's
+    presence reach the rounding of other teachers.
+    """
+    records = task.pool.gather(torch.arange(task.pool.n_records), None)
+    x = INPUTS(records.inputs, records.group)
+    pool = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
+    winners = torch.zeros(teachers, len(queried), dtype=torch.int64)
+    for number in range(teachers):
+        own = torch.nonzero(teacher == number)[:, 0]
+        if len(own):
+            targets = records.targets[own].double().unsqueeze(0)
+            theta = minimise(LogisticProblems(x[own], targets, task.settings["teacher_penalty"]))
+            winners[number] = scores(pool, theta)[0].argmax(-1)
+    return winners
+
+
+def _network_votes(task: Task, queried: Tensor, teacher: Tensor, teachers: int) -> Tensor:
+    """[k, m]: stacked replicates, each with batches from its own records and its own stream."""
+    records = task.pool.gather(torch.arange(task.pool.n_records), None)
+    shards = [torch.nonzero(teacher == number)[:, 0] for number in range(teachers)]
+    streams = [numpy_stream(task.seed, "sampling", "teacher", number) for number in range(teachers)]
+    network = Network([task.model] * teachers)
+
+    def draw() -> Tensor:
+        rows = [
+            shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))] if len(shard) else None
+            for shard, stream in zip(shards, streams, strict=True)
+        ]
+        return torch.stack([torch.full((BATCH,), -1) if row is None else row for row in rows])
+
+    # A public number of steps: one that followed a shard's size would follow its records.
+    steps = task.epochs * math.ceil(task.n_public / teachers / BATCH)
+    schedule = Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"])
+    x = BoundedInputs(LONGEST, 0.0)(records.inputs, records.group).float()
+    descend(network, x, records.targets, draw, schedule)
+    winners = network.probabilities(queried).argmax(-1)
+    empty = torch.tensor([len(shard) == 0 for shard in shards])
+    return torch.where(empty.unsqueeze(1), 0, winners)

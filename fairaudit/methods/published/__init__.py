@@ -1,0 +1,1 @@
+"""Quarantine: published forms, kept for reproduction. Nothing here can produce an epsilon."""

@@ -1,0 +1,220 @@
+"""Published forms of per-group clipping bounds and per-group weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.release import Realised, UnprovenRelease
+from fairaudit.engine.rules import PublicFacts
+from fairaudit.methods.base import Task
+from fairaudit.methods.gradient import DpSgdF, Reweight
+from fairaudit.methods.published.flat import RealisedMean
+from fairaudit.methods.rules.group_adaptive import GroupAdaptiveClip, GroupBoundState
+from fairaudit.methods.rules.reweighted import GroupWeightState, ReweightedClip
+from fairaudit.privacy.noise import GaussianNoise, noise_stream
+
+NEVER = torch.inf  # a cap or ceiling that the printed form does not have
+
+
+def _noise(task: Task) -> GaussianNoise:
+    return noise_stream(task.seed, "noise", task.arm, task.repeats)
+
+
+class FixedSizeMean(UnprovenRelease):
+    """Noised sum over a constant batch size, noise set by what the rule claims.
+
+    The printed batches have a fixed size b; here they are Poisson samples and b is their expected size.
+
+    Source: Xu et al. 2021, Alg. 2 and 3.
+    """
+
+    def __init__(self, noise_multiplier: float, noise: GaussianNoise) -> None:
+        self.noise_multiplier = noise_multiplier
+        self.noise = noise
+
+    def __call__(
+        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
+    ) -> Tensor:
+        """(sum + noise) / qN."""
+        drawn = self.noise.fill(torch.empty(sums[0].shape))
+        noised = sums[0] + drawn * (self.noise_multiplier * self.spread(sensitivity, realised)).unsqueeze(1)
+        return noised / facts.divisor
+
+    def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
+        """What the noise multiplier multiplies, [R]."""
+        return sensitivity
+
+
+class PresentGroupsMean(FixedSizeMean):
+    """Noise set by the largest bound among the groups that were drawn.
+
+    So the size of the noise in every coordinate says whether a group's only record is in the batch.
+    An empty batch, at which the authors' code stops, takes the noise of the largest bound.
+
+    Source: the code published with Esipova et al. 2023; METHODS 2.4d.
+    """
+
+    def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
+        """The largest C_k with a record in the batch."""
+        drawn = torch.where(realised.groups > 0, realised.described["group_bound"], 0.0).amax(1)
+        return torch.where(realised.size > 0, drawn, sensitivity)
+
+
+class BaseBoundMean(RealisedMean):
+    """Noise set by C0 although groups are clipped to C_k >= C0, over |B|.
+
+    Source: Esipova et al. 2023, Alg. 3.
+    """
+
+    def __init__(self, noise_multiplier: float, noise: GaussianNoise, base: float) -> None:
+        super().__init__(noise_multiplier, noise)
+        self.base = base
+
+    def __call__(
+        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
+    ) -> Tensor:
+        """(sum + noise) / |B|."""
+        return super().__call__(sums, torch.full_like(sensitivity, self.base), facts, realised)
+
+
+@dataclass(frozen=True, slots=True)
+class RawCountBounds(GroupAdaptiveClip):
+    """Bounds from noised counts as they come: negative, or divided by next to nothing.
+
+    Source: Xu et al. 2021, Alg. 2.
+    """
+
+    def absorb(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+        """C_k = C0 (1 + (m_k / b_k) / (m / b)); C0 where that divides by 0, of probability 0."""
+        clipped, others = answer.chunk(2, 1)
+        share = clipped / (clipped + others)
+        reference = clipped.sum(1, keepdim=True) / state.expected_batch_size.unsqueeze(1)
+        ratio = share / reference
+        return replace(state, bound=self.max_grad_norm * (1.0 + torch.where(ratio.isfinite(), ratio, 0.0)))
+
+    def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
+        """min(1, C_k / norm), which a negative bound makes minus infinity for a zero gradient; there 1."""
+        return torch.where(norms > 0, GroupAdaptiveClip.scale(self, released, norms, group), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RealisedShareBounds(GroupAdaptiveClip):
+    """Bounds by a share of the realised batch, without a ceiling.
+
+    |B| reaches the bounds without noise. As in the adaptive threshold's printed form the query says so:
+    its last cell counts the batch in units that drown the noise, so its rows are far longer than 1.
+
+    Source: Esipova et al. 2023, Alg. 3.
+    """
+
+    exact = 1e5  # noise of sigma_1 = 10 moves the recovered |B| by 1e-4
+
+    def query(self, state: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
+        """The 2K counts, and the record's own presence, [R, B, 2K + 1]."""
+        rows = GroupAdaptiveClip.query(self, state, norms, group)
+        return torch.cat((rows, torch.full_like(norms, self.exact).unsqueeze(-1)), -1)
+
+    def absorb(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+        """C_k = C0 (1 + (m_k / b_k) / (m / |B|)); where nothing is clipped, C0."""
+        realised = (answer[:, -1] / self.exact).round().clamp_min(1.0)
+        drawn = replace(state, expected_batch_size=realised)
+        bound = GroupAdaptiveClip.absorb(self, drawn, answer[:, :-1]).bound
+        return replace(state, bound=bound)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorsBounds(GroupAdaptiveClip):
+    """Bounds by the mean of the groups' shares; an empty group counts as wholly clipped.
+
+    Source: the code published with Esipova et al. 2023; METHODS 2.4d.
+    """
+
+    def absorb(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+        """C_k = C0 (1 + r_k / (mean r + 1e-8)), counts cut towards 0."""
+        clipped, others = answer.trunc().clamp_min(0.0).chunk(2, 1)
+        count = clipped + others
+        share = torch.where(count > 0, clipped / count.clamp_min(1.0), 1.0)
+        reference = share.mean(1, keepdim=True) + 1e-8
+        return replace(state, bound=self.max_grad_norm * (1.0 + share / reference))
+
+
+@dataclass(frozen=True, slots=True)
+class RawCountWeights(ReweightedClip):
+    """Weights from noised counts as they come: negative, or next to infinite.
+
+    Source: Xu et al. 2021, Alg. 3.
+    """
+
+    def absorb(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
+        """theta_k = (b / K) / b_k; 1 where that divides by 0, of probability 0."""
+        weight = state.expected_batch_size.unsqueeze(1) / answer.shape[1] / answer
+        return replace(state, weight=torch.where(weight.isfinite(), weight, 1.0))
+
+
+def _bounds(kind: type[GroupAdaptiveClip], task: Task) -> GroupAdaptiveClip:
+    settings = task.settings
+    return kind(
+        max_grad_norm=settings["max_grad_norm"],
+        count_noise_multiplier=settings["count_noise_multiplier"],
+        largest_bound_ratio=NEVER,
+        against_batch=True,
+        noise_multiplier=settings["noise_multiplier"],
+    )
+
+
+class DpSgdFXu(DpSgdF):
+    """DPSGD-F as first printed. Source: Xu et al. 2021, Alg. 2."""
+
+    def rule(self, task: Task) -> GroupAdaptiveClip:
+        """Bounds without floor or ceiling."""
+        return _bounds(RawCountBounds, task)
+
+    def release(self, task: Task) -> UnprovenRelease:
+        """Noise of the largest bound, over a constant."""
+        return FixedSizeMean(task.settings["noise_multiplier"], _noise(task))
+
+
+class DpSgdFEsipova(DpSgdF):
+    """DPSGD-F as printed by Esipova et al. 2023, Alg. 3."""
+
+    def rule(self, task: Task) -> GroupAdaptiveClip:
+        """Bounds by the realised batch's share."""
+        return _bounds(RealisedShareBounds, task)
+
+    def release(self, task: Task) -> UnprovenRelease:
+        """Noise of the base bound, over |B|."""
+        sigma, base = task.settings["noise_multiplier"], task.settings["max_grad_norm"]
+        return BaseBoundMean(sigma, _noise(task), base)
+
+
+class DpSgdFAuthors(DpSgdF):
+    """DPSGD-F as in the code published with Esipova et al. 2023."""
+
+    def rule(self, task: Task) -> GroupAdaptiveClip:
+        """Bounds by the mean share."""
+        return _bounds(AuthorsBounds, task)
+
+    def release(self, task: Task) -> UnprovenRelease:
+        """Noise of the largest bound that was drawn, over qN."""
+        return PresentGroupsMean(task.settings["noise_multiplier"], _noise(task))
+
+
+class ReweightXu(Reweight):
+    """Naive reweighting as printed. Source: Xu et al. 2021, Alg. 3."""
+
+    def rule(self, task: Task) -> ReweightedClip:
+        """Weights without floor or cap."""
+        settings = task.settings
+        return RawCountWeights(
+            max_grad_norm=settings["max_grad_norm"],
+            count_noise_multiplier=settings["count_noise_multiplier"],
+            smallest_count=0.0,
+            largest_weight=NEVER,
+            noise_multiplier=settings["noise_multiplier"],
+        )
+
+    def release(self, task: Task) -> UnprovenRelease:
+        """Noise of the largest weight, over a constant."""
+        return FixedSizeMean(task.settings["noise_multiplier"], _noise(task))

@@ -1,0 +1,88 @@
+"""Clipping bounds of each group's own, from noised counts of the records that are clipped."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.rules import ClippingRule, PublicFacts
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBoundState:
+    """Bounds C_k [R, K], released, and qN [R], public."""
+
+    bound: Tensor
+    expected_batch_size: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
+    """Clip to a bound of the record's group: larger where a larger share of the group is clipped.
+
+    The bounds follow noised counts of clipped and of other records, floored to whole numbers at
+    least 0. Noise is set by the largest bound over ALL K groups, drawn or not: the groups that are
+    in the batch are data.
+
+    Source: Xu et al. 2021, Alg. 2; METHODS 2.4. Guarantee: scale * norm <= max_k C_k for every norm;
+    one record adds 1 to one of the 2K counts.
+    """
+
+    max_grad_norm: float  # C0, the bound of a group that nothing sets apart
+    count_noise_multiplier: float  # sigma_1, in records
+    largest_bound_ratio: float  # kappa: C_k is at most kappa * C0
+    against_batch: bool  # shares are compared with the batch's share, or with their mean over groups
+    noise_multiplier: float  # sigma of the gradient; for the trace alone
+
+    query_name: ClassVar[str] = "count"
+
+    @property
+    def query_noise_multiplier(self) -> float:
+        """sigma_1."""
+        return self.count_noise_multiplier
+
+    def init(self, replicates: int, facts: PublicFacts) -> GroupBoundState:
+        """C0 for every group."""
+        bound = torch.full((replicates, facts.n_groups), self.max_grad_norm)
+        return GroupBoundState(bound, facts.expected_batch_size)
+
+    def query(self, state: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
+        """One cell of 2K for each record: its group, clipped (first K) or not, [R, B, 2K].
+
+        A record that is not finite has norm 0 and counts as not clipped.
+        """
+        n_groups = state.bound.shape[1]
+        cell = torch.where(norms > self.max_grad_norm, group, group + n_groups)
+        rows = norms.new_zeros(*norms.shape, 2 * n_groups)
+        return rows.scatter_(2, cell.unsqueeze(-1), 1.0)
+
+    def absorb(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+        """C_k = C0 min(1 + r_k / rho, kappa), from the noised counts."""
+        clipped, others = answer.floor().clamp_min_(0.0).chunk(2, 1)
+        count = clipped + others
+        share = clipped / count.clamp_min(1.0)  # 0 where nothing was counted
+        if self.against_batch:
+            reference = clipped.sum(1, keepdim=True) / state.expected_batch_size.unsqueeze(1)
+        else:
+            reference = share.mean(1, keepdim=True)
+        # Where nothing is clipped share and reference are both 0, and so is their ratio.
+        ratio = share / torch.where(reference > 0, reference, 1.0)
+        highest = max(self.largest_bound_ratio, 1.0)
+        return replace(state, bound=(1.0 + ratio).clamp_(max=highest).mul_(self.max_grad_norm))
+
+    def sensitivity(self, released: GroupBoundState) -> Tensor:
+        """The largest bound of all groups."""
+        return released.bound.amax(1)
+
+    def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
+        """min(1, C_k / norm), k the record's group."""
+        return torch.div(released.bound.gather(1, group), norms).clamp_(max=1.0)
+
+    def describe(self, released: GroupBoundState) -> dict[str, Tensor]:
+        """C_k, and the noise over it: the multiplier that a record of group k effectively has."""
+        largest = released.bound.amax(1, keepdim=True)
+        return {
+            "group_bound": released.bound,
+            "group_noise_multiplier": self.noise_multiplier * largest / released.bound,
+        }

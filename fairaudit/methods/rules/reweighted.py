@@ -1,0 +1,74 @@
+"""Flat clipping, then a weight of the record's group, from noised group counts."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.rules import ClippingRule, PublicFacts
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWeightState:
+    """Weights theta_k [R, K], released, and qN [R], public."""
+
+    weight: Tensor
+    expected_batch_size: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ReweightedClip(ClippingRule[GroupWeightState]):
+    """Clip to C, then weigh each group by the inverse of its noised share of the batch.
+
+    Floor and cap keep a small or negative noised count from making a weight, and with it the noise,
+    as large as it likes; they act on released values and cost nothing.
+
+    Source: Xu et al. 2021, Alg. 3 ("Naive"); METHODS 2.5. Guarantee: scale * norm <= C max_k theta_k
+    for every norm, the maximum over ALL K groups; one record adds 1 to one count.
+    """
+
+    max_grad_norm: float  # C
+    count_noise_multiplier: float  # sigma_1, in records
+    smallest_count: float  # b_min: a smaller noised count is taken for this one
+    largest_weight: float  # theta_max
+    noise_multiplier: float  # sigma of the gradient; for the trace alone
+
+    query_name: ClassVar[str] = "count"
+
+    @property
+    def query_noise_multiplier(self) -> float:
+        """sigma_1."""
+        return self.count_noise_multiplier
+
+    def init(self, replicates: int, facts: PublicFacts) -> GroupWeightState:
+        """Weight 1 for every group."""
+        return GroupWeightState(torch.ones(replicates, facts.n_groups), facts.expected_batch_size)
+
+    def query(self, state: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
+        """The record's group, one cell of K, [R, B, K]."""
+        rows = norms.new_zeros(*norms.shape, state.weight.shape[1])
+        return rows.scatter_(2, group.unsqueeze(-1), 1.0)
+
+    def absorb(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
+        """theta_k = min((qN / K) / max(count, b_min), theta_max)."""
+        even = state.expected_batch_size.unsqueeze(1) / answer.shape[1]
+        weight = even / answer.clamp_min(self.smallest_count)
+        return replace(state, weight=weight.clamp_(max=self.largest_weight))
+
+    def sensitivity(self, released: GroupWeightState) -> Tensor:
+        """C times the largest weight of all groups."""
+        return released.weight.amax(1) * self.max_grad_norm
+
+    def scale(self, released: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
+        """theta_k min(1, C / norm), k the record's group."""
+        clipped = torch.div(self.max_grad_norm, norms).clamp_(max=1.0)
+        return clipped.mul_(released.weight.gather(1, group))
+
+    def describe(self, released: GroupWeightState) -> dict[str, Tensor]:
+        """theta_k, and the noise over it: the multiplier that a record of group k effectively has."""
+        largest = released.weight.amax(1, keepdim=True)
+        return {
+            "group_weight": released.weight,
+            "group_noise_multiplier": self.noise_multiplier * largest / released.weight,
+        }

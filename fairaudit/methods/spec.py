@@ -1,0 +1,129 @@
+"""What can be said of a method before it trains: the types of the catalog's entries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fairaudit.methods.mechanisms import GaussianMechanism, Mechanism, SampledMechanism
+from fairaudit.privacy.events import PrivacyEvent
+
+REFERENCE = "sgd"
+
+
+class Guarantee(StrEnum):
+    """Whether a proof stands behind an arm's epsilon."""
+
+    ESTABLISHED = "established"
+    NOT_ESTABLISHED = "not established"
+    NONE = "none"
+
+
+class Need(StrEnum):
+    """What data or model must offer for a method to apply."""
+
+    GROUP_LABELS = "group labels"
+    CONVEX_MODEL = "convex model"
+    PUBLIC_POOL = "public pool"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A published form kept for reproduction.
+
+    Args:
+        name: What follows the colon of the arm's key.
+        reason: Why no guarantee is established, or what is different where it is.
+        trainer: ``module:Class``.
+        settings: Names of numbers that it reads beside the method's.
+        guarantee: ``established`` only where the method's own proof covers the variant.
+        reads_groups: It reads group labels though the method does not.
+    """
+
+    name: str
+    reason: str
+    trainer: str
+    settings: tuple[str, ...] = ()
+    guarantee: Guarantee = Guarantee.NOT_ESTABLISHED
+    reads_groups: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSpec:
+    """One training method.
+
+    Args:
+        name: Canonical name. aliases: Other spellings accepted.
+        summary: One line. source: Paper and equation.
+        guarantee: Status of the default form.
+        trainer: ``module:Class``, imported by the worker that trains.
+        settings: Names of the numbers it reads.
+        needs: What data or model must offer, beside group labels.
+        side_queries: Released beside the gradient: query name -> the setting that holds its
+            noise multiplier.
+        relative_queries: The same with noise in proportion: query name -> the setting that holds
+            its noise multiplier over the gradient's.
+        gaussian: What it releases of all records at once; None: it trains by steps on samples.
+        scales_by_threshold: Its gradients shrink by C/Z, so a shared step is scaled by Z/C.
+        reads_groups: Group labels enter training (disparate treatment).
+        reference: Method its cost is measured against, or None for a reference itself.
+        reference_of: The method whose settings this reference takes, or None.
+        control_of: The method whose released thresholds it reads, or None.
+        readings: ``module:function`` that reads a finished training for the report, or "".
+        unprotected: What its guarantee leaves out beside what every guarantee does.
+        variants: Published forms.
+    """
+
+    name: str
+    summary: str
+    source: str
+    guarantee: Guarantee
+    trainer: str
+    settings: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
+    side_queries: Mapping[str, str] = field(default_factory=dict)
+    relative_queries: Mapping[str, str] = field(default_factory=dict)
+    gaussian: GaussianMechanism | None = None
+    scales_by_threshold: bool = False
+    reads_groups: bool = False
+    reference: str | None = REFERENCE
+    reference_of: str | None = None
+    control_of: str | None = None
+    readings: str = ""
+    unprotected: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the default form has an epsilon."""
+        return self.guarantee is Guarantee.ESTABLISHED
+
+    @property
+    def trains_by_steps(self) -> bool:
+        """Whether it goes through the gradient loop, on Poisson samples."""
+        return self.gaussian is None and self.reference_of is None
+
+    @property
+    def all_needs(self) -> tuple[Need, ...]:
+        """``needs``, and group labels where it reads them."""
+        return (*((Need.GROUP_LABELS,) if self.reads_groups else ()), *self.needs)
+
+    @property
+    def known_settings(self) -> tuple[str, ...]:
+        """Numbers that the method or one of its variants reads."""
+        return (*self.settings, *(name for variant in self.variants for name in variant.settings))
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """How its numbers turn into an event, and a target into noise."""
+        return self.gaussian or SampledMechanism(self.side_queries, self.relative_queries)
+
+    def events(self, settings: Mapping[str, float], steps_per_epoch: int, epochs: int) -> PrivacyEvent | None:
+        """What one run releases; no data argument, so epsilon is known before training.
+
+        Returns:
+            None for a method without a guarantee, or at noise multiplier 0.
+        """
+        if not self.is_private or settings["noise_multiplier"] <= 0:
+            return None
+        return self.mechanism.event(settings, steps_per_epoch, epochs)

@@ -1,0 +1,215 @@
+"""What every method promises that releases something about all records at once, and its reference."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from forms import Form, key_of, make_pool, make_public, make_task, whole_forms
+from oracles import model
+
+from fairaudit.diagnostics.curves import EpochCurves
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.methods.catalog import find
+from fairaudit.methods.output_perturbation import sensitivity
+from fairaudit.methods.pate import vote_noise
+
+FORMS = whole_forms()
+PRIVATE = tuple(form for form in FORMS if form.is_private)
+REFERENCES = tuple(form for form in FORMS if form.spec.reference is None)
+TEACHERS = {"teachers": 5, "queries": 20}
+
+
+def trained(form, pool=None, observers=(), **task):
+    return form.make().fit(make_task(form, pool or make_pool(), **{**TEACHERS, **task}), list(observers))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=key_of)
+def test_the_same_seed_gives_the_same_bits(form):
+    one, other = (trained(form, repeats=3, seed=4) for _ in range(2))
+    assert torch.equal(one.parameters, other.parameters)
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_another_seed_gives_another_model(form):
+    assert not torch.equal(trained(form, seed=4).parameters, trained(form, seed=5).parameters)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=key_of)
+def test_training_neither_reads_nor_moves_the_global_generators(form):
+    torch.manual_seed(1)
+    np.random.seed(1)
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    one = trained(form)
+    assert torch.equal(before, torch.get_rng_state())
+    assert (numpy_before == np.random.get_state()[1]).all()
+    torch.manual_seed(2)
+    assert torch.equal(one.parameters, trained(form).parameters)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=key_of)
+def test_observers_change_no_bit(form):
+    assert torch.equal(trained(form).parameters, trained(form, observers=[EpochCurves()]).parameters)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=key_of)
+def test_more_repeats_leave_the_first_as_it_was(form):
+    alone, together = trained(form, repeats=1), trained(form, repeats=4)
+    torch.testing.assert_close(together.parameters[:1], alone.parameters, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_repeats_differ_in_their_noise(form):
+    runs = trained(form, repeats=3, noise_multiplier=1.0, student_penalty=3.0).parameters
+    assert len({tuple(row.tolist()) for row in runs}) == 3
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_without_noise_the_model_is_its_references_and_nothing_is_claimed(form):
+    quiet = trained(form, noise_multiplier=0.0)
+    reference = find(form.spec.reference)
+    clean = trained(Form(reference, None, reference.trainer))
+    torch.testing.assert_close(quiet.parameters, clean.parameters, rtol=0, atol=1e-7)
+    assert quiet.event is None
+    assert not torch.allclose(trained(form, noise_multiplier=3.0).parameters, clean.parameters, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_the_event_known_before_training_is_that_which_training_counted(form, repeats):
+    settings = form.settings(noise_multiplier=1.3, **TEACHERS)
+    done = trained(form, noise_multiplier=1.3, repeats=repeats)
+    assert done.event == form.spec.events(settings, 6, 2)
+    assert done.event is not None
+
+
+@pytest.mark.parametrize("form", [f for f in FORMS if not f.is_private], ids=key_of)
+def test_a_form_without_a_guarantee_has_no_event(form):
+    assert trained(form).event is None
+
+
+@pytest.mark.parametrize("form", FORMS, ids=key_of)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e30])
+def test_one_unusable_record_does_not_spoil_a_training(form, bad):
+    assert torch.isfinite(trained(form, make_pool(spoilt=bad)).parameters).all()
+
+
+@pytest.mark.parametrize("form", FORMS, ids=key_of)
+def test_more_than_two_classes_and_groups_are_trained(form):
+    pool = make_pool(80, classes=4, groups=3)
+    done = trained(form, pool, model=model("logistic-multiclass"), repeats=2)
+    p = done.probabilities(torch.randn(9, 7), torch.zeros(9, dtype=torch.int64))
+    assert p.shape == (2, 9, 4)
+    assert p.dtype == torch.float32
+    torch.testing.assert_close(p.sum(-1), torch.ones(2, 9))
+
+
+@pytest.mark.parametrize("form", [f for f in FORMS if f.variant != "group-normalise"], ids=key_of)
+def test_a_method_that_says_it_reads_no_groups_reads_none(form):
+    pool, other = make_pool(), make_pool()
+    other.groups[:] = 1 - other.groups
+    assert torch.equal(trained(form, pool).parameters, trained(form, other).parameters)
+
+
+def test_group_normalisation_reads_groups_and_its_entry_says_so():
+    (form,) = (f for f in FORMS if f.variant == "group-normalise")
+    pool, other = make_pool(), make_pool()
+    other.groups[:30] = 1 - other.groups[:30]
+    assert not torch.equal(trained(form, pool).parameters, trained(form, other).parameters)
+    (variant,) = form.spec.variants
+    assert variant.reads_groups
+
+
+# --- the neighbour law: what is released moves by no more than its claimed sensitivity -------------------
+
+
+def without(pool, row):
+    """The pool without one record."""
+    kept = torch.arange(pool.n_records) != row
+    batch = pool.gather(torch.arange(pool.n_records), None)
+    return TrainingPool(
+        batch.inputs[kept], batch.targets.argmax(-1)[kept], batch.group[kept],
+        n_classes=pool.n_classes, n_groups=pool.n_groups,
+    )  # fmt: skip
+
+
+def neighbours(form, seed, **task):
+    """A task and the same without one record: public facts are equal, and so are the others' ids."""
+    pool = make_pool(40, seed=seed, classes=task.pop("classes", 2))
+    row = seed % 40
+    own = make_task(form, pool, n_public=40, **{**TEACHERS, **task})
+    less = replace(own, pool=without(pool, row), records=np.delete(own.records, row))
+    return own, less
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_minimiser_moves_by_no_more_than_the_claimed_sensitivity(seed, classes):
+    (form,) = (f for f in PRIVATE if f.spec.name == "output-perturbation")
+    penalty = (3.0, 0.3, 0.01)[seed % 3]
+    own, less = neighbours(form, seed, penalty=penalty, noise_multiplier=0.0, classes=classes)
+    moved = (form.make().fit(own, []).parameters - form.make().fit(less, []).parameters).norm()
+    claimed = sensitivity(feature_norm=1.0, intercept=1.0, penalty=penalty, n_public=40, classes=classes)
+    assert 0 < moved <= claimed
+
+
+@pytest.mark.parametrize("form", [f for f in FORMS if "votes" in str(f.spec.gaussian)], ids=key_of)
+@pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
+@pytest.mark.parametrize("seed", range(5))
+def test_one_record_moves_one_vote_per_query(form, name, seed):
+    own, less = neighbours(form, seed, model=model(name))
+    before, after = (form.make().fit(task, []).kept["votes"] for task in (own, less))
+    assert (before.sum(1) == TEACHERS["teachers"]).all()
+    moved = (before - after).norm(dim=1)
+    assert set(moved.round(decimals=6).tolist()) <= {0.0, round(math.sqrt(2), 6)}
+
+
+def test_some_vote_moves_when_a_record_goes():
+    """The law above is about something."""
+    (form,) = (f for f in PRIVATE if f.key == "pate-hard")
+    moved = 0.0
+    for seed in range(12):
+        own, less = neighbours(form, seed)
+        before, after = (form.make().fit(task, []).kept["votes"] for task in (own, less))
+        moved += float((before - after).abs().sum())
+    assert moved > 0
+
+
+def test_cutting_a_permutation_into_blocks_moves_votes_of_several_teachers(monkeypatch):
+    """The broken partition: where a record goes depends on how many others there are."""
+
+    def blocks(records, teachers, seed):
+        order = np.random.Generator(np.random.PCG64(seed)).permutation(len(records))
+        return (np.argsort(order) * teachers // len(records)).astype(np.int64)
+
+    monkeypatch.setattr("fairaudit.methods.pate.assign_teachers", blocks)
+    (form,) = (f for f in PRIVATE if f.key == "pate-hard")
+    worst = 0.0
+    for seed in range(5):
+        own, less = neighbours(form, seed)
+        before, after = (form.make().fit(task, []).kept["votes"] for task in (own, less))
+        worst = max(worst, float((before - after).norm(dim=1).max()))
+    assert worst > 1.5
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_noise_does_not_depend_on_the_records(form):
+    """With the same stream, the noise on both neighbours is the same to the bit."""
+    own, less = neighbours(form, 3, noise_multiplier=2.0)
+    method = form.make()
+    if form.spec.name == "output-perturbation":
+        quiet = {**own.settings, "noise_multiplier": 0.0}
+        noises = [
+            method.fit(task, []).parameters - method.fit(replace(task, settings=quiet), []).parameters
+            for task in (own, less)
+        ]
+        torch.testing.assert_close(noises[0], noises[1], rtol=0, atol=1e-12)
+    else:
+        assert vote_noise(own) == vote_noise(less) == pytest.approx(2.0 * math.sqrt(2))
+
+
+@pytest.mark.parametrize("form", [f for f in PRIVATE if f.spec.name.startswith("pate")], ids=key_of)
+def test_a_pool_of_unknown_groups_is_enough_to_train(form):
+    public = replace(make_public(30), groups=None)
+    assert torch.isfinite(trained(form, public=public).parameters).all()

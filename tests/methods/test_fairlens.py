@@ -1,0 +1,253 @@
+"""FairLens: decoupled gradients against autograd of the coupled penalty, and the published forms."""
+
+import math
+
+import pytest
+import torch
+from forms import DEFAULTS, PUBLISHED, make_pool, make_task
+from oracles import MODELS, classes_of, gradients, model
+from stand_ins import take_steps
+from torch.func import functional_call, grad
+
+from fairaudit.engine.network import Network
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.rules import PublicFacts
+from fairaudit.engine.tape import Tape
+from fairaudit.errors import TrainingError
+from fairaudit.methods.objectives import FairLens
+from fairaudit.methods.published.fairlens import FairLensEsipova, FairLensTran
+
+DEFAULT = next(f for f in DEFAULTS if f.spec.name == "fairlens")
+FORM = {f.variant: f for f in PUBLISHED if f.spec.name == "fairlens"}
+
+
+def fairlens(classes, **given):
+    numbers = {
+        "gamma2": 1.0, "noise_multiplier": 0.0, "decay": 0.0, "smallest_count": 1e-9, "smallest_share": 1e-9,
+    }  # fmt: skip
+    return FairLens(**{**numbers, **given}, n_classes=classes)
+
+
+def scores(logits):
+    return 1 - torch.softmax(logits, -1).square().sum(-1)
+
+
+def coupled(module, x, group):
+    """sum_a |E_a s - E s| as a function of the parameters, differentiated by autograd."""
+    parameters = {name: p.detach().double() for name, p in module.named_parameters()}
+
+    def penalty(values):
+        s = scores(functional_call(module, values, (x.double(),)))
+        return torch.stack([(s[group == k].mean() - s.mean()).abs() for k in group.unique()]).sum()
+
+    return torch.cat([g.flatten() for g in grad(penalty)(parameters).values()])
+
+
+def decoupled(kind, classes, pool, group, n_groups):
+    """Mean over records of gamma2 w_a grad s_i: the engine's own step less that of the plain loss."""
+    network = Network([kind])
+    objective = fairlens(classes)
+    facts = PublicFacts(pool.n_records, torch.tensor([float(pool.n_records)]), n_groups, classes)
+    batch = pool.gather(torch.arange(pool.n_records), None)
+    tape = Tape(network)
+    logits = tape.forward(batch.inputs)
+    state = objective.init(1, facts)
+    answer = objective.query(state, logits.unsqueeze(0), group.unsqueeze(0)).sum(1)
+    released = objective.absorb(state, answer)  # exact statistics: no noise
+    delta = objective.output_gradient(released, logits, batch.targets, group)
+    tape.backward(delta - (torch.softmax(logits, -1) - batch.targets))
+    return tape.sums([torch.ones(1, pool.n_records)])[0][0] / pool.n_records
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if n != "logistic-squashed-multiclass"])
+@pytest.mark.parametrize("groups", [2, 3, 5])
+def test_with_exact_statistics_the_decoupled_gradient_is_autograds_of_the_coupled_penalty(name, groups):
+    classes = classes_of(name)
+    pool = make_pool(80, classes=classes, groups=groups)
+    group = pool.groups[:-1]
+    kind = model(name, 2)
+    own = decoupled(kind, classes, pool, group, groups)
+    x = pool.gather(torch.arange(80), None).inputs
+    expected = coupled(model(name, 2).double(), x, group)
+    assert expected.norm() > 1e-3
+    torch.testing.assert_close(own.double(), expected, rtol=2e-4, atol=2e-6)
+
+
+def test_a_group_without_records_pulls_at_nobody():
+    """A level for rows without a group is one of the K groups, and often empty."""
+    pool = make_pool(80, groups=2)
+    group = pool.groups[:-1]
+    own = [decoupled(model("logistic", 2), 2, pool, group, k) for k in (2, 3)]
+    torch.testing.assert_close(own[0], own[1])
+
+
+def test_a_running_count_that_the_noise_drowns_gives_no_weight():
+    objective = fairlens(2, noise_multiplier=5.0, decay=0.9)
+    settled = 2.0 * objective.running_noise
+    sums = torch.tensor([[0.4, 0.1, 0.3]]) * settled
+    heard = objective.weights(torch.tensor([[1.1, 1.2, 1.3]]) * settled, sums)
+    assert (heard != 0).all()
+    one_drowned = objective.weights(torch.tensor([[1.1, 1.2, 0.9]]) * settled, sums)
+    free = objective.weights(torch.tensor([[1.1, 1.2, -9.0]]) * settled, sums)
+    assert torch.isfinite(free).all()
+    # Of three signs two are left: the drowned group's weight is minus their sum.
+    assert one_drowned[0, 2].abs() in (0.0, 2.0)
+    assert (objective.weights(torch.tensor([[0.5, 0.5, 0.5]]) * settled, sums) == 0).all()
+
+
+def test_the_running_noise_is_that_of_many_noised_counts():
+    objective = fairlens(2, noise_multiplier=3.0, decay=0.8, gamma2=1.0)
+    state = objective.init(4000, PublicFacts(10, torch.full((4000,), 5.0), 1, 2))
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(40):
+        state = objective.absorb(state, 3.0 * torch.randn(4000, 2, generator=generator))
+    assert float(state.counts.std()) == pytest.approx(objective.running_noise, rel=0.06)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_query_holds_counts_and_scores_within_a_norm_of_one(classes):
+    objective = fairlens(classes)
+    facts = PublicFacts(10, torch.tensor([5.0]), 3, classes)
+    logits = torch.randn(1, 6, classes, generator=torch.Generator().manual_seed(0)) * 3
+    logits[0, 4] = 0.0  # equal probabilities: s is at its largest
+    logits[0, 5, 0] = math.nan
+    group = torch.tensor([[0, 1, 2, 0, 1, 2]])
+    rows = objective.query(objective.init(1, facts), logits, group)
+    assert (rows.norm(dim=-1) <= 1 + 1e-6).all()
+    assert float(rows[0, 4].norm()) == pytest.approx(1.0)
+    state = objective.absorb(objective.init(1, facts), rows.sum(1))
+    torch.testing.assert_close(state.counts, torch.full((1, 3), 2.0))
+    s = scores(logits[0])
+    expected = torch.stack([s[0] + s[3], s[1] + s[4], s[2]])  # what is not finite counts as 0
+    torch.testing.assert_close(state.sums[0], expected)
+
+
+def test_the_penalty_moves_the_group_means_together():
+    """What it is for: groups of which one is easy to predict end nearer to the boundary's mean distance."""
+    pool = make_pool(400, groups=2)
+    easy = pool.groups[:-1] == 1
+    inputs, labels = pool.gather(torch.arange(400), None).inputs, pool.labels[:-1]
+    inputs = torch.cat([easy[:, None].float() * 2, inputs[:, 1:]], 1)
+    labels = torch.where(easy, 1, labels)
+    pool = TrainingPool(inputs, labels, pool.groups[:-1], n_classes=2, n_groups=2)
+    gaps = {}
+    for gamma in (0.0, 3.0):
+        task = make_task(
+            DEFAULT, pool, gamma2=gamma, noise_multiplier=0.0, max_grad_norm=1e9, learning_rate=0.05,
+            epochs=30, model=model("logistic", 1), n_public=400,
+        )  # fmt: skip
+        trained = DEFAULT.make().fit(task, [])
+        s = scores(trained.network.probabilities(inputs)[0].log())
+        gaps[gamma] = float((s[~easy].mean() - s[easy].mean()).abs())
+    assert gaps[0.0] > 0.1
+    assert gaps[3.0] < 0.3 * gaps[0.0]
+
+
+# --- published forms ---------------------------------------------------------------------------------
+
+
+def printed(name, module, x, labels, group, *, gamma1, gamma2, bound):
+    """g_i + gamma1 grad R1 + gamma2 grad R2 in float64, the slow way, [B, P]."""
+    module = module.double()
+    parameters = {key: p.detach() for key, p in module.named_parameters()}
+
+    def loss(values, record, label):
+        return torch.nn.functional.cross_entropy(
+            functional_call(module, values, (record[None],)), label[None]
+        )
+
+    def every(values):
+        rows = torch.func.vmap(grad(loss), (None, 0, 0))(values, x.double(), labels)
+        return torch.cat([row.flatten(1) for row in rows.values()], 1)
+
+    def penalty(values):
+        g = every(values)
+        clipped = g * (bound / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
+        f = torch.softmax(functional_call(module, values, (x.double(),)), -1)
+        s = 1 - f.square().sum(1)
+        own = [group == k for k in range(2)]
+        lost = g.mean(0) - clipped.mean(0)
+        if name == "as-published":
+            a, b = (f[k, 1].mean() for k in own)
+            first = ((g[own[0]].mean(0) - g[own[1]].mean(0)) @ -lost).abs()
+            second = (a * (1 - a) + b * (1 - b)) / 2
+        else:
+            first = sum(((g[k].mean(0) - g.mean(0)) @ lost).abs() for k in own)
+            second = sum((s[k].mean() - s.mean()).abs() for k in own)
+        return gamma1 * first + gamma2 * second
+
+    shift = torch.cat([value.flatten() for value in grad(penalty)(parameters).values()])
+    return every(parameters), shift
+
+
+@pytest.mark.parametrize("variant", FORM)
+@pytest.mark.parametrize(("gamma1", "gamma2"), [(1.0, 1.0), (2.0, 0.0), (0.0, 3.0)])
+@pytest.mark.parametrize("kind", ["logistic", "mlp-tanh", "mlp-relu"])
+@pytest.mark.parametrize("replicates", [1, 2])
+def test_a_published_step_clips_every_records_gradient_with_the_batchs_penalty(
+    variant, gamma1, gamma2, kind, replicates
+):
+    pool, batch = make_pool(40), [3, 5, 9, 11, 20, 30, 39]
+    task = make_task(
+        FORM[variant], pool, gamma1=gamma1, gamma2=gamma2, max_grad_norm=0.8, noise_multiplier=0.0,
+        model=model(kind, 4), repeats=replicates,
+    )  # fmt: skip
+    seen = take_steps(
+        FORM[variant].make(), task, [[batch, batch[:4]][:replicates] if replicates > 1 else batch]
+    )
+    for r, drawn in enumerate([batch, batch[:4]][:replicates]):
+        x = pool.gather(torch.tensor(drawn), None).inputs
+        own, shift = printed(
+            variant, model(kind, 4), x, pool.labels[drawn], pool.groups[drawn],
+            gamma1=gamma1, gamma2=gamma2, bound=0.8,
+        )  # fmt: skip
+        assert shift.norm() > 1e-5
+        g = own + shift
+        clipped = g * (0.8 / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
+        torch.testing.assert_close(seen.sums[0][r].double(), clipped.sum(0), rtol=2e-4, atol=2e-5)
+
+
+def test_without_a_penalty_a_published_step_is_the_plain_one():
+    pool = make_pool(40)
+    task = make_task(FORM["as-published"], pool, gamma1=0.0, gamma2=0.0, noise_multiplier=0.0)
+    seen = take_steps(FairLensEsipova(), task, [[1, 2, 3]])
+    rows = gradients(task.model, pool.gather(torch.tensor([1, 2, 3]), None).inputs, pool.labels[: 3 + 1][1:])
+    clipped = rows * (1.0 / rows.norm(dim=1, keepdim=True)).clamp(max=1.0)
+    torch.testing.assert_close(seen.sums[0][0], clipped.sum(0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [[0], [0, 1]])
+def test_a_batch_of_one_group_is_defined(batch):
+    pool = make_pool(40)
+    pool.groups[:2] = 1
+    for variant in FORM:
+        seen = take_steps(FORM[variant].make(), make_task(FORM[variant], pool), [batch])
+        assert torch.isfinite(seen.sums[0]).all()
+
+
+def test_one_record_changes_the_published_sum_by_far_more_than_is_claimed():
+    """METHODS 2.6: up to (2 |B| + 1) C where C is claimed."""
+    worst = 0.0
+    for seed in range(12):
+        pool = make_pool(13, seed=seed)
+        task = make_task(
+            FORM["t21-eq6"], pool, gamma1=20.0, gamma2=20.0, max_grad_norm=0.05, noise_multiplier=0.0,
+            model=model("logistic", seed),
+        )  # fmt: skip
+        without, with_x = (take_steps(FairLensTran(), task, [list(range(n))]).sums[0][0] for n in (12, 13))
+        worst = max(worst, float((with_x - without).norm()) / 0.05)
+    assert 5.0 < worst <= 2 * 12 + 1
+
+
+def test_a_model_too_large_for_second_derivatives_of_every_record_is_refused():
+    pool = make_pool(20, width=400)
+    wide = make_task(FORM["as-published"], pool, model=model("mlp-tanh", 0, 400))
+    with pytest.raises(TrainingError, match="limited to 2000 parameters"):
+        take_steps(FairLensEsipova(), wide, [[0, 1]])
+    quiet = make_task(FORM["as-published"], pool, model=model("mlp-tanh", 0, 400), gamma1=0.0)
+    assert torch.isfinite(take_steps(FairLensEsipova(), quiet, [[0, 1]]).sums[0]).all()
+
+
+def test_the_default_form_reads_no_gamma1():
+    assert "gamma1" not in FORM["as-published"].spec.settings
+    assert "gamma1" in FORM["as-published"].settings()

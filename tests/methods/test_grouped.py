@@ -1,0 +1,163 @@
+"""Per-group bounds and weights: the formulas, and what each published form does in their place."""
+
+import pytest
+import torch
+from forms import DEFAULTS, PUBLISHED, make_pool, make_task
+from stand_ins import take_steps
+
+from fairaudit.methods.gradient import DpSgdF, Reweight
+from fairaudit.methods.published.grouped import DpSgdFAuthors, DpSgdFEsipova, DpSgdFXu, ReweightXu
+
+FORM = {form.key: form for form in (*DEFAULTS, *PUBLISHED)}
+QN = 60 / 6  # of the pool and schedule of make_task
+
+
+def bounds(trainer, answer, **given):
+    """Bounds C_k of a form after one noised answer, [K], in units of C0."""
+    task = make_task(FORM["dpsgd-f"], make_pool(groups=len(answer) // 2), **{"max_grad_norm": 0.5, **given})
+    rule = trainer.rule(task)
+    released = rule.absorb(rule.init(1, task.facts()), torch.tensor([answer]))
+    return (released.bound[0] / 0.5).tolist(), rule, released
+
+
+def test_bounds_follow_the_share_of_clipped_records_over_the_batchs():
+    found, rule, released = bounds(DpSgdF(), [4.9, 1.2, 6.0, 9.7])  # floored: 4 of 10, 1 of 10
+    rho = 5 / QN
+    assert found == pytest.approx([1 + 0.4 / rho, 1 + 0.1 / rho])
+    assert rule.sensitivity(released).item() == pytest.approx(0.5 * (1 + 0.4 / rho))
+
+
+def test_bounds_may_be_compared_with_the_mean_over_groups():
+    found, *_ = bounds(DpSgdF(), [4.0, 1.0, 6.0, 9.0], against_batch=0.0)
+    assert found == pytest.approx([1 + 0.4 / 0.25, 1 + 0.1 / 0.25])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ([-3.0, -0.2, 5.0, 7.0], [1.0, 1.0]),  # nothing clipped: C0
+        ([3.0, -9.0, -4.0, -1.0], [1.0 + 1.0 / 0.3, 1.0]),  # a group of which nothing was counted: C0
+        ([1.0, 0.0, 0.0, 50.0], [5.0, 1.0]),  # 1 + 1 / 0.1, cut at kappa
+    ],
+)
+def test_bounds_stay_within_c0_and_kappa_for_any_noised_counts(answer, expected):
+    found, *_ = bounds(DpSgdF(), answer, largest_bound_ratio=5.0)
+    assert found == pytest.approx(expected)
+
+
+def test_a_ceiling_below_one_leaves_the_base_bound():
+    found, *_ = bounds(DpSgdF(), [4.0, 1.0, 6.0, 9.0], largest_bound_ratio=-2.0)
+    assert found == [1.0, 1.0]
+
+
+def test_records_are_counted_by_group_and_by_whether_they_exceed_the_base_bound():
+    task = make_task(FORM["dpsgd-f"], make_pool(groups=3), max_grad_norm=0.5)
+    rule = DpSgdF().rule(task)
+    norms, group = torch.tensor([[0.0, 0.5, 0.6, 9.0, 0.4]]), torch.tensor([[0, 1, 1, 2, 2]])
+    counts = rule.query(rule.init(1, task.facts()), norms, group).sum(1)
+    assert counts.tolist() == [[0, 1, 1, 1, 1, 1]]
+
+
+def test_noise_is_set_by_groups_that_are_not_in_the_batch():
+    """What the authors' code leaves out: the largest bound is that of a group that was not drawn."""
+    pool = make_pool(20)
+    pool.groups[:10] = 0
+    answer = [[2.0, 8.0, 8.0, 2.0]]
+    given = {"noise_multiplier": 1.0, "max_grad_norm": 0.5}
+    spread = {}
+    for key in ("dpsgd-f", "dpsgd-f:author-code"):
+        task = make_task(FORM[key], pool, **given)
+        quiet, loud = (
+            take_steps(FORM[key].make(), task, [[0, 1, 2]], noise=(value,), answers=answer)
+            for value in (0.0, 1.0)
+        )
+        spread[key] = float((loud.gradients[0] - quiet.gradients[0]).mean() * 20 / 6)
+    assert spread["dpsgd-f"] == pytest.approx(0.5 * (1 + 0.8 / (10 / (20 / 6))))
+    assert spread["dpsgd-f:author-code"] == pytest.approx(0.5 * (1 + 0.2 / 0.5))
+
+
+def test_the_trace_holds_bounds_and_effective_multipliers():
+    done = DpSgdF().fit(make_task(FORM["dpsgd-f"], make_pool(), repeats=2, noise_multiplier=1.5), [])
+    series = {name: values for name, (_, values) in done.trace.stacked().items()}
+    bound, multiplier = series["group_bound"], series["group_noise_multiplier"]
+    assert bound.shape == multiplier.shape == (12, 2, 2)
+    torch.testing.assert_close(multiplier, 1.5 * bound.amax(2, keepdim=True) / bound)
+    assert float(multiplier.min()) == pytest.approx(1.5)  # of the group with the largest bound
+    assert len(bound.unique()) > 2
+
+
+# --- weights -----------------------------------------------------------------------------------------
+
+
+def weights(trainer, answer, **given):
+    task = make_task(FORM["reweight"], make_pool(groups=len(answer)), **given)
+    rule = trainer.rule(task)
+    released = rule.absorb(rule.init(1, task.facts()), torch.tensor([answer]))
+    return released.weight[0].tolist(), rule, released
+
+
+def test_weights_are_the_inverse_of_noised_counts_within_floor_and_cap():
+    found, rule, released = weights(
+        Reweight(), [8.0, 0.1, -50.0, 2.0], smallest_count=0.5, largest_weight=4.0, max_grad_norm=0.5
+    )
+    even = QN / 4
+    assert found == pytest.approx([even / 8, 4.0, 4.0, even / 2])
+    assert rule.sensitivity(released).item() == pytest.approx(2.0)
+    norms, group = torch.tensor([[0.2, 5.0, 5.0]]), torch.tensor([[0, 0, 3]])
+    expected = [even / 8, even / 8 * 0.1, even / 2 * 0.1]
+    assert rule.scale(released, norms, group)[0].tolist() == pytest.approx(expected)
+
+
+def test_equal_groups_without_noise_have_weight_one():
+    found, *_ = weights(Reweight(), [5.0, 5.0])
+    assert found == pytest.approx([1.0, 1.0])
+
+
+# --- as published ------------------------------------------------------------------------------------
+
+
+def test_the_first_printed_form_takes_noised_counts_as_they_come():
+    found, rule, released = bounds(DpSgdFXu(), [6.0, 9.5, -8.0, 0.5])
+    rho = 15.5 / QN
+    assert found == pytest.approx([1 - 3.0 / rho, 1 + 0.95 / rho])
+    assert rule.scale(released, torch.tensor([[2.0]]), torch.tensor([[0]])).item() < 0
+    assert weights(ReweightXu(), [4.0, -0.5])[0] == pytest.approx([5 / 4, -10.0])
+
+
+@pytest.mark.parametrize("trainer", [DpSgdFXu(), ReweightXu()])
+def test_printed_forms_are_finite_where_they_divide_by_zero(trainer):
+    kind = bounds if isinstance(trainer, DpSgdF) else weights
+    assert kind(trainer, [0.0, 0.0, 0.0, 0.0])[0][:2] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("size", [8, 12])
+def test_the_second_printed_form_takes_the_share_of_the_realised_batch(size):
+    """All of the batch is clipped, so every share is 1 and so is the batch's, whatever its size."""
+    task = make_task(FORM["dpsgd-f:as-published-e23"], make_pool(60), max_grad_norm=1e-9)
+    seen = take_steps(DpSgdFEsipova(), task, [list(range(size))])
+    assert (seen.states[1]["bound"][0] / 1e-9).tolist() == pytest.approx([2.0, 2.0])
+
+
+def test_the_second_printed_form_has_noise_of_the_base_bound():
+    pool = make_pool(60)
+    task = make_task(FORM["dpsgd-f:as-published-e23"], pool, max_grad_norm=0.5, noise_multiplier=2.0)
+    answer = [[2.0, 8.0, 8.0, 2.0, 4e5]]
+    quiet, loud = (
+        take_steps(DpSgdFEsipova(), task, [[0, 1, 2, 3]], noise=(value,), answers=answer)
+        for value in (0.0, 1.0)
+    )
+    assert loud.sensitivity[0].item() > 0.5 * 1.3
+    assert float((loud.gradients[0] - quiet.gradients[0]).mean() * 4) == pytest.approx(2.0 * 0.5)
+
+
+def test_the_authors_code_takes_an_empty_group_for_a_wholly_clipped_one():
+    found, *_ = bounds(DpSgdFAuthors(), [4.9, -3.0, 6.2, -1.0])
+    assert found == pytest.approx([1 + 0.4 / 0.7, 1 + 1 / 0.7])
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_the_authors_code_divides_by_the_expected_batch(size):
+    task = make_task(FORM["dpsgd-f:author-code"], make_pool(), noise_multiplier=1.0)
+    seen = take_steps(DpSgdFAuthors(), task, [list(range(size))], answers=[[0.0] * 4], noise=(1.0,))
+    std = 2.0  # equal bounds of 2 C0
+    torch.testing.assert_close(seen.gradients[0], (seen.sums[0] + std) / QN)

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+import torch
+from forms import make_pool, make_public, make_task, whole_forms
+from oracles import model
+from scipy.optimize import minimize
+
+from fairaudit.methods.pate import (
+    assign_teachers,
+    collect_votes,
+    project_to_simplex,
+    queries,
+    query_rows,
+    train_students,
+)
+
+HARD, SOFT = (next(f for f in whole_forms() if f.key == key) for key in ("pate-hard", "pate-soft"))
+PRINTED = next(f for f in whole_forms() if f.variant == "no-project")
+
+
+def task_of(form=HARD, pool=None, **given):
+    return make_task(form, pool or make_pool(), **{"teachers": 5, "queries": 20, **given})
+
+
+def test_teachers_depend_on_the_record_and_the_seed_alone():
+    ids = np.arange(1000)
+    teachers = assign_teachers(ids, 7, 3)
+    kept = np.delete(ids, [0, 17, 500])
+    assert (assign_teachers(kept, 7, 3) == np.delete(teachers, [0, 17, 500])).all()
+    assert (assign_teachers(ids[::-1].copy(), 7, 3) == teachers[::-1]).all()
+    assert (assign_teachers(ids, 7, 4) != teachers).mean() > 0.5
+
+
+def test_teachers_share_the_records_about_evenly():
+    counts = np.bincount(assign_teachers(np.arange(14_000), 7, 0), minlength=7)
+    assert abs(counts - 2000).max() < 5.5 * np.sqrt(2000)
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
+def test_every_teacher_casts_one_vote_and_an_empty_one_votes_class_0(name):
+    task = task_of(teachers=40, pool=make_pool(60), model=model(name))
+    teacher = assign_teachers(task.records, 40, task.seed)
+    empty = 40 - len(np.unique(teacher))
+    votes = collect_votes(task, queries(task))
+    assert (votes.sum(1) == 40).all()
+    assert empty > 3
+    assert (votes[:, 0] >= empty).all()
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
+def test_a_teacher_of_one_class_votes_for_it(name):
+    pool = make_pool(60)
+    pool._table[:, 7:9] = torch.tensor([0.0, 1.0])
+    task = task_of(teachers=2, pool=pool, model=model(name), epochs=20, learning_rate=0.1)
+    votes = collect_votes(task, make_public(20, seed=1).features * 0.1)
+    assert (votes[:, 1] == 2).all()
+
+
+def test_fewer_queries_label_a_draw_of_the_pool():
+    task, other = task_of(queries=12), task_of(queries=12, seed=1)
+    rows = query_rows(task)
+    assert len(rows.unique()) == 12
+    assert torch.equal(queries(task), task.public.features[rows])
+    assert not torch.equal(rows, query_rows(other))
+    assert torch.equal(query_rows(task_of(queries=30)), torch.arange(30))
+
+
+def test_hard_labels_take_the_most_votes_and_ties_the_lowest_class():
+    votes = torch.tensor([[3.0, 2.0, 0.0], [1.0, 2.0, 2.0]], dtype=torch.float64)
+    noise = torch.zeros(2, 2, 3, dtype=torch.float64)
+    noise[1, 0, 2] = 4.0
+    labels = HARD.make().labels(task_of(), votes, noise)
+    assert labels.argmax(-1).tolist() == [[0, 1], [2, 1]]
+    assert (labels.sum(-1) == 1).all()
+
+
+def test_soft_labels_are_projected_shares_and_the_printed_ones_are_not():
+    votes = torch.tensor([[4.0, 1.0]], dtype=torch.float64)
+    noise = torch.tensor([[[3.0, -3.0]], [[0.0, 0.0]]], dtype=torch.float64)
+    projected, printed = (form.make().labels(task_of(form), votes, noise) for form in (SOFT, PRINTED))
+    torch.testing.assert_close(printed, torch.tensor([[[1.4, -0.4]], [[0.8, 0.2]]], dtype=torch.float64))
+    torch.testing.assert_close(projected, torch.tensor([[[1.0, 0.0]], [[0.8, 0.2]]], dtype=torch.float64))
+
+
+def _distance(p, row):
+    return ((p - row) ** 2).sum()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_the_projection_is_the_nearest_distribution(classes):
+    shares = torch.randn(30, classes, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = project_to_simplex(shares)
+    torch.testing.assert_close(found.sum(-1), torch.ones(30, dtype=torch.float64))
+    assert (found >= 0).all()
+    for row, ours in zip(shares.numpy(), found.numpy(), strict=True):
+        start, sums_to_one = np.full(classes, 1 / classes), {"type": "eq", "fun": lambda p: p.sum() - 1}
+        best = minimize(_distance, start, (row,), bounds=[(0, 1)] * classes, constraints=sums_to_one)
+        assert _distance(ours, row) <= best.fun + 1e-9
+    torch.testing.assert_close(project_to_simplex(found), found)
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
+def test_students_of_equal_labels_are_equal_and_of_others_are_not(name):
+    task = task_of(model=model(name), epochs=3, learning_rate=0.1)
+    queried = queries(task)
+    labels = torch.zeros(3, len(queried), 2, dtype=torch.float64)
+    labels[..., 0] = 1
+    labels[2] = labels[2].flip(-1)
+    theta = train_students(task, queried, labels).theta
+    torch.testing.assert_close(theta[0], theta[1], rtol=1e-5, atol=1e-6)
+    assert (theta[0] - theta[2]).norm() > 1e-2
+
+
+def test_a_network_student_learns_what_the_pool_is_labelled_with():
+    task = task_of(model=model("mlp-relu"), epochs=200, learning_rate=0.2, student_penalty=1e-4, queries=30)
+    queried = queries(task)
+    labels = torch.nn.functional.one_hot((queried[:, 0] > 0).long(), 2).double().unsqueeze(0)
+    student = train_students(task, queried, labels)
+    assert (student.probabilities(queried)[0].argmax(-1) == labels[0].argmax(-1)).float().mean() > 0.9

@@ -1,0 +1,126 @@
+import pytest
+import torch
+
+from fairaudit.errors import TrainingError
+from fairaudit.models import convex
+from fairaudit.models.convex import TOLERANCE, LogisticProblems, hessian_traces, losses, minimise, scores
+
+
+def records(n=80, d=4, classes=2, seed=0, replicates=None):
+    generator = torch.Generator().manual_seed(seed)
+    lead = () if replicates is None else (replicates,)
+    x = torch.randn(*lead, n, d, generator=generator, dtype=torch.float64)
+    labels = torch.randint(classes, (replicates or 1, n), generator=generator)
+    return x, torch.nn.functional.one_hot(labels, classes).double()
+
+
+def objective(problems, theta, r=0):
+    x = problems.features if problems.features.dim() == 2 else problems.features[r]
+    weights = torch.ones(len(x), dtype=x.dtype) if problems.weights is None else problems.weights[r]
+    divisor = weights.sum() if problems.divisor is None else problems.divisor[r]
+    each = losses(scores(x, theta[None])[0], problems.targets[r])
+    return (each * weights).sum() / divisor + problems.penalty / 2 * theta.square().sum()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("penalty", [1.0, 1e-2, 1e-5])
+def test_the_gradient_of_the_objective_vanishes_at_the_minimiser(classes, penalty):
+    x, targets = records(classes=classes)
+    problems = LogisticProblems(x, targets, penalty)
+    theta = minimise(problems)[0].requires_grad_()
+    (gradient,) = torch.autograd.grad(objective(problems, theta), theta)
+    assert gradient.norm() <= 2 * TOLERANCE
+
+
+def test_two_classes_equal_scikit_learn_with_its_own_parametrisation():
+    from sklearn.linear_model import LogisticRegression
+
+    x, targets = records(200)
+    penalty = 0.03
+    model = LogisticRegression(C=1 / (len(x) * penalty), fit_intercept=False, tol=1e-10, max_iter=1000)
+    model.fit(x.numpy(), targets[0].argmax(-1).numpy())
+    ours = minimise(LogisticProblems(x, targets, penalty))[0]
+    torch.testing.assert_close(ours, torch.from_numpy(model.coef_), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_problems_together_equal_each_alone(classes):
+    x, targets = records(classes=classes, replicates=5)
+    together = minimise(LogisticProblems(x, targets, 0.01))
+    for r in range(5):
+        alone = minimise(LogisticProblems(x[r], targets[r : r + 1], 0.01))
+        torch.testing.assert_close(together[r], alone[0], rtol=0, atol=2 * TOLERANCE / 0.01)
+
+
+def test_padding_with_weight_zero_changes_nothing():
+    x, targets = records(60, replicates=2)
+    weights = torch.ones(2, 60, dtype=torch.float64)
+    weights[:, 40:] = 0
+    padded = minimise(LogisticProblems(x, targets, 0.1, weights=weights))
+    torch.testing.assert_close(
+        padded, minimise(LogisticProblems(x[:, :40], targets[:, :40], 0.1)), rtol=0, atol=1e-9
+    )
+
+
+def test_soft_targets_are_the_mean_of_hard_ones():
+    x, _ = records(50)
+    up, down = (torch.tensor(t, dtype=torch.float64).expand(1, 50, 2) for t in ([0.0, 1.0], [1.0, 0.0]))
+    soft = minimise(LogisticProblems(x, 0.3 * up + 0.7 * down, 0.1))[0].requires_grad_()
+    value = 0.3 * objective(LogisticProblems(x, up, 0.1), soft) + 0.7 * objective(
+        LogisticProblems(x, down, 0.1), soft
+    )
+    (gradient,) = torch.autograd.grad(value, soft)
+    assert gradient.norm() <= 2 * TOLERANCE
+
+
+def test_a_public_divisor_stays_when_a_record_goes():
+    x, targets = records(50)
+    divisor = torch.tensor([50.0], dtype=torch.float64)
+    weights = torch.ones(1, 50, dtype=torch.float64)
+    weights[0, 0] = 0
+    a = minimise(LogisticProblems(x, targets, 0.1, divisor, weights))
+    b = minimise(LogisticProblems(x[1:], targets[:, 1:], 0.1, divisor))
+    c = minimise(LogisticProblems(x[1:], targets[:, 1:], 0.1))
+    torch.testing.assert_close(a, b, rtol=0, atol=1e-8)
+    assert (a - c).norm() > 1e-4
+
+
+def test_separable_records_far_from_the_origin_are_solved_by_damping():
+    x = torch.tensor([[-300.0, 1.0], [400.0, 1.0], [1000.0, 1.0]], dtype=torch.float64)
+    targets = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]], dtype=torch.float64)
+    problems = LogisticProblems(x, targets, 1e-4)
+    start = torch.full((1, 1, 2), -20.0, dtype=torch.float64)
+    for theta in (minimise(problems), minimise(problems, start)):
+        assert convex._gradient(convex._normalised(problems), theta).norm() <= TOLERANCE
+
+
+def test_an_unreached_minimiser_is_an_error_and_not_a_result(monkeypatch):
+    x, targets = records()
+    monkeypatch.setattr(convex, "_ROUNDS", 1)
+    with pytest.raises(TrainingError, match="not reached"):
+        minimise(LogisticProblems(x, targets, 1e-3))
+
+
+def test_a_loss_without_a_minimum_is_refused():
+    x, targets = records()
+    with pytest.raises(TrainingError, match="not convex"):
+        minimise(LogisticProblems(x, -targets, 1e-3))
+
+
+def test_a_hessian_too_large_to_form_is_refused():
+    x, targets = torch.zeros(3, 5000, dtype=torch.float64), torch.ones(1, 3, 2, dtype=torch.float64)
+    with pytest.raises(TrainingError, match="above the 4,096"):
+        minimise(LogisticProblems(x, targets, 1.0))
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_traces_equal_those_of_autograds_hessian(classes):
+    x, targets = records(5, 3, classes)
+    height = 1 if classes == 2 else classes
+    theta = torch.randn(height, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for i in range(5):
+        hessian = torch.autograd.functional.hessian(
+            lambda t, i=i: losses(scores(x[i : i + 1], t[None])[0], targets[0, i : i + 1]).sum(), theta
+        )
+        trace = hessian.reshape(height * 3, height * 3).diagonal().sum()
+        torch.testing.assert_close(hessian_traces(x, theta[None])[0, i], trace)

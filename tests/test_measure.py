@@ -1,0 +1,31 @@
+import numpy as np
+from plans import plan
+
+from fairaudit.measure import _on_rows_of, _references
+from fairaudit.metrics.estimates import Predictions
+
+
+def predictions(seed, rows):
+    rows = np.array(rows)
+    p = np.stack([np.linspace(0, 1, len(rows)), 1 - np.linspace(0, 1, len(rows))], -1)[None].astype(
+        np.float32
+    )
+    empty = np.zeros((1, 2))
+    return Predictions(seed, rows, p, empty, empty, np.zeros(2, dtype=np.int64))
+
+
+def test_an_arm_is_compared_with_its_reference_and_with_sgd_where_that_is_another():
+    found = plan(method=("dpsgd", "output-perturbation"), self_check=True)
+    assert _references(found, found.arm("dpsgd")) == ["sgd"]
+    assert _references(found, found.arm("output-perturbation")) == ["exact-minimiser", "sgd"]
+    assert _references(found, found.arm("output-perturbation#self-check")) == ["output-perturbation"]
+
+
+def test_a_baseline_is_read_on_the_rows_on_which_the_arm_was_tested():
+    private = [predictions(0, [2, 5, 7])]
+    whole = predictions(0, [1, 2, 3, 5, 7, 9])
+    (found,) = _on_rows_of(private, [whole, predictions(1, [4])])
+    assert found.rows.tolist() == [2, 5, 7]
+    assert np.array_equal(found.probabilities, whole.probabilities[:, [1, 3, 4]])
+    same = predictions(0, [2, 5, 7])
+    assert _on_rows_of(private, [same])[0] is same

@@ -1,0 +1,52 @@
+"""One job through the process that trains it: what it leaves behind for the report."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.tabular import load_dataset
+from fairaudit.plan import make_plan
+from fairaudit.worker import run_job
+
+LOANS = Path(__file__).resolve().parents[1] / "sample_data" / "loans.parquet"
+
+
+def planned(**given):
+    fields = {"data": LOANS, "group": ("sex",), "seeds": 1, "epochs": 2, "noise_multiplier": 1.0}
+    config = AuditConfig(**{**fields, **given})
+    return make_plan(config, load_dataset(config))
+
+
+def result_of(plan, arm):
+    return run_job(plan, next(job for job in plan.jobs if job.arm == arm), None)
+
+
+@pytest.mark.parametrize("method", ["dpsgd-f", "reweight"])
+def test_a_rule_that_treats_groups_unlike_leaves_its_multipliers_and_each_groups_epsilon(method):
+    plan = planned(method=(method,))
+    arm, result = plan.arm(method), result_of(plan, method)
+    names = load_dataset(plan.config).groupings[0].names
+    multipliers = result.arrays["trace.group_noise_multiplier"]
+    assert multipliers.shape == (plan.schedule.steps, 1, len(names))
+    assert (multipliers >= 1.0 - 1e-6).all()
+    own = result.facts["individual_epsilon"]
+    assert list(own) == list(names)
+    assert all(0 < value <= arm.privacy.epsilon_pld * 1.001 for value in own.values())
+    # The larger the noise next to a group, the smaller its epsilon.
+    order = np.argsort(multipliers.mean((0, 1)))
+    assert sorted(own.values(), reverse=True) == [own[names[k]] for k in order]
+
+
+@pytest.mark.parametrize(
+    ("arm", "given"),
+    [
+        ("dpsgd", {"method": ("dpsgd",)}),
+        ("dpsgd-f:author-code", {"method": ("dpsgd-f",), "variant": ("author-code",)}),
+        ("dpsgd-f", {"method": ("dpsgd-f",), "noise_multiplier": 0.0}),
+    ],
+)
+def test_no_other_arm_has_a_groups_epsilon(arm, given):
+    """Not where groups are treated alike, and never where there is no guarantee to describe."""
+    assert "individual_epsilon" not in result_of(planned(**given), arm).facts
