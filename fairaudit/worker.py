@@ -37,7 +37,7 @@ from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.privacy.streams import seed_of
 
-READINGS_PER_EPOCH = 4  # of the gradient cosines, unless --diagnostics-every says otherwise
+READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
 
 
 class Prepared(NamedTuple):
