@@ -21,7 +21,7 @@ def _clean(kind: str) -> MethodSpec:
     return MethodSpec(
         name=f"pate-{kind}-clean",
         summary=f"reference of pate-{kind}: a student of the same votes, without noise",
-        source="METHODS 4",
+        source="Papernot et al. 2018; Tran and Fioretto 2023",
         guarantee=Guarantee.NONE,
         trainer=f"{_PATE}:Pate{kind.title()}Clean",
         settings=_TEACHERS,
@@ -53,7 +53,7 @@ UNSAMPLED: tuple[MethodSpec, ...] = (
     MethodSpec(
         name="exact-minimiser",
         summary="reference of output-perturbation: the same regularised minimiser, without noise",
-        source="METHODS 3",
+        source="Chaudhuri et al. 2011; Tran et al. 2021",
         guarantee=Guarantee.NONE,
         trainer=f"{_OUTPUT}:ExactMinimiser",
         settings=_POINT,
