@@ -49,25 +49,37 @@ class Problem:
 Take = Callable[[int], None]  # takes so many steps
 
 
-def plain_sgd(problem: Problem) -> tuple[Take, nn.Module]:
-    """PyTorch as anyone would write it."""
-    model, sampler = problem.build(), problem.sampler()
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+def _steps(
+    problem: Problem,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    criterion: Callable[[Tensor, Tensor], Tensor],
+) -> Take:
+    """PyTorch's usual loop; the systems differ in what they hand to it."""
+    sampler = problem.sampler()
 
     def take(steps: int) -> None:
         for _ in range(steps):
             index = sampler.draw()[0]
             optimizer.zero_grad()
             logits = model(problem.features.index_select(0, index))
-            F.cross_entropy(logits, problem.labels.index_select(0, index)).backward()
+            criterion(logits, problem.labels.index_select(0, index)).backward()
             optimizer.step()
 
-    return take, model
+    return take
+
+
+def plain_sgd(problem: Problem) -> tuple[Take, nn.Module]:
+    """PyTorch as anyone would write it."""
+    model = problem.build()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+
+    return _steps(problem, model, optimizer, F.cross_entropy), model
 
 
 def opacus_hooks(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Take, nn.Module]:
     """Opacus with materialised per-sample gradients."""
-    model, sampler = GradSampleModule(problem.build()), problem.sampler()
+    model = GradSampleModule(problem.build())
     inner = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     optimizer = DPOptimizer(
         inner,
@@ -76,15 +88,7 @@ def opacus_hooks(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Tak
         expected_batch_size=problem.expected_batch_size,
     )
 
-    def take(steps: int) -> None:
-        for _ in range(steps):
-            index = sampler.draw()[0]
-            optimizer.zero_grad()
-            logits = model(problem.features.index_select(0, index))
-            F.cross_entropy(logits, problem.labels.index_select(0, index)).backward()
-            optimizer.step()
-
-    return take, model
+    return _steps(problem, model, optimizer, F.cross_entropy), model
 
 
 def opacus_ghost(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Take, nn.Module]:
@@ -92,7 +96,6 @@ def opacus_ghost(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Tak
     model = GradSampleModuleFastGradientClipping(
         problem.build(), max_grad_norm=MAX_GRAD_NORM, use_ghost_clipping=True, loss_reduction="mean"
     )
-    sampler = problem.sampler()
     optimizer = DPOptimizerFastGradientClipping(
         torch.optim.SGD(model.parameters(), lr=LEARNING_RATE),
         noise_multiplier=sigma,
@@ -104,15 +107,7 @@ def opacus_ghost(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Tak
         model, optimizer, nn.CrossEntropyLoss(reduction="mean"), loss_reduction="mean"
     )
 
-    def take(steps: int) -> None:
-        for _ in range(steps):
-            index = sampler.draw()[0]
-            optimizer.zero_grad()
-            logits = model(problem.features.index_select(0, index))
-            criterion(logits, problem.labels.index_select(0, index)).backward()
-            optimizer.step()
-
-    return take, model
+    return _steps(problem, model, optimizer, criterion), model
 
 
 def ours(problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1) -> tuple[Take, Network]:
