@@ -1,28 +1,19 @@
 """Plan and report as console lines: text only, no drawing."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
 
-from rich.cells import cell_len
-
+from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
-from fairaudit.report.control import CONTROL_NOT_RUN, COST, main_gap, points
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.numbers import shown_up
 
 _MOST_GROUPS = 12
-
-
-class Row(NamedTuple):
-    """Cells of a console table and what follows them."""
-
-    cells: tuple[str, ...]
-    note: str = ""
 
 
 def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
@@ -73,17 +64,6 @@ def result_lines(report: Report) -> Iterator[str]:
     if report.control.status != "not needed":
         label = "Control: " if report.control.status == "run" else ""
         yield f" {label}{plain(report.control.message, 2000)}"
-
-
-def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[str]:
-    """Columns of equal width, two spaces apart; columns not in ``left`` are right-aligned."""
-    widths = [max(cell_len(row.cells[i]) for row in rows) for i in range(len(rows[0].cells))]
-    for row in rows:
-        cells = [
-            cell + " " * (width - cell_len(cell)) if i in left else " " * (width - cell_len(cell)) + cell
-            for i, (cell, width) in enumerate(zip(row.cells, widths, strict=True))
-        ]
-        yield (" " + "  ".join(cells) + (f"  {row.note}" if row.note else "")).rstrip()
 
 
 def spoken_guarantee(guarantee: Guarantee) -> str:
