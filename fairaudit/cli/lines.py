@@ -9,6 +9,7 @@ from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
+from fairaudit.privacy.events import SampledGaussian
 from fairaudit.report.control import CONTROL_NOT_RUN, COST, main_gap, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
@@ -123,13 +124,17 @@ def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
 
 
 def _privacy(plan: Plan) -> str:
-    scope = f"δ = {plan.delta:g}, record level, Poisson sampling, PLD"
     claimed = [arm for arm in plan.arms if arm.privacy.epsilon_pld is not None]
+    sampled = any(isinstance(arm.privacy.event, SampledGaussian) for arm in claimed)
+    how = "Poisson sampling, PLD" if sampled else "exact Gaussian curve"
+    scope = f"δ = {plan.delta:g}, record level, {how}"
     targets = sorted({a.privacy.target_epsilon for a in claimed if a.privacy.target_epsilon is not None})
     if not claimed:
         return "no arm has a guarantee"
     if len(targets) == 1:
-        return f"ε ≤ {targets[0]:.2f}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
+        return (
+            f"ε ≤ {shown_up(targets[0])}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
+        )
     epsilons = {a.key: _epsilon(a.privacy.epsilon_pld) for a in claimed}
     return f"{scope}: {_per_arm(epsilons, 'ε ≤ ')}"
 

@@ -84,7 +84,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
         comparisons=compared,
         control=control,
         selection=selections(compared, dataset),
-        diagnostics=diagnostics(plan, dataset, results),
+        diagnostics=diagnostics(plan, dataset, results, first),
         warnings=tuple(_warnings(findings, arms, check, control, first)),
         limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
         timing=dict(circumstances.seconds),
