@@ -253,12 +253,17 @@ def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> di
         "max_grad_norm": config.max_grad_norm,
         "threshold": config.threshold,
     }
+    converted = _converted(spec, own)
     settings: dict[str, float] = {}
     for name in (*spec.settings, *beside):
-        if name != "noise_multiplier":
+        if name != "noise_multiplier" and name not in converted:
             value = own.get(name, shared.get(name))
             settings[name] = float(value) if value is not None else numbers.by_rule(name)
             _refuse_senseless(spec.name, name, settings[name])
+    for name, given in converted.items():
+        _refuse_senseless(spec.name, given, own[given])
+        settings[name] = spec.conversions[given].value(own[given], settings, numbers.sizes)
+        _refuse_senseless(spec.name, name, settings[name])
     scaled = find(spec.control_of) if spec.control_of else spec
     if scaled.scales_by_threshold and "learning_rate" not in own:
         # The shared step is the effective one: what C/Z takes away is given back.
@@ -266,6 +271,15 @@ def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> di
         settings["learning_rate"] *= threshold / settings["max_grad_norm"]
         _refuse_senseless(spec.name, "learning_rate", settings["learning_rate"])
     return settings
+
+
+def _converted(spec: MethodSpec, own: Mapping[str, float]) -> dict[str, str]:
+    """Setting -> the name in another convention under which it was given."""
+    given = {c.into: name for name, c in spec.conversions.items() if name in own}
+    for into, name in given.items():
+        if into in own:
+            raise ConfigError(f"{spec.name}: {name} and {into} say the same twice", hint="give one of them")
+    return given
 
 
 def _own(config: AuditConfig, spec: MethodSpec) -> dict[str, float]:

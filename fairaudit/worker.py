@@ -136,6 +136,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
         **_training_metrics(trained, prepared),
         **_series(trained),
         **_readings(plan, spec, method, task, trained),
+        **_individual(trained, plan.delta),
     }
     facts: dict[str, object] = {
         **_facts(prepared),
@@ -143,8 +144,6 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
     }
-    if arm.privacy.event is not None:
-        facts.update(_individual(trained, prepared, plan.delta))
     if arm.method == REFERENCE:
         facts["yardstick"] = _yardstick(prepared)
     facts["seconds"] = time.perf_counter() - began
@@ -280,17 +279,17 @@ def _facts(prepared: Prepared) -> Mapping[str, object]:
     return facts
 
 
-def _individual(trained: TrainedReplicates, prepared: Prepared, delta: float) -> Mapping[str, object]:
-    """Each group's epsilon, descriptive, where a rule treats groups unlike; group name -> epsilon."""
+def _individual(trained: TrainedReplicates, delta: float) -> dict[str, Array]:
+    """What noise each group's records had next to them, [K] each, where a rule treats groups unlike."""
     series = trained.trace.stacked().get("group_noise_multiplier")
     if series is None or not isinstance(trained.event, SampledGaussian):
         return {}
-    own = series[1].numpy()  # [T, R, K]
-    names = prepared.dataset.groupings[0].names
+    own, event = series[1].double().numpy(), trained.event  # [T, R, K]
+    groups = range(own.shape[-1])
+    epsilons = [individual_epsilon(own[..., k], event, delta) for k in groups]
     return {
-        "individual_epsilon": {
-            name: individual_epsilon(own[..., k], trained.event, delta) for k, name in enumerate(names)
-        }
+        "reading.group_noise_multiplier": own.mean((0, 1)),
+        "reading.individual_epsilon": np.asarray(epsilons, dtype=np.float64),
     }
 
 

@@ -1,28 +1,20 @@
 """Plan and report as console lines: text only, no drawing."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
 
-from rich.cells import cell_len
-
+from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
-from fairaudit.report.control import CONTROL_NOT_RUN, COST, main_gap, points
+from fairaudit.privacy.events import SampledGaussian
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.numbers import shown_up
 
 _MOST_GROUPS = 12
-
-
-class Row(NamedTuple):
-    """Cells of a console table and what follows them."""
-
-    cells: tuple[str, ...]
-    note: str = ""
 
 
 def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
@@ -75,17 +67,6 @@ def result_lines(report: Report) -> Iterator[str]:
         yield f" {label}{plain(report.control.message, 2000)}"
 
 
-def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[str]:
-    """Columns of equal width, two spaces apart; columns not in ``left`` are right-aligned."""
-    widths = [max(cell_len(row.cells[i]) for row in rows) for i in range(len(rows[0].cells))]
-    for row in rows:
-        cells = [
-            cell + " " * (width - cell_len(cell)) if i in left else " " * (width - cell_len(cell)) + cell
-            for i, (cell, width) in enumerate(zip(row.cells, widths, strict=True))
-        ]
-        yield (" " + "  ".join(cells) + (f"  {row.note}" if row.note else "")).rstrip()
-
-
 def spoken_guarantee(guarantee: Guarantee) -> str:
     """The status as it is shown in every table."""
     return "no privacy" if guarantee is Guarantee.NONE else guarantee.value
@@ -98,6 +79,11 @@ def spoken_time(seconds: float) -> str:
     if seconds < 5400:
         return f"{round(seconds / 60)} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def spoken_trainings(count: int, size: int) -> str:
+    """Finished trainings and the bytes that they take."""
+    return f"{count:,} {'training' if count == 1 else 'trainings'} ({size / 1e6:,.1f} MB)"
 
 
 def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
@@ -123,13 +109,17 @@ def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
 
 
 def _privacy(plan: Plan) -> str:
-    scope = f"δ = {plan.delta:g}, record level, Poisson sampling, PLD"
     claimed = [arm for arm in plan.arms if arm.privacy.epsilon_pld is not None]
+    sampled = any(isinstance(arm.privacy.event, SampledGaussian) for arm in claimed)
+    how = "Poisson sampling, PLD" if sampled else "exact Gaussian curve"
+    scope = f"δ = {plan.delta:g}, record level, {how}"
     targets = sorted({a.privacy.target_epsilon for a in claimed if a.privacy.target_epsilon is not None})
     if not claimed:
         return "no arm has a guarantee"
     if len(targets) == 1:
-        return f"ε ≤ {targets[0]:.2f}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
+        return (
+            f"ε ≤ {shown_up(targets[0])}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
+        )
     epsilons = {a.key: _epsilon(a.privacy.epsilon_pld) for a in claimed}
     return f"{scope}: {_per_arm(epsilons, 'ε ≤ ')}"
 

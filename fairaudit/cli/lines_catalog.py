@@ -15,6 +15,8 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
         yield f"  does       {spec.summary}"
         yield f"  source     {spec.source}"
         yield f"  settings   {', '.join(spec.settings)}"
+        for name, conversion in spec.conversions.items():
+            yield f"  or         {name}: {conversion.into} is {conversion.text}"
         if spec.all_needs:
             yield f"  needs      {', '.join(spec.all_needs)}"
         if spec.reads_groups:

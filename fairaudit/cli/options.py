@@ -50,7 +50,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("infer", bool, "Guess label and positive value from the file (default: infer)."),
     Option("image_column", str, "Column or array of images, where several hold some.", "COL"),
     Option("resize", str, "Scale all images to one size.", "HxW"),
-    Option("channels", str, "Grey or colour; auto is grey where all images are (default: auto).", "auto|grey|rgb"),
+    Option("channels", str, "Grey or colour; auto: grey where all are (default: auto).", "auto|grey|rgb"),
     Option("pixel_range", str, "Scale pixels to -1..1 or to 0..1 (default: symmetric).", "symmetric|unit"),
     Option("skip_bad_images", bool, "Leave out images that cannot be read; they are counted."),
     Option("n_public", int, "Number of training records, as a public constant.", "N"),

@@ -1,9 +1,10 @@
 """What can be said of a method before it trains: the types of the catalog's entries."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from fairaudit.methods.defaults import Sizes
 from fairaudit.methods.mechanisms import GaussianMechanism, Mechanism, SampledMechanism
 from fairaudit.privacy.events import PrivacyEvent
 
@@ -48,6 +49,20 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
+class Conversion:
+    """A setting given in another convention of the literature.
+
+    Args:
+        into: The setting that it stands for. text: The rule in words.
+        value: From the given number, the arm's other settings and public sizes to that setting.
+    """
+
+    into: str
+    text: str
+    value: Callable[[float, Mapping[str, float], Sizes], float]
+
+
+@dataclass(frozen=True, slots=True)
 class MethodSpec:
     """One training method.
 
@@ -57,6 +72,7 @@ class MethodSpec:
         guarantee: Status of the default form.
         trainer: ``module:Class``, imported by the worker that trains.
         settings: Names of the numbers it reads.
+        conversions: Other names under which a setting can be given, in a paper's convention.
         needs: What data or model must offer, beside group labels.
         side_queries: Released beside the gradient: query name -> the setting that holds its
             noise multiplier.
@@ -80,6 +96,7 @@ class MethodSpec:
     trainer: str
     settings: tuple[str, ...]
     aliases: tuple[str, ...] = ()
+    conversions: Mapping[str, Conversion] = field(default_factory=dict)
     needs: tuple[Need, ...] = ()
     side_queries: Mapping[str, str] = field(default_factory=dict)
     relative_queries: Mapping[str, str] = field(default_factory=dict)
@@ -110,8 +127,9 @@ class MethodSpec:
 
     @property
     def known_settings(self) -> tuple[str, ...]:
-        """Numbers that the method or one of its variants reads."""
-        return (*self.settings, *(name for variant in self.variants for name in variant.settings))
+        """Numbers that the method or one of its variants reads, in any convention."""
+        of_variants = (name for variant in self.variants for name in variant.settings)
+        return (*self.settings, *of_variants, *self.conversions)
 
     @property
     def mechanism(self) -> Mechanism:

@@ -1,13 +1,37 @@
 """Catalog entries of the methods that release something about all records at once, and their references."""
 
+from collections.abc import Mapping
+
+from fairaudit.methods.defaults import Sizes
 from fairaudit.methods.mechanisms import GaussianMechanism
-from fairaudit.methods.spec import Guarantee, MethodSpec, Need, Variant
+from fairaudit.methods.spec import Conversion, Guarantee, MethodSpec, Need, Variant
 
 _OUTPUT = "fairaudit.methods.output_perturbation"
 _PATE = "fairaudit.methods.pate"
 _POINT = ("penalty", "feature_norm", "intercept")
 _TEACHERS = ("teachers", "queries", "teacher_penalty", "student_penalty", "learning_rate")
 _POOL = ("features and groups of the student pool, which are taken as public",)
+
+
+def _student_penalty(given: float, settings: Mapping[str, float], sizes: Sizes) -> float:
+    """From a sum of losses plus lambda |theta|^2 to their mean plus (lambda'/2) |theta|^2."""
+    return 2.0 * given / settings["queries"]
+
+
+def _teacher_penalty(given: float, settings: Mapping[str, float], sizes: Sizes) -> float:
+    """The same for a teacher of the expected N / k records: its own number is not public."""
+    return 2.0 * given * settings["teachers"] / sizes.n_public
+
+
+# Tran and Fioretto 2023, eqs (1), (2), define a sum where their theorems need a mean.
+_OF_SUMS = {
+    "student_penalty_of_sum": Conversion(
+        "student_penalty", "2 times this over the number of queries", _student_penalty
+    ),
+    "teacher_penalty_of_sum": Conversion(
+        "teacher_penalty", "2 times this over N / teachers", _teacher_penalty
+    ),
+}
 _UNPROJECTED = Variant(
     "no-project",
     "labels as printed, which may be negative or exceed 1; the projection is post-processing, so the "
@@ -25,6 +49,7 @@ def _clean(kind: str) -> MethodSpec:
         guarantee=Guarantee.NONE,
         trainer=f"{_PATE}:Pate{kind.title()}Clean",
         settings=_TEACHERS,
+        conversions=_OF_SUMS,
         needs=(Need.PUBLIC_POOL,),
         reference=None,
         reference_of=f"pate-{kind}",
@@ -40,6 +65,7 @@ def _noised(kind: str, label: str, *variants: Variant) -> MethodSpec:
         guarantee=Guarantee.ESTABLISHED,
         trainer=f"{_PATE}:Pate{kind.title()}",
         settings=(*_TEACHERS, "noise_draws", "noise_multiplier"),
+        conversions=_OF_SUMS,
         needs=(Need.PUBLIC_POOL,),
         gaussian=GaussianMechanism("votes", count="queries"),
         reference=f"pate-{kind}-clean",

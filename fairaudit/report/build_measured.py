@@ -1,7 +1,7 @@
 """Comparisons and finished jobs -> what was measured, in the report's types."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,18 +87,24 @@ def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) ->
     )
 
 
-def diagnostics(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> Diagnostics:
-    """Every trace of every arm, averaged over its seeds and repeats."""
+def diagnostics(
+    plan: Plan,
+    dataset: Dataset,
+    results: Mapping[str, JobResult],
+    compared: Sequence[ComparisonRecord] = (),
+) -> Diagnostics:
+    """Every trace of every arm, averaged over its seeds and repeats; suppressed groups have none."""
+    hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
     arms = {}
     for arm in plan.arms:
         finished = [results[job.id] for job in plan.jobs if job.arm == arm.key and job.id in results]
-        curves = tuple(_curves(finished, dataset.groupings[0]))
+        curves = tuple(_curves(finished, dataset.groupings[0], hidden))
         if curves:
             arms[arm.key] = curves
     return Diagnostics(
         level=plan.config.diagnostics,
         arms=arms,
-        readings=readings(plan, dataset, results),
+        readings=readings(plan, dataset, results, hidden),
         claims=claims(plan, results),
     )
 
@@ -196,7 +202,7 @@ def _accuracy(result: JobResult, dataset: Dataset) -> float:
     return float((predicted == labels).mean())
 
 
-def _curves(finished: Sequence[JobResult], grouping: Grouping) -> Iterator[Curve]:
+def _curves(finished: Sequence[JobResult], grouping: Grouping, hidden: Collection[str]) -> Iterator[Curve]:
     """Curves by name; seeds that lack one (or whose steps differ) are left out of its mean."""
     names = sorted(
         {key.removeprefix("trace.") for r in finished for key in r.arrays if key.startswith("trace.")}
@@ -209,6 +215,7 @@ def _curves(finished: Sequence[JobResult], grouping: Grouping) -> Iterator[Curve
         columns = grouping.names if values.shape[1] == len(grouping.names) > 1 else ("",)
         if values.shape[1] != len(columns):
             continue  # a reading of another shape has no place in a table by group
+        values[:, [column in hidden for column in columns]] = np.nan
         kept = _thinned(len(steps))
         yield Curve(
             name=name,

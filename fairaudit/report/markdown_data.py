@@ -10,7 +10,16 @@ from fairaudit.report.tables import Row, count, number, table
 _MOST_READINGS = 8
 _SHOWN = (
     *("excess_risk_predicted", "excess_risk_drawn", "xi_predicted", "xi_drawn", "trace_agreement"),
-    *("flip_probability", "closeness", "deviation", "deviation_bound", "xi", "xi_bound_tight"),
+    *(
+        "group_noise_multiplier",
+        "individual_epsilon",
+        "flip_probability",
+        "closeness",
+        "deviation",
+        "deviation_bound",
+        "xi",
+        "xi_bound_tight",
+    ),
 )
 _ORDER = (
     *("loss", "gradient_norm", "clipped", "scale", "cos_group_batch", "cos_group_clipped", "norm_group"),
@@ -90,7 +99,7 @@ def readings_section(report: Report) -> Iterator[str]:
     diagnostics = report.diagnostics
     if not diagnostics.readings:
         return
-    yield "## What noise did, beside what theory says"
+    yield "## What noise does to each group"
     yield ""
     yield "Means over seeds; group readings in the order of the groups. None of it is private."
     yield ""

@@ -27,7 +27,8 @@ def test_a_spec_is_whole(spec):
     assert spec.reference is None or spec.reference in catalog()
     assert spec.control_of is None or spec.control_of in catalog()
     assert {*spec.side_queries.values(), *spec.relative_queries.values()} <= set(spec.settings)
-    assert set(spec.known_settings) <= {*RULES, "noise_multiplier"}
+    assert set(spec.known_settings) - set(spec.conversions) <= {*RULES, "noise_multiplier"}
+    assert {c.into for c in spec.conversions.values()} <= set(spec.settings)
     assert (spec.name == REFERENCE or spec.reference_of is not None) == (spec.reference is None)
     assert spec.reference_of is None or catalog()[spec.reference_of].reference == spec.name
     assert spec.gaussian is None or spec.gaussian.count in (None, *spec.settings)

@@ -46,3 +46,6 @@ def test_an_epsilon_at_its_target_is_shown_as_its_target():
     assert shown_up(3.0) == "3.00"
     assert shown_up(2.9951) == "3.00"
     assert shown_up(3.0049) == "3.01"
+    assert [shown_up(v) for v in (0.005, 0.0123, 0.1, 0.0, 1e-9)] == [
+        *("0.0050", "0.013", "0.10", "0.00", "0.000001")
+    ]

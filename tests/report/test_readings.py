@@ -69,7 +69,36 @@ def test_without_finished_seeds_there_is_nothing_to_say():
     assert claims(found, {}) == ()
 
 
+def test_of_several_groups_a_seed_agrees_when_most_pairs_do():
+    def read(arm, seed):
+        return {"trace_agreement": [(1.0, 2 / 3, 1 / 3)[seed]]} if arm == "output-perturbation" else {}
+
+    (claim,) = claims(*audit(read, seeds=3, method=("output-perturbation",)))
+    assert claim.share == 2 / 3
+
+
+def test_a_suppressed_group_has_no_reading():
+    found, results = audit(of_traces, method=("output-perturbation",))
+    trace, xi, agreement = readings(found, table(), results, {"F"})["output-perturbation"]
+    assert trace.values == (None, 2.0)
+    assert trace.by_seed == ((None, 2.0), (None, 2.0))
+    assert xi.values == (None, 0.5)
+    assert agreement.values == (0.5,)
+
+
+def test_noise_next_to_groups_is_called_descriptive():
+    def read(arm, seed):
+        found = {"group_noise_multiplier": [1.0, 2.0], "individual_epsilon": [3.0, 1.0]}
+        return found if arm == "dpsgd-f" else {}
+
+    found, results = audit(read, method=("dpsgd-f",))
+    noise, own = readings(found, table(), results)["dpsgd-f"]
+    assert (noise.columns, own.values) == (("F", "M"), (3.0, 1.0))
+    assert "no guarantee" in own.meaning
+
+
 def test_every_reading_that_a_method_makes_has_its_words():
     documented = (perturbation.read.__doc__ or "") + (votes.read.__doc__ or "")
-    names = {name for name in MEANINGS if not name.startswith("spearman")}
+    of_the_engine = {"group_noise_multiplier", "individual_epsilon"}
+    names = {name for name in MEANINGS if not name.startswith("spearman")} - of_the_engine
     assert all(f"``{name}``" in documented for name in names)

@@ -20,7 +20,13 @@ def methods(
 
     specs = catalog()
     if as_json:
-        content = {name: asdict(spec) for name, spec in specs.items()}
+        content = {
+            name: {
+                **asdict(spec),
+                "conversions": {key: [c.into, c.text] for key, c in spec.conversions.items()},
+            }
+            for name, spec in specs.items()
+        }
         answer([json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
         return
     answer(method_lines(specs.values()))

@@ -1,0 +1,182 @@
+"""Where curvature is read: a model at one parameter vector, and the records of each group."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from fairaudit.engine.layers import Layer, bind
+from fairaudit.engine.network import flatten
+from fairaudit.errors import TrainingError
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records in group order, so that every group is one slice. Build with :meth:`of`.
+
+    Args:
+        features: [n, ...]. targets: Class numbers, [n]. groups: Group numbers, ascending, [n].
+        order: Where each row stood when it was given, [n].
+        edges: Group k is rows ``edges[k]`` to ``edges[k + 1]``, [K + 1].
+        shares: Weight of each group's mean in the whole, [K], float64; they sum to 1.
+    """
+
+    features: Tensor
+    targets: Tensor
+    groups: Tensor
+    order: Tensor
+    edges: tuple[int, ...]
+    shares: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        features: Tensor,
+        targets: Tensor,
+        groups: Tensor,
+        *,
+        n_groups: int,
+        shares: Tensor | None = None,
+    ) -> "Records":
+        """Sort records by group; a group may be absent.
+
+        Args:
+            features: [n, ...]. targets: [n]. groups: [n], in 0..K-1.
+            n_groups: K.
+            shares: Each group's share of all records, [K], where these are a sample that is not
+                proportional to them; default: their own shares.
+
+        Raises:
+            TrainingError: There are no records.
+        """
+        if not len(features):
+            raise TrainingError("there are no records to read the curvature from")
+        order = torch.argsort(groups, stable=True)
+        counts = torch.bincount(groups, minlength=n_groups)
+        edges = (0, *torch.cumsum(counts, 0).tolist())
+        own = counts.double() / len(features) if shares is None else shares.double()
+        return cls(features[order], targets[order], groups[order], order, edges, own.cpu())
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def n_groups(self) -> int:
+        """K."""
+        return len(self.edges) - 1
+
+    @property
+    def counts(self) -> Tensor:
+        """Records of each group, [K], float64."""
+        return torch.tensor(self.edges, dtype=torch.float64).diff()
+
+    def only(self, group: int) -> "Records":
+        """The records of one group, as group 0 of 1."""
+        rows = slice(self.edges[group], self.edges[group + 1])
+        count = rows.stop - rows.start
+        return Records(
+            self.features[rows],
+            self.targets[rows],
+            torch.zeros_like(self.groups[rows]),
+            torch.arange(count, device=self.order.device),
+            (0, count),
+            torch.ones(1, dtype=torch.float64),
+        )
+
+    def chunks(self, rows_at_once: int) -> Iterator[slice]:
+        """Slices of at most so many rows."""
+        for start in range(0, len(self), rows_at_once):
+            yield slice(start, min(start + rows_at_once, len(self)))
+
+    def pieces(self, rows: slice) -> Iterator[tuple[int, slice]]:
+        """The groups that a slice of rows meets, and where each lies within it."""
+        for group in range(self.n_groups):
+            start = max(self.edges[group], rows.start)
+            stop = min(self.edges[group + 1], rows.stop)
+            if start < stop:
+                yield group, slice(start - rows.start, stop - rows.start)
+
+    def as_given(self, values: Tensor) -> Tensor:
+        """Values of the sorted rows [n, ...] in the order in which the records were given."""
+        out = torch.empty_like(values)
+        out[self.order] = values
+        return out
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Sum of per-record values [..., n] over each group, [..., K], float64."""
+        parts = [values[..., a:b].double().sum(-1) for a, b in zip(self.edges, self.edges[1:], strict=False)]
+        return torch.stack(parts, -1)
+
+    def means(self, sums: Tensor, axis: int = -1) -> Tensor:
+        """Group means and the whole from group sums [.., K, ..], along ``axis``; NaN for an absent group.
+
+        The whole weighs the means by ``shares``; a group with share 0 does not count in it.
+        """
+        stand = sums.movedim(axis, -1)
+        per_group = stand / self.counts.to(sums)
+        weights = self.shares.to(sums)
+        whole = torch.where(weights > 0, per_group * weights, 0.0).sum(-1, keepdim=True)
+        return torch.cat([per_group, whole], -1).movedim(-1, axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Landscape:
+    """The mean loss of each group as a function of the parameters, at one parameter vector.
+
+    The loss is the softmax cross-entropy in nats. What is read here is raw data, never private;
+    nothing is drawn from a noise stream and nothing is written.
+
+    Args:
+        module: The architecture; its own parameter values are not used.
+        theta: The parameters in the engine's order, [P], float32 or float64; readings have its type.
+        records: The records.
+    """
+
+    module: nn.Module
+    theta: Tensor
+    records: Records
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "theta", self.theta.detach().contiguous())
+        features = self.records.features.to(self.theta)
+        object.__setattr__(self, "records", replace(self.records, features=features))
+
+    @property
+    def n_parameters(self) -> int:
+        """P."""
+        return len(self.theta)
+
+    def at(self, theta: Tensor) -> "Landscape":
+        """The same model and records at other parameters [P]."""
+        return replace(self, theta=theta)
+
+    def only(self, group: int) -> "Landscape":
+        """The same model with one group's records."""
+        return replace(self, records=self.records.only(group))
+
+    def layers(self) -> list[Layer] | None:
+        """The engine's layers over ``theta``; None where it has no table entry for one of them."""
+        try:
+            return bind(flatten(self.module), self.theta.unsqueeze(0))
+        except TrainingError:
+            return None
+
+
+class SecondOrder(ABC):
+    """Second derivatives at one landscape: sums over the records of each group.
+
+    ``form_cost`` and ``product_cost`` are what one vector costs, in gradients over all records.
+    """
+
+    form_cost: float
+    product_cost: float
+
+    @abstractmethod
+    def forms(self, vectors: Tensor) -> Tensor:
+        """Sum of v^T H_i v over each group's records, [V, K], float64, for vectors [V, P]."""
+
+    @abstractmethod
+    def products(self, vectors: Tensor) -> Tensor:
+        """Sum of H_i v over each group's records, [V, K, P], for vectors [V, P]."""
