@@ -15,7 +15,7 @@ from torch import Tensor
 from fairaudit.arms import Arm
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded
-from fairaudit.data.encode import Encoder
+from fairaudit.data.encode import Encoder, make_encoder
 from fairaudit.data.public import PoolEncoder
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
@@ -62,7 +62,7 @@ def _encoder(key: _Key) -> tuple[Dataset, Encoder]:
     dataset = load_dataset(key.config)
     if dataset.digest != key.digest:
         raise OutputError(f"{dataset.name} changed while it was audited", hint="start again with --fresh")
-    return dataset, Encoder(dataset, key.config)
+    return dataset, make_encoder(dataset, key.config)
 
 
 @lru_cache(maxsize=1)

@@ -22,7 +22,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "atomic": {"errors"},
     "config": {"errors"},
     "presets": {"errors"},
-    "pool": {"errors"},
+    "executor": {"errors"},
+    "pool": {"errors", "executor"},
     "privacy": {"errors"},
     "layers": {"errors", "config", "presets"},
     "jobs": {"errors", "atomic"},
@@ -47,12 +48,15 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "arms", "config", "data", "jobs", "privacy"),
         *("methods.catalog", "methods.defaults", "methods.spec"),
     },
-    "rundir": {"errors", "atomic", "jobs", "plan"},
+    "rundir": {"errors", "atomic", "config", "jobs", "plan"},
     "worker": {
         *("errors", "config", "jobs", "arms", "plan", "data", "models", "engine", "methods", "diagnostics"),
         *("metrics", "privacy"),
     },
-    "execute": {"errors", "plan", "jobs", "pool", "progress", "rundir", "worker", "methods", "diagnostics"},
+    "execute": {
+        *("errors", "plan", "jobs", "executor", "pool", "progress", "rundir", "worker", "methods"),
+        "diagnostics",
+    },
     "measure": {"errors", "data", "jobs", "methods.spec", "metrics", "plan"},
     "report": {
         *("errors", "atomic", "config", "presets", "layers", "jobs", "plan", "data", "metrics"),
@@ -65,7 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         *("", "errors", "config", "layers", "presets", "audit", "plan", "gate", "report", "progress", "data"),
-        *("methods.catalog", "pool", "privacy.events"),
+        *("methods.catalog", "pool", "privacy.events", "rundir"),
     },
     "__main__": {"cli"},
     "": {"audit", "config", "report.model"},  # the top __init__, lazily
@@ -87,6 +91,7 @@ OWNERS = {  # third party -> the only places that may import it
     "opacus": {"engine"},
     "fairlearn": {"metrics"},
     "sklearn": {"metrics", "data"},
+    "PIL": {"data.decode"},
     "pickle": set(),
     "cloudpickle": set(),
     "dill": set(),
@@ -101,8 +106,8 @@ TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `
     *("methods.base", "methods.gradient", "methods.published", "methods.rules", "methods.objectives"),
     *("methods.output_perturbation", "methods.pate", "methods.descent"),
 }
-LAZY = {"scipy", "fairlearn", "sklearn", "dp_accounting", "pandas", "torch", "opacus", "pyarrow"}
-NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus"}  # each takes 0.4 to 3 s
+LAZY = {"scipy", "fairlearn", "sklearn", "dp_accounting", "pandas", "torch", "opacus", "pyarrow", "PIL"}
+NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus", "PIL"}  # most take 0.4 to 3 s
 SLOW_FOR_HELP = NEVER_AT_START | {"torch", "pandas", "pyarrow"}
 FIRST_PARTY_LOCALS = {"cli", "", "execute", "worker"}
 

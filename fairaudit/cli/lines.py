@@ -1,29 +1,20 @@
 """Plan and report as console lines: text only, no drawing."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
 
-from rich.cells import cell_len
-
+from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian
-from fairaudit.report.control import CONTROL_NOT_RUN, COST, main_gap, points
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.numbers import shown_up
 
 _MOST_GROUPS = 12
-
-
-class Row(NamedTuple):
-    """Cells of a console table and what follows them."""
-
-    cells: tuple[str, ...]
-    note: str = ""
 
 
 def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
@@ -76,17 +67,6 @@ def result_lines(report: Report) -> Iterator[str]:
         yield f" {label}{plain(report.control.message, 2000)}"
 
 
-def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[str]:
-    """Columns of equal width, two spaces apart; columns not in ``left`` are right-aligned."""
-    widths = [max(cell_len(row.cells[i]) for row in rows) for i in range(len(rows[0].cells))]
-    for row in rows:
-        cells = [
-            cell + " " * (width - cell_len(cell)) if i in left else " " * (width - cell_len(cell)) + cell
-            for i, (cell, width) in enumerate(zip(row.cells, widths, strict=True))
-        ]
-        yield (" " + "  ".join(cells) + (f"  {row.note}" if row.note else "")).rstrip()
-
-
 def spoken_guarantee(guarantee: Guarantee) -> str:
     """The status as it is shown in every table."""
     return "no privacy" if guarantee is Guarantee.NONE else guarantee.value
@@ -99,6 +79,11 @@ def spoken_time(seconds: float) -> str:
     if seconds < 5400:
         return f"{round(seconds / 60)} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def spoken_trainings(count: int, size: int) -> str:
+    """Finished trainings and the bytes that they take."""
+    return f"{count:,} {'training' if count == 1 else 'trainings'} ({size / 1e6:,.1f} MB)"
 
 
 def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fairaudit.cli.lines import Row, aligned
+from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.inspect import Inspection
 from fairaudit.report.names import plain
 

@@ -11,8 +11,9 @@ from fairaudit.plan import Plan
 from fairaudit.presets import find_preset
 from fairaudit.report.build_facts import arm_facts, data_facts, privacy_facts, training_facts
 from fairaudit.report.build_measured import comparison_record, diagnostics, selections, yardstick
-from fairaudit.report.control import CONTROL_NOT_RUN, control_option, describe_control, main_gap
+from fairaudit.report.control import control_option, describe_control
 from fairaudit.report.facts import ArmFacts, Control, Execution, ReportWarning, Setting, Tool
+from fairaudit.report.gaps import CONTROL_NOT_RUN, main_gap
 from fairaudit.report.measured import ComparisonRecord, Yardstick
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command

@@ -13,6 +13,7 @@ from fairaudit.plan import Arm, Plan
 from fairaudit.privacy.events import Gaussian
 from fairaudit.report import text
 from fairaudit.report.facts import (
+    NOT_SAMPLED,
     ArmFacts,
     ClassFacts,
     DataFacts,
@@ -125,7 +126,7 @@ def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
         reason=privacy.reason or (text.NOT_PRIVATE if no_privacy else ""),
         unit=text.UNIT,
         neighbouring=text.NEIGHBOURING,
-        sampling=text.NOT_SAMPLED if whole else text.SAMPLING,
+        sampling=NOT_SAMPLED if whole else text.SAMPLING,
         accountant=f"dp-accounting {version('dp-accounting')}, {headline} (headline) and RDP",
         epsilon=Epsilon(pld=privacy.epsilon_pld, rdp=privacy.epsilon_rdp) if is_claimed else None,
         target_epsilon=privacy.target_epsilon,

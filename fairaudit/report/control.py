@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from fairaudit.methods.catalog import catalog, find
 from fairaudit.plan import Arm, Plan
 from fairaudit.report.facts import Control
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
+from fairaudit.report.gaps import COST, main_gap, points
+from fairaudit.report.measured import ComparisonRecord, EstimateRecord
 from fairaudit.report.names import plain
-from fairaudit.report.tables import number
-
-COST = "privacy_cost"
-CONTROL_NOT_RUN = "control_not_run"  # code of the warning
 
 _WHY = (
     "Scaling by C/max(Z, norm) is DP-SGD with clipping bound Z and step size lr·C/Z, so a smaller "
@@ -48,29 +45,6 @@ def describe_control(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> Con
             f"Add {control_option()} to tell the two apart.",
         )
     return Control(status="not needed", message="No arm scales gradients by a threshold.")
-
-
-def main_gap(comparison: ComparisonRecord, metric: str = COST) -> GapRecord | None:
-    """The gap that stands for the comparison: the only pair's, else the largest over all groups."""
-    pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
-    if len(pairs) == 1:
-        return pairs[0]
-    return next((gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "max"), None)
-
-
-def points(estimate: EstimateRecord | None) -> str:
-    """A fraction in percentage points with its interval: ``2.9 [1.2, 4.6]``."""
-    if estimate is None:
-        return "not measured"
-    if estimate.value is None:
-        return f"undefined: {estimate.reason}" if estimate.reason else "undefined"
-    if estimate.low is None or estimate.high is None:
-        return f"{_signed(estimate.value)} (no interval)"
-    return f"{_signed(estimate.value)} [{_signed(estimate.low)}, {_signed(estimate.high)}]"
-
-
-def _signed(fraction: float) -> str:
-    return number(100 * fraction, 1)
 
 
 def _scales_by_threshold(arm: Arm) -> bool:

@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.numbers import EpsilonFigure, Figure
 
+# Sampling of an arm that releases something about all records at once.
+NOT_SAMPLED = "none: what is released is about all training records at once"
+
 
 class Part(BaseModel):
     """A piece of a report: immutable, closed, without NaN or infinity."""

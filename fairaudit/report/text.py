@@ -13,7 +13,6 @@ from fairaudit.report.measured import ComparisonRecord
 UNIT = "one training record (features, group and label), with the split and any undersampling held fixed"
 NEIGHBOURING = "add or remove one record"
 SAMPLING = "Poisson: each record joins each step's batch independently with probability q"
-NOT_SAMPLED = "none: what is released is about all training records at once"
 NOT_PRIVATE = "no noise is added and nothing is claimed"
 
 _REPORT_NOT_DP = (

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE, Guarantee
-from fairaudit.report.control import CONTROL_NOT_RUN, COST, main_gap, points
-from fairaudit.report.facts import PrivacyFacts
+from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, points
 from fairaudit.report.markdown_data import (
     data_section,
     diagnostics_section,
@@ -16,7 +16,6 @@ from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.numbers import shown_up
 from fairaudit.report.tables import Row, count, number, table
-from fairaudit.report.text import NOT_SAMPLED
 
 MOST_LINES = 200
 _WITHIN = (

@@ -4,7 +4,8 @@ import pytest
 from rich.console import Console
 
 from fairaudit.cli.console import Screen
-from fairaudit.cli.lines import Row, aligned, spoken_time
+from fairaudit.cli.lines import spoken_time
+from fairaudit.cli.rows import Row, aligned
 from fairaudit.errors import DataError
 from fairaudit.progress import JobFailed, JobFinished, JobsFound, StageStarted
 

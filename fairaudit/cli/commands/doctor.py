@@ -18,7 +18,7 @@ def doctor(
 
     from fairaudit.cli.checkup import examine
     from fairaudit.cli.console import answer
-    from fairaudit.cli.lines import Row, aligned
+    from fairaudit.cli.rows import Row, aligned
 
     checks = examine()
     if as_json:

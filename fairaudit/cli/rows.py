@@ -1,0 +1,24 @@
+"""Tables as console lines."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+
+class Row(NamedTuple):
+    """Cells of a console table and what follows them."""
+
+    cells: tuple[str, ...]
+    note: str = ""
+
+
+def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[str]:
+    """Columns of equal width, two spaces apart; columns not in ``left`` are right-aligned."""
+    widths = [max(cell_len(row.cells[i]) for row in rows) for i in range(len(rows[0].cells))]
+    for row in rows:
+        cells = [
+            cell + " " * (width - cell_len(cell)) if i in left else " " * (width - cell_len(cell)) + cell
+            for i, (cell, width) in enumerate(zip(row.cells, widths, strict=True))
+        ]
+        yield (" " + "  ".join(cells) + (f"  {row.note}" if row.note else "")).rstrip()

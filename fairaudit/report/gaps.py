@@ -1,0 +1,30 @@
+"""The gap that stands for a comparison, and how a cost is written."""
+
+from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
+from fairaudit.report.tables import number
+
+COST = "privacy_cost"
+CONTROL_NOT_RUN = "control_not_run"  # code of the warning
+
+
+def main_gap(comparison: ComparisonRecord, metric: str = COST) -> GapRecord | None:
+    """The gap that stands for the comparison: the only pair's, else the largest over all groups."""
+    pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
+    if len(pairs) == 1:
+        return pairs[0]
+    return next((gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "max"), None)
+
+
+def points(estimate: EstimateRecord | None) -> str:
+    """A fraction in percentage points with its interval: ``2.9 [1.2, 4.6]``."""
+    if estimate is None:
+        return "not measured"
+    if estimate.value is None:
+        return f"undefined: {estimate.reason}" if estimate.reason else "undefined"
+    if estimate.low is None or estimate.high is None:
+        return f"{_signed(estimate.value)} (no interval)"
+    return f"{_signed(estimate.value)} [{_signed(estimate.low)}, {_signed(estimate.high)}]"
+
+
+def _signed(fraction: float) -> str:
+    return number(100 * fraction, 1)
