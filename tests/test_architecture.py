@@ -58,7 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "atomic", "config", "presets", "layers", "jobs", "plan", "data", "metrics"),
         *("methods.catalog", "methods.spec", "methods.base", "privacy.events", "privacy.accounting"),
     },
-    "gate": {"errors", "report.model"},
+    "gate": {"errors", "report.facts", "report.gates", "report.measured", "report.model"},
     "audit": {
         *("", "errors", "config", "layers", "presets", "data", "plan", "execute", "measure", "metrics"),
         *("report", "rundir", "pool", "progress", "jobs", "gate"),
