@@ -9,6 +9,9 @@ Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 
+# Performance only: no result depends on these, so they void no cached result and no report repeats them.
+EXECUTION = ("device", "executor", "memory", "resume", "workers")
+
 
 class AuditConfig(BaseModel):
     """Every option of an audit. Option names are these names with dashes.
@@ -68,7 +71,7 @@ class AuditConfig(BaseModel):
     suppress_below: Annotated[int, Field(ge=0)] = 0
     out: Path = Path("fairaudit-report")
     format: tuple[Literal["json", "md"], ...] = ("json", "md")
-    # execution: performance only, never part of a result
+    # execution; see EXECUTION
     device: Literal["auto", "cpu"] = "auto"
     workers: Count | None = None
     executor: Literal["local"] = "local"

@@ -1,7 +1,8 @@
-"""Plan to results: every job that has no file yet is trained in a worker and leaves one.
+"""Plan to results: every job that has no file yet is trained by a worker and leaves one.
 
-The file is the result: a finished job is read back from it whether it was trained now, before a
-crash, or by an earlier run, so that an interrupted run and an undisturbed one end in the same bytes.
+Workers answer with results and share no directory with this process, which alone writes. The file is
+the result: a finished job is read back from it whether it was trained now, before a crash, or by an
+earlier run, so that an interrupted run and an undisturbed one end in the same bytes.
 """
 
 import functools
@@ -10,13 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
-from fairaudit.errors import FairauditError, OutputError, TrainingError
-from fairaudit.jobs import JobResult, read_result, write_result
+from fairaudit.errors import FairauditError, TrainingError
+from fairaudit.executor import Died, Executor, Raised
+from fairaudit.jobs import JobResult
 from fairaudit.plan import Job, Plan
-from fairaudit.pool import PRELOAD, Died, Pool, Raised, available_cores
+from fairaudit.pool import PRELOAD, Pool, available_cores
 from fairaudit.progress import JobFailed, JobFinished, JobsFound, Listener, silent
 from fairaudit.rundir import RunDir
 
@@ -67,6 +68,20 @@ class Execution:
     preload: tuple[str, ...] = PRELOAD
 
 
+class Training(NamedTuple):
+    """What a worker needs to know beyond the plan: its job, and the result that the job reads."""
+
+    job: Job
+    source: JobResult | None
+
+
+class Trained(NamedTuple):
+    """A worker's answer, and how long it took in s."""
+
+    result: JobResult
+    seconds: float
+
+
 class WorkerBug(Exception):
     """An exception in a worker that no user can act on; its text is the worker's traceback."""
 
@@ -88,7 +103,7 @@ def execute(
     listener(JobsFound(total=len(board.jobs), finished=len(board.done)))
     if board.waiting:
         size = min(execution.workers or available_cores(), len(board.waiting))
-        serve = functools.partial(_run_job, plan, rundir.jobs, execution.train)
+        serve = functools.partial(_train, plan, execution.train)
         with Pool(serve, size, preload=execution.preload) as pool:
             _work_off(board, pool, rundir, listener)
     return board.results()
@@ -128,6 +143,10 @@ class _Board:
         self.last_seed[worker] = job.seed
         return job
 
+    def training(self, job: Job) -> Training:
+        """The job with what it reads, which is finished."""
+        return Training(job, None if job.source_id is None else self.done[job.source_id])
+
     def put_back(self, job: Job) -> None:
         """Let a job wait again, at its place in the plan."""
         ids = {*self.waiting, job.id}
@@ -152,21 +171,23 @@ class _Board:
         )
 
 
-def _work_off(board: _Board, pool: Pool[Job, float], rundir: RunDir, listener: Listener) -> None:
+def _work_off(
+    board: _Board, executor: Executor[Training, Trained], rundir: RunDir, listener: Listener
+) -> None:
     while True:
-        for number in pool.idle:
+        for number in executor.idle:
             job = board.take(number)
             if job is not None:
-                pool.give(number, job)
+                executor.give(number, board.training(job))
         if not board.running:
             break
-        for number, answer in pool.wait():
+        for number, answer in executor.wait():
             _settle(board, board.running.pop(number), answer, rundir, listener)
     assert not board.waiting, "a job reads the result of a job that is not in the plan"
 
 
 def _settle(
-    board: _Board, job: Job, answer: float | Raised | Died, rundir: RunDir, listener: Listener
+    board: _Board, job: Job, answer: Trained | Raised | Died, rundir: RunDir, listener: Listener
 ) -> None:
     """Enter what became of a job."""
     if isinstance(answer, Died):
@@ -178,13 +199,9 @@ def _settle(
             raise answer.error
         _announce(board.fail(job, answer.error), listener)
     else:
-        result = rundir.load(job.id)
-        if result is None:
-            raise OutputError(
-                f"{rundir.jobs} does not keep what is written to it", hint="choose an --out on a local disk"
-            )
-        board.done[job.id] = result
-        listener(JobFinished(job.arm, job.seed, answer, len(board.done), len(board.jobs)))
+        assert answer.result.job_id == job.id, f"job {job.id} was answered with {answer.result.job_id}"
+        board.done[job.id] = rundir.keep(answer.result)
+        listener(JobFinished(job.arm, job.seed, answer.seconds, len(board.done), len(board.jobs)))
 
 
 def _mourn(board: _Board, job: Job, listener: Listener) -> None:
@@ -204,18 +221,14 @@ def _announce(failures: Sequence[JobFailure], listener: Listener) -> None:
         listener(JobFailed(failure.arm, failure.seed, failure.message))
 
 
-def _run_job(plan: Plan, directory: Path, train: str, job: Job) -> float:
-    """In a worker: train one job, store its result, and say how long it took in s."""
+def _train(plan: Plan, train: str, training: Training) -> Trained:
+    """In a worker: train one job."""
     start = time.perf_counter()
-    source = None if job.source_id is None else read_result(directory, job.source_id)
-    assert (source is None) == (job.source_id is None), "the source is finished before the job starts"
     try:
-        result = _resolve(train)(plan, job, source)
+        result = _resolve(train)(plan, training.job, training.source)
     except MemoryError as error:
         raise TrainingError("out of memory", hint="try fewer --workers or a smaller --batch-size") from error
-    assert result.job_id == job.id, f"job {job.id} returned the result of {result.job_id}"
-    write_result(directory, result)
-    return time.perf_counter() - start
+    return Trained(result, time.perf_counter() - start)
 
 
 @functools.cache

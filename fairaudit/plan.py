@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairaudit.arms import Arm, ArmPrivacy, Numbers, Schedule, make_arms, make_schedule
-from fairaudit.config import AuditConfig
+from fairaudit.config import EXECUTION, AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size
@@ -82,7 +82,7 @@ _NOT_IN_A_RESULT = {
     ),
     *("max_grad_norm", "threshold", "learning_rate", "epochs", "batch_size", "n_public", "model"),
     *("seed", "seeds", "repeats", "self_check", "infer", "suppress_below", "out", "format"),
-    *("device", "workers", "executor", "memory", "resume"),
+    *EXECUTION,
 }
 
 

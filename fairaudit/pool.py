@@ -27,6 +27,7 @@ from types import ModuleType, TracebackType
 from typing import Generic, Self, TypeVar
 
 from fairaudit.errors import FairauditError
+from fairaudit.executor import Died, Raised
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -45,24 +46,6 @@ _STARTING = threading.Lock()
 # glibc gives freed blocks of the size of a batch back to the kernel, and faults them in again at
 # the next step: most of the time of a small step. Parameter of mallopt -> bytes.
 _MALLOC_THRESHOLDS = {-3: 2**30, -1: 2**31 - 1, -2: 2**26}  # mmap threshold, trim threshold, top pad
-
-
-@dataclass(frozen=True, slots=True)
-class Died:
-    """The worker ended without an answer: killed, out of memory, or a crash below Python."""
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """The task raised.
-
-    Args:
-        error: The error if it is one of ours, else None: any other type may not survive the trip.
-        report: The worker's traceback.
-    """
-
-    error: FairauditError | None
-    report: str
 
 
 @dataclass(frozen=True, slots=True)

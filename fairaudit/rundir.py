@@ -11,15 +11,17 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fairaudit.atomic import output_error, remove_temporaries, write_atomically
+from fairaudit.config import EXECUTION
 from fairaudit.errors import OutputError
-from fairaudit.jobs import NUMERICS_VERSION, JobResult, canonical_json, is_job_file, read_result
+from fairaudit.jobs import NUMERICS_VERSION, JobResult, canonical_json, is_job_file, read_result, write_result
 from fairaudit.plan import Plan
 
 _MANIFEST = "run.json"
 _LOCK = "lock"
-_NOT_IN_RESULTS = ("out", "format", "device", "workers", "executor", "memory", "resume")
+_NOT_IN_RESULTS = ("out", "format", *EXECUTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,27 @@ class RunDir:
     def load(self, job_id: str) -> JobResult | None:
         """The stored result, or None when the job is not done."""
         return read_result(self.jobs, job_id)
+
+    def keep(self, result: JobResult) -> JobResult:
+        """Store a result and read it back: what counts is what the next run will find.
+
+        Raises:
+            OutputError: The disk is full, or does not keep what it was given.
+        """
+        write_result(self.jobs, result)
+        kept = self.load(result.job_id)
+        if kept is None:
+            raise OutputError(
+                f"{self.jobs} does not keep what is written to it", hint="choose an --out on a local disk"
+            )
+        return kept
+
+
+class Kept(NamedTuple):
+    """Finished trainings in a run directory, and their size in bytes."""
+
+    trainings: int
+    size: int
 
 
 @contextlib.contextmanager
@@ -59,11 +82,36 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         _refuse_other_data(rundir, plan.digest)
         write_atomically(rundir.jobs / _MANIFEST, _manifest(plan), mode=0o600)
         _probe(out)
+        yield rundir
+
+
+def kept_trainings(out: Path) -> Kept:
+    """What the run directory of that output holds now."""
+    sizes = [path.stat().st_size for path in _job_files(out / "jobs")]
+    return Kept(len(sizes), sum(sizes))
+
+
+def clean(out: Path) -> Kept:
+    """Remove the finished trainings of a run directory; reports and anything else stay.
+
+    The lock stays too: a run that starts at this moment must find the one that is held here.
+
+    Returns:
+        What was removed.
+
+    Raises:
+        OutputError: Not an output directory of a run, in use by one, or not writable.
+    """
+    rundir = RunDir(out, out / "jobs")
+    if not (rundir.jobs / _LOCK).is_file():
+        raise OutputError(f"{out} holds no finished trainings", hint="name the --out of a run")
+    with _held(rundir):
+        kept = kept_trainings(out)
         try:
-            yield rundir
-        finally:
-            with contextlib.suppress(OSError):
-                remove_temporaries(rundir.jobs)  # of workers that were stopped while they wrote
+            _clear(rundir, fresh=True)
+        except OSError as error:
+            raise output_error(rundir.jobs, error) from error
+    return kept
 
 
 @contextlib.contextmanager
@@ -93,7 +141,8 @@ def _held(rundir: RunDir) -> Iterator[int]:
 
 def _open_lock(rundir: RunDir) -> int:
     jobs = rundir.jobs
-    jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    rundir.out.mkdir(mode=0o700, parents=True, exist_ok=True)  # reports are not private: opening is a choice
+    jobs.mkdir(mode=0o700, exist_ok=True)
     if not (jobs / _LOCK).exists() and any(jobs.iterdir()):
         raise OutputError(f"{jobs} exists and is not a run directory", hint="choose another --out")
     jobs.chmod(0o700)  # predictions on single records: nobody else's business
@@ -105,9 +154,13 @@ def _clear(rundir: RunDir, *, fresh: bool) -> None:
     remove_temporaries(rundir.out)
     remove_temporaries(rundir.jobs)
     if fresh:
-        for path in [p for p in rundir.jobs.iterdir() if is_job_file(p)]:
+        for path in _job_files(rundir.jobs):
             path.unlink()
         (rundir.jobs / _MANIFEST).unlink(missing_ok=True)
+
+
+def _job_files(jobs: Path) -> list[Path]:
+    return [path for path in jobs.iterdir() if is_job_file(path)] if jobs.is_dir() else []
 
 
 def _manifest(plan: Plan) -> bytes:

@@ -22,7 +22,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "atomic": {"errors"},
     "config": {"errors"},
     "presets": {"errors"},
-    "pool": {"errors"},
+    "executor": {"errors"},
+    "pool": {"errors", "executor"},
     "privacy": {"errors"},
     "layers": {"errors", "config", "presets"},
     "jobs": {"errors", "atomic"},
@@ -47,12 +48,15 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "arms", "config", "data", "jobs", "privacy"),
         *("methods.catalog", "methods.defaults", "methods.spec"),
     },
-    "rundir": {"errors", "atomic", "jobs", "plan"},
+    "rundir": {"errors", "atomic", "config", "jobs", "plan"},
     "worker": {
         *("errors", "config", "jobs", "arms", "plan", "data", "models", "engine", "methods", "diagnostics"),
         *("metrics", "privacy"),
     },
-    "execute": {"errors", "plan", "jobs", "pool", "progress", "rundir", "worker", "methods", "diagnostics"},
+    "execute": {
+        *("errors", "plan", "jobs", "executor", "pool", "progress", "rundir", "worker", "methods"),
+        "diagnostics",
+    },
     "measure": {"errors", "data", "jobs", "methods.spec", "metrics", "plan"},
     "report": {
         *("errors", "atomic", "config", "presets", "layers", "jobs", "plan", "data", "metrics"),
@@ -65,7 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         *("", "errors", "config", "layers", "presets", "audit", "plan", "gate", "report", "progress", "data"),
-        *("methods.catalog", "pool", "privacy.events"),
+        *("methods.catalog", "pool", "privacy.events", "rundir"),
     },
     "__main__": {"cli"},
     "": {"audit", "config", "report.model"},  # the top __init__, lazily

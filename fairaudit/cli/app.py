@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from fairaudit import __version__
-from fairaudit.cli.commands import doctor, inspect, methods, plan, run, schema
+from fairaudit.cli.commands import clean, doctor, inspect, methods, plan, run, schema
 from fairaudit.errors import (
     EXIT_BUG,
     EXIT_INPUT,
@@ -37,6 +37,7 @@ app.command(name="plan")(plan.plan)
 app.command(name="inspect")(inspect.inspect)
 app.command(name="methods")(methods.methods)
 app.command(name="schema")(schema.schema)
+app.command(name="clean")(clean.clean)
 app.command(name="doctor")(doctor.doctor)
 
 

@@ -81,6 +81,11 @@ def spoken_time(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+def spoken_trainings(count: int, size: int) -> str:
+    """Finished trainings and the bytes that they take."""
+    return f"{count:,} {'training' if count == 1 else 'trainings'} ({size / 1e6:,.1f} MB)"
+
+
 def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
     reference = "non-private" if comparison.reference == REFERENCE else plain(comparison.reference)
     title = "group" if comparison.grouping == report.data.groupings[0].name else plain(comparison.grouping)

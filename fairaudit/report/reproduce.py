@@ -3,10 +3,11 @@
 import shlex
 from collections.abc import Iterator, Mapping
 
+from fairaudit.config import EXECUTION
 from fairaudit.layers import DEFAULT, ResolvedConfig, option_name
 
 # How the audit was computed and where it was written, not what it is.
-EXECUTION_FIELDS = ("device", "executor", "memory", "out", "resume", "workers")
+EXECUTION_FIELDS = (*EXECUTION, "out")
 FRAME = "frame"  # the origin of `data` when a DataFrame was audited
 
 

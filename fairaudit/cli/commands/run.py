@@ -22,10 +22,11 @@ def run(given: Given) -> None:
     from fairaudit.audit import carry_out, prepare
     from fairaudit.cli.console import Screen, answer
     from fairaudit.cli.estimate import estimated_seconds
-    from fairaudit.cli.lines import header_lines, plan_lines, result_lines, warning_lines
+    from fairaudit.cli.lines import header_lines, plan_lines, result_lines, spoken_trainings, warning_lines
     from fairaudit.pool import available_cores, warm_up
     from fairaudit.report.to_json import to_json
     from fairaudit.report.write import report_paths
+    from fairaudit.rundir import kept_trainings
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
     warm_up()  # the workers import torch while this process reads the table
@@ -39,8 +40,11 @@ def run(given: Given) -> None:
         screen.stop()
     screen.lines(result_lines(report))
     screen.lines(warning_lines(report, verbose=given.verbose))
-    paths = report_paths(resolved.config.out, resolved.config.format)
+    out = resolved.config.out
+    paths = report_paths(out, resolved.config.format)
     screen.lines([f"Report {' · '.join(str(p) if i == 0 else p.name for i, p in enumerate(paths))}"])
+    kept = spoken_trainings(*kept_trainings(out))
+    screen.lines([f"Kept {kept} in {out / 'jobs'}; `fairaudit clean {out}` removes them"])
     if given.json:
         answer([to_json(report).rstrip("\n")])
     if report.status == "partial":

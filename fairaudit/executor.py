@@ -1,0 +1,60 @@
+"""What every executor offers: numbered workers, each with one task at a time.
+
+An executor carries tasks to workers and answers back; it knows nothing of trainings, keeps nothing
+and writes nothing. So the ledger of a run is one directory, that of the process which asked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from fairaudit.errors import FairauditError
+
+Task = TypeVar("Task", contravariant=True)
+Answer = TypeVar("Answer", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The worker ended without an answer: killed, its machine gone, or a crash below Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The task raised.
+
+    Args:
+        error: The error if it is one of ours, else None: any other type may not survive the trip.
+        report: The worker's traceback.
+    """
+
+    error: FairauditError | None
+    report: str
+
+
+class Executor(Protocol[Task, Answer]):
+    """Workers that turn tasks into answers; leave the ``with`` block and they are gone."""
+
+    def __enter__(self) -> Self:
+        """Get ready for tasks."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End every worker at once, whatever it is doing."""
+        ...
+
+    @property
+    def idle(self) -> tuple[int, ...]:
+        """Numbers of the workers that wait for a task; the same number is the same process until it dies."""
+        ...
+
+    def give(self, number: int, task: Task) -> None:
+        """Hand an idle worker its next task."""
+        ...
+
+    def wait(self) -> Sequence[tuple[int, Answer | Raised | Died]]:
+        """Block until at least one busy worker answers or dies; those are idle again."""
+        ...
