@@ -33,12 +33,10 @@ class Verdict:
 def check(report: Report, rules: Sequence[Rule], baseline: Report | None = None) -> Verdict:
     """Hold a report against rules.
 
-    The numbers are those of the JSON file, rounded as they are there, so that a stored report and
-    the one just made get the same verdict.
-
     Args:
-        report: From `run` or from a file. rules: At least one.
-        baseline: An earlier report, for rules about a change.
+        report: As it was read from its file: gates judge the numbers that people can read.
+        rules: At least one.
+        baseline: An earlier report, likewise, for rules about a change.
 
     Raises:
         ConfigError: A rule names what the report does not hold, or needs a baseline; the baseline is
@@ -53,27 +51,31 @@ def check(report: Report, rules: Sequence[Rule], baseline: Report | None = None)
     vocabulary = vocabulary_of(report)
     for rule in rules:
         vocabulary.check(rule)
-    stored = as_stored(report)
-    before = as_stored(baseline) if baseline is not None else None
-    gates = tuple(_checked(rule, stored, before) for rule in rules)
+    gates = tuple(_checked(rule, report, baseline) for rule in rules)
     return Verdict(gates, worst([gate.outcome for gate in gates]))
 
 
 def judged(report: Report, rules: Sequence[Rule], baseline: Report | None = None) -> Report:
-    """The report with what the rules say of it; unchanged where there is no rule.
+    """A report just made, with what the rules say of its file; unchanged where there is no rule.
+
+    The rules see the rounded numbers of the file, so that `run` and `gate` say the same.
 
     Raises:
         ConfigError: As :func:`check`.
     """
-    if not rules:
-        return report
-    verdict = check(report, rules, baseline)
+    return with_verdict(report, check(as_stored(report), rules, baseline)) if rules else report
+
+
+def with_verdict(report: Report, verdict: Verdict) -> Report:
+    """The report with its gates."""
     return report.model_copy(update={"gates": verdict.gates, "verdict": verdict.outcome})
 
 
-def verdict_of(report: Report) -> Verdict | None:
-    """The verdict that a report holds, or None where no gate was set."""
-    return None if report.verdict is None else Verdict(report.gates, report.verdict)
+def exit_code(report: Report, inconclusive: InconclusiveIs | None = None) -> int:
+    """What the gates of a report end a program with; 0 where none was set."""
+    return (
+        EXIT_OK if report.verdict is None else Verdict(report.gates, report.verdict).exit_code(inconclusive)
+    )
 
 
 def refuse_without_baseline(rules: Sequence[Rule], *, has_baseline: bool) -> None:

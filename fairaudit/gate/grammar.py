@@ -108,8 +108,7 @@ def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
     Raises:
         ConfigError: One of them cannot be read.
     """
-    rules = {rule.text: rule for rule in map(parse_rule, texts)}
-    return tuple(rules.values())
+    return tuple(dict.fromkeys(map(parse_rule, texts)))
 
 
 def parse_rule(text: str) -> Rule:

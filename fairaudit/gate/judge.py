@@ -8,6 +8,7 @@ from fairaudit.gate.targets import Reading, Target
 from fairaudit.report.gates import GateTarget, Outcome
 
 STRADDLES = "the interval holds the threshold"
+ONLY_ALONE = "beyond the threshold by itself, but not once the interval is shared by all numbers of the rule"
 
 
 def judge(rule: Rule, target: Target, *, among: int) -> GateTarget:
@@ -109,6 +110,8 @@ def _outcome(
         return "fail", ""
     if not any(rule.fails(end) for end in ends):
         return "pass", ""
+    if all(rule.fails(end) for end in ends):
+        return "inconclusive", ONLY_ALONE
     return "inconclusive", STRADDLES
 
 

@@ -243,8 +243,9 @@ def _find_gap(rule: Rule, comparison: ComparisonRecord) -> GapRecord | None:
     names = _named(rule.group, comparison)
     if not names:
         pairs = [gap for gap in of_metric if gap.kind == "pair"]
-        largest = next((gap for gap in of_metric if gap.kind == "max"), None)
-        return pairs[0] if len(pairs) == 1 and largest is not None else largest
+        if len(pairs) == 1 and len(comparison.by_group) == 2:
+            return pairs[0]  # the largest gap, with the variances of its own interval
+        return next((gap for gap in of_metric if gap.kind == "max"), None)
     if len(names) == 1:
         return next((g for g in of_metric if g.kind == "population" and g.a == names[0]), None)
     return next((g for g in of_metric if g.kind == "pair" and {g.a, g.b} == set(names)), None)
