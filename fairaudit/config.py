@@ -37,6 +37,12 @@ class AuditConfig(BaseModel):
     missing: Literal["impute", "drop", "error"] = "impute"
     merge_rare: Annotated[float, Field(ge=0, lt=1)] = 0.002  # levels below this share are merged
     infer: bool = True
+    group_by_label: bool = False  # the classes are groups too
+    image_column: str | None = None
+    resize: str | None = None  # "HEIGHTxWIDTH"
+    channels: Literal["auto", "grey", "rgb"] = "auto"
+    pixel_range: Literal["symmetric", "unit"] = "symmetric"  # -1 to 1, or 0 to 1
+    skip_bad_images: bool = False
     n_public: Count | None = None
     public_data: Path | None = None  # unlabelled records that PATE's student learns from
     # split
@@ -68,6 +74,7 @@ class AuditConfig(BaseModel):
     seed: Annotated[int, Field(ge=0)] = 0
     self_check: bool = False
     # measurement and report
+    compare: tuple[str, ...] = ()  # "2,8": the gap between two groups, asked for in advance
     diagnostics: Literal["off", "basic"] = "basic"
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0

@@ -104,6 +104,7 @@ OWNERS = {  # third party -> the only places that may import it
     "opacus": {"engine"},
     "fairlearn": {"metrics"},
     "sklearn": {"metrics", "data"},
+    "PIL": {"data.decode"},
     "pickle": set(),
     "cloudpickle": set(),
     "dill": set(),
@@ -118,8 +119,8 @@ TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `
     *("methods.base", "methods.gradient", "methods.published", "methods.rules", "methods.objectives"),
     *("methods.output_perturbation", "methods.pate", "methods.descent"),
 }
-LAZY = {"scipy", "fairlearn", "sklearn", "dp_accounting", "pandas", "torch", "opacus", "pyarrow"}
-NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus"}  # each takes 0.4 to 3 s
+LAZY = {"scipy", "fairlearn", "sklearn", "dp_accounting", "pandas", "torch", "opacus", "pyarrow", "PIL"}
+NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus", "PIL"}  # most take 0.4 to 3 s
 SLOW_FOR_HELP = NEVER_AT_START | {"torch", "pandas", "pyarrow"}
 FIRST_PARTY_LOCALS = {"cli", "", "execute", "worker"}
 

@@ -113,6 +113,11 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     return table, notices
 
 
+def is_table_name(path: Path) -> bool:
+    """Whether a file is named like a table that can be read."""
+    return path.suffix.lower() in _FORMATS
+
+
 def digest_of(path: Path) -> str:
     """sha256 of a file's content, in hexadecimal."""
     with path.open("rb") as stream:
