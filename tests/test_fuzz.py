@@ -99,8 +99,8 @@ def test_a_crash_a_hang_and_a_bug_are_found_and_named(monkeypatch, tmp_path):
     child.write_text(
         (SUPPORT / "fuzz_child.py")
         .read_text()
-        .replace("HANG = 10.0", "HANG = 0.3")
-        .replace("STUCK = 60.0", "STUCK = 1.0")
+        .replace("HANG = 10.0", "HANG = 3.0")
+        .replace("STUCK = 60.0", "STUCK = 8.0")
     )
     monkeypatch.setattr(sys.modules[__name__], "SUPPORT", tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
