@@ -7,11 +7,13 @@ signs come from streams of their own, the same for every arm of a seed, so that 
 from collections.abc import Mapping
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fairaudit.diagnostics.bounds import Spectrum, lower_bounds, sufficient_condition
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch
+from fairaudit.diagnostics.correlates import QUANTITIES, correlate, read_records
 from fairaudit.diagnostics.curvature import extremes_of_groups, quadratic_forms, traces
 from fairaudit.diagnostics.landscape import Landscape, Records
 from fairaudit.diagnostics.misalignment import cosine
@@ -91,6 +93,7 @@ class CauseReading:
         found = {
             "hessian_trace": torch.stack([t.value for t in trace]),
             "hessian_trace_se": torch.stack([t.standard_error for t in trace]),
+            **self._correlates(checkpoint.step, landscapes),
         }
         if self._is_plain(checkpoint):
             return found
@@ -100,6 +103,19 @@ class CauseReading:
             **found,
             **self._assumptions(checkpoint.learning_rate),
             **self._terms(checkpoint, landscapes, found["hessian_trace"]),
+        }
+
+    def _correlates(self, step: int, landscapes: list[Landscape]) -> dict[str, Tensor]:
+        """Group means of what goes with a costly record, and their correlations."""
+        each = [
+            correlate(read_records(landscape), seed=self.task.seed, label=f"{self.task.arm}/{step}/{r}")
+            for r, landscape in enumerate(landscapes)
+        ]
+        means = torch.from_numpy(np.stack([found.mean for found in each]))  # [R, 5, K + 1]
+        return {
+            **{f"mean_{name}": means[:, number] for number, name in enumerate(QUANTITIES)},
+            "pearson": torch.from_numpy(np.stack([found.pearson for found in each])),
+            "spearman": torch.from_numpy(np.stack([found.spearman for found in each])),
         }
 
     def _assumptions(self, learning_rate: float) -> dict[str, Tensor]:

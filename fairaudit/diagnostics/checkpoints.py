@@ -12,7 +12,6 @@ from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.engine.network import Network
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.rules import ClippingRule, Erm, Objective
-from fairaudit.engine.tape import Tape
 from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
 from fairaudit.methods.gradient import GradientMethod
@@ -99,7 +98,7 @@ class StepReader:
         self.objective: Objective[Any] = method.objective(task)
         self.rule: ClippingRule[Any] = method.rule(task)
         self.most_rows = 4
-        self.tape = Tape(self.network, self.most_rows, task.budget)
+        self.tape = method.tape(self.objective)(self.network, self.most_rows, task.budget)
 
     def sums(self, records: Tensor, weights: Sequence[Tensor]) -> Sums:
         """Weighted sums over records [B] of the training pool, each row of weights [B]."""
