@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pajson
 
-from fairaudit.data.dataset import Notice
+from fairaudit.data.dataset import SPLIT, Notice
 from fairaudit.data.decode import SUFFIXES, ImageOptions, ImageStack
 from fairaudit.data.naming import listed, near_miss, quoted
 from fairaudit.data.readers import open_source, read_columns
@@ -21,7 +21,7 @@ from fairaudit.errors import DataError
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 FILE_NAME = "file_name"  # the metadata's column of paths, relative to the metadata file
-LABEL, SPLIT, IMAGE = "label", "split", "image"
+LABEL, IMAGE = "label", "image"
 _PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation"})
 _BY_FOLDER = "declared by the folders"
 
