@@ -75,7 +75,7 @@ class AuditConfig(BaseModel):
     self_check: bool = False
     # measurement and report
     compare: tuple[str, ...] = ()  # "2,8": the gap between two groups, asked for in advance
-    diagnostics: Literal["off", "basic"] = "basic"
+    diagnostics: Literal["off", "basic", "full"] = "basic"
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
     out: Path = Path("fairaudit-report")
