@@ -3,15 +3,28 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from fairaudit.atomic import write_atomically
 from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report
 from fairaudit.report.to_json import to_json
+from fairaudit.report.to_junit import to_junit
 from fairaudit.report.to_markdown import to_markdown
 
-_JSON = "json"
-_RENDERINGS: Mapping[str, Callable[[Report], str]] = {"md": to_markdown}
+
+class Rendering(NamedTuple):
+    """A format of ``--format``: the file it is written to, and its text."""
+
+    file: str
+    render: Callable[[Report], str]
+
+
+JSON = "json"
+RENDERINGS: Mapping[str, Rendering] = {
+    "md": Rendering("report.md", to_markdown),
+    "junit": Rendering("report.junit.xml", to_junit),
+}
 
 
 def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
@@ -28,17 +41,18 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
         OutputError: The directory is not writable, or the disk is full; old files stay whole.
     """
     artifacts = []
-    for name in sorted(set(formats) - {_JSON}):
-        path = out / f"report.{name}"
-        content = _RENDERINGS[name](report).encode()
-        write_atomically(path, content)
-        artifacts.append(Artifact(path=path.name, sha256=hashlib.sha256(content).hexdigest()))
+    for name in sorted(set(formats) - {JSON}):
+        file, render = RENDERINGS[name]
+        content = render(report).encode()
+        write_atomically(out / file, content)
+        artifacts.append(Artifact(path=file, sha256=hashlib.sha256(content).hexdigest()))
     written = report.model_copy(update={"artifacts": tuple(artifacts)})
-    if _JSON in formats:
-        write_atomically(out / f"report.{_JSON}", to_json(written).encode())
+    if JSON in formats:
+        write_atomically(out / f"report.{JSON}", to_json(written).encode())
     return written
 
 
 def report_paths(out: Path, formats: Sequence[str]) -> list[Path]:
     """Where :func:`write_report` puts its files, the JSON first."""
-    return [out / f"report.{name}" for name in sorted(set(formats), key=lambda n: (n != _JSON, n))]
+    others = [RENDERINGS[name].file for name in sorted(set(formats) - {JSON})]
+    return [out / file for file in ([f"report.{JSON}"] if JSON in formats else []) + others]
