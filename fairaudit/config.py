@@ -77,7 +77,7 @@ class AuditConfig(BaseModel):
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
     out: Path = Path("fairaudit-report")
-    format: tuple[Literal["json", "md"], ...] = ("json", "md")
+    format: tuple[Literal["json", "md", "html", "svg", "png"], ...] = ("json", "md", "html")
     # execution; see EXECUTION
     device: Literal["auto", "cpu"] = "auto"
     workers: Count | None = None

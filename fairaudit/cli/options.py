@@ -84,7 +84,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),
     Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),
     Option("out", str, "Folder of the report and of finished trainings (default: fairaudit-report).", "DIR"),
-    Option("format", list, "json or md; repeat (default: both).", "json|md"),
+    Option(
+        "format",
+        list,
+        "Kinds of report file: json, md, html; svg or png for its charts (default: json,md,html).",
+        "KIND,...",
+    ),
     Option("device", str, "Where to train (default: auto).", "auto|cpu"),
     Option("workers", int, "Trainings at a time (default: one per core).", "N"),
     Option("executor", str, "How trainings are run (default: local).", "local"),
@@ -138,6 +143,9 @@ def _given(typed: Mapping[str, object]) -> Given:
             assert isinstance(value, list)
             pairs = parse_pairs(value, option.field)
             values[option.field] = nested_settings(pairs) if option.field == "settings" else pairs
+        elif option.field == "format":
+            assert isinstance(value, list)
+            values[option.field] = [word.strip() for words in value for word in words.split(",")]
         else:
             values[option.field] = value
     config = typed["config"]
