@@ -224,7 +224,8 @@ def _from_text(name: str, text: str) -> object:
     if name in _TABLES:
         return parse_pairs(text.split(","), name)
     if name in _LISTS:
-        return [part.strip() for part in text.split(",") if part.strip()]
+        between = ";" if name == "compare" else ","  # a pair has a comma of its own
+        return [part.strip() for part in text.split(between) if part.strip()]
     return text
 
 

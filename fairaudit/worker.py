@@ -70,19 +70,26 @@ def _pool_encoder(key: _Key) -> PoolEncoder:
     return PoolEncoder(_encoder(key)[0], key.config)
 
 
-@lru_cache(maxsize=4)
 def _prepare(key: _Key, seed: int, by_pool: bool) -> Prepared:
-    """A seed's split and encoding; jobs come seed by seed, so two of each kind are worth keeping.
+    """A seed's split and encoding.
 
     Args:
         key, seed: Which. by_pool: Encode by what the student pool shows, not the training rows.
     """
+    return _prepared_by_pool(key, seed) if by_pool else _prepared(key, seed)
+
+
+@lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
+def _prepared(key: _Key, seed: int) -> Prepared:
     dataset, encoder = _encoder(key)
-    split = draw_split(dataset, key.config, seed)
-    if not by_pool:
-        encoded = encoder.encode(split)
-        return Prepared(dataset, encoded, _training_pool(dataset, encoded))
-    found = _pool_encoder(key).encode(split)
+    encoded = encoder.encode(draw_split(dataset, key.config, seed))
+    return Prepared(dataset, encoded, _training_pool(dataset, encoded))
+
+
+@lru_cache(maxsize=2)
+def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
+    dataset = _encoder(key)[0]
+    found = _pool_encoder(key).encode(draw_split(dataset, key.config, seed))
     groups = None if found.groups is None else torch.from_numpy(found.groups)
     public = PublicPool(torch.from_numpy(found.pool), groups)
     return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)

@@ -144,7 +144,7 @@ def _headers(path: Path) -> Iterator[_Header]:
                     yield _Header(member.filename.removesuffix(".npy"), shape, dtype)
     except _DAMAGE:
         raise DataError(
-            f"{path.name} is not an npz archive (or is damaged)", "write it with numpy.savez"
+            f"{path.name} is not an npz archive (or is damaged)", "write it again with numpy.savez"
         ) from None
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fairaudit.diagnostics.autodiff import AutodiffSecondOrder
-from fairaudit.diagnostics.exact_trace import relative_cost, traces_of_records
+from fairaudit.diagnostics.exact_trace import traces_of_records, work_of
 from fairaudit.diagnostics.lanczos import Extremes, extremes_of_matrix, lanczos, start_vector
 from fairaudit.diagnostics.landscape import Landscape, SecondOrder
 from fairaudit.diagnostics.second_order import ChainSecondOrder, is_chain
@@ -102,7 +102,7 @@ def traces(landscape: Landscape, *, seed: int, probes: int = PROBES) -> Traces:
     Source: Hutchinson 1990; the closed form is in ``exact_trace.py``.
     """
     records, layers = landscape.records, landscape.layers()
-    if layers is not None and is_chain(layers) and relative_cost(layers) <= probes:
+    if layers is not None and is_chain(layers) and work_of(layers).gradients <= probes:
         value = records.means(records.sums(traces_of_records(landscape, layers)))
         return _exact(value, CLOSED_FORM)
     if landscape.n_parameters <= BASIS_LIMIT:
@@ -163,7 +163,7 @@ def extremes(landscape: Landscape, group: int | None = None) -> Extremes:
     """
     part = landscape if group is None else landscape.only(group)
     if not len(part.records):
-        return Extremes(float("nan"), float("nan"), 0, "the group has no records")
+        return Extremes.missing("the group has no records")
     ways, records = second_order(part), part.records
 
     def apply(vectors: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ class Workload:
     trace: bool = True
     probes: int = PROBES
     extremes: bool = True
-    typical_products: int = 40
+    typical_products: int = 30
 
 
 def cost(landscape: Landscape, work: Workload) -> float:
@@ -208,7 +208,7 @@ def cost(landscape: Landscape, work: Workload) -> float:
     ways = second_order(landscape)
     total = 1.0 + work.forms * ways.form_cost + work.products * ways.product_cost
     if work.trace:
-        closed = relative_cost(layers) if layers is not None and is_chain(layers) else float("inf")
+        closed = work_of(layers).gradients if layers is not None and is_chain(layers) else float("inf")
         drawn = (size if size <= BASIS_LIMIT else work.probes) * ways.form_cost
         total += closed if closed <= work.probes else drawn
     if work.extremes:

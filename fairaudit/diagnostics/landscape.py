@@ -1,5 +1,6 @@
 """Where curvature is read: a model at one parameter vector, and the records of each group."""
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -106,7 +107,7 @@ class Records:
 
     def sums(self, values: Tensor) -> Tensor:
         """Sum of per-record values [..., n] over each group, [..., K], float64."""
-        parts = [values[..., a:b].double().sum(-1) for a, b in zip(self.edges, self.edges[1:], strict=False)]
+        parts = [values[..., a:b].double().sum(-1) for a, b in itertools.pairwise(self.edges)]
         return torch.stack(parts, -1)
 
     def means(self, sums: Tensor, axis: int = -1) -> Tensor:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from fairaudit.data.pixels import spoken_shape
+from fairaudit.report.facts import DataFacts
 from fairaudit.report.measured import Curve, Reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown, plain
@@ -32,7 +34,9 @@ def data_section(report: Report) -> Iterator[str]:
     data = report.data
     yield "## Data and exclusions"
     yield ""
-    yield f"- Read {data.rows_read:,} rows and {data.columns_read:,} columns; {data.rows:,} rows are used."
+    yield _read(data)
+    if data.images is not None:
+        yield f"- Pixels become inputs by {markdown(data.images.scaling, 120)}."
     for reason, by_group in list(data.dropped_rows.items())[:6]:
         yield f"- Rows dropped, {markdown(reason, 80)}: {_counts(by_group)}"
     for column, reason in list(data.dropped_columns.items())[:8]:
@@ -54,6 +58,19 @@ def data_section(report: Report) -> Iterator[str]:
     merged = sum(data.merged_levels.values())
     fitted = f"quantities fitted without privacy: {len(data.fitted):,}"
     yield f"- Model inputs: {count(data.inputs)}; rare levels merged: {merged:,}; {fitted}."
+
+
+def _read(data: DataFacts) -> str:
+    images = data.images
+    if images is None:
+        return (
+            f"- Read {data.rows_read:,} rows and {data.columns_read:,} columns; {data.rows:,} rows are used."
+        )
+    shape = spoken_shape((images.height, images.width, images.channels))
+    scaled = ", scaled to that size" if images.resized else ""
+    return (
+        f"- Read {data.rows_read:,} images of {shape}{scaled}; {data.rows:,} are used, a row being an image."
+    )
 
 
 def diagnostics_section(report: Report) -> Iterator[str]:

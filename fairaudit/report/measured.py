@@ -36,6 +36,7 @@ class GapRecord(Part):
     """A difference between groups.
 
     ``wilcoxon_p`` is conditional on this file and ``shuffle_p`` descriptive; no gate reads them.
+    ``named``: a pair that was asked for before training (``compare``), so its own interval holds.
     """
 
     metric: str
@@ -53,6 +54,7 @@ class GapRecord(Part):
     shuffle_p: Figure | None
     gated: bool
     reason: str
+    named: bool = False
 
 
 class ComparisonRecord(Part):

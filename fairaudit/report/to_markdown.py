@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, points
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points
 from fairaudit.report.markdown_data import (
     data_section,
     diagnostics_section,
@@ -120,8 +120,8 @@ def _gaps(report: Report) -> Iterator[str]:
     rows: list[Row] = []
     for comparison in report.costs:
         gap = main_gap(comparison)
-        if gap is not None:
-            rows.append(_gap_row(comparison, gap))
+        named = named_gaps(comparison)
+        rows += [_gap_row(comparison, each) for each in (*named, gap) if each is not None]
     yield "## Gaps between groups"
     yield ""
     yield (
@@ -139,6 +139,23 @@ def _gaps(report: Report) -> Iterator[str]:
         "reading",
     )
     yield from table(head, rows, most=12)
+    yield from _named_risks(report)
+
+
+def _named_risks(report: Report) -> Iterator[str]:
+    """What the pairs that were asked for lose in loss, beside what they lose in accuracy."""
+    told = [
+        f"- {_versus(comparison)}, {markdown(gap.a)} against {markdown(gap.b)}: gap in excess risk "
+        f"{_plain_interval(gap.absolute)} nats, {markdown(gap.direction, 80) or 'not resolved'}."
+        for comparison in report.costs
+        for gap in comparison.gaps
+        if gap.named and gap.metric == "excess_risk"
+    ]
+    if told:
+        yield ""
+        yield "Pairs named before training (`--compare`), each with its own 95 % interval:"
+        yield ""
+        yield from told[:12]
 
 
 def _gap_row(comparison: ComparisonRecord, gap: GapRecord) -> Row:
