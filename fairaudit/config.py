@@ -11,6 +11,8 @@ Count = Annotated[int, Field(ge=1)]
 
 # Performance only: no result depends on these, so they void no cached result and no report repeats them.
 EXECUTION = ("device", "executor", "memory", "resume", "workers")
+# What is asked of a finished report; no training depends on them.
+GATES = ("baseline", "fail_on", "inconclusive")
 
 
 class AuditConfig(BaseModel):
@@ -73,11 +75,15 @@ class AuditConfig(BaseModel):
     self_check: bool = False
     # measurement and report
     compare: tuple[str, ...] = ()  # "2,8": the gap between two groups, asked for in advance
-    diagnostics: Literal["off", "basic"] = "basic"
+    diagnostics: Literal["off", "basic", "full"] = "basic"
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
     out: Path = Path("fairaudit-report")
-    format: tuple[Literal["json", "md", "html", "svg", "png"], ...] = ("json", "md", "html")
+    format: tuple[Literal["json", "md", "html", "junit", "svg", "png"], ...] = ("json", "md", "html")
+    # gates; see GATES
+    fail_on: tuple[str, ...] = ()
+    baseline: Path | None = None
+    inconclusive: Literal["fail", "pass"] | None = None
     # execution; see EXECUTION
     device: Literal["auto", "cpu"] = "auto"
     workers: Count | None = None

@@ -19,6 +19,8 @@ from fairaudit.data.encode import Encoder, make_encoder
 from fairaudit.data.public import PoolEncoder
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
+from fairaudit.diagnostics import causes
+from fairaudit.diagnostics.checkpoints import checkpoint_steps, refuse_too_many
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.observe import Observer
@@ -123,6 +125,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
     try:
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
+        why = _causes(method, task, trained)
     except RuntimeError as error:
         if "not enough memory" not in str(error):  # torch has no error class of its own for it on a CPU
             raise
@@ -143,6 +146,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
         **_training_metrics(trained, prepared),
         **_series(trained),
         **_readings(plan, spec, method, task, trained),
+        **why,
         **_individual(trained, plan.delta),
     }
     facts: dict[str, object] = {
@@ -166,20 +170,21 @@ def _method(arm: Arm) -> Method:
 
 def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> Task:
     schedule, config = plan.schedule, plan.config
+    model = make_model(
+        plan.model,
+        prepared.pool.width,
+        prepared.pool.n_classes,
+        hidden=config.hidden,
+        activation=config.activation,
+        seed=seed_of(job.seed, "init"),
+    )
     return Task(
         arm=arm.key,
         seed=job.seed,
         repeats=job.repeats,
         settings=arm.settings,
         optimizer=config.optimizer,
-        model=make_model(
-            plan.model,
-            prepared.pool.width,
-            prepared.pool.n_classes,
-            hidden=config.hidden,
-            activation=config.activation,
-            seed=seed_of(job.seed, "init"),
-        ),
+        model=model,
         pool=prepared.pool,
         steps_per_epoch=schedule.steps_per_epoch,
         epochs=schedule.epochs,
@@ -189,6 +194,7 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult 
         budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
         public=prepared.public,
         records=prepared.encoded.split.train,
+        checkpoints=_checkpoints(plan, job, model),
     )
 
 
@@ -219,6 +225,24 @@ def _readings(
     module, _, name = spec.readings.partition(":")
     found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(method, task, trained)
     return {f"reading.{name}": value.double().contiguous().numpy() for name, value in found.items()}
+
+
+def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...]:
+    """Steps to keep for the readings that say why a group pays."""
+    if plan.config.diagnostics != "full":
+        return ()
+    steps = checkpoint_steps(plan.schedule.steps, plan.config.diagnostics_every)
+    refuse_too_many(len(steps), job.repeats * sum(p.numel() for p in model.parameters()))
+    return steps
+
+
+def _causes(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Array]:
+    """What the kept steps did to each group."""
+    found = causes.read(method, task, trained)
+    if not found:
+        return {}
+    steps = np.asarray([checkpoint.step for checkpoint in trained.checkpoints], dtype=np.int64)
+    return {"cause_steps": steps, **{f"cause.{name}": value.numpy() for name, value in found.items()}}
 
 
 def _predictions(

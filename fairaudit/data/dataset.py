@@ -13,6 +13,7 @@ Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]
 
 MISSING = "(missing)"  # the name of the level that holds rows without a group
+SPLIT = "split"  # the column that train and test parts of a source become
 
 
 @dataclass(frozen=True, slots=True)

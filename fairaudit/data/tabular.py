@@ -18,7 +18,7 @@ from fairaudit.data.columns import (
     levels_in_use,
     plain_table,
 )
-from fairaudit.data.dataset import Dataset, Grouping, Int64, Notice
+from fairaudit.data.dataset import SPLIT, Dataset, Grouping, Int64, Notice
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
 from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, protected, quoted, typed
@@ -349,7 +349,9 @@ def _row_notices(rows: _Rows, reasons: dict[str, str], doubled: Duplicates, n_ro
         found = [n for n, reason in reasons.items() if reason == why]
         if found:
             message = f"left out, {why}: {listed(found)}"
-            notices.append(Notice("columns_dropped", message, level="notice"))
+            is_split = why == BESIDE_IMAGES and SPLIT in found
+            fix = f"a split that the data bring is used with --split-column {SPLIT}" if is_split else ""
+            notices.append(Notice("columns_dropped", message, fix, "notice"))
     if doubled.count:
         message = f"{doubled.count:,} of {n_rows:,} rows repeat an earlier row"
         fix = "epsilon protects a row, not a person who has several"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from fairaudit.data.pixels import spoken_shape
+from fairaudit.data.naming import spoken_shape
 from fairaudit.report.facts import DataFacts
 from fairaudit.report.measured import Curve, Reading
 from fairaudit.report.model import Report

@@ -11,6 +11,7 @@ from fairaudit.report.markdown_data import (
     readings_section,
     reproduce_section,
 )
+from fairaudit.report.markdown_gates import gates_section, verdict_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -34,9 +35,11 @@ _WITHIN = (
 def to_markdown(report: Report) -> str:
     """The report as text for people; what it shortens is whole in the JSON."""
     sections = (
+        verdict_section(report),
         _audited(report),
         _costs(report),
         _gaps(report),
+        gates_section(report),
         _control(report),
         _within(report),
         diagnostics_section(report),

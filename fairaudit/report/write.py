@@ -10,6 +10,7 @@ from fairaudit.report.charts import charts
 from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report
 from fairaudit.report.to_json import to_json
+from fairaudit.report.to_junit import to_junit
 from fairaudit.report.to_markdown import to_markdown
 
 
@@ -30,6 +31,7 @@ JSON, MARKDOWN = "json", "md"
 RENDERINGS: Mapping[str, Rendering] = {
     MARKDOWN: Rendering("report.md", to_markdown),
     "html": Rendering("report.html", _html),
+    "junit": Rendering("report.junit.xml", to_junit),
 }
 PICTURES = ("svg", "png")  # one file per chart; the Markdown shows them, SVG where both are asked for
 FIGURES = "figures"  # their folder
