@@ -12,6 +12,8 @@ Count = Annotated[int, Field(ge=1)]
 # Performance only: no result depends on these, so they void no cached result and no report repeats them.
 RAY_ONLY = ("ray_address", "cpus_per_job", "gpus_per_job")
 EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers")
+# What is asked of a finished report; no training depends on them.
+GATES = ("baseline", "fail_on", "inconclusive")
 
 
 class AuditConfig(BaseModel):
@@ -36,6 +38,12 @@ class AuditConfig(BaseModel):
     missing: Literal["impute", "drop", "error"] = "impute"
     merge_rare: Annotated[float, Field(ge=0, lt=1)] = 0.002  # levels below this share are merged
     infer: bool = True
+    group_by_label: bool = False  # the classes are groups too
+    image_column: str | None = None
+    resize: str | None = None  # "HEIGHTxWIDTH"
+    channels: Literal["auto", "grey", "rgb"] = "auto"
+    pixel_range: Literal["symmetric", "unit"] = "symmetric"  # -1 to 1, or 0 to 1
+    skip_bad_images: bool = False
     n_public: Count | None = None
     public_data: Path | None = None  # unlabelled records that PATE's student learns from
     # split
@@ -67,11 +75,16 @@ class AuditConfig(BaseModel):
     seed: Annotated[int, Field(ge=0)] = 0
     self_check: bool = False
     # measurement and report
-    diagnostics: Literal["off", "basic"] = "basic"
+    compare: tuple[str, ...] = ()  # "2,8": the gap between two groups, asked for in advance
+    diagnostics: Literal["off", "basic", "full"] = "basic"
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
     out: Path = Path("fairaudit-report")
-    format: tuple[Literal["json", "md"], ...] = ("json", "md")
+    format: tuple[Literal["json", "md", "html", "junit", "svg", "png"], ...] = ("json", "md", "html")
+    # gates; see GATES
+    fail_on: tuple[str, ...] = ()
+    baseline: Path | None = None
+    inconclusive: Literal["fail", "pass"] | None = None
     # execution; see EXECUTION
     device: Literal["auto", "cpu"] = "auto"
     workers: Count | None = None

@@ -81,7 +81,7 @@ _NOT_IN_A_RESULT = {
         "delta",
     ),
     *("max_grad_norm", "threshold", "learning_rate", "epochs", "batch_size", "n_public", "model"),
-    *("seed", "seeds", "repeats", "self_check", "infer", "suppress_below", "out", "format"),
+    *("seed", "seeds", "repeats", "self_check", "infer", "compare", "suppress_below", "out", "format"),
     *EXECUTION,
 }
 
@@ -95,7 +95,7 @@ def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
     """
     sizes = Sizes(
         config.n_public or training_size(dataset, config),
-        max(1, dataset.features.num_columns),
+        max(1, dataset.n_raw_inputs),
         "logistic" if config.model == "auto" else config.model,
         len(dataset.groupings[0].names) if dataset.groupings else 1,
         pool_size(dataset, config),

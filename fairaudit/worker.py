@@ -16,10 +16,12 @@ from torch import Tensor
 from fairaudit.arms import Arm
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded
-from fairaudit.data.encode import Encoder
+from fairaudit.data.encode import Encoder, make_encoder
 from fairaudit.data.public import Inputs, PoolEncoder, load_inputs
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
+from fairaudit.diagnostics import causes
+from fairaudit.diagnostics.checkpoints import checkpoint_steps, refuse_too_many
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.observe import Observer
@@ -67,7 +69,7 @@ def _encoder(key: _Key) -> tuple[Dataset, Encoder]:
     dataset = load_dataset(key.config) if key.inputs is None else key.inputs.dataset
     if dataset.digest != key.digest:
         raise OutputError(f"{dataset.name} changed while it was audited", hint="start again with --fresh")
-    return dataset, Encoder(dataset, key.config)
+    return dataset, make_encoder(dataset, key.config)
 
 
 @lru_cache(maxsize=1)
@@ -76,19 +78,26 @@ def _pool_encoder(key: _Key) -> PoolEncoder:
     return PoolEncoder(inputs, key.config)
 
 
-@lru_cache(maxsize=4)
 def _prepare(key: _Key, seed: int, by_pool: bool) -> Prepared:
-    """A seed's split and encoding; jobs come seed by seed, so two of each kind are worth keeping.
+    """A seed's split and encoding.
 
     Args:
         key, seed: Which. by_pool: Encode by what the student pool shows, not the training rows.
     """
+    return _prepared_by_pool(key, seed) if by_pool else _prepared(key, seed)
+
+
+@lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
+def _prepared(key: _Key, seed: int) -> Prepared:
     dataset, encoder = _encoder(key)
-    split = draw_split(dataset, key.config, seed)
-    if not by_pool:
-        encoded = encoder.encode(split)
-        return Prepared(dataset, encoded, _training_pool(dataset, encoded))
-    found = _pool_encoder(key).encode(split)
+    encoded = encoder.encode(draw_split(dataset, key.config, seed))
+    return Prepared(dataset, encoded, _training_pool(dataset, encoded))
+
+
+@lru_cache(maxsize=2)
+def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
+    dataset = _encoder(key)[0]
+    found = _pool_encoder(key).encode(draw_split(dataset, key.config, seed))
     groups = None if found.groups is None else torch.from_numpy(found.groups)
     public = PublicPool(torch.from_numpy(found.pool), groups)
     return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)
@@ -123,6 +132,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     try:
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
+        why = _causes(method, task, trained)
     except RuntimeError as error:
         if "not enough memory" not in str(error):  # torch has no error class of its own for it on a CPU
             raise
@@ -143,6 +153,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         **_training_metrics(trained, prepared),
         **_series(trained),
         **_readings(plan, spec, method, task, trained),
+        **why,
         **_individual(trained, plan.delta),
     }
     facts: dict[str, object] = {
@@ -166,20 +177,21 @@ def _method(arm: Arm) -> Method:
 
 def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> Task:
     schedule, config = plan.schedule, plan.config
+    model = make_model(
+        plan.model,
+        prepared.pool.width,
+        prepared.pool.n_classes,
+        hidden=config.hidden,
+        activation=config.activation,
+        seed=seed_of(job.seed, "init"),
+    )
     return Task(
         arm=arm.key,
         seed=job.seed,
         repeats=job.repeats,
         settings=arm.settings,
         optimizer=config.optimizer,
-        model=make_model(
-            plan.model,
-            prepared.pool.width,
-            prepared.pool.n_classes,
-            hidden=config.hidden,
-            activation=config.activation,
-            seed=seed_of(job.seed, "init"),
-        ),
+        model=model,
         pool=prepared.pool,
         steps_per_epoch=schedule.steps_per_epoch,
         epochs=schedule.epochs,
@@ -189,6 +201,7 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult 
         budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
         public=prepared.public,
         records=prepared.encoded.split.train,
+        checkpoints=_checkpoints(plan, job, model),
     )
 
 
@@ -219,6 +232,24 @@ def _readings(
     module, _, name = spec.readings.partition(":")
     found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(method, task, trained)
     return {f"reading.{name}": value.double().contiguous().numpy() for name, value in found.items()}
+
+
+def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...]:
+    """Steps to keep for the readings that say why a group pays."""
+    if plan.config.diagnostics != "full":
+        return ()
+    steps = checkpoint_steps(plan.schedule.steps, plan.config.diagnostics_every)
+    refuse_too_many(len(steps), job.repeats * sum(p.numel() for p in model.parameters()))
+    return steps
+
+
+def _causes(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Array]:
+    """What the kept steps did to each group."""
+    found = causes.read(method, task, trained)
+    if not found:
+        return {}
+    steps = np.asarray([checkpoint.step for checkpoint in trained.checkpoints], dtype=np.int64)
+    return {"cause_steps": steps, **{f"cause.{name}": value.numpy() for name, value in found.items()}}
 
 
 def _predictions(

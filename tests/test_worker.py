@@ -58,7 +58,9 @@ def test_no_other_arm_has_a_groups_epsilon(arm, given):
 
 
 def test_data_that_come_with_the_job_give_what_data_read_here_give():
-    plan = planned(method=("pate-hard",), public_data=LOANS, settings={"pate-hard": {"teachers": 5}}, epochs=1)
+    plan = planned(
+        method=("pate-hard",), public_data=LOANS, settings={"pate-hard": {"teachers": 5}}, epochs=1
+    )
     inputs = load_inputs(load_dataset(plan.config), plan.config)
     absent = {"data": Path("absent.parquet"), "public_data": Path("absent.parquet")}
     elsewhere = replace(plan, config=plan.config.model_copy(update=absent))

@@ -35,8 +35,9 @@ class Option:
 
 
 OPTIONS: tuple[Option, ...] = (
-    Option("data", str, "Table to audit: csv, parquet or feather; a file, folder or glob.", "PATH"),
+    Option("data", str, "Table, or images (folder, npz, parquet); a file, folder or glob.", "PATH"),
     Option("group", list, "Column of groups; repeat. The first steers the splits.", "COL"),
+    Option("group_by_label", bool, "Take the classes of the label as groups, too."),
     Option("intersect", bool, "Also compare the intersections of the group columns."),
     Option("label", str, "Column to predict; inferred when left out and unambiguous.", "COL"),
     Option("positive", str, "The favourable label; inferred from common spellings.", "VALUE"),
@@ -47,6 +48,11 @@ OPTIONS: tuple[Option, ...] = (
     Option("missing", str, "What to do with missing feature values (default: impute).", "impute|drop|error"),
     Option("merge_rare", float, "Merge levels below this share of rows (default: 0.002).", "SHARE"),
     Option("infer", bool, "Guess label and positive value from the file (default: infer)."),
+    Option("image_column", str, "Column or array of images, where several hold some.", "COL"),
+    Option("resize", str, "Scale all images to one size.", "HxW"),
+    Option("channels", str, "Grey or colour; auto: grey where all are (default: auto).", "auto|grey|rgb"),
+    Option("pixel_range", str, "Scale pixels to -1..1 or to 0..1 (default: symmetric).", "symmetric|unit"),
+    Option("skip_bad_images", bool, "Leave out images that cannot be read; they are counted."),
     Option("n_public", int, "Number of training records, as a public constant.", "N"),
     Option("public_data", str, "Public table for PATE's student; else half of the test rows.", "PATH"),
     Option("split_column", str, "Column that says train or test for each row.", "COL"),
@@ -73,11 +79,20 @@ OPTIONS: tuple[Option, ...] = (
     Option("repeats", int, "Private runs per seed (default: 1).", "N"),
     Option("seed", int, "The first seed (default: 0).", "N"),
     Option("self_check", bool, "Compare a private arm with itself: no gap should show."),
-    Option("diagnostics", str, "What is recorded of the training (default: basic).", "off|basic"),
-    Option("diagnostics_every", int, "Steps between gradient readings (default: by rule).", "STEPS"),
+    Option("diagnostics", str, "What is read of the training; full says why.", "off|basic|full"),
+    Option("diagnostics_every", int, "Steps between gradient readings, and kept steps of full.", "STEPS"),
+    Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),
     Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),
     Option("out", str, "Folder of the report and of finished trainings (default: fairaudit-report).", "DIR"),
-    Option("format", list, "json or md; repeat (default: both).", "json|md"),
+    Option(
+        "format",
+        list,
+        "Kinds of report file: json, md, html, junit; svg or png for charts (default: json,md,html).",
+        "KIND,...",
+    ),
+    Option("fail_on", list, "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
+    Option("baseline", str, "Earlier report, for rules with .delta.", "REPORT"),
+    Option("inconclusive", str, "What an inconclusive rule counts as; else exit 3.", "fail|pass"),
     Option("device", str, "Where to train (default: auto).", "auto|cpu"),
     Option("workers", int, "Trainings at a time (default: one per core).", "N"),
     Option("executor", str, "Where trainings are run (default: local).", "local|ray"),
@@ -134,6 +149,9 @@ def _given(typed: Mapping[str, object]) -> Given:
             assert isinstance(value, list)
             pairs = parse_pairs(value, option.field)
             values[option.field] = nested_settings(pairs) if option.field == "settings" else pairs
+        elif option.field == "format":
+            assert isinstance(value, list)
+            values[option.field] = [word.strip() for words in value for word in words.split(",")]
         else:
             values[option.field] = value
     config = typed["config"]

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Int64, Notice
 from fairaudit.data.naming import listed
+from fairaudit.data.pixels import image_keys, shape_of
 
-Kind = Literal["number", "category", "time", "empty", "unsupported"]
+Kind = Literal["number", "category", "time", "image", "empty", "unsupported"]
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
 
@@ -67,6 +68,8 @@ class Codes:
 def kind_of(arrow_type: pa.DataType) -> Kind:
     """What a column of that type is to the audit."""
     t = pa.types
+    if shape_of(arrow_type) is not None:
+        return "image"
     while isinstance(arrow_type, pa.BaseExtensionType) or t.is_dictionary(arrow_type):
         inner = not t.is_dictionary(arrow_type)
         arrow_type = arrow_type.storage_type if inner else arrow_type.value_type
@@ -126,6 +129,8 @@ def encode_codes(column: pa.ChunkedArray) -> Codes:
     kind = kind_of(column.type)
     if kind == "empty":
         return Codes(np.zeros(len(column), np.int32), pa.array([], pa.large_string()), kind)
+    if kind == "image":
+        return Codes(*image_keys(column), kind)
     encoded = column.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -184,6 +189,8 @@ def numeric_values(column: pa.ChunkedArray) -> Float64:
 def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """The column in one of the plain types, None where bytes turn out not to be text."""
     arrow_type, t = column.type, pa.types
+    if kind_of(arrow_type) == "image":
+        return column
     if isinstance(arrow_type, pa.BaseExtensionType):
         storage = arrow_type.storage_type
         return _plain_type(pa.chunked_array([c.storage for c in column.chunks], type=storage))

@@ -1,15 +1,19 @@
 """The data of an audit as frozen values; shapes are documented here, once."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fairaudit.data.pixels import Shape, image_columns, shape_of
+
 Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]
 
 MISSING = "(missing)"  # the name of the level that holds rows without a group
+SPLIT = "split"  # the column that train and test parts of a source become
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +52,16 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A table read and checked, before any split or encoding.
+    """A table, or images as a table of one column, read and checked before any split or encoding.
 
     Rows that cannot be used (no label) are already gone and counted.
 
     Args:
         name: File name, for people.
-        format: ``csv``, ``parquet``, ``feather``.
-        digest: sha256 of the file's content.
-        features: Raw feature columns, N rows; neither label nor (unless asked) group columns.
+        format: ``csv``, ``parquet``, ``feather``, ``image folder``, ``npz``.
+        digest: sha256 of the content of everything that was read.
+        features: Raw feature columns, N rows; neither label nor (unless asked) group columns. Images
+            are one column of uint8 tensors ``[H, W, C]``.
         labels: Class of each row, ``[N]`` in ``0..Y-1``.
         classes: Class names, ``[Y]``.
         label: Name of the label column.
@@ -98,6 +103,17 @@ class Dataset:
         """Rows that can be used."""
         return len(self.labels)
 
+    @property
+    def image_shape(self) -> Shape | None:
+        """Height, width and channels where the features are images, else None."""
+        images = image_columns(self.features.schema)
+        return shape_of(self.features.schema.field(images[0]).type) if images else None
+
+    @property
+    def n_raw_inputs(self) -> int:
+        """Columns, or pixels times channels."""
+        return self.features.num_columns if self.image_shape is None else math.prod(self.image_shape)
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -120,8 +136,8 @@ class Encoded:
 
     Args:
         split: Which rows these are.
-        train: ``[n_train, d]`` float32. test: ``[n_test, d]`` float32.
-        names: Input names, ``[d]``.
+        train: ``[n_train, d]`` float32, or ``[n_train, H, W, C]``. test: ``[n_test, ...]`` float32.
+        names: Input names, ``[d]``; none for images.
         fitted: What was learned from the training rows ("mean of age"): not private.
         merged: column -> number of rare levels merged into one.
     """

@@ -1,6 +1,7 @@
 """Raw columns to model inputs, learned from one seed's training rows only."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from fairaudit.config import AuditConfig
 from fairaudit.data.columns import encode_levels, kind_of, numeric_values
 from fairaudit.data.dataset import Dataset, Encoded, Float32, Int64, Split
+from fairaudit.data.pixels import image_columns, pixels_of
 
 # Standard deviations. Of n training values none lies further out than sqrt(n - 1), so up to a million
 # rows this cuts test rows only; it keeps one absurd value from overflowing float32 in the model.
@@ -55,8 +57,38 @@ class _Block:
     merged: int = 0
 
 
-class Encoder:
-    """A dataset prepared once, to be encoded for many seeds.
+class Encoder(Protocol):
+    """A dataset prepared once, to be encoded for many seeds."""
+
+    def encode(self, split: Split) -> Encoded:
+        """The inputs of one seed, float32 and C-contiguous."""
+
+
+def make_encoder(dataset: Dataset, config: AuditConfig) -> Encoder:
+    """The encoder that fits the dataset's features."""
+    return TableEncoder(dataset, config) if dataset.image_shape is None else ImageEncoder(dataset, config)
+
+
+class ImageEncoder:
+    """Pixels scaled by constants that no data decide: x / 127.5 - 1, or x / 255.
+
+    So nothing is learned from training rows, and scaling costs no privacy. The images stay bytes until
+    a seed asks for its own.
+    """
+
+    def __init__(self, dataset: Dataset, config: AuditConfig) -> None:
+        values = np.arange(256, dtype=np.float64) / 255
+        self._scaled = (2 * values - 1 if config.pixel_range == "symmetric" else values).astype(np.float32)
+        self._pixels = pixels_of(dataset.features.column(image_columns(dataset.features.schema)[0]))
+
+    def encode(self, split: Split) -> Encoded:
+        """The inputs of one seed: ``[n, H, W, C]``, float32 and C-contiguous."""
+        train, test = (self._scaled[self._pixels[rows]] for rows in (split.train, split.test))
+        return Encoded(split, train, test, names=(), fitted=())
+
+
+class TableEncoder:
+    """A table prepared once, to be encoded for many seeds.
 
     Numbers are imputed by the median and standardised (population standard deviation; a constant
     becomes 0), with an indicator where values are missing, and limited to +-1000 standard
@@ -112,8 +144,8 @@ class Encoder:
 
 
 def encode(dataset: Dataset, split: Split, config: AuditConfig) -> Encoded:
-    """The inputs of one seed; for several seeds keep an :class:`Encoder`."""
-    return Encoder(dataset, config).encode(split)
+    """The inputs of one seed; for several seeds keep an encoder."""
+    return make_encoder(dataset, config).encode(split)
 
 
 def _prepare(dataset: Dataset, name: str) -> _Number | _Category:

@@ -1,6 +1,7 @@
 """Group columns to groupings: levels, bins for numbers, intersections, a level for the missing."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -18,13 +19,22 @@ from fairaudit.data.columns import (
     sorted_levels,
 )
 from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice
-from fairaudit.data.infer import group_candidates, looks_like_id
-from fairaudit.data.naming import listed, quoted, typed
+from fairaudit.data.infer import LabelColumn, group_candidates, looks_like_id
+from fairaudit.data.naming import listed, nearest, quoted, typed
 from fairaudit.errors import ConfigError, DataError
 
 MAX_GROUPS = 200
 NUMERIC_LEVELS = 20  # a number with more distinct values is cut into quartiles
 MAX_QUANTILES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPair:
+    """Two groups of one grouping that a user wants compared."""
+
+    grouping: str
+    a: str
+    b: str
 
 
 def require_groups(dataset: Dataset) -> None:
@@ -41,29 +51,70 @@ def require_groups(dataset: Dataset) -> None:
     raise ConfigError(f"no group column given for {dataset.name}{found}", example)
 
 
-def make_groupings(table: pa.Table, config: AuditConfig) -> tuple[tuple[Grouping, ...], tuple[Notice, ...]]:
+def make_groupings(
+    table: pa.Table, config: AuditConfig, by_label: Grouping | None = None
+) -> tuple[tuple[Grouping, ...], tuple[Notice, ...]]:
     """The groupings asked for, over all rows of the table, and what to say about them.
+
+    Args:
+        table: Its group columns are read. config: Which.
+        by_label: The classes as groups, after those that were named; None where not asked for.
 
     Raises:
         ConfigError: ``bin`` on a column that is no group, a bad bin, ``intersect`` of one group.
         DataError: A group with one value, over 200 values, or an id.
     """
-    columns = tuple(dict.fromkeys(config.group))
+    label = by_label.name if by_label else None
+    columns = tuple(name for name in dict.fromkeys(config.group) if name != label)
     stray = [name for name in config.bin if name not in columns]
     if stray:
         raise ConfigError(f"--bin: {quoted(stray[0])} is not a group column", "add it with --group")
-    if config.intersect and len(columns) < 2:
+    if config.intersect and len(columns) + (by_label is not None) < 2:
         raise ConfigError("--intersect needs two or more group columns", "add another --group COLUMN")
     groupings, notices = [], []
     for name in columns:
         grouping, said = _grouping(name, table.column(name), config.bin.get(name))
         groupings.append(grouping)
         notices += said
+    if by_label is not None:
+        groupings.append(by_label)
     if config.intersect:
         groupings.append(_intersection(groupings))
     for grouping in groupings:
         _check_size(grouping)
     return tuple(groupings), tuple(notices)
+
+
+def label_grouping(name: str, label: LabelColumn) -> Grouping:
+    """The classes as groups; rows without a label, which no audit uses, have the missing level.
+
+    Args:
+        name: The label's column. label: Its classes.
+    """
+    return _with_missing(name, Levels(label.codes, label.classes))
+
+
+def named_pairs(wanted: Sequence[str], groupings: Sequence[Grouping]) -> tuple[NamedPair, ...]:
+    """The pairs of groups that ``compare`` names, each in the first grouping that has both.
+
+    Raises:
+        ConfigError: Not two names, or no grouping has both.
+    """
+    return tuple(_named_pair(text, groupings) for text in wanted)
+
+
+def _named_pair(text: str, groupings: Sequence[Grouping]) -> NamedPair:
+    parts = text.split(",")
+    # A group's own name may hold a comma, so every one of them may be the one between the two.
+    cuts = [(",".join(parts[:n]).strip(), ",".join(parts[n:]).strip()) for n in range(1, len(parts))]
+    for grouping in groupings:
+        for a, b in cuts:
+            if a != b and {a, b} <= set(grouping.names):
+                return NamedPair(grouping.name, a, b)
+    known = [name for grouping in groupings for name in grouping.names]
+    strange = next((name for pair in cuts for name in pair if name not in known), "")
+    hint = nearest(strange, known) if strange else "write two groups of one grouping, as 2,8"
+    raise ConfigError(f"--compare {quoted(text)} does not name two groups", hint)
 
 
 def restrict(grouping: Grouping, rows: Int64) -> Grouping:

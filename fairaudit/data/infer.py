@@ -82,10 +82,10 @@ def choose_label(
         DataError: No such column, none or several candidates, or it is also a group.
     """
     choice = _find_label(table, declared, declared_by, config)
-    if choice.column in config.group:
+    if choice.column in config.group and not config.group_by_label:
         raise DataError(
             f"column {quoted(choice.column)} is both the label and a group",
-            "choose another column with --group or --label",
+            "choose another column with --group or --label, or take the classes as groups: --group-by-label",
         )
     return choice
 
@@ -98,7 +98,9 @@ def label_candidates(table: pa.Table, config: AuditConfig) -> tuple[str, ...]:
 def group_candidates(table: pa.Table, excluded: Sequence[str] = ()) -> tuple[str, ...]:
     """Columns named like a protected attribute, then text of 2 to 20 values, then small numbers."""
     possible = {
-        n: _distinct(table, n) for n in table.column_names if n not in excluded and not is_prediction_name(n)
+        n: _distinct(table, n)
+        for n in table.column_names
+        if n not in excluded and not is_prediction_name(n) and not _holds_images(table, n)
     }
     possible = {n: distinct for n, distinct in possible.items() if distinct >= 2}
     text = {n for n in possible if kind_of(table.column(n).type) == "category"}
@@ -206,11 +208,19 @@ def _find_label(
 
 
 def _may_be_label(table: pa.Table, name: str, config: AuditConfig) -> bool:
-    if name in config.group or name in config.drop or name == config.split_column:
+    if name in config.drop or name == config.split_column:
+        return False
+    if name in config.group and not config.group_by_label:
+        return False
+    if _holds_images(table, name):
         return False
     if is_prediction_name(name) or not 2 <= _distinct(table, name) <= MAX_INFERRED_CLASSES:
         return False
     return not looks_like_id(name, encode_codes(table.column(name)), table.num_rows)
+
+
+def _holds_images(table: pa.Table, name: str) -> bool:
+    return kind_of(table.column(name).type) == "image"
 
 
 def _distinct(table: pa.Table, name: str) -> int:

@@ -6,10 +6,12 @@ import numpy as np
 
 from fairaudit.config import AuditConfig
 from fairaudit.data.columns import encode_codes
-from fairaudit.data.dataset import Dataset, Grouping, Notice
+from fairaudit.data.dataset import Dataset, Grouping, Notice, Split
 from fairaudit.data.encode import encode
 from fairaudit.data.groups import make_groupings
 from fairaudit.data.infer import group_candidates, label_candidates
+from fairaudit.data.naming import spoken_shape
+from fairaudit.data.pixels import shape_of
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import CheckedTable, make_dataset, read_checked
 from fairaudit.errors import FairauditError
@@ -150,10 +152,16 @@ def _would_run(dataset: Dataset, config: AuditConfig) -> RunSummary:
         train=len(split.train),
         test=len(split.test),
         features=dataset.features.num_columns,
-        inputs=len(encode(dataset, split, config).names),
+        inputs=_inputs(dataset, split, config),
         classes={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
         duplicate_rows=dataset.duplicate_rows,
     )
+
+
+def _inputs(dataset: Dataset, split: Split, config: AuditConfig) -> int:
+    if dataset.image_shape is not None:
+        return dataset.n_raw_inputs
+    return len(encode(dataset, split, config).names)
 
 
 def _schema(checked: CheckedTable, dataset: Dataset | None, config: AuditConfig) -> tuple[ColumnSummary, ...]:
@@ -174,6 +182,8 @@ def _schema(checked: CheckedTable, dataset: Dataset | None, config: AuditConfig)
             distinct = len(encode_codes(column).values)
             # A CSV's types are known only once all of it is read.
             shown = column.type if checked.source.format == "csv" else field.type
+            shape = shape_of(column.type)
+            shown = f"image {spoken_shape(shape)}" if shape else shown
         role = roles.get(field.name, "unused")
         note = reasons.get(field.name, "")
         summaries.append(ColumnSummary(field.name, str(shown), role, missing, distinct, note))

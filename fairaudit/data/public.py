@@ -10,9 +10,9 @@ import pyarrow as pa
 from fairaudit.config import AuditConfig
 from fairaudit.data.columns import encode_levels
 from fairaudit.data.dataset import Dataset, Encoded, Float32, Int64, Split
-from fairaudit.data.encode import Encoder
+from fairaudit.data.encode import make_encoder
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.readers import digest_of
+from fairaudit.data.sources import open_data
 from fairaudit.data.split import holdout_size
 from fairaudit.data.tabular import read_checked
 from fairaudit.errors import DataError
@@ -66,7 +66,9 @@ def pool_size(dataset: Dataset, config: AuditConfig) -> int:
 
 def pool_digest(config: AuditConfig) -> str | None:
     """sha256 of ``--public-data``, None without it."""
-    return None if config.public_data is None else digest_of(config.public_data)
+    if config.public_data is None:
+        return None
+    return open_data(config.model_copy(update={"data": config.public_data})).digest()
 
 
 def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
@@ -117,7 +119,7 @@ class PoolEncoder:
             table = pa.concat_tables([table, self._public.features])
         # A share above 0, however small, makes the encoder take the lists of levels from the pool too.
         merge_rare = max(config.merge_rare, sys.float_info.min)
-        self._encoder = Encoder(
+        self._encoder = make_encoder(
             replace(dataset, features=table), config.model_copy(update={"merge_rare": merge_rare})
         )
 

@@ -1,4 +1,4 @@
-"""A table file to a Dataset: columns checked, groups and label coded, unusable rows counted and gone."""
+"""A table or images to a Dataset: columns checked, groups and label coded, unusable rows counted and gone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,15 +18,18 @@ from fairaudit.data.columns import (
     levels_in_use,
     plain_table,
 )
-from fairaudit.data.dataset import Dataset, Grouping, Int64, Notice
-from fairaudit.data.groups import make_groupings, restrict
+from fairaudit.data.dataset import SPLIT, Dataset, Grouping, Int64, Notice
+from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
 from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, protected, quoted, typed
-from fairaudit.data.readers import Source, digest_of, open_source, read_columns
+from fairaudit.data.pixels import image_columns, unreadable
 from fairaudit.data.screen import Duplicates, constant, duplicates, leaks, refuse_many_levels, worthless
+from fairaudit.data.sources import DataSource, open_data
 from fairaudit.errors import ConfigError, DataError
 
 ALL_ROWS = "(all)"  # what rows are counted under when no group is given
+BESIDE_IMAGES = "beside the images"
+BAD_IMAGE = "image cannot be read"
 _TRAIN_WORDS = frozenset({"train", "training", "0", "false"})
 _TEST_WORDS = frozenset({"test", "testing", "1", "true"})
 
@@ -36,12 +39,12 @@ class CheckedTable:
     """The readable columns of a file, before anything is made of them.
 
     Args:
-        source: The file. digest: sha256 of its content.
+        source: The data. digest: sha256 of their content.
         table: Columns in plain types, ``contrast`` applied.
         dropped: column -> reason. notices: What reading it showed.
     """
 
-    source: Source
+    source: DataSource
     digest: str
     table: pa.Table
     dropped: dict[str, str]
@@ -82,29 +85,32 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     Raises:
         DataError, ConfigError: As :func:`load_dataset`.
     """
-    source = open_source(config.data)
+    source = open_data(config)
     names = list(source.schema.names)
     _check_names(names, config)
     needed = {*config.group, config.label, config.split_column, *config.contrast}
     dropped = {n: "dropped by option" for n in config.drop if n not in needed}
     for name in names:
-        if name not in dropped and kind_of(source.schema.field(name).type) == "unsupported":
+        if name in dropped or name == source.image:
+            continue
+        if kind_of(source.schema.field(name).type) in ("unsupported", "image"):
             dropped[name] = "nested or unsupported type"
     wanted = [n for n in names if n not in dropped]
     if not wanted:
         raise DataError(f"no column of {config.data.name} can be used", "give columns of numbers or text")
-    read, notices = read_columns(source, wanted)
+    read, notices = source.read(wanted)
     table, unreadable, said = plain_table(read)
     notices += said
     odd = [n for n, why in dropped.items() if why != "dropped by option"] + list(unreadable)
     if odd:
         notices += (Notice("unsupported_columns", f"left out, not numbers or text: {listed(odd)}"),)
-    used = [n for n in (*config.group, config.label, config.split_column) if n in odd]
+    named = [n for n in (*config.group, config.label, config.split_column) if n is not None]
+    used = [n for n in named if n in odd or n == source.image]
     if used:
         raise DataError(f"column {quoted(used[0])} holds neither numbers nor text", "choose another column")
     for name, value in config.contrast.items():
         table = _contrast(table, name, value)
-    return CheckedTable(source, digest_of(config.data), table, {**dropped, **unreadable}, notices)
+    return CheckedTable(source, source.digest(), table, {**dropped, **unreadable}, notices)
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
@@ -112,13 +118,17 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     table = checked.table
     choice = choose_label(table, checked.source.declared, checked.source.declared_by, config)
     label = read_label(table, choice, config)
-    groupings, group_notices = make_groupings(table, config)
+    by_label = label_grouping(choice.column, label) if config.group_by_label else None
+    groupings, group_notices = make_groupings(table, config, by_label)
     split = _read_split(table, config)
     features, reasons = _feature_names(table, choice, config)
     rows = _choose_rows(table.select(features), label, groupings, config)
     reasons = {**checked.dropped, **reasons, **rows.reasons}
     kept = tuple(restrict(g, rows.used) for g in groupings)
     labels, positive, classes = _restrict_label(label, choice, rows.used)
+    named_pairs(config.compare, kept)  # a name that is no group is refused before any training
+    if image_columns(table.schema):
+        _refuse_single_images(labels, classes)
     doubled = duplicates([*(c.codes for c in rows.columns.values()), labels])
     notices = (
         *checked.notices,
@@ -131,7 +141,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         name=config.data.name,
         format=checked.source.format,
         digest=checked.digest,
-        features=table.select(list(rows.columns)).take(pa.array(rows.used)),
+        features=_taken(table.select(list(rows.columns)), rows.used),
         labels=labels,
         classes=classes,
         label=choice.column,
@@ -220,6 +230,9 @@ def _feature_names(
     """Columns that may be features, and why the others are not (label, groups and split aside)."""
     not_features = {choice.column, config.split_column}
     not_features |= set() if config.group_as_feature else set(config.group)
+    images = image_columns(table.schema)
+    if images and config.group_as_feature:
+        raise ConfigError("a model of images takes no group beside them", "leave --group-as-feature out")
     features, reasons = [], {}
     for name in table.column_names:
         if name in not_features:
@@ -228,6 +241,8 @@ def _feature_names(
             reasons[name] = "dropped by option"
         elif is_prediction_name(name) and name not in config.group:
             reasons[name] = "named like a prediction"
+        elif images and name not in images:
+            reasons[name] = BESIDE_IMAGES
         else:
             features.append(name)
     return features, reasons
@@ -242,11 +257,15 @@ def _choose_rows(
     dropped = {}
     if len(labelled) < table.num_rows:
         dropped["label missing"] = _by_group(groups[label.codes < 0], names)
+    bad = np.intersect1d(labelled, unreadable(table), assume_unique=True)
+    if len(bad):
+        dropped[BAD_IMAGE] = _by_group(groups[bad], names)
+        labelled = np.setdiff1d(labelled, bad, assume_unique=True)
     columns = {name: encode_codes(table.column(name)).take(labelled) for name in table.column_names}
     reasons = worthless(columns, len(labelled))
     columns = {n: c for n, c in columns.items() if n not in reasons}
     gaps = {name: c.missing() for name, c in columns.items()}
-    for grouping in groupings[: len(set(config.group))]:
+    for grouping in groupings[: len(groupings) - config.intersect]:
         if grouping.missing is not None:
             gaps[grouping.name] = grouping.groups[labelled] == grouping.missing
     missing = {n: _by_group(groups[labelled][gap], names) for n, gap in gaps.items() if gap.any()}
@@ -268,6 +287,21 @@ def _choose_rows(
     if not columns:
         raise DataError(f"no feature column is left in {config.data.name}", "see `fairaudit inspect`")
     return _Rows(used, columns, dropped, missing, reasons)
+
+
+def _taken(table: pa.Table, rows: Int64) -> pa.Table:
+    """Those rows; the table itself where that is all of them, since images are large."""
+    return table if len(rows) == table.num_rows else table.take(pa.array(rows))
+
+
+def _refuse_single_images(labels: Int64, classes: Sequence[str]) -> None:
+    """A class of one image is either never trained on or never tested."""
+    counts = np.bincount(labels, minlength=len(classes))
+    if (counts == 1).any():
+        name = classes[int(np.flatnonzero(counts == 1)[0])]
+        raise DataError(
+            f"class {quoted(name)} has one image", "a class needs images to train and to test on; add some"
+        )
 
 
 def _counted_by(groupings: Sequence[Grouping], rows: int) -> tuple[Int64, tuple[str, ...]]:
@@ -311,11 +345,13 @@ def _row_notices(rows: _Rows, reasons: dict[str, str], doubled: Duplicates, n_ro
     if named:
         message = f"left out, named like a model's prediction: {listed(named)}"
         notices.append(Notice("prediction_columns", message, "rename a column that is a true input"))
-    for why in ("looks like an id", "constant", "all values missing"):
+    for why in ("looks like an id", "constant", "all values missing", BESIDE_IMAGES):
         found = [n for n, reason in reasons.items() if reason == why]
         if found:
             message = f"left out, {why}: {listed(found)}"
-            notices.append(Notice("columns_dropped", message, level="notice"))
+            is_split = why == BESIDE_IMAGES and SPLIT in found
+            fix = f"a split that the data bring is used with --split-column {SPLIT}" if is_split else ""
+            notices.append(Notice("columns_dropped", message, fix, "notice"))
     if doubled.count:
         message = f"{doubled.count:,} of {n_rows:,} rows repeat an earlier row"
         fix = "epsilon protects a row, not a person who has several"

@@ -1,0 +1,266 @@
+"""Images in an npz archive: arrays read by their headers, never unpickled."""
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fairaudit.data.dataset import SPLIT, Notice
+from fairaudit.data.decode import ImageOptions, fitted, refuse_too_large
+from fairaudit.data.naming import listed, near_miss, quoted, typed
+from fairaudit.data.pixels import UInt8, image_column
+from fairaudit.data.readers import digest_of
+from fairaudit.errors import DataError
+
+NPZ = ".npz"
+_PART = re.compile(
+    r"(?:(?P<first>train|test|val|validation)_(?P<base>.+)|(?P<name>.+)_(?P<last>train|test|val|validation))"
+)
+_KINDS = "biufUS"  # of a column; numbers and text
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, ValueError, EOFError),
+    *(OSError, NotImplementedError, RuntimeError, MemoryError, SyntaxError),
+)
+
+
+class _Header(NamedTuple):
+    """An array of the archive, unread."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An npz archive of one array of images and one array per column.
+
+    ``x_train`` and ``x_test`` (or ``train_x`` and ``test_x``) are one column ``x``, and a column
+    ``split`` tells the two apart.
+
+    Args:
+        path: The file. columns: Column -> its arrays, in order of the parts.
+        parts: Part of each such array, ``("",)`` where the archive has no parts.
+        rows: Rows of each part. image: The column of images. options: How they are read.
+        ignored: Arrays that are no column.
+    """
+
+    path: Path
+    columns: Mapping[str, tuple[_Header, ...]]
+    parts: tuple[str, ...]
+    rows: tuple[int, ...]
+    image: str
+    options: ImageOptions
+    ignored: tuple[str, ...] = ()
+
+    format = "npz"
+    declared_by = ""
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """An archive declares nothing."""
+        return {}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and types, from the arrays' headers."""
+        fields = [pa.field(name, _arrow_type(arrays[0])) for name, arrays in self.columns.items()]
+        if self._has_split:
+            fields.append(pa.field(SPLIT, pa.string()))
+        return pa.schema(fields)
+
+    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+        """Those columns in that order.
+
+        Raises:
+            DataError: Damaged content.
+        """
+        found = {name: self._column(name) for name in columns}
+        notices: tuple[Notice, ...] = ()
+        if self.ignored:
+            message = f"arrays that are no column of numbers or text: {listed(self.ignored)}"
+            notices = (Notice("arrays_ignored", message, level="notice"),)
+        return pa.table(found), notices
+
+    def digest(self) -> str:
+        """Of the file."""
+        return digest_of(self.path)
+
+    @property
+    def _has_split(self) -> bool:
+        return len(self.parts) > 1 and SPLIT not in self.columns
+
+    def _column(self, name: str) -> pa.ChunkedArray:
+        if name == SPLIT and self._has_split:
+            return pa.chunked_array([pa.array(np.repeat(self.parts, self.rows).tolist(), pa.string())])
+        arrays = [_read(self.path, header) for header in self.columns[name]]
+        if name != self.image:
+            return pa.chunked_array([_plain(np.concatenate([a.reshape(len(a)) for a in arrays]))])
+        pixels: UInt8 = np.concatenate(arrays) if len(arrays) > 1 else np.ascontiguousarray(arrays[0])
+        shaped = fitted(pixels if pixels.ndim == 4 else pixels[..., None], self.options)
+        return image_column(np.ascontiguousarray(shaped), np.ones(len(shaped), np.bool_))
+
+
+def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archive:
+    """Find the arrays of an archive.
+
+    Args:
+        path: The file. image: ``image_column``, or None to find it. options: How images are read.
+
+    Raises:
+        DataError: Not an archive, no or several arrays of images, one of another type or shape, or a
+            column of another length.
+    """
+    headers = list(_headers(path))
+    columns, parts = _columns(headers)
+    image = _image_array(path, columns, image)
+    rows = tuple(header.shape[0] for header in columns[image])
+    for header in columns[image]:
+        _check_images(header)
+    refuse_too_large(sum(rows), columns[image][0].shape[1:])
+    if len({header.shape[1:] for header in columns[image]}) > 1:
+        raise DataError(
+            f"the parts of {quoted(image)} hold images of different sizes", "make all of one size"
+        )
+    plain = {name for name, arrays in columns.items() if all(_is_column(a) for a in arrays)}
+    for name in sorted(plain):
+        _check_lengths(columns[name], columns[image], rows)
+    kept = {name: arrays for name, arrays in columns.items() if name in plain or name == image}
+    ignored = tuple(sorted(a.name for name, arrays in columns.items() if name not in kept for a in arrays))
+    return Archive(path, kept, parts, rows, image, options, ignored)
+
+
+def _headers(path: Path) -> Iterator[_Header]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                if member.filename.endswith(".npy"):
+                    with archive.open(member) as stream:
+                        shape, _, dtype = _read_header(stream)
+                    yield _Header(member.filename.removesuffix(".npy"), shape, dtype)
+    except _DAMAGE:
+        raise DataError(
+            f"{path.name} is not an npz archive (or is damaged)", "write it again with numpy.savez"
+        ) from None
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    version = np.lib.format.read_magic(stream)
+    if version not in readers:
+        raise ValueError("structured arrays only")
+    shape, in_fortran_order, dtype = readers[version](stream)
+    return shape, in_fortran_order, dtype
+
+
+def _columns(headers: Sequence[_Header]) -> tuple[dict[str, tuple[_Header, ...]], tuple[str, ...]]:
+    """Arrays by column; where names say train or test, those are parts of one column."""
+    named: dict[str, dict[str, _Header]] = {}
+    for header in headers:
+        match = _PART.fullmatch(header.name)
+        part = (match["first"] or match["last"]) if match else ""
+        base = (match["base"] or match["name"]) if match else header.name
+        named.setdefault(base, {})[part] = header
+    parts = tuple(dict.fromkeys(part for arrays in named.values() for part in arrays if part))
+    if {"train", "test"} <= set(parts):
+        whole = {
+            base: tuple(arrays[p] for p in parts)
+            for base, arrays in named.items()
+            if set(parts) <= set(arrays)
+        }
+        if whole:
+            return whole, parts
+    return {header.name: (header,) for header in headers}, ("",)
+
+
+def _image_array(path: Path, columns: Mapping[str, tuple[_Header, ...]], wanted: str | None) -> str:
+    found = [name for name, arrays in columns.items() if len(arrays[0].shape) in (3, 4)]
+    if wanted is not None:
+        if wanted not in columns:
+            raise DataError(
+                f"image array {quoted(wanted)} is not in {path.name} ({listed(columns)})",
+                near_miss(wanted, list(columns)),
+            )
+        return wanted
+    if not found:
+        raise DataError(
+            f"{path.name} has no array of images: {listed(columns)}",
+            "store them as uint8 of shape [N, height, width] or [N, height, width, 3]",
+        )
+    if len(found) > 1:
+        raise DataError(
+            f"{path.name} has several arrays of images: {listed(found)}",
+            f"choose one, for example --image-column {typed(found[0])}",
+        )
+    return found[0]
+
+
+def _check_images(header: _Header) -> None:
+    name = f"array {quoted(header.name)}"
+    shape = " x ".join(map(str, header.shape)) or "a single number"
+    if len(header.shape) not in (3, 4):
+        raise DataError(
+            f"{name} of shape {shape} holds no images", "its shape must be [N, height, width(, 3)]"
+        )
+    if len(header.shape) == 4 and header.shape[3] not in (1, 3):
+        last = header.shape[1] in (1, 3)
+        hint = "move the channels to the end: numpy.moveaxis(x, 1, -1)" if last else "give 1 or 3 channels"
+        raise DataError(f"{name} of shape {shape} has {header.shape[3]} channels", hint)
+    if header.dtype != np.uint8:
+        raise DataError(
+            f"{name} holds {_spoken(header.dtype)}, not uint8",
+            "write pixels of 0 to 255: (255 * x).round().astype('uint8') for values of 0 to 1",
+        )
+    if 0 in header.shape:
+        raise DataError(f"{name} of shape {shape} is empty", "give images")
+
+
+def _check_lengths(arrays: Sequence[_Header], images: Sequence[_Header], rows: Sequence[int]) -> None:
+    for header, image, expected in zip(arrays, images, rows, strict=True):
+        if header.shape[0] != expected:
+            raise DataError(
+                f"array {quoted(header.name)} has {header.shape[0]:,} entries where {quoted(image.name)} has "
+                f"{expected:,} images",
+                "give one entry per image",
+            )
+
+
+def _is_column(header: _Header) -> bool:
+    flat = len(header.shape) == 1 or (len(header.shape) == 2 and header.shape[1] == 1)
+    return flat and header.dtype.kind in _KINDS
+
+
+def _arrow_type(header: _Header) -> pa.DataType:
+    if len(header.shape) > 2:
+        return pa.binary()  # images; their own type shows once they are read
+    return pa.string() if header.dtype.kind in "US" else pa.from_numpy_dtype(header.dtype.newbyteorder("="))
+
+
+def _read(path: Path, header: _Header) -> NDArray[np.generic]:
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(f"{header.name}.npy") as stream:
+            array: NDArray[np.generic] = np.lib.format.read_array(stream, allow_pickle=False)
+    except _DAMAGE:
+        raise DataError(
+            f"array {quoted(header.name)} of {path.name} is damaged", "write the file again"
+        ) from None
+    return array
+
+
+def _plain(values: NDArray[np.generic]) -> pa.Array:
+    if values.dtype.kind == "S":
+        values = np.char.decode(values.astype(np.bytes_), "utf8", "replace")
+    if values.dtype.kind == "U":
+        return pa.array(values.tolist(), pa.string())
+    return pa.array(values.astype(values.dtype.newbyteorder("=")))
+
+
+def _spoken(dtype: np.dtype[np.generic]) -> str:
+    return "Python objects" if dtype.hasobject else str(dtype)

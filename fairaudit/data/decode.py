@@ -1,0 +1,215 @@
+"""Files of images to pixels: what may be opened, how large, and all of one shape."""
+
+import struct
+import warnings
+import zlib
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Literal, Self
+
+import numpy as np
+import pyarrow as pa
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Notice
+from fairaudit.data.naming import listed, quoted
+from fairaudit.data.pixels import UInt8, image_column, mapped
+from fairaudit.errors import ConfigError, DataError
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
+# An image of a few kilobytes may unpack to gigabytes; what a camera takes is below this.
+MAX_PIXELS = 64_000_000
+MAX_BYTES = 8 * 2**30  # of all images together
+MAX_SIDE = 4096  # of --resize
+_GREY_MODES = frozenset({"1", "L", "LA", "La"})
+_DEEP_MODES = ("I", "F")  # more than eight bits per channel
+
+
+class UnreadableImageError(Exception):
+    """One image cannot be used; the message says why and names no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageOptions:
+    """How images are read.
+
+    Args:
+        size: Height and width to scale to, or None to take images as they are.
+        channels: ``auto``: grey where every image is.
+        skip_bad: Leave out what cannot be read, and count it, instead of stopping.
+    """
+
+    size: tuple[int, int] | None = None
+    channels: Literal["auto", "grey", "rgb"] = "auto"
+    skip_bad: bool = False
+
+    @classmethod
+    def of(cls, config: AuditConfig) -> Self:
+        """What the options of an audit say.
+
+        Raises:
+            ConfigError: ``resize`` is not HEIGHTxWIDTH.
+        """
+        return cls(_size(config.resize), config.channels, config.skip_bad_images)
+
+
+class ImageStack:
+    """The pixels of N images, filled one after the other.
+
+    Args:
+        n_images: N. options: How to read them.
+    """
+
+    def __init__(self, n_images: int, options: ImageOptions) -> None:
+        self._options = options
+        self._present = np.zeros(n_images, np.bool_)
+        self._pixels: UInt8 | None = None
+        self._first = ""
+        self._bad: list[str] = []
+
+    def add(self, row: int, name: str, content: bytes | None) -> None:
+        """Decode the image of a row.
+
+        Args:
+            row: Its place. name: What a message calls it. content: Its file, None where there is none.
+
+        Raises:
+            DataError: It cannot be read (unless such are skipped), or its size is another one.
+        """
+        try:
+            if content is None:
+                raise UnreadableImageError("is missing")
+            image = decode_image(content, self._options)
+        except UnreadableImageError as error:
+            if not self._options.skip_bad:
+                hint = "repair or remove it, or leave out what cannot be read with --skip-bad-images"
+                raise DataError(f"image {quoted(name)} {error}", hint) from None
+            self._bad.append(name)
+            return
+        self._room_for(image, name)
+        assert self._pixels is not None
+        self._pixels[row] = image  # a grey image among colours fills all three channels
+        self._present[row] = True
+
+    def finish(self, source: str) -> tuple[pa.ChunkedArray, tuple[Notice, ...]]:
+        """The column, null where an image was skipped, and what to say about those.
+
+        Raises:
+            DataError: No image could be read.
+        """
+        if self._pixels is None:
+            raise DataError(
+                f"none of the {len(self._bad):,} images of {source} can be read", "check the files"
+            )
+        return image_column(self._pixels, self._present), self._notices()
+
+    def _notices(self) -> tuple[Notice, ...]:
+        if not self._bad:
+            return ()
+        count = len(self._bad)
+        message = f"{count:,} image{'s' * (count > 1)} cannot be read: {listed(self._bad)}"
+        return (Notice("bad_images", message, "their counts by group are in the report"),)
+
+    def _room_for(self, image: UInt8, name: str) -> None:
+        """An array that can hold the image: made by the first, widened by the first in colour."""
+        if self._pixels is None:
+            refuse_too_large(len(self._present), image.shape)
+            self._pixels, self._first = np.zeros((len(self._present), *image.shape), np.uint8), name
+        height, width, channels = self._pixels.shape[1:]
+        if image.shape[:2] != (height, width):
+            raise DataError(
+                f"images differ in size: {quoted(self._first)} is {height} x {width}, "
+                f"{quoted(name)} is {image.shape[0]} x {image.shape[1]}",
+                f"scale all to one size, for example --resize {height}x{width}",
+            )
+        if image.shape[2] > channels:
+            refuse_too_large(len(self._present), image.shape)
+            self._pixels = np.repeat(self._pixels, image.shape[2], axis=3)
+
+
+def decode_image(content: bytes, options: ImageOptions) -> UInt8:
+    """The pixels of one file, ``[H, W, 1]`` or ``[H, W, 3]``; transparency is left out.
+
+    Raises:
+        UnreadableImageError: Damaged, of an unknown kind, too large, or of more than eight bits.
+    """
+    from PIL import Image, ImageOps  # only audits of images need it
+
+    expected = (OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, struct.error, zlib.error)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # Pillow warns of damage and of bombs
+            with Image.open(BytesIO(content), formats=FORMATS) as image:
+                _refuse_large(image.width, image.height)
+                if image.mode.startswith(_DEEP_MODES):
+                    raise UnreadableImageError("has more than 8 bits per channel")
+                turned = ImageOps.exif_transpose(image)
+                colour = options.channels == "rgb" or turned.mode not in _GREY_MODES
+                plain = turned.convert("RGB" if colour and options.channels != "grey" else "L")
+                if options.size is not None:
+                    plain = plain.resize(options.size[::-1], Image.Resampling.BILINEAR)
+                pixels = np.asarray(plain, dtype=np.uint8)
+    except UnreadableImageError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise UnreadableImageError(f"has more than {MAX_PIXELS:,} pixels") from None
+    except (*expected, Warning):  # what its readers raise on hostile bytes
+        raise UnreadableImageError("is damaged or of an unknown kind") from None
+    return pixels if pixels.ndim == 3 else pixels[..., None]
+
+
+def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
+    """Pixels that came without files, in the size and the channels asked for.
+
+    Args:
+        pixels: ``[N, H, W, C]``, C being 1 or 3. options: How images are read.
+    """
+    channels = {"auto": pixels.shape[3], "grey": 1, "rgb": 3}[options.channels]
+    size = options.size or pixels.shape[1:3]
+    if (*size, channels) == pixels.shape[1:]:
+        return pixels
+    refuse_too_large(len(pixels), (*size, channels))
+    from PIL import Image
+
+    def change(image: UInt8) -> UInt8:
+        picture = Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image)
+        picture = picture.convert("L" if channels == 1 else "RGB")
+        picture = picture.resize(size[::-1], Image.Resampling.BILINEAR)
+        return np.asarray(picture, dtype=np.uint8).reshape(*size, channels)
+
+    return mapped(pixels, change)
+
+
+def refuse_too_large(n_images: int, shape: tuple[int, ...]) -> None:
+    """Refuse images that together do not fit a machine's memory.
+
+    Raises:
+        DataError: Over 8 GiB of pixels.
+    """
+    size = n_images * int(np.prod([int(side) for side in shape], dtype=object))
+    if size > MAX_BYTES:
+        spoken = " x ".join(map(str, shape))
+        raise DataError(
+            f"{n_images:,} images of {spoken} take {size / 2**30:,.1f} GiB, more than {MAX_BYTES // 2**30}",
+            "make them smaller, for example --resize 64x64",
+        )
+
+
+def _refuse_large(width: int, height: int) -> None:
+    if width * height > MAX_PIXELS:
+        raise UnreadableImageError(f"has {width:,} x {height:,} pixels, more than {MAX_PIXELS:,} in all")
+    if not width or not height:
+        raise UnreadableImageError("has no pixels")
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    sides = [int(part) if part.isascii() and part.isdecimal() else 0 for part in text.lower().split("x")]
+    if len(sides) != 2 or not all(1 <= side <= MAX_SIDE for side in sides):
+        raise ConfigError(
+            f"--resize {quoted(text)} is not HEIGHTxWIDTH of 1 to {MAX_SIDE:,} pixels",
+            "write for example 28x28",
+        )
+    return sides[0], sides[1]

@@ -1,0 +1,190 @@
+"""What ``--data`` points at: a table file, several of one schema, a folder of images, an npz archive."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.archive import NPZ, open_archive
+from fairaudit.data.dataset import Notice
+from fairaudit.data.decode import ImageOptions
+from fairaudit.data.folder import is_image_folder, open_folder
+from fairaudit.data.image_tables import StoredImages, find_images, with_pixels
+from fairaudit.data.naming import listed, quoted, typed
+from fairaudit.data.readers import Source, digest_of, is_table_name, open_source, read_columns
+from fairaudit.errors import DataError
+
+_WILD = frozenset("*?[")
+
+
+class DataSource(Protocol):
+    """Data whose columns are known and whose rows are not read yet."""
+
+    @property
+    def format(self) -> str:
+        """``csv``, ``parquet``, ``feather``, ``image folder`` or ``npz``."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and their types as stored."""
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """``label`` and ``positive`` as the data declare them."""
+
+    @property
+    def declared_by(self) -> str:
+        """How a report speaks of that declaration, or ""."""
+
+    @property
+    def image(self) -> str | None:
+        """The column of images, None in a table without."""
+
+    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+        """Those columns in that order, images decoded, and what to say about them."""
+
+    def digest(self) -> str:
+        """sha256 of everything that is read, in hexadecimal."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """One table file, or several whose rows follow each other.
+
+    Args:
+        files: In the order of their names. images: Where images are in them, or None.
+        options: How those are read.
+    """
+
+    files: tuple[Source, ...]
+    images: StoredImages | None
+    options: ImageOptions
+
+    @property
+    def format(self) -> str:
+        """Of all files."""
+        return self.files[0].format
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the first file; the others have the same names."""
+        return self.files[0].schema
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """As the first file declares it."""
+        return self.files[0].declared
+
+    @property
+    def declared_by(self) -> str:
+        """As of the first file."""
+        return self.files[0].declared_by
+
+    @property
+    def image(self) -> str | None:
+        """The column of images, None in a table without."""
+        return self.images.name if self.images else None
+
+    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+        """Those columns of all files.
+
+        Raises:
+            DataError: Damaged content, no rows, types that do not join, an unreadable image.
+        """
+        parts = [read_columns(file, columns) for file in self.files]
+        notices = tuple(dict.fromkeys(notice for _, said in parts for notice in said))
+        table = parts[0][0] if len(parts) == 1 else _joined([part for part, _ in parts], self.files)
+        if self.images is None or self.images.name not in columns:
+            return table, notices
+        table, said = with_pixels(table, self.images, self.options, self.files[0].path.name)
+        return table, (*notices, *said)
+
+    def digest(self) -> str:
+        """Of the only file's content, else of all names and contents in order."""
+        if len(self.files) == 1:
+            return digest_of(self.files[0].path)
+        whole = hashlib.sha256()
+        for file in self.files:
+            whole.update(f"{len(file.path.name)} {file.path.name} {digest_of(file.path)}\n".encode())
+        return whole.hexdigest()
+
+
+def open_data(config: AuditConfig) -> DataSource:
+    """Find out what the data of an audit are.
+
+    Raises:
+        DataError: Missing, unreadable, or neither a table nor images.
+        ConfigError: ``resize`` is no size.
+    """
+    options, path = ImageOptions.of(config), config.data
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:  # a name that no file can have
+        why = error.strerror or "not a path"
+        raise DataError(f"{quoted(str(path))}: {why}", "check the path given to --data") from None
+    if is_folder:
+        if is_image_folder(path):
+            return open_folder(path, options)
+        return _tables(_table_files(path), config, options)
+    if path.suffix.lower() == NPZ and path.is_file():
+        return open_archive(path, config.image_column, options)
+    if _WILD & set(str(path)) and not path.exists():
+        return _tables(_matching(path), config, options)
+    return _tables([path], config, options)
+
+
+def _tables(paths: Sequence[Path], config: AuditConfig, options: ImageOptions) -> TableFiles:
+    files = tuple(open_source(path) for path in paths)
+    first = files[0]
+    for file in files[1:]:
+        if file.format != first.format or set(file.schema.names) != set(first.schema.names):
+            what = "another format" if file.format != first.format else "other columns"
+            raise DataError(
+                f"{file.path.name} has {what} than {first.path.name}",
+                "give files of one kind with the same columns",
+            )
+    return TableFiles(files, find_images(first, config.image_column, config.drop), options)
+
+
+def _table_files(folder: Path) -> list[Path]:
+    """The table files of a folder, sorted by name; all must be of one kind."""
+    found = sorted(p for p in folder.iterdir() if is_table_name(p) and not p.name.startswith("."))
+    if not found:
+        raise DataError(
+            f"{folder.name or folder} is a folder without tables and without images",
+            "give a table file, a folder of class folders, or a folder with metadata.csv",
+        )
+    if len({p.suffix.lower() for p in found}) > 1:
+        raise DataError(
+            f"{folder.name or folder} holds tables of several kinds: {listed(p.name for p in found)}",
+            f"give one file, for example --data {typed(str(found[0]))}",
+        )
+    return found
+
+
+def _matching(pattern: Path) -> list[Path]:
+    """The files that a glob names, sorted."""
+    start = Path(pattern.anchor) if pattern.is_absolute() else Path()
+    found = sorted(p for p in start.glob(str(pattern.relative_to(start))) if p.is_file())
+    if not found:
+        raise DataError(f"no file matches {quoted(str(pattern))}", "check the path given to --data")
+    return found
+
+
+def _joined(parts: Sequence[pa.Table], files: Sequence[Source]) -> pa.Table:
+    try:
+        return pa.concat_tables(parts, promote_options="permissive")
+    except pa.ArrowException:
+        for part, file in zip(parts[1:], files[1:], strict=True):
+            for name in part.column_names:
+                if part.schema.field(name).type != parts[0].schema.field(name).type:
+                    raise DataError(
+                        f"column {quoted(name)} holds {part.schema.field(name).type} in {file.path.name} and "
+                        f"{parts[0].schema.field(name).type} in {files[0].path.name}",
+                        "write the column alike in all files",
+                    ) from None
+        raise

@@ -1,0 +1,67 @@
+"""Small images on disk, in every layout that can be read."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+CLASSES = ("cat", "dog")
+
+
+def pixels(n: int, *, side: int = 6, channels: int = 1, seed: int = 0) -> np.ndarray:
+    """``[n, side, side, channels]``; all images differ."""
+    shape = (n, side, side, channels)
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+def encoded(image: np.ndarray, kind: str = "PNG") -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image).save(stream, kind)
+    return stream.getvalue()
+
+
+def save(image: np.ndarray, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encoded(image))
+    return path
+
+
+def class_folder(root: Path, images: np.ndarray) -> Path:
+    """``cat/0000.png``, ``dog/0001.png``, ... in turn."""
+    for number, image in enumerate(images):
+        save(image, root / CLASSES[number % 2] / f"{number:04d}.png")
+    return root
+
+
+def metadata_rows(n: int) -> list[dict[str, str]]:
+    return [
+        {
+            "file_name": f"{number:04d}.png",
+            "label": CLASSES[number % 2],
+            "style": "ab"[number // 2 % 2],
+            "split": "test" if number % 5 == 4 else "train",
+        }
+        for number in range(n)
+    ]
+
+
+def metadata_folder(root: Path, images: np.ndarray, *, kind: str = "csv") -> Path:
+    """Images beside ``metadata.csv`` or ``metadata.jsonl``."""
+    rows = metadata_rows(len(images))
+    for row, image in zip(rows, images, strict=True):
+        save(image, root / row["file_name"])
+    write_metadata(root, rows, kind=kind)
+    return root
+
+
+def write_metadata(root: Path, rows: list[dict[str, str]], *, kind: str = "csv") -> None:
+    if kind == "jsonl":
+        (root / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return
+    with (root / "metadata.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
