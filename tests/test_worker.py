@@ -64,11 +64,11 @@ def test_data_that_come_with_the_job_give_what_data_read_here_give():
     inputs = load_inputs(load_dataset(plan.config), plan.config)
     absent = {"data": Path("absent.parquet"), "public_data": Path("absent.parquet")}
     elsewhere = replace(plan, config=plan.config.model_copy(update=absent))
+    with pytest.raises(DataError, match="absent"):
+        run_job(elsewhere, plan.jobs[0], None)
     for job in plan.jobs:
         read = run_job(plan, job, None)
         brought = run_job(elsewhere, job, None, inputs)
         assert read.arrays.keys() == brought.arrays.keys()
         for name, array in read.arrays.items():
             assert array.tobytes() == brought.arrays[name].tobytes(), name
-    with pytest.raises(DataError, match="absent"):
-        run_job(elsewhere, plan.jobs[0], None)
