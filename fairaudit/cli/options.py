@@ -84,7 +84,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),
     Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),
     Option("out", str, "Folder of the report and of finished trainings (default: fairaudit-report).", "DIR"),
-    Option("format", list, "Kind of report file; repeat (default: json and md).", "json|md|junit"),
+    Option("format", list, "Kinds of report file; repeat, or use commas (default: json and md).", "KINDS"),
     Option("fail_on", list, "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
     Option("baseline", str, "Earlier report, for rules with .delta.", "REPORT"),
     Option("inconclusive", str, "What an inconclusive rule counts as; else exit 3.", "fail|pass"),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fairaudit.atomic import write_atomically
+from fairaudit.atomic import output_error, write_atomically
 from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report
 from fairaudit.report.to_json import to_json
@@ -27,11 +27,19 @@ RENDERINGS: Mapping[str, Rendering] = {
 }
 
 
+FORMATS = (JSON, *RENDERINGS)
+
+
+def rendered(report: Report, name: str) -> str:
+    """The report's text in one of :data:`FORMATS`."""
+    return to_json(report) if name == JSON else RENDERINGS[name].render(report)
+
+
 def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     """Write ``report.*`` into ``out``.
 
     Args:
-        report: What to write. out: An existing directory.
+        report: What to write. out: The directory, made where there is none.
         formats: Of ``json`` and the renderings.
 
     Returns:
@@ -40,6 +48,10 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     Raises:
         OutputError: The directory is not writable, or the disk is full; old files stay whole.
     """
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)  # reports are not private
+    except OSError as error:
+        raise output_error(out, error) from error
     artifacts = []
     for name in sorted(set(formats) - {JSON}):
         file, render = RENDERINGS[name]
