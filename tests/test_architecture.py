@@ -102,6 +102,11 @@ NEVER = [  # said apart from the table, because each is a security argument or a
 
 OWNERS = {  # third party -> the only places that may import it
     "dp_accounting": {"privacy.accounting"},
+    "jinja2": {"report.to_html"},
+    "markupsafe": {"report.to_html"},
+    "markdown_it": {"report.to_html"},
+    "vl_convert": {"report.to_html", "report.pictures"},
+    "altair": set(),  # its schema checks the charts in tests; importing it costs half a second
     "rich": {"cli"},
     "typer": {"cli"},
     "opacus": {"engine"},
@@ -124,7 +129,7 @@ TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `
 }
 LAZY = {"scipy", "fairlearn", "sklearn", "dp_accounting", "pandas", "torch", "opacus", "pyarrow", "PIL"}
 NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus", "PIL"}  # most take 0.4 to 3 s
-SLOW_FOR_HELP = NEVER_AT_START | {"torch", "pandas", "pyarrow"}
+SLOW_FOR_HELP = NEVER_AT_START | {"torch", "pandas", "pyarrow", "jinja2", "markdown_it", "vl_convert"}
 # What `gate`, `compare` and `report` stand on: a stored report and the standard library.
 READERS_OF_REPORTS = {
     "changes",
@@ -134,8 +139,8 @@ READERS_OF_REPORTS = {
     "report.to_markdown",
     "report.write",
 }
-SLOW_FOR_READERS = SLOW_FOR_HELP | {"numpy", "altair", "vl_convert"}
-FIRST_PARTY_LOCALS = {"cli", "", "execute", "worker"}
+SLOW_FOR_READERS = SLOW_FOR_HELP | {"numpy"}
+FIRST_PARTY_LOCALS = {"cli", "", "execute", "worker", "report.write"}
 
 NOISE = {"normal_", "normal", "randn", "randn_like", "standard_normal", "log_normal_"}
 DRAWS = {

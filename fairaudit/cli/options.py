@@ -84,7 +84,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),
     Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),
     Option("out", str, "Folder of the report and of finished trainings (default: fairaudit-report).", "DIR"),
-    Option("format", list, "Kinds of report file; repeat, or use commas (default: json and md).", "KINDS"),
+    Option(
+        "format",
+        list,
+        "Kinds of report file: json, md, html, junit; svg or png for charts (default: json,md,html).",
+        "KIND,...",
+    ),
     Option("fail_on", list, "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
     Option("baseline", str, "Earlier report, for rules with .delta.", "REPORT"),
     Option("inconclusive", str, "What an inconclusive rule counts as; else exit 3.", "fail|pass"),
@@ -141,6 +146,9 @@ def _given(typed: Mapping[str, object]) -> Given:
             assert isinstance(value, list)
             pairs = parse_pairs(value, option.field)
             values[option.field] = nested_settings(pairs) if option.field == "settings" else pairs
+        elif option.field == "format":
+            assert isinstance(value, list)
+            values[option.field] = [word.strip() for words in value for word in words.split(",")]
         else:
             values[option.field] = value
     config = typed["config"]

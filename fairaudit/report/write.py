@@ -1,11 +1,12 @@
 """Report -> files, each whole or not there; the JSON last, because it names the others."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from fairaudit.atomic import output_error, write_atomically
+from fairaudit.report.charts import charts
 from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report
 from fairaudit.report.to_json import to_json
@@ -20,18 +21,26 @@ class Rendering(NamedTuple):
     render: Callable[[Report], str]
 
 
-JSON = "json"
+def _html(report: Report) -> str:
+    from fairaudit.report.to_html import to_html  # charts' runtime takes a second: only who asks for it waits
+
+    return to_html(report)
+
+
+JSON, MARKDOWN = "json", "md"
 RENDERINGS: Mapping[str, Rendering] = {
-    "md": Rendering("report.md", to_markdown),
+    MARKDOWN: Rendering("report.md", to_markdown),
+    "html": Rendering("report.html", _html),
     "junit": Rendering("report.junit.xml", to_junit),
 }
-
-
-FORMATS = (JSON, *RENDERINGS)
+PICTURES = ("svg", "png")  # one file per chart; the Markdown shows them, SVG where both are asked for
+FIGURES = "figures"  # their folder
+TEXTS = (JSON, *RENDERINGS)
+FORMATS = (*TEXTS, *PICTURES)
 
 
 def rendered(report: Report, name: str) -> str:
-    """The report's text in one of :data:`FORMATS`."""
+    """The report in one of :data:`TEXTS`."""
     return to_json(report) if name == JSON else RENDERINGS[name].render(report)
 
 
@@ -40,7 +49,7 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
 
     Args:
         report: What to write. out: The directory, made where there is none.
-        formats: Of ``json`` and the renderings.
+        formats: Of :data:`FORMATS`.
 
     Returns:
         The report with the other files as its artifacts.
@@ -53,10 +62,8 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     except OSError as error:
         raise output_error(out, error) from error
     artifacts = []
-    for name in sorted(set(formats) - {JSON}):
-        file, render = RENDERINGS[name]
-        content = render(report).encode()
-        write_atomically(out / file, content)
+    for file, content in sorted(_files(report, formats)):
+        _write(out / file, content)
         artifacts.append(Artifact(path=file, sha256=hashlib.sha256(content).hexdigest()))
     written = report.model_copy(update={"artifacts": tuple(artifacts)})
     if JSON in formats:
@@ -65,6 +72,32 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
 
 
 def report_paths(out: Path, formats: Sequence[str]) -> list[Path]:
-    """Where :func:`write_report` puts its files, the JSON first."""
-    others = [RENDERINGS[name].file for name in sorted(set(formats) - {JSON})]
-    return [out / file for file in ([f"report.{JSON}"] if JSON in formats else []) + others]
+    """Where :func:`write_report` puts its files, the JSON first, the pictures as their folder."""
+    files = [f"report.{JSON}"] if JSON in formats else []
+    files += [RENDERINGS[name].file for name in sorted(set(formats) & set(RENDERINGS))]
+    return [out / file for file in [*files, *([FIGURES] if set(formats) & set(PICTURES) else [])]]
+
+
+def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Every file but the JSON: its path below the output directory, and its content."""
+    texts = {name: RENDERINGS[name].render(report) for name in set(formats) & set(RENDERINGS)}
+    wanted = [name for name in PICTURES if name in formats]
+    if wanted:
+        from fairaudit.report import pictures  # as above
+
+        drawn = charts(report)
+        if MARKDOWN in texts:
+            texts[MARKDOWN] = pictures.with_pictures(texts[MARKDOWN], drawn, folder=FIGURES, kind=wanted[0])
+        for chart in drawn:
+            for kind in wanted:
+                yield f"{FIGURES}/{chart.name}.{kind}", pictures.picture(chart, kind)
+    for name, text in texts.items():
+        yield RENDERINGS[name].file, text.encode()
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise output_error(path.parent, error) from error
+    write_atomically(path, content)

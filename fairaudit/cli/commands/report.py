@@ -32,9 +32,9 @@ def report(
     # Imported here: `--help` must not wait for the report's models.
     from fairaudit.cli.console import Screen, answer
     from fairaudit.report.load import STDIN, load_report
-    from fairaudit.report.write import FORMATS, rendered, report_paths, write_report
+    from fairaudit.report.write import FORMATS, TEXTS, rendered, report_paths, write_report
 
-    names = formats(form or ["md"], FORMATS)
+    names = formats(form or ["md"], TEXTS if out == STDOUT else FORMATS)
     found = load_report(stored)
     if out == STDOUT:
         answer(rendered(found, name).rstrip("\n") for name in names)
