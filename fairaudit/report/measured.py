@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from fairaudit.report.curves import Curve
+from fairaudit.report.decomposition import Decomposition
 from fairaudit.report.facts import Part
 from fairaudit.report.numbers import Figure, HighEnd, LowEnd
 
@@ -102,18 +104,6 @@ class Yardstick(Part):
     reason: str
 
 
-class Curve(Part):
-    """One diagnostic over training: mean over seeds and repeats, ``values[observation][column]``.
-
-    ``columns`` are the groups of the first grouping, or one empty name for a whole-batch number.
-    """
-
-    name: str
-    steps: tuple[int, ...]
-    columns: tuple[str, ...]
-    values: tuple[tuple[Figure | None, ...], ...]
-
-
 class Reading(Part):
     """What a method's own diagnostic found after training: mean over seeds, ``values[column]``.
 
@@ -144,3 +134,4 @@ class Diagnostics(Part):
     arms: dict[str, tuple[Curve, ...]]
     readings: dict[str, tuple[Reading, ...]]
     claims: tuple[Claim, ...]
+    decomposition: Decomposition | None = None
