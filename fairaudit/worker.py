@@ -4,13 +4,14 @@ import hashlib
 import importlib
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairaudit.arms import Arm
 from fairaudit.config import AuditConfig
@@ -25,6 +26,7 @@ from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.pooling import ChannelsFirst
 from fairaudit.engine.tape import DEFAULT_BUDGET
 from fairaudit.errors import OutputError, TrainingError
 from fairaudit.jobs import Array, JobResult
@@ -33,6 +35,7 @@ from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
+from fairaudit.models.names import resolve_model, sees_images
 from fairaudit.models.zoo import make_model
 from fairaudit.plan import Job, Plan
 from fairaudit.privacy.events import SampledGaussian, event_to_json
@@ -85,6 +88,8 @@ def _prepare(key: _Key, seed: int, by_pool: bool) -> Prepared:
 def _prepared(key: _Key, seed: int) -> Prepared:
     dataset, encoder = _encoder(key)
     encoded = encoder.encode(draw_split(dataset, key.config, seed))
+    if not sees_images(resolve_model(key.config.model, dataset.image_shape)):
+        encoded = replace(encoded, train=_rows(encoded.train), test=_rows(encoded.test))
     return Prepared(dataset, encoded, _training_pool(dataset, encoded))
 
 
@@ -95,6 +100,11 @@ def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
     groups = None if found.groups is None else torch.from_numpy(found.groups)
     public = PublicPool(torch.from_numpy(found.pool), groups)
     return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)
+
+
+def _rows(records: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Images [n, H, W, C] as rows of numbers [n, H W C], for models that know no neighbourhood."""
+    return records.reshape(len(records), -1)
 
 
 def _training_pool(dataset: Dataset, encoded: Encoded) -> TrainingPool:
@@ -172,14 +182,7 @@ def _method(arm: Arm) -> Method:
 
 def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> Task:
     schedule, config = plan.schedule, plan.config
-    model = make_model(
-        plan.model,
-        prepared.pool.width,
-        prepared.pool.n_classes,
-        hidden=config.hidden,
-        activation=config.activation,
-        seed=seed_of(job.seed, "init"),
-    )
+    model = _model(plan, prepared.pool, job.seed)
     return Task(
         arm=arm.key,
         seed=job.seed,
@@ -198,6 +201,19 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult 
         records=prepared.encoded.split.train,
         checkpoints=_checkpoints(plan, job, model),
     )
+
+
+def _model(plan: Plan, pool: TrainingPool, seed: int) -> nn.Module:
+    """A fresh start of that seed; images come channels last and models read them channels first."""
+    made = make_model(
+        plan.model,
+        pool.shape,
+        pool.n_classes,
+        hidden=plan.config.hidden,
+        activation=plan.config.activation,
+        seed=seed_of(seed, "init"),
+    )
+    return nn.Sequential(ChannelsFirst(pool.shape), made) if len(pool.shape) == 3 else made
 
 
 def _sampling(arm: Arm, repeats: int) -> list[str]:

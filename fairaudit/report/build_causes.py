@@ -12,11 +12,12 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.plan import Plan
 from fairaudit.presets import find_preset
 from fairaudit.report.arm_readings import ArmReadings, arm_readings, over_seeds
-from fairaudit.report.curves import Curve, curve, nan_mean
+from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import (
     ArmCauses,
     BoundRecord,
     Correlation,
+    Curve,
     Decomposition,
     GroupCauses,
 )

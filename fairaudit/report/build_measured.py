@@ -12,7 +12,8 @@ from fairaudit.jobs import Array, JobResult
 from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
 from fairaudit.plan import Plan
 from fairaudit.report.build_causes import decomposition
-from fairaudit.report.curves import Curve, curve, nan_mean
+from fairaudit.report.curves import curve, nan_mean
+from fairaudit.report.decomposition import Curve
 from fairaudit.report.measured import (
     ComparisonRecord,
     Diagnostics,
@@ -129,6 +130,7 @@ def _group(measure: GroupMeasure, hidden: set[str], least: int) -> GroupRecord:
             gated=measure.gated,
             reason=measure.reason,
             estimates={name: _estimate(e) for name, e in measure.estimates.items()},
+            ungated=dict(measure.ungated),
         )
     reason = f"suppressed: fewer than {least} test rows"
     return GroupRecord(

@@ -5,27 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.report.facts import Part
-from fairaudit.report.numbers import Figure
+from fairaudit.report.decomposition import Curve
 
 MAX_OBSERVATIONS = 60  # a longer curve is thinned evenly, its ends kept
 
 Float64 = NDArray[np.float64]
-
-
-class Curve(Part):
-    """One diagnostic over training: mean over seeds and repeats, ``values[observation][column]``.
-
-    ``columns`` are the groups of the first grouping, or one empty name for a whole-batch number.
-    ``spread`` is the standard deviation between seeds, of the shape of ``values``; None for one seed.
-    """
-
-    name: str
-    meaning: str = ""
-    steps: tuple[int, ...]
-    columns: tuple[str, ...]
-    values: tuple[tuple[Figure | None, ...], ...]
-    spread: tuple[tuple[Figure | None, ...], ...] = ()
 
 
 def curve(

@@ -2,9 +2,23 @@
 
 from typing import Literal
 
-from fairaudit.report.curves import Curve
 from fairaudit.report.facts import Part
 from fairaudit.report.numbers import Figure, HighEnd, LowEnd
+
+
+class Curve(Part):
+    """One diagnostic over training: mean over seeds and repeats, ``values[observation][column]``.
+
+    ``columns`` are the groups of the first grouping, or one empty name for a whole-batch number.
+    ``spread`` is the standard deviation between seeds, of the shape of ``values``; None for one seed.
+    """
+
+    name: str
+    meaning: str = ""
+    steps: tuple[int, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[Figure | None, ...], ...]
+    spread: tuple[tuple[Figure | None, ...], ...] = ()
 
 
 class OverSeeds(Part):

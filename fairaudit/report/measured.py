@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from fairaudit.report.curves import Curve
-from fairaudit.report.decomposition import Decomposition
+from pydantic import Field
+
+from fairaudit.report.decomposition import Curve, Decomposition
 from fairaudit.report.facts import Part
 from fairaudit.report.numbers import Figure, HighEnd, LowEnd
 
@@ -24,7 +25,11 @@ class EstimateRecord(Part):
 
 
 class GroupRecord(Part):
-    """One group's estimates in one comparison."""
+    """One group's estimates in one comparison.
+
+    ``gated`` says whether gates read the group at all; ``ungated`` names the metrics that they do
+    not read all the same, with the reason.
+    """
 
     group: str
     n_test: int | None
@@ -32,6 +37,7 @@ class GroupRecord(Part):
     gated: bool
     reason: str
     estimates: dict[str, EstimateRecord]
+    ungated: dict[str, str] = Field(default_factory=dict)
 
 
 class GapRecord(Part):
