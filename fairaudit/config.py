@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -94,3 +94,12 @@ class AuditConfig(BaseModel):
     executor: Literal["local"] = "local"
     memory: Count | None = None  # MiB of activations kept between the two passes of a step
     resume: bool = True
+
+    @field_validator("format", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        """``json,md`` is a list as well."""
+        parts = [value] if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            return value
+        return tuple(name.strip() for part in parts for name in part.split(",") if name.strip())

@@ -63,6 +63,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("methods.catalog", "methods.spec", "methods.base", "privacy.events", "privacy.accounting"),
     },
     "gate": {"errors", "report.facts", "report.gates", "report.measured", "report.model"},
+    "changes": {"errors", "gate", "report"},
+    "starter": {"errors", "atomic", "config", "data", "report.names"},
     "audit": {
         *("", "errors", "config", "layers", "presets", "data", "plan", "execute", "measure", "metrics"),
         *("report", "rundir", "pool", "progress", "jobs", "gate"),
@@ -83,6 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "data",
         ),
         *("methods.catalog", "pool", "privacy.events", "rundir"),
+        *("changes", "starter"),
     },
     "__main__": {"cli"},
     "": {"audit", "config", "report.model"},  # the top __init__, lazily
@@ -128,7 +131,14 @@ LAZY = {"scipy", "fairlearn", "sklearn", "dp_accounting", "pandas", "torch", "op
 NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus", "PIL"}  # most take 0.4 to 3 s
 SLOW_FOR_HELP = NEVER_AT_START | {"torch", "pandas", "pyarrow", "jinja2", "markdown_it", "vl_convert"}
 # What `gate`, `compare` and `report` stand on: a stored report and the standard library.
-READERS_OF_REPORTS = {"gate.check", "report.load", "report.to_junit", "report.to_markdown", "report.write"}
+READERS_OF_REPORTS = {
+    "changes",
+    "gate.check",
+    "report.load",
+    "report.to_junit",
+    "report.to_markdown",
+    "report.write",
+}
 SLOW_FOR_READERS = SLOW_FOR_HELP | {"numpy"}
 FIRST_PARTY_LOCALS = {"cli", "", "execute", "worker", "report.write"}
 

@@ -218,7 +218,7 @@ def _named(selector: GroupSelector | None, comparison: ComparisonRecord) -> Sequ
 def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) -> Target:
     estimate = group.estimates.get(rule.metric.key)
     reason = group.reason if not group.gated else group.ungated.get(rule.metric.key, "")
-    reading = _reading(estimate, reason, is_size=False, own_variances=True)
+    reading = read_estimate(estimate, reason, is_size=False, own_variances=True)
     return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
 
 
@@ -228,7 +228,9 @@ def _gap_target(rule: Rule, comparison: ComparisonRecord) -> Target:
         nothing = Reading(None, None, None, (), 1, None, is_size=True, reason="the report holds no such gap")
         return Target(comparison.arm, comparison.reference, comparison.grouping, "", nothing)
     is_pair = gap.kind in ("pair", "population")
-    reading = _reading(gap.absolute, "" if gap.gated else gap.reason, is_size=True, own_variances=is_pair)
+    reading = read_estimate(
+        gap.absolute, "" if gap.gated else gap.reason, is_size=True, own_variances=is_pair
+    )
     between = ", ".join(filter(None, (gap.a, gap.b)))
     return Target(comparison.arm, comparison.reference, comparison.grouping, between, reading)
 
@@ -251,7 +253,15 @@ def _find_gap(rule: Rule, comparison: ComparisonRecord) -> GapRecord | None:
     return next((g for g in of_metric if g.kind == "pair" and {g.a, g.b} == set(names)), None)
 
 
-def _reading(estimate: EstimateRecord | None, reason: str, *, is_size: bool, own_variances: bool) -> Reading:
+def read_estimate(
+    estimate: EstimateRecord | None, reason: str, *, is_size: bool, own_variances: bool
+) -> Reading:
+    """A report's estimate as a verdict needs it.
+
+    Args:
+        estimate: None where the report holds none. reason: Why gates may not read it, or "".
+        is_size: An absolute value. own_variances: Its variances are those of its interval.
+    """
     if estimate is None:
         said = reason or "the report holds no such number"
         return Reading(None, None, None, (), 1, None, is_size=is_size, reason=said)

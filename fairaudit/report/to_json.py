@@ -5,6 +5,7 @@ import json
 from pydantic import JsonValue, ValidationError
 
 from fairaudit.errors import DataError
+from fairaudit.report.facts import Part
 from fairaudit.report.model import SCHEMA_VERSION, Report
 from fairaudit.report.names import plain
 
@@ -22,6 +23,11 @@ def schema_json() -> str:
 def gates_json(report: Report) -> str:
     """The verdict and the gates alone, as they stand in the report's JSON."""
     return _text(report.model_dump(mode="json", include={"gates", "verdict"}))
+
+
+def part_json(part: Part) -> str:
+    """Anything made of a report's parts, written as :func:`to_json` writes a report."""
+    return _text(part.model_dump(mode="json"))
 
 
 def read_report(text: str, *, name: str) -> Report:

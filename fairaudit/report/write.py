@@ -37,14 +37,21 @@ RENDERINGS: Mapping[str, Rendering] = {
 }
 PICTURES = ("svg", "png")  # one file per chart; the Markdown shows them, SVG where both are asked for
 FIGURES = "figures"  # their folder
+TEXTS = (JSON, *RENDERINGS)
+FORMATS = (*TEXTS, *PICTURES)
+
+
+def rendered(report: Report, name: str) -> str:
+    """The report in one of :data:`TEXTS`."""
+    return to_json(report) if name == JSON else RENDERINGS[name].render(report)
 
 
 def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     """Write ``report.*`` into ``out``.
 
     Args:
-        report: What to write. out: An existing directory.
-        formats: Of ``json``, the renderings and the pictures.
+        report: What to write. out: The directory, made where there is none.
+        formats: Of :data:`FORMATS`.
 
     Returns:
         The report with the other files as its artifacts.
@@ -52,6 +59,10 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     Raises:
         OutputError: The directory is not writable, or the disk is full; old files stay whole.
     """
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)  # reports are not private
+    except OSError as error:
+        raise output_error(out, error) from error
     artifacts = []
     for file, content in sorted(_files(report, formats)):
         _write(out / file, content)
