@@ -190,7 +190,9 @@ def _checked(layer: Layer) -> Layer:
     for key, value in layer.values.items():
         name = key.replace("-", "_")
         if name not in _FIELDS:
-            raise ConfigError(f"unknown key {key!r} in {layer.origin}", hint=did_you_mean(name, _FIELDS))
+            raise ConfigError(
+                f"unknown key {_shown(key)} in {layer.origin}", hint=did_you_mean(name, _FIELDS)
+            )
         values[name] = [value] if name in _LISTS and isinstance(value, str | int | float) else value
     if "epsilon" in values and "noise_multiplier" in values:
         raise ConfigError(

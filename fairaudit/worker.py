@@ -4,13 +4,14 @@ import hashlib
 import importlib
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairaudit.arms import Arm
 from fairaudit.config import AuditConfig
@@ -19,10 +20,13 @@ from fairaudit.data.encode import Encoder, make_encoder
 from fairaudit.data.public import PoolEncoder
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
+from fairaudit.diagnostics import causes
+from fairaudit.diagnostics.checkpoints import checkpoint_steps, refuse_too_many
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.pooling import ChannelsFirst
 from fairaudit.engine.tape import DEFAULT_BUDGET
 from fairaudit.errors import OutputError, TrainingError
 from fairaudit.jobs import Array, JobResult
@@ -31,6 +35,7 @@ from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
+from fairaudit.models.names import resolve_model, sees_images
 from fairaudit.models.zoo import make_model
 from fairaudit.plan import Job, Plan
 from fairaudit.privacy.events import SampledGaussian, event_to_json
@@ -83,6 +88,8 @@ def _prepare(key: _Key, seed: int, by_pool: bool) -> Prepared:
 def _prepared(key: _Key, seed: int) -> Prepared:
     dataset, encoder = _encoder(key)
     encoded = encoder.encode(draw_split(dataset, key.config, seed))
+    if not sees_images(resolve_model(key.config.model, dataset.image_shape)):
+        encoded = replace(encoded, train=_rows(encoded.train), test=_rows(encoded.test))
     return Prepared(dataset, encoded, _training_pool(dataset, encoded))
 
 
@@ -93,6 +100,11 @@ def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
     groups = None if found.groups is None else torch.from_numpy(found.groups)
     public = PublicPool(torch.from_numpy(found.pool), groups)
     return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)
+
+
+def _rows(records: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Images [n, H, W, C] as rows of numbers [n, H W C], for models that know no neighbourhood."""
+    return records.reshape(len(records), -1)
 
 
 def _training_pool(dataset: Dataset, encoded: Encoded) -> TrainingPool:
@@ -123,6 +135,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
     try:
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
+        why = _causes(method, task, trained)
     except RuntimeError as error:
         if "not enough memory" not in str(error):  # torch has no error class of its own for it on a CPU
             raise
@@ -143,6 +156,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
         **_training_metrics(trained, prepared),
         **_series(trained),
         **_readings(plan, spec, method, task, trained),
+        **why,
         **_individual(trained, plan.delta),
     }
     facts: dict[str, object] = {
@@ -166,20 +180,14 @@ def _method(arm: Arm) -> Method:
 
 def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> Task:
     schedule, config = plan.schedule, plan.config
+    model = _model(plan, prepared.pool, job.seed)
     return Task(
         arm=arm.key,
         seed=job.seed,
         repeats=job.repeats,
         settings=arm.settings,
         optimizer=config.optimizer,
-        model=make_model(
-            plan.model,
-            prepared.pool.width,
-            prepared.pool.n_classes,
-            hidden=config.hidden,
-            activation=config.activation,
-            seed=seed_of(job.seed, "init"),
-        ),
+        model=model,
         pool=prepared.pool,
         steps_per_epoch=schedule.steps_per_epoch,
         epochs=schedule.epochs,
@@ -189,7 +197,21 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult 
         budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
         public=prepared.public,
         records=prepared.encoded.split.train,
+        checkpoints=_checkpoints(plan, job, model),
     )
+
+
+def _model(plan: Plan, pool: TrainingPool, seed: int) -> nn.Module:
+    """A fresh start of that seed; images come channels last and models read them channels first."""
+    made = make_model(
+        plan.model,
+        pool.shape,
+        pool.n_classes,
+        hidden=plan.config.hidden,
+        activation=plan.config.activation,
+        seed=seed_of(seed, "init"),
+    )
+    return nn.Sequential(ChannelsFirst(pool.shape), made) if len(pool.shape) == 3 else made
 
 
 def _sampling(arm: Arm, repeats: int) -> list[str]:
@@ -219,6 +241,24 @@ def _readings(
     module, _, name = spec.readings.partition(":")
     found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(method, task, trained)
     return {f"reading.{name}": value.double().contiguous().numpy() for name, value in found.items()}
+
+
+def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...]:
+    """Steps to keep for the readings that say why a group pays."""
+    if plan.config.diagnostics != "full":
+        return ()
+    steps = checkpoint_steps(plan.schedule.steps, plan.config.diagnostics_every)
+    refuse_too_many(len(steps), job.repeats * sum(p.numel() for p in model.parameters()))
+    return steps
+
+
+def _causes(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Array]:
+    """What the kept steps did to each group."""
+    found = causes.read(method, task, trained)
+    if not found:
+        return {}
+    steps = np.asarray([checkpoint.step for checkpoint in trained.checkpoints], dtype=np.int64)
+    return {"cause_steps": steps, **{f"cause.{name}": value.numpy() for name, value in found.items()}}
 
 
 def _predictions(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.dataset import Dataset, Notice
-from fairaudit.data.pixels import spoken_shape
+from fairaudit.data.naming import spoken_shape
 from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan

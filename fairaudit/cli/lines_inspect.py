@@ -57,5 +57,11 @@ def _would_run(found: Inspection) -> Iterator[str]:
     )
 
 
+def problem_lines(found: Inspection) -> Iterator[str]:
+    """Why `run` would stop; nothing where it would not."""
+    if found.would_run is None:
+        yield from _would_run(found)
+
+
 def _names(names: tuple[str, ...]) -> str:
     return ", ".join(plain(name) for name in names[:20]) if names else "no candidate"

@@ -2,6 +2,7 @@
 
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,10 @@ _PART = re.compile(
     r"(?:(?P<first>train|test|val|validation)_(?P<base>.+)|(?P<name>.+)_(?P<last>train|test|val|validation))"
 )
 _KINDS = "biufUS"  # of a column; numbers and text
-_DAMAGE = (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError, RuntimeError)
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, ValueError, EOFError),
+    *(OSError, NotImplementedError, RuntimeError, MemoryError, SyntaxError),
+)
 
 
 class _Header(NamedTuple):

@@ -75,7 +75,7 @@ def hvp(landscape: Landscape, vectors: Tensor) -> Tensor:
         [V, K + 1, P], in the landscape's type; NaN for an absent group.
     """
     sums = second_order(landscape).products(vectors.to(landscape.theta))
-    return landscape.records.means(sums, axis=1)
+    return landscape.records.means(sums)
 
 
 def probe_signs(seed: int, n_parameters: int, probes: int = PROBES, *, label: str | int = 0) -> Tensor:
@@ -103,7 +103,7 @@ def traces(landscape: Landscape, *, seed: int, probes: int = PROBES) -> Traces:
     """
     records, layers = landscape.records, landscape.layers()
     if layers is not None and is_chain(layers) and work_of(layers).gradients <= probes:
-        value = records.means(records.sums(traces_of_records(landscape, layers)))
+        value = records.means(records.sums(traces_of_records(landscape, layers))[None])[0]
         return _exact(value, CLOSED_FORM)
     if landscape.n_parameters <= BASIS_LIMIT:
         return _exact(_trace_by_basis(landscape), BASIS)
@@ -120,8 +120,8 @@ def hutchinson(landscape: Landscape, signs: Tensor) -> Traces:
 
 
 def _exact(value: Tensor, how: str) -> Traces:
-    zero = torch.zeros_like(value)
-    return Traces(value, zero, torch.zeros(len(value), len(value), dtype=value.dtype), exact=True, how=how)
+    none = value.new_zeros(len(value) + 1, len(value))
+    return Traces(value, none[0], none[1:], exact=True, how=how)
 
 
 def _trace_by_basis(landscape: Landscape) -> Tensor:
@@ -130,7 +130,7 @@ def _trace_by_basis(landscape: Landscape) -> Tensor:
     total = torch.zeros(landscape.records.n_groups, dtype=torch.float64)
     for start in range(0, size, BASIS_AT_ONCE):
         total += ways.forms(_basis(landscape, start)).sum(0)
-    return landscape.records.means(total)
+    return landscape.records.means(total[None])[0]
 
 
 def _basis(landscape: Landscape, start: int) -> Tensor:
@@ -167,7 +167,7 @@ def extremes(landscape: Landscape, group: int | None = None) -> Extremes:
     ways, records = second_order(part), part.records
 
     def apply(vectors: Tensor) -> Tensor:
-        return records.means(ways.products(vectors), axis=1)[:, -1]
+        return records.means(ways.products(vectors))[:, -1]
 
     if part.n_parameters <= DENSE_LIMIT:
         starts = range(0, part.n_parameters, BASIS_AT_ONCE)

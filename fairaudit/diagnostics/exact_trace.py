@@ -28,6 +28,9 @@ MATRIX_BYTES = 32 * 2**20  # per-record matrices of one chunk
 WIDEST_BYTES = 2**19  # the widest activation of one chunk: all of them stay in cache
 
 
+_SIGNS = torch.tensor([[[-1.0, 1.0]]])
+
+
 class _Curvature:
     """The Hessian of each record's loss in the values at one place of the chain.
 
@@ -37,30 +40,27 @@ class _Curvature:
 
     def __init__(self, logits: Tensor, targets: Tensor) -> None:
         if logits.shape[1] == 2:  # both columns are multiples of (-1, 1); a softmax is slow on two classes
-            second = torch.sigmoid(logits[:, 1:] - logits[:, :1])
-            self.weights = second * (1.0 - second)
-            self.columns = logits.new_tensor([-1.0, 1.0]).expand(len(logits), 1, 2)
-            self.own = torch.zeros_like(targets)
-            self.factor = second - targets.unsqueeze(1)
+            self.second = torch.sigmoid(logits[:, 1:] - logits[:, :1])
+            self.weights = self.second * (1.0 - self.second)
+            self.columns = _SIGNS.to(logits)  # one for all records, until a function tells them apart
         else:
             self.weights = torch.softmax(logits, -1)
             self.columns = torch.eye(logits.shape[1]).to(logits) - self.weights.unsqueeze(1)
-            self.own = targets
-            self.factor = logits.new_full((1, 1), -1.0)
+        self.targets = targets
         self.diagonal: Tensor | None = None  # e, [n, h]
         self.matrix: Tensor | None = None  # M, [n, h, h]
 
     def gradient(self) -> Tensor:
         """Loss gradient at this place, [n, h]."""
-        rows = torch.arange(len(self.own), device=self.own.device)
-        single = self.columns.shape[1] == 1
-        own = self.columns[:, 0] if single else self.columns[rows, self.own]
-        return own * self.factor
+        if self.columns.shape[1] == 1:
+            return self.columns[:, 0] * (self.second - self.targets.unsqueeze(1))
+        rows = torch.arange(len(self.targets), device=self.targets.device)
+        return -self.columns[rows, self.targets]
 
     def trace(self) -> Tensor:
         """[n]."""
         lengths: Tensor = torch.linalg.vector_norm(self.columns, dim=-1)
-        total = lengths.square_().mul_(self.weights).sum(1)
+        total = (lengths.square_() * self.weights).sum(1)
         if self.diagonal is not None:
             total += self.diagonal.sum(-1)
         if self.matrix is not None:
@@ -108,7 +108,7 @@ def _traces_of_chunk(landscape: Landscape, layers: list[Layer], rows: slice) -> 
     for layer in layers:
         values.append(layer.forward(values[-1]))
     curvature = _Curvature(values[-1], landscape.records.targets[rows])
-    total = torch.zeros_like(values[-1][:, 0])
+    total: Tensor | float = 0.0
     below = sum(isinstance(layer, Linear) for layer in layers)
     for index in range(len(layers) - 1, -1, -1):
         layer = layers[index]
@@ -116,12 +116,21 @@ def _traces_of_chunk(landscape: Landscape, layers: list[Layer], rows: slice) -> 
             curvature.through_function(DERIVATIVES[type(layer)](values[index + 1]))
             continue
         below -= 1
-        lengths: Tensor = torch.linalg.vector_norm(values[index], dim=-1)
-        total += lengths.square_().add_(float(layer.has_bias)).mul_(curvature.trace())
+        squares = _squares(landscape, values, index, rows) + float(layer.has_bias)
+        total = torch.mul(squares, curvature.trace()).add_(total)
         if not below:
             break
         curvature.through_linear(layer.weight, diagonal_suffices=below == 1)
+    assert isinstance(total, Tensor)
     return total
+
+
+def _squares(landscape: Landscape, values: list[Tensor], index: int, rows: slice) -> Tensor:
+    """Squared norm of every record's input to a layer, [n]."""
+    if index == 0:
+        return landscape.records.squared_norms[rows].to(values[0].dtype)
+    norms: Tensor = torch.linalg.vector_norm(values[index], dim=-1)
+    return norms.square_()
 
 
 def traces_of_records(landscape: Landscape, layers: list[Layer]) -> Tensor:

@@ -190,7 +190,7 @@ class ChainSecondOrder(SecondOrder):
     def products(self, vectors: Tensor) -> Tensor:
         """See the base class."""
         records = self.landscape.records
-        out = torch.zeros_like(vectors).unsqueeze(1).repeat(1, records.n_groups, 1)
+        out = vectors.new_zeros(len(vectors), records.n_groups, vectors.shape[1])
         for book in self.passes():
             pieces = list(records.pieces(book.rows))
             for part in self._parts(len(vectors)):

@@ -128,6 +128,7 @@ def _group(measure: GroupMeasure, hidden: set[str], least: int) -> GroupRecord:
             gated=measure.gated,
             reason=measure.reason,
             estimates={name: _estimate(e) for name, e in measure.estimates.items()},
+            ungated=dict(measure.ungated),
         )
     reason = f"suppressed: fewer than {least} test rows"
     return GroupRecord(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from fairaudit.data.pixels import spoken_shape
+from fairaudit.data.naming import spoken_shape
 from fairaudit.report.facts import DataFacts
 from fairaudit.report.measured import Curve, Reading
 from fairaudit.report.model import Report
@@ -77,7 +77,8 @@ def diagnostics_section(report: Report) -> Iterator[str]:
     """The last reading of every curve: what training did to each group's gradients."""
     yield "## Training, group by group"
     yield ""
-    arms = report.diagnostics.arms
+    arms = {arm.key: report.diagnostics.arms.get(arm.key, ()) for arm in report.arms}  # in the plan's order
+    arms = {key: curves for key, curves in arms.items() if curves}
     if not arms:
         yield "No diagnostics were recorded."
         return
@@ -122,8 +123,8 @@ def readings_section(report: Report) -> Iterator[str]:
     yield ""
     rows = [
         (markdown(arm), markdown(reading.meaning, 120), _listed(reading))
-        for arm, found in diagnostics.readings.items()
-        for reading in found
+        for arm in (facts.key for facts in report.arms)
+        for reading in diagnostics.readings.get(arm, ())
         if reading.name in _SHOWN
     ]
     yield from table(("arm", "reading", "values"), rows, most=24)

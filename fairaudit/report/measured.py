@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from fairaudit.report.facts import Part
 from fairaudit.report.numbers import Figure, HighEnd, LowEnd
 
@@ -22,7 +24,11 @@ class EstimateRecord(Part):
 
 
 class GroupRecord(Part):
-    """One group's estimates in one comparison."""
+    """One group's estimates in one comparison.
+
+    ``gated`` says whether gates read the group at all; ``ungated`` names the metrics that they do
+    not read all the same, with the reason.
+    """
 
     group: str
     n_test: int | None
@@ -30,6 +36,7 @@ class GroupRecord(Part):
     gated: bool
     reason: str
     estimates: dict[str, EstimateRecord]
+    ungated: dict[str, str] = Field(default_factory=dict)
 
 
 class GapRecord(Part):

@@ -11,6 +11,7 @@ from fairaudit.report.markdown_data import (
     readings_section,
     reproduce_section,
 )
+from fairaudit.report.markdown_gates import gates_section, verdict_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -34,9 +35,11 @@ _WITHIN = (
 def to_markdown(report: Report) -> str:
     """The report as text for people; what it shortens is whole in the JSON."""
     sections = (
+        verdict_section(report),
         _audited(report),
         _costs(report),
         _gaps(report),
+        gates_section(report),
         _control(report),
         _within(report),
         diagnostics_section(report),
@@ -231,10 +234,11 @@ def _within(report: Report) -> Iterator[str]:
 def _privacy(report: Report) -> Iterator[str]:
     yield "## What the guarantee covers"
     yield ""
-    established = [p for p in report.privacy.values() if p.guarantee is Guarantee.ESTABLISHED]
+    by_arm = {arm.key: report.privacy[arm.key] for arm in report.arms}  # in the plan's order
+    established = [p for p in by_arm.values() if p.guarantee is Guarantee.ESTABLISHED]
     listed = established[0].not_covered if established else ()
     common = [item for item in listed if all(item in p.not_covered for p in established)]
-    for key, facts in list(report.privacy.items())[:12]:
+    for key, facts in list(by_arm.items())[:12]:
         yield f"- **{markdown(key)}**: {_statement(facts, common)}"
     if not established:
         return
