@@ -168,8 +168,9 @@ def _execution(config: AuditConfig, dataset: Dataset) -> Execution:
 def _load(config: AuditConfig) -> Dataset:
     dataset = load_dataset(config)
     if not dataset.groupings:
+        classes = "" if dataset.image_shape is None else ", or --group-by-label for the classes"
         raise ConfigError(
-            "no group given", hint=f"--group COL; `fairaudit inspect {config.data}` lists candidates"
+            "no group given", hint=f"--group COL{classes}; `fairaudit inspect {config.data}` lists candidates"
         )
     return dataset
 
