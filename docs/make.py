@@ -1,7 +1,7 @@
 """Write the pages of this folder that are made by the program: the reference, the examples, the figure.
 
-    python docs/make.py reference     from the command line and the report's schema; a second
-    python docs/make.py examples      three audits of the sample table; half a minute
+python docs/make.py reference     from the command line and the report's schema; a second
+python docs/make.py examples      three audits of the sample table; half a minute
 """
 
 import re
@@ -45,9 +45,9 @@ def examples() -> None:
     """Three reports of one audit that differ in their gate, and the figure of the page on reading."""
     with tempfile.TemporaryDirectory() as folder:
         for name, rule in EXAMPLES.items():
+            options = ("--fail-on", rule, "--out", folder, "--format", "md,svg", "--quiet")
             subprocess.run(
-                [sys.executable, "-m", "fairaudit", *AUDIT, "--fail-on", rule, "--out", folder]
-                + ["--format", "md,svg", "--quiet"],
+                [sys.executable, "-m", "fairaudit", *AUDIT, *options],
                 cwd=HERE.parent,
                 check=False,  # 1 and 3 are what two of them are for
             )
