@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -129,6 +130,19 @@ class Split:
     test: Int64
 
 
+class Inputs(Protocol):
+    """Model inputs by row: an array, or something that makes rows when they are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, d), or (n, H, W, C)."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: slice | Int64, /) -> Float32:
+        """Those rows' inputs, float32 and C-contiguous."""
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """One seed's model inputs, fitted on its training rows only.
@@ -142,8 +156,8 @@ class Encoded:
     """
 
     split: Split
-    train: Float32
-    test: Float32
+    train: Inputs
+    test: Inputs
     names: tuple[str, ...]
     fitted: tuple[str, ...]
     merged: dict[str, int] = field(default_factory=dict)
