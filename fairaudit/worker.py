@@ -3,7 +3,7 @@
 import hashlib
 import importlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,10 +14,12 @@ from torch import Tensor
 
 from fairaudit.arms import Arm
 from fairaudit.config import AuditConfig
-from fairaudit.data.dataset import Dataset, Encoded
-from fairaudit.data.encode import Encoder, make_encoder
+from fairaudit.data.dataset import Dataset, Encoded, Inputs, LabelledRows
+from fairaudit.data.encode import Encoder, TableEncoder, make_encoder
 from fairaudit.data.public import PoolEncoder
+from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.split import draw_split
+from fairaudit.data.store import open_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
@@ -32,18 +34,20 @@ from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
 from fairaudit.models.zoo import make_model
-from fairaudit.plan import Job, Plan
+from fairaudit.plan import Job, Plan, records_path
 from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.privacy.streams import seed_of
 
+ROWS_AT_ONCE = 65_536  # of inputs that are not kept in memory
+YARDSTICK_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
 
 
 class Prepared(NamedTuple):
     """One seed's data, ready to train on; ``public`` for a method whose student learns from a pool."""
 
-    dataset: Dataset
+    dataset: LabelledRows
     encoded: Encoded
     pool: TrainingPool
     public: PublicPool | None = None
@@ -58,16 +62,26 @@ class _Key(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _encoder(key: _Key) -> tuple[Dataset, Encoder]:
+def _encoder(key: _Key) -> tuple[LabelledRows, Encoder]:
+    """Rows and encoder: of the records that the run left for its workers, or made here."""
+    stored = open_store(records_path(key.config, key.digest))
+    if stored is not None:
+        return stored.rows, TableEncoder(stored.records, key.config.merge_rare)
+    dataset = _load(key)
+    return dataset, make_encoder(dataset, key.config)
+
+
+def _load(key: _Key) -> Dataset:
     dataset = load_dataset(key.config)
     if dataset.digest != key.digest:
         raise OutputError(f"{dataset.name} changed while it was audited", hint="start again with --fresh")
-    return dataset, make_encoder(dataset, key.config)
+    return dataset
 
 
 @lru_cache(maxsize=1)
 def _pool_encoder(key: _Key) -> PoolEncoder:
-    return PoolEncoder(_encoder(key)[0], key.config)
+    rows = _encoder(key)[0]
+    return PoolEncoder(rows if isinstance(rows, Dataset) else _load(key), key.config)
 
 
 @lru_cache(maxsize=4)
@@ -88,10 +102,11 @@ def _prepare(key: _Key, seed: int, by_pool: bool) -> Prepared:
     return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)
 
 
-def _training_pool(dataset: Dataset, encoded: Encoded) -> TrainingPool:
+def _training_pool(dataset: LabelledRows, encoded: Encoded) -> TrainingPool:
     first, train = dataset.groupings[0], encoded.split.train
+    inputs = encoded.train
     return TrainingPool(
-        torch.from_numpy(encoded.train),
+        inputs if isinstance(inputs, DecodedRows) else torch.from_numpy(inputs[:]),
         torch.from_numpy(dataset.labels[train]),
         torch.from_numpy(first.groups[train]),
         n_classes=len(dataset.classes),
@@ -127,7 +142,9 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
     )
-    test = _predictions(trained, prepared, prepared.encoded.test, prepared.encoded.split.test)
+    test = np.concatenate(
+        list(_predictions(trained, prepared, prepared.encoded.test, prepared.encoded.split.test)), 1
+    )
     if not np.isfinite(test).all():
         raise diverged(arm.key, job.seed, arm.settings.get("learning_rate", 1.0), "predictions")
     arrays: dict[str, Array] = {
@@ -215,24 +232,29 @@ def _readings(
 
 
 def _predictions(
-    trained: TrainedReplicates, prepared: Prepared, features: NDArray[np.float32], rows: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """[R, n, Y] on rows of the dataset and their inputs."""
-    groups = prepared.dataset.groupings[0].groups[rows]
-    found: NDArray[np.float32] = trained.probabilities(
-        torch.from_numpy(features), torch.from_numpy(groups)
-    ).numpy()
-    return found
+    trained: TrainedReplicates, prepared: Prepared, features: Inputs, rows: NDArray[np.int64]
+) -> Iterator[NDArray[np.float32]]:
+    """[R, n, Y] on rows of the dataset and their inputs; piece by piece where those are not in memory."""
+    size = max(1, len(rows)) if isinstance(features, np.ndarray) else ROWS_AT_ONCE
+    groups = prepared.dataset.groupings[0].groups
+    for start in range(0, max(1, len(rows)), size):
+        piece = slice(start, start + size)
+        yield trained.probabilities(
+            torch.from_numpy(features[piece]), torch.from_numpy(groups[rows[piece]])
+        ).numpy()
 
 
 def _training_metrics(trained: TrainedReplicates, prepared: Prepared) -> dict[str, Array]:
     """Mean accuracy and loss of each group on the training split, [R, K] per grouping."""
     rows = prepared.encoded.split.train
-    probabilities = _predictions(trained, prepared, prepared.encoded.train, rows)
     labels = prepared.dataset.labels[rows]
+    found, start = [], 0
+    for part in _predictions(trained, prepared, prepared.encoded.train, rows):
+        those = labels[start : start + part.shape[1]]
+        found.append((record_correct(part, those), record_loss(part, those)))
+        start += len(those)
+    correct, loss = (np.concatenate(parts, 1) for parts in zip(*found, strict=True))
     arrays: dict[str, Array] = {}
-    correct = record_correct(probabilities, labels)
-    loss = record_loss(probabilities, labels)
     for number, grouping in enumerate(prepared.dataset.groupings):
         groups, k = grouping.groups[rows], len(grouping.names)
         count = np.bincount(groups, minlength=k)
@@ -294,11 +316,17 @@ def _individual(trained: TrainedReplicates, delta: float) -> dict[str, Array]:
 
 
 def _yardstick(prepared: Prepared) -> dict[str, float]:
+    """On all rows, or on every k-th where their inputs are not in memory."""
     encoded, labels = prepared.encoded, prepared.dataset.labels
+    whole = isinstance(encoded.train, np.ndarray)
+    train, test = (
+        slice(None, None, 1 if whole else -(-len(part) // YARDSTICK_ROWS))
+        for part in (encoded.train, encoded.test)
+    )
     return logistic_yardstick(
-        encoded.train,
-        labels[encoded.split.train],
-        encoded.test,
-        labels[encoded.split.test],
+        encoded.train[train],
+        labels[encoded.split.train[train]],
+        encoded.test[test],
+        labels[encoded.split.test[test]],
         len(prepared.dataset.classes),
     )

@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "privacy": {"errors"},
     "layers": {"errors", "config", "presets"},
     "jobs": {"errors", "atomic"},
-    "data": {"errors", "config", "privacy.streams"},
+    "data": {"errors", "atomic", "config", "privacy.streams"},
     "models": {"errors"},
     "engine": {"errors", "privacy"},
     "methods": {"errors", "engine", "models", "data", "privacy", "methods.rules"},

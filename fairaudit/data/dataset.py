@@ -50,6 +50,34 @@ class Grouping:
     missing: int | None = None
 
 
+class LabelledRows(Protocol):
+    """What splits, trainings and metrics read of a data set; as of :class:`Dataset`."""
+
+    @property
+    def labels(self) -> Int64:
+        """Class of each row, ``[N]``."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names, ``[Y]``."""
+
+    @property
+    def groupings(self) -> tuple[Grouping, ...]:
+        """At least one."""
+
+    @property
+    def split(self) -> Int64 | None:
+        """0 train, 1 test, or None."""
+
+    @property
+    def duplicate_of(self) -> Int64 | None:
+        """First identical row of each, ``[N]``."""
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A table, or images as a table of one column, read and checked before any split or encoding.

@@ -10,6 +10,7 @@ from fairaudit.data.fit import FittedCategory, fit
 from fairaudit.data.pixels import image_columns, pixels_of
 from fairaudit.data.recipe import DecodedRows, Recipe
 from fairaudit.data.records import Records, RecordWriter
+from fairaudit.data.spool import Spool
 
 # Inputs of one seed up to this many bytes are made once and kept; larger ones batch by batch, from the
 # records, which are far smaller.
@@ -69,8 +70,12 @@ class TableEncoder:
 
     @classmethod
     def of(cls, dataset: Dataset, config: AuditConfig) -> "TableEncoder":
-        """The encoder of a table whose records fit in memory."""
-        return cls(RecordWriter(dataset.features).in_memory(), config.merge_rare)
+        """The encoder of a table; the records of a large one go to a file without a name."""
+        writer = RecordWriter(dataset.features)
+        if writer.size <= IN_MEMORY_BYTES:
+            return cls(writer.in_memory(), config.merge_rare)
+        table = Spool(config.out).keep_rows(writer.blocks(), writer.layout.width)
+        return cls(Records(writer.layout, table), config.merge_rare)
 
     def encode(self, split: Split) -> Encoded:
         """The inputs of one seed, float32 and C-contiguous."""

@@ -108,7 +108,7 @@ class _Codes:
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of some records ``[n, width]`` into ``out``, C-contiguous."""
-        codes = self.block.of(rows)
+        codes = self.block.of(rows).astype(np.intp)
         places = (codes if self.used is None else codes[:, self.used]) + self.offsets
         flat = self.inputs.take(places)
         flat += (np.arange(len(rows)) * out.shape[1])[:, None]
@@ -134,7 +134,7 @@ class Recipe:
         self._codes = _Codes.of(layout.codes, categories, [starts[n] for n in layout.codes.fields])
 
     def decode(self, rows: UInt8, out: Float32) -> None:
-        """Write the inputs of records ``[n, width]`` into zeros ``[n, d]``, C-contiguous."""
+        """Write the inputs of records ``[n, width]`` into zeros ``[n, d or more]``, C-contiguous."""
         with np.errstate(over="ignore", invalid="ignore"):  # the limit catches it; NaN is filled
             for numbers in self._numbers:
                 numbers.decode(rows, out)
@@ -166,9 +166,16 @@ class DecodedRows:
         """Those rows' inputs, float32 and C-contiguous."""
         rows = self.rows[index]
         out = np.zeros((len(rows), self.recipe.width), np.float32)
+        self._decode(rows, out)
+        return out
+
+    def fill(self, index: Int64, out: Float32) -> None:
+        """Write the inputs of n of the rows into zeros ``[n, d or more]``, C-contiguous."""
+        self._decode(self.rows.take(index), out)
+
+    def _decode(self, rows: Int64, out: Float32) -> None:
         for piece, taken in self.records.chunks(rows):
             self.recipe.decode(taken, out[piece])
-        return out
 
 
 def _limited(values: Float64) -> Float64:

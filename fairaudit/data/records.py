@@ -150,6 +150,11 @@ class RecordWriter:
         self._codes: dict[int, NDArray[np.generic]] = {}
         self.layout = Layout.of([self._field(i, name) for i, name in enumerate(features.column_names)])
 
+    @property
+    def size(self) -> int:
+        """Bytes of all records."""
+        return int(self._features.num_rows) * self.layout.width
+
     def blocks(self) -> Iterator[UInt8]:
         """The records, some rows at a time, ``[n, width]`` each."""
         layout = self.layout
