@@ -7,6 +7,7 @@ mapped costs memory only as long as nobody else wants it.
 import mmap
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -29,6 +30,7 @@ class Spool:
     def __init__(self, out: Path) -> None:
         self._folder = _writable(out)
         self._file: BinaryIO = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 (lives as long as this)
+        weakref.finalize(self, self._file.close)  # maps have descriptors of their own
         self._end = 0
 
     def keep(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -40,8 +42,13 @@ class Spool:
         array = column.combine_chunks()
         batch = pa.record_batch([array.chunk(0) if isinstance(array, pa.ChunkedArray) else array], ["x"])
         try:
-            with pa.PythonFile(self._file, mode="w") as sink, pa.ipc.new_stream(sink, batch.schema) as writer:
+            # A descriptor of its own, because Arrow closes what it has written to.
+            with (
+                open(os.dup(self._file.fileno()), "wb") as sink,
+                pa.ipc.new_stream(sink, batch.schema) as writer,
+            ):
                 writer.write_batch(batch)
+            self._file.seek(0, os.SEEK_END)
         except OSError as error:
             raise output_error(self._folder, error) from error
         del array, batch
