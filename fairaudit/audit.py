@@ -20,12 +20,16 @@ from fairaudit.data.store import is_intact, is_large, write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
 from fairaudit.execute import Execution, execute
+from fairaudit.gate.check import judged, refuse_without_baseline
+from fairaudit.gate.grammar import Rule, parse_rules
+from fairaudit.gate.targets import Vocabulary
 from fairaudit.layers import ResolvedConfig, resolve_config
 from fairaudit.measure import measure
 from fairaudit.plan import Plan, make_plan, records_path
 from fairaudit.pool import available_cores, warm_up
 from fairaudit.progress import Listener, StageStarted, silent
 from fairaudit.report.build import Circumstances, Findings, build_report
+from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.report.write import write_report
@@ -43,12 +47,15 @@ class Prepared:
     Args:
         resolved: The options. dataset: The table. plan: What will be trained.
         seconds: Stage -> wall time in s.
+        rules: Gates, known to fit the plan. baseline: The report that changes are measured from.
     """
 
     resolved: ResolvedConfig
     dataset: Dataset
     plan: Plan
     seconds: dict[str, float]
+    rules: tuple[Rule, ...] = ()
+    baseline: Report | None = None
 
 
 def run_audit(
@@ -94,12 +101,19 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Prepared:
     """Read the table and decide everything that precedes training.
 
     Raises:
-        FairauditError: The table or the options cannot be audited.
+        FairauditError: The table or the options cannot be audited, or a rule does not fit them.
     """
     seconds: dict[str, float] = {}
+    rules = parse_rules(resolved.config.fail_on)
+    baseline = load_report(resolved.config.baseline) if resolved.config.baseline else None
+    refuse_without_baseline(rules, has_baseline=baseline is not None)
     dataset = _timed("reading", seconds, listener, lambda: _load(resolved.config))
     plan = _timed("planning", seconds, listener, lambda: make_plan(resolved.config, dataset))
-    return Prepared(resolved, dataset, plan, seconds)
+    arms = tuple((arm.key, arm.method) for arm in plan.arms)
+    vocabulary = Vocabulary(arms, {grouping.name: grouping.names for grouping in dataset.groupings})
+    for rule in rules:
+        vocabulary.check(rule)
+    return Prepared(resolved, dataset, plan, seconds, rules, baseline)
 
 
 def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Sequence[str] = ()) -> Report:
@@ -129,6 +143,7 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
         failures = {failure.job_id: failure.message for failure in outcome.failures}
         findings = Findings(resolved, plan, dataset, outcome.by_job, failures, comparisons)
         report = build_report(findings, _circumstances(config, seconds, command))
+        report = judged(report, prepared.rules, prepared.baseline)
         return write_report(report, config.out, config.format)
 
 

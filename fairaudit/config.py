@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -11,6 +11,8 @@ Count = Annotated[int, Field(ge=1)]
 
 # Performance only: no result depends on these, so they void no cached result and no report repeats them.
 EXECUTION = ("device", "executor", "memory", "resume", "workers")
+# What is asked of a finished report; no training depends on them.
+GATES = ("baseline", "fail_on", "inconclusive")
 
 
 class AuditConfig(BaseModel):
@@ -73,14 +75,27 @@ class AuditConfig(BaseModel):
     self_check: bool = False
     # measurement and report
     compare: tuple[str, ...] = ()  # "2,8": the gap between two groups, asked for in advance
-    diagnostics: Literal["off", "basic"] = "basic"
+    diagnostics: Literal["off", "basic", "full"] = "basic"
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
     out: Path = Path("fairaudit-report")
-    format: tuple[Literal["json", "md"], ...] = ("json", "md")
+    format: tuple[Literal["json", "md", "html", "junit", "svg", "png"], ...] = ("json", "md", "html")
+    # gates; see GATES
+    fail_on: tuple[str, ...] = ()
+    baseline: Path | None = None
+    inconclusive: Literal["fail", "pass"] | None = None
     # execution; see EXECUTION
     device: Literal["auto", "cpu"] = "auto"
     workers: Count | None = None
     executor: Literal["local"] = "local"
     memory: Count | None = None  # MiB of activations kept between the two passes of a step
     resume: bool = True
+
+    @field_validator("format", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        """``json,md`` is a list as well."""
+        parts = [value] if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            return value
+        return tuple(name.strip() for part in parts for name in part.split(",") if name.strip())

@@ -190,7 +190,9 @@ def _checked(layer: Layer) -> Layer:
     for key, value in layer.values.items():
         name = key.replace("-", "_")
         if name not in _FIELDS:
-            raise ConfigError(f"unknown key {key!r} in {layer.origin}", hint=did_you_mean(name, _FIELDS))
+            raise ConfigError(
+                f"unknown key {_shown(key)} in {layer.origin}", hint=did_you_mean(name, _FIELDS)
+            )
         values[name] = [value] if name in _LISTS and isinstance(value, str | int | float) else value
     if "epsilon" in values and "noise_multiplier" in values:
         raise ConfigError(
@@ -224,7 +226,8 @@ def _from_text(name: str, text: str) -> object:
     if name in _TABLES:
         return parse_pairs(text.split(","), name)
     if name in _LISTS:
-        return [part.strip() for part in text.split(",") if part.strip()]
+        between = ";" if name == "compare" else ","  # a pair has a comma of its own
+        return [part.strip() for part in text.split(between) if part.strip()]
     return text
 
 

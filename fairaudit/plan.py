@@ -14,6 +14,7 @@ from fairaudit.jobs import JOBS, RECORDS, job_id
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import Sizes, default_delta
 from fairaudit.methods.spec import Need
+from fairaudit.models.names import resolve_model
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian
 
@@ -97,7 +98,7 @@ def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
     sizes = Sizes(
         config.n_public or training_size(dataset, config),
         max(1, dataset.n_raw_inputs),
-        "logistic" if config.model == "auto" else config.model,
+        resolve_model(config.model, dataset.image_shape),
         len(dataset.groupings[0].names) if dataset.groupings else 1,
         pool_size(dataset, config),
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairaudit.atomic import output_error, remove_temporaries, write_atomically
-from fairaudit.config import EXECUTION
+from fairaudit.config import EXECUTION, GATES
 from fairaudit.errors import OutputError
 from fairaudit.jobs import (
     JOBS,
@@ -31,7 +31,7 @@ from fairaudit.plan import Plan
 
 _MANIFEST = "run.json"
 _LOCK = "lock"
-_NOT_IN_RESULTS = ("out", "format", *EXECUTION)
+_NOT_IN_RESULTS = ("out", "format", *GATES, *EXECUTION)
 
 
 @dataclass(frozen=True, slots=True)

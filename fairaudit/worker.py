@@ -4,37 +4,32 @@ import hashlib
 import importlib
 import time
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairaudit.arms import Arm
-from fairaudit.config import AuditConfig
-from fairaudit.data.dataset import Dataset, Encoded, Inputs, LabelledRows
-from fairaudit.data.encode import Encoder, TableEncoder, make_encoder
-from fairaudit.data.public import PoolEncoder
-from fairaudit.data.recipe import DecodedRows
-from fairaudit.data.split import draw_split
-from fairaudit.data.store import open_store
-from fairaudit.data.tabular import load_dataset
+from fairaudit.data.dataset import Inputs
+from fairaudit.diagnostics import causes
+from fairaudit.diagnostics.checkpoints import checkpoint_steps, refuse_too_many
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.pooling import ChannelsFirst
 from fairaudit.engine.tape import DEFAULT_BUDGET
-from fairaudit.errors import OutputError, TrainingError
+from fairaudit.errors import TrainingError
 from fairaudit.jobs import Array, JobResult
-from fairaudit.methods.base import Method, PublicPool, Task, TrainedReplicates, diverged
+from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
 from fairaudit.models.zoo import make_model
-from fairaudit.plan import Job, Plan, records_path
+from fairaudit.plan import Job, Plan
+from fairaudit.prepared import Prepared, prepare_seed
 from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.privacy.streams import seed_of
@@ -42,76 +37,6 @@ from fairaudit.privacy.streams import seed_of
 ROWS_AT_ONCE = 65_536  # of inputs that are not kept in memory
 YARDSTICK_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
-
-
-class Prepared(NamedTuple):
-    """One seed's data, ready to train on; ``public`` for a method whose student learns from a pool."""
-
-    dataset: LabelledRows
-    encoded: Encoded
-    pool: TrainingPool
-    public: PublicPool | None = None
-
-
-class _Key(NamedTuple):
-    digest: str
-    config: AuditConfig
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-
-@lru_cache(maxsize=1)
-def _encoder(key: _Key) -> tuple[LabelledRows, Encoder]:
-    """Rows and encoder: of the records that the run left for its workers, or made here."""
-    stored = open_store(records_path(key.config, key.digest))
-    if stored is not None:
-        return stored.rows, TableEncoder(stored.records, key.config.merge_rare)
-    dataset = _load(key)
-    return dataset, make_encoder(dataset, key.config)
-
-
-def _load(key: _Key) -> Dataset:
-    dataset = load_dataset(key.config)
-    if dataset.digest != key.digest:
-        raise OutputError(f"{dataset.name} changed while it was audited", hint="start again with --fresh")
-    return dataset
-
-
-@lru_cache(maxsize=1)
-def _pool_encoder(key: _Key) -> PoolEncoder:
-    rows = _encoder(key)[0]
-    return PoolEncoder(rows if isinstance(rows, Dataset) else _load(key), key.config)
-
-
-@lru_cache(maxsize=4)
-def _prepare(key: _Key, seed: int, by_pool: bool) -> Prepared:
-    """A seed's split and encoding; jobs come seed by seed, so two of each kind are worth keeping.
-
-    Args:
-        key, seed: Which. by_pool: Encode by what the student pool shows, not the training rows.
-    """
-    dataset, encoder = _encoder(key)
-    split = draw_split(dataset, key.config, seed)
-    if not by_pool:
-        encoded = encoder.encode(split)
-        return Prepared(dataset, encoded, _training_pool(dataset, encoded))
-    found = _pool_encoder(key).encode(split)
-    groups = None if found.groups is None else torch.from_numpy(found.groups)
-    public = PublicPool(torch.from_numpy(found.pool), groups)
-    return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)
-
-
-def _training_pool(dataset: LabelledRows, encoded: Encoded) -> TrainingPool:
-    first, train = dataset.groupings[0], encoded.split.train
-    inputs = encoded.train
-    return TrainingPool(
-        inputs if isinstance(inputs, DecodedRows) else torch.from_numpy(inputs[:]),
-        torch.from_numpy(dataset.labels[train]),
-        torch.from_numpy(first.groups[train]),
-        n_classes=len(dataset.classes),
-        n_groups=len(first.names),
-    )
 
 
 def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
@@ -127,10 +52,11 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
     began = time.perf_counter()
     arm = plan.arm(job.arm)
     spec = find(arm.method)
-    prepared = _prepare(_Key(plan.digest, plan.config), job.seed, Need.PUBLIC_POOL in spec.needs)
+    prepared = prepare_seed(plan, job.seed, by_pool=Need.PUBLIC_POOL in spec.needs)
     try:
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
+        why = _causes(method, task, trained)
     except RuntimeError as error:
         if "not enough memory" not in str(error):  # torch has no error class of its own for it on a CPU
             raise
@@ -142,17 +68,17 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
     )
-    test = np.concatenate(
-        list(_predictions(trained, prepared, prepared.encoded.test, prepared.encoded.split.test)), 1
-    )
+    rows = prepared.encoded.split.test
+    test = np.concatenate(list(_predictions(trained, prepared, prepared.encoded.test, rows)), 1)
     if not np.isfinite(test).all():
         raise diverged(arm.key, job.seed, arm.settings.get("learning_rate", 1.0), "predictions")
     arrays: dict[str, Array] = {
-        "test_rows": prepared.encoded.split.test,
+        "test_rows": rows,
         "probabilities": test,
         **_training_metrics(trained, prepared),
         **_series(trained),
         **_readings(plan, spec, method, task, trained),
+        **why,
         **_individual(trained, plan.delta),
     }
     facts: dict[str, object] = {
@@ -176,20 +102,14 @@ def _method(arm: Arm) -> Method:
 
 def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> Task:
     schedule, config = plan.schedule, plan.config
+    model = _model(plan, prepared.pool, job.seed)
     return Task(
         arm=arm.key,
         seed=job.seed,
         repeats=job.repeats,
         settings=arm.settings,
         optimizer=config.optimizer,
-        model=make_model(
-            plan.model,
-            prepared.pool.width,
-            prepared.pool.n_classes,
-            hidden=config.hidden,
-            activation=config.activation,
-            seed=seed_of(job.seed, "init"),
-        ),
+        model=model,
         pool=prepared.pool,
         steps_per_epoch=schedule.steps_per_epoch,
         epochs=schedule.epochs,
@@ -199,7 +119,21 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult 
         budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
         public=prepared.public,
         records=prepared.encoded.split.train,
+        checkpoints=_checkpoints(plan, job, model),
     )
+
+
+def _model(plan: Plan, pool: TrainingPool, seed: int) -> nn.Module:
+    """A fresh start of that seed; images come channels last and models read them channels first."""
+    made = make_model(
+        plan.model,
+        pool.shape,
+        pool.n_classes,
+        hidden=plan.config.hidden,
+        activation=plan.config.activation,
+        seed=seed_of(seed, "init"),
+    )
+    return nn.Sequential(ChannelsFirst(pool.shape), made) if len(pool.shape) == 3 else made
 
 
 def _sampling(arm: Arm, repeats: int) -> list[str]:
@@ -229,6 +163,24 @@ def _readings(
     module, _, name = spec.readings.partition(":")
     found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(method, task, trained)
     return {f"reading.{name}": value.double().contiguous().numpy() for name, value in found.items()}
+
+
+def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...]:
+    """Steps to keep for the readings that say why a group pays."""
+    if plan.config.diagnostics != "full":
+        return ()
+    steps = checkpoint_steps(plan.schedule.steps, plan.config.diagnostics_every)
+    refuse_too_many(len(steps), job.repeats * sum(p.numel() for p in model.parameters()))
+    return steps
+
+
+def _causes(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Array]:
+    """What the kept steps did to each group."""
+    found = causes.read(method, task, trained)
+    if not found:
+        return {}
+    steps = np.asarray([checkpoint.step for checkpoint in trained.checkpoints], dtype=np.int64)
+    return {"cause_steps": steps, **{f"cause.{name}": value.numpy() for name, value in found.items()}}
 
 
 def _predictions(

@@ -46,12 +46,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "plan": {
         *("errors", "arms", "config", "data", "jobs", "privacy"),
-        *("methods.catalog", "methods.defaults", "methods.spec"),
+        *("methods.catalog", "methods.defaults", "methods.spec", "models.names"),
     },
     "rundir": {"errors", "atomic", "config", "jobs", "plan"},
+    "prepared": {"errors", "config", "plan", "data", "models.names", "engine", "methods.base"},
     "worker": {
-        *("errors", "config", "jobs", "arms", "plan", "data", "models", "engine", "methods", "diagnostics"),
-        *("metrics", "privacy"),
+        *("errors", "config", "jobs", "arms", "plan", "prepared", "data", "models", "engine", "methods"),
+        *("diagnostics", "metrics", "privacy"),
     },
     "execute": {
         *("errors", "plan", "jobs", "executor", "pool", "progress", "rundir", "worker", "methods"),
@@ -62,14 +63,30 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "atomic", "config", "presets", "layers", "jobs", "plan", "data", "metrics"),
         *("methods.catalog", "methods.spec", "methods.base", "privacy.events", "privacy.accounting"),
     },
-    "gate": {"errors", "report.model"},
+    "gate": {"errors", "report.facts", "report.gates", "report.measured", "report.model"},
+    "changes": {"errors", "gate", "report"},
+    "starter": {"errors", "atomic", "config", "data", "report.names"},
     "audit": {
         *("", "errors", "config", "layers", "presets", "data", "plan", "execute", "measure", "metrics"),
         *("report", "rundir", "pool", "progress", "jobs", "gate"),
     },
     "cli": {
-        *("", "errors", "config", "layers", "presets", "audit", "plan", "gate", "report", "progress", "data"),
+        *(
+            "",
+            "errors",
+            "atomic",
+            "config",
+            "layers",
+            "presets",
+            "audit",
+            "plan",
+            "gate",
+            "report",
+            "progress",
+            "data",
+        ),
         *("methods.catalog", "pool", "privacy.events", "rundir"),
+        *("changes", "starter"),
     },
     "__main__": {"cli"},
     "": {"audit", "config", "report.model"},  # the top __init__, lazily
@@ -86,6 +103,11 @@ NEVER = [  # said apart from the table, because each is a security argument or a
 
 OWNERS = {  # third party -> the only places that may import it
     "dp_accounting": {"privacy.accounting"},
+    "jinja2": {"report.to_html"},
+    "markupsafe": {"report.to_html"},
+    "markdown_it": {"report.to_html"},
+    "vl_convert": {"report.to_html", "report.pictures"},
+    "altair": set(),  # its schema checks the charts in tests; importing it costs half a second
     "rich": {"cli"},
     "typer": {"cli"},
     "opacus": {"engine"},
@@ -102,14 +124,25 @@ OWNERS = {  # third party -> the only places that may import it
 }
 
 TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `--help`
-    *("engine", "models", "diagnostics", "worker", "privacy.noise"),
+    *("engine", "models.zoo", "models.convex", "models.linear", "diagnostics", "prepared", "worker"),
+    "privacy.noise",
     *("methods.base", "methods.gradient", "methods.published", "methods.rules", "methods.objectives"),
     *("methods.output_perturbation", "methods.pate", "methods.descent"),
 }
 LAZY = {"scipy", "fairlearn", "sklearn", "dp_accounting", "pandas", "torch", "opacus", "pyarrow", "PIL"}
 NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus", "PIL"}  # most take 0.4 to 3 s
-SLOW_FOR_HELP = NEVER_AT_START | {"torch", "pandas", "pyarrow"}
-FIRST_PARTY_LOCALS = {"cli", "", "execute", "worker"}
+SLOW_FOR_HELP = NEVER_AT_START | {"torch", "pandas", "pyarrow", "jinja2", "markdown_it", "vl_convert"}
+# What `gate`, `compare` and `report` stand on: a stored report and the standard library.
+READERS_OF_REPORTS = {
+    "changes",
+    "gate.check",
+    "report.load",
+    "report.to_junit",
+    "report.to_markdown",
+    "report.write",
+}
+SLOW_FOR_READERS = SLOW_FOR_HELP | {"numpy"}
+FIRST_PARTY_LOCALS = {"cli", "", "execute", "worker", "report.write"}
 
 NOISE = {"normal_", "normal", "randn", "randn_like", "standard_normal", "log_normal_"}
 DRAWS = {
@@ -385,7 +418,7 @@ def only_training_reaches_torch(package: Package) -> Complaints:
 
 def slow_libraries_wait_until_needed(package: Package) -> Complaints:
     for name, module in package.items():
-        if within_any(name, TORCH - {"worker"}):
+        if within_any(name, TORCH - {"worker", "prepared"}):
             continue
         for found in module.imports:
             if not found.local and found.target.split(".")[0] in NEVER_AT_START:
@@ -398,6 +431,14 @@ def help_is_quick(package: Package) -> Complaints:
         for library in sorted(SLOW_FOR_HELP):
             if f"<{library}>" in ways:
                 yield f"--help imports {library}: {' -> '.join(ways[f'<{library}>'])}"
+
+
+def stored_reports_are_read_quickly(package: Package) -> Complaints:
+    for name in READERS_OF_REPORTS & set(package):
+        ways = reached(package, name)
+        for library in sorted(SLOW_FOR_READERS):
+            if f"<{library}>" in ways:
+                yield f"reading a report imports {library}: {' -> '.join(ways[f'<{library}>'])}"
 
 
 def files_and_functions_fit_a_screen(package: Package) -> Complaints:
@@ -544,6 +585,11 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
         help_is_quick,
         {"cli.app": "import fairaudit.audit", "audit": "import pandas as pd"},
         "--help imports pandas",
+    ),
+    (
+        stored_reports_are_read_quickly,
+        {"gate.check": "import fairaudit.report.model", "report.model": "import numpy as np"},
+        "reading a report imports numpy: gate.check -> report.model",
     ),
     (files_and_functions_fit_a_screen, {"plan": "x = 1\n" * 401}, "401 lines"),
     (files_and_functions_fit_a_screen, {"plan": "def f():\n" + "    x = 1\n" * 61}, "f has 62 lines"),

@@ -148,7 +148,7 @@ def test_the_strongest_layer_that_sets_a_field_wins(strong: dict[str, int], weak
         assert merged.origins[name] == ("a" if name in strong else "b")
 
 
-ESIPOVA = [name for name in PRESETS if name.startswith("esipova")]
+ESIPOVA = ["esipova-adult", "esipova-dutch"]
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -193,6 +193,41 @@ def test_presets_are_the_papers_numbers() -> None:
     assert (adult.settings["dpsgd"]["learning_rate"], dutch.settings["dpsgd"]["learning_rate"]) == (0.01, 0.8)
     assert adult.balance
     assert not dutch.balance
+
+
+def test_the_presets_on_images_are_the_papers_numbers() -> None:
+    mnist, celeba = (
+        AuditConfig.model_validate({"data": "x", **PRESETS[n].fields})
+        for n in ("esipova-mnist", "esipova-celeba")
+    )
+    for config in (mnist, celeba):
+        assert (config.model, config.activation, config.batch_size, config.optimizer) == (
+            "cnn",
+            "tanh",
+            256,
+            "sgd",
+        )
+        assert (config.noise_multiplier, config.max_grad_norm, config.delta) == (0.8, 1.0, 1e-6)
+        assert (config.split_column, config.diagnostics_every, config.pixel_range) == ("split", 200, "unit")
+        steps = {name: config.settings[name]["learning_rate"] for name in ("sgd", "dpsgd", "dpsgd-f")}
+        assert set(steps.values()) == {0.01}
+        assert config.settings["dpsgd-f"]["count_noise_multiplier"] == 8.0
+        adapt = config.settings["global-adapt"]
+        assert (adapt["tolerance"], adapt["threshold_learning_rate"]) == (0.7, 0.1)
+        assert (adapt["count_noise_multiplier"], adapt["learning_rate"]) == (10.0, 0.1)
+    assert (mnist.epochs, mnist.keep, mnist.compare) == (60, {"8": 0.09}, ("2,8",))
+    assert (mnist.group_by_label, mnist.group) == (True, ())
+    assert mnist.settings["global"] == {"learning_rate": 0.2, "threshold": 100.0}
+    assert mnist.settings["global-adapt"]["threshold"] == 50.0
+    assert (celeba.epochs, celeba.label, celeba.group) == (30, "Male", ("Eyeglasses",))
+    assert celeba.settings["global"] == {"learning_rate": 0.1, "threshold": 100.0}
+    assert celeba.settings["global-adapt"]["threshold"] == 100.0
+    assert any("214 steps" in note for note in PRESETS["esipova-mnist"].notes)
+
+
+def test_a_variable_may_name_several_pairs(tmp_path: Path) -> None:
+    given = resolve_config({"data": "x"}, environment={"FAIRAUDIT_COMPARE": "2,8; 3,4"})
+    assert given.config.compare == ("2,8", "3,4")
 
 
 def test_pairs_split_at_the_last_equals_sign() -> None:

@@ -6,6 +6,7 @@ import pytest
 from plans import keys, plan, table
 
 from fairaudit.config import AuditConfig
+from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import EXIT_PRIVACY, PrivacyError
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.plan import make_plan
@@ -50,15 +51,37 @@ def test_a_published_schedule_has_the_published_epsilon(name):
 def test_the_presets_give_the_epsilons_they_promise():
     for preset, name in (("esipova-adult", "Adult"), ("esipova-dutch", "Dutch")):
         n, _, _, alone, together = PUBLISHED[name]
-        fields = dict(PRESETS[preset].fields) | {"preset": preset, "n_public": n}
+        fields = {"group": ("sex",), **PRESETS[preset].fields, "preset": preset, "n_public": n}
         found = make_plan(
-            AuditConfig(data="t.csv", group=("sex",), seeds=5, method=("dpsgd", "global-adapt"), **fields),
-            table(),
+            AuditConfig(data="t.csv", seeds=5, method=("dpsgd", "global-adapt"), **fields), table()
         )
         assert found.delta == 1e-6
         assert found.arm("dpsgd").privacy.epsilon_rdp == pytest.approx(alone[0], abs=RDP_TOLERANCE)
         assert found.arm("global-adapt").privacy.epsilon_rdp == pytest.approx(together[0], abs=RDP_TOLERANCE)
         assert [notice.code for notice in found.notices] == ["unequal_epsilon"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("each_arm_alone")
+@pytest.mark.parametrize(("preset", "name"), [("esipova-mnist", "MNIST"), ("esipova-celeba", "CelebA")])
+def test_the_presets_on_images_give_the_epsilons_they_promise(preset, name):
+    n, _, _, alone, together = PUBLISHED[name]
+    fields = {**PRESETS[preset].fields, "preset": preset, "n_public": n, "keep": {}}
+    found = make_plan(AuditConfig(data="t", method=("dpsgd", "global-adapt"), **fields), table())
+    assert found.arm("dpsgd").privacy.epsilon_rdp == pytest.approx(alone[0], abs=RDP_TOLERANCE)
+    assert found.arm("global-adapt").privacy.epsilon_rdp == pytest.approx(together[0], abs=RDP_TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("each_arm_alone")
+def test_the_mnist_file_has_the_schedule_and_the_epsilons_of_the_paper(shared_data):
+    fields = {**PRESETS["esipova-mnist"].fields, "preset": "esipova-mnist"}
+    config = AuditConfig(data=shared_data("mnist.parquet"), method=("dpsgd", "global-adapt"), **fields)
+    found = make_plan(config, load_dataset(config))
+    assert (found.schedule.n_public, found.schedule.steps_per_epoch) == (54_676, 214)
+    assert found.schedule.steps == 12_840
+    assert found.arm("dpsgd").privacy.epsilon_rdp == pytest.approx(5.9027, abs=RDP_TOLERANCE)
+    assert found.arm("global-adapt").privacy.epsilon_rdp == pytest.approx(5.9511, abs=RDP_TOLERANCE)
 
 
 @pytest.mark.usefixtures("each_arm_alone")

@@ -5,6 +5,8 @@ import importlib.util
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairaudit.audit import run_audit
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Dataset
+from fairaudit.data.pixels import pixels_of
+from fairaudit.data.tabular import load_dataset
 
 SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
 NUMBERS = ["income", "loan_amount", "monthly_spending"]
@@ -23,14 +29,31 @@ def frame() -> pd.DataFrame:
     return pd.read_parquet(SAMPLE / "loans.parquet")
 
 
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("make_loans", SAMPLE / "make_loans.py")
+@contextmanager
+def imported(name):
+    spec = importlib.util.spec_from_file_location(name, SAMPLE / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules["make_loans"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     yield module
-    del sys.modules["make_loans"]
+    del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def script():
+    with imported("make_loans") as module:
+        yield module
+
+
+@pytest.fixture(scope="module")
+def painter():
+    with imported("make_images") as module:
+        yield module
+
+
+@pytest.fixture(scope="module")
+def pictures() -> Dataset:
+    return load_dataset(AuditConfig(data=SAMPLE / "images", group=("style",)))
 
 
 def sha256(path: Path) -> str:
@@ -81,6 +104,58 @@ def test_the_sample_has_the_shape_that_the_card_states(frame):
 def test_the_parquet_file_names_its_label_and_depends_on_no_pandas():
     metadata = pq.read_schema(SAMPLE / "loans.parquet").metadata
     assert metadata == {b"fairaudit.label": b"approved"}
+
+
+def test_the_script_draws_the_same_images_again(pictures, painter, tmp_path):
+    subprocess.run(
+        [sys.executable, SAMPLE / "make_images.py", "--out", tmp_path], check=True, capture_output=True
+    )
+    metadata = (tmp_path / "images" / "metadata.csv").read_bytes()
+    assert metadata == (SAMPLE / "images" / "metadata.csv").read_bytes()
+    again = load_dataset(AuditConfig(data=tmp_path / "images", group=("style",)))
+    # Pixels, not files: how well a PNG is packed is up to the library that writes it.
+    assert np.array_equal(pixels_of(again.features["image"]), pixels_of(pictures.features["image"]))
+    other = painter.make(painter.Drawing(seed=1))[0]
+    assert not np.array_equal(other, pixels_of(pictures.features["image"])[..., 0])
+
+
+def test_the_images_are_what_the_card_states(pictures):
+    assert pictures.image_shape == (16, 16, 1)
+    assert dict(zip(pictures.classes, np.bincount(pictures.labels), strict=True)) == dict.fromkeys(
+        ("circle", "cross", "square", "triangle"), 500
+    )
+    style = pictures.groupings[0]
+    counts = np.bincount(style.groups)
+    card = (SAMPLE / "README.md").read_text(encoding="utf-8")
+    for name, count in zip(style.names, counts, strict=True):
+        assert f"{name} ({count:,})" in card
+    cells = np.bincount(style.groups * 4 + pictures.labels).reshape(2, 4)
+    assert (cells * 4 == counts[:, None]).all()  # style says nothing about the label
+    assert pictures.duplicate_rows == 0
+    assert sum(path.stat().st_size for path in (SAMPLE / "images").iterdir()) < 1_500_000
+
+
+def pixels_tell_the_shape(images, labels) -> float:
+    """Accuracy of the nearest class mean, halves of the images against each other."""
+    x, half = images.reshape(len(images), -1).astype(np.float64), len(images) // 2
+    means = np.stack([x[:half][labels[:half] == k].mean(axis=0) for k in range(4)])
+    distances = ((x[half:, None] - means) ** 2).sum(axis=-1)
+    return float((distances.argmin(axis=1) == labels[half:]).mean())
+
+
+def test_drawn_shapes_are_harder_because_of_their_style(pictures, painter):
+    images, style = pixels_of(pictures.features["image"]), pictures.groupings[0]
+    by_style = {
+        name: pixels_tell_the_shape(images[style.groups == k], pictures.labels[style.groups == k])
+        for k, name in enumerate(style.names)
+    }
+    assert by_style["printed"] > 0.95
+    assert by_style["drawn"] < 0.75
+    printed = painter.Drawing().printed
+    alike, rows = painter.make(painter.Drawing(drawn=replace(printed, count=500)))
+    labels = np.unique([row["label"] for row in rows], return_inverse=True)[1]
+    drawn = np.array([row["style"] == "drawn" for row in rows])
+    assert pixels_tell_the_shape(alike[drawn], labels[drawn]) > 0.95
 
 
 def records_of_the_smaller_group_are_longer(frame: pd.DataFrame) -> bool:

@@ -11,7 +11,19 @@ import typer
 from typer.exceptions import TyperException
 
 from fairaudit import __version__
-from fairaudit.cli.commands import clean, doctor, inspect, methods, plan, run, schema
+from fairaudit.cli.commands import (
+    clean,
+    compare,
+    doctor,
+    gate,
+    init,
+    inspect,
+    methods,
+    plan,
+    report,
+    run,
+    schema,
+)
 from fairaudit.errors import (
     EXIT_BUG,
     EXIT_INPUT,
@@ -34,6 +46,10 @@ app = typer.Typer(
 )
 app.command(name="run")(run.run)
 app.command(name="plan")(plan.plan)
+app.command(name="gate")(gate.gate)
+app.command(name="compare")(compare.compare)
+app.command(name="report")(report.report)
+app.command(name="init")(init.init)
 app.command(name="inspect")(inspect.inspect)
 app.command(name="methods")(methods.methods)
 app.command(name="schema")(schema.schema)

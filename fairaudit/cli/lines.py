@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.naming import spoken_shape
 from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, points
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
@@ -19,7 +20,11 @@ _MOST_GROUPS = 12
 
 def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
     """What is audited: file, label, groups."""
-    size = f"{dataset.rows_read:,} rows x {dataset.columns_read} columns"
+    shape = dataset.image_shape
+    columns = (
+        f"rows x {dataset.columns_read} columns" if shape is None else f"images of {spoken_shape(shape)}"
+    )
+    size = f"{dataset.rows_read:,} {columns}"
     digest = f"sha256 {dataset.digest[:4]}…{dataset.digest[-2:]}"
     yield f"fairaudit {version} · {plain(dataset.name)} {size} · {digest}"
     positive = "not known" if dataset.positive is None else plain(dataset.classes[dataset.positive])
@@ -103,9 +108,14 @@ def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
             plain(comparison.note_on(group), 60),
         )
     gap = main_gap(comparison)
+    named = named_gaps(comparison)
+    for pair in named:
+        title = f"gap {plain(pair.a, 12)}, {plain(pair.b, 12)}"
+        yield Row((title, "", "", "", points(pair.absolute)), plain(pair.direction, 60) or "not resolved")
     if gap is not None:
         estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
-        yield Row(("gap", "", "", "", points(estimate)), plain(gap.direction, 60) or "not resolved")
+        title = "largest gap" if named else "gap"
+        yield Row((title, "", "", "", points(estimate)), plain(gap.direction, 60) or "not resolved")
 
 
 def _privacy(plan: Plan) -> str:

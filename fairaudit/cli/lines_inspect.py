@@ -52,8 +52,15 @@ def _would_run(found: Inspection) -> Iterator[str]:
     run = found.would_run
     yield (
         f"run      {run.rows:,} usable rows: {run.train:,} train, {run.test:,} test per seed · "
-        f"{run.features} columns as {run.inputs} inputs · {run.duplicate_rows:,} duplicate rows"
+        f"{run.features} column{'s' * (run.features != 1)} as {run.inputs} inputs · "
+        f"{run.duplicate_rows:,} duplicate rows"
     )
+
+
+def problem_lines(found: Inspection) -> Iterator[str]:
+    """Why `run` would stop; nothing where it would not."""
+    if found.would_run is None:
+        yield from _would_run(found)
 
 
 def _names(names: tuple[str, ...]) -> str:

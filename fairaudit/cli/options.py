@@ -59,7 +59,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("test_size", float, "Share of rows held out (default: 0.2).", "SHARE"),
     Option("balance", bool, "Cut all groups to one size before the split."),
     Option("keep", dict, "Keep this fraction of a group's training rows; repeat.", "GROUP=FRACTION"),
-    Option("model", str, "logistic or mlp (default: logistic for tables).", "NAME"),
+    Option("model", str, "logistic, mlp or cnn (default: logistic, cnn for images).", "NAME"),
     Option("hidden", list, "Width of a hidden layer of mlp; repeat (default: 256, 256).", "WIDTH"),
     Option("activation", str, "Activation of mlp (default: tanh).", "tanh|relu"),
     Option("epochs", int, "Passes over the training rows (default: by rule).", "N"),
@@ -79,12 +79,20 @@ OPTIONS: tuple[Option, ...] = (
     Option("repeats", int, "Private runs per seed (default: 1).", "N"),
     Option("seed", int, "The first seed (default: 0).", "N"),
     Option("self_check", bool, "Compare a private arm with itself: no gap should show."),
-    Option("diagnostics", str, "What is recorded of the training (default: basic).", "off|basic"),
-    Option("diagnostics_every", int, "Steps between gradient readings (default: by rule).", "STEPS"),
+    Option("diagnostics", str, "What is read of the training; full says why.", "off|basic|full"),
+    Option("diagnostics_every", int, "Steps between gradient readings, and kept steps of full.", "STEPS"),
     Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),
     Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),
     Option("out", str, "Folder of the report and of finished trainings (default: fairaudit-report).", "DIR"),
-    Option("format", list, "json or md; repeat (default: both).", "json|md"),
+    Option(
+        "format",
+        list,
+        "Kinds of report file: json, md, html, junit; svg or png for charts (default: json,md,html).",
+        "KIND,...",
+    ),
+    Option("fail_on", list, "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
+    Option("baseline", str, "Earlier report, for rules with .delta.", "REPORT"),
+    Option("inconclusive", str, "What an inconclusive rule counts as; else exit 3.", "fail|pass"),
     Option("device", str, "Where to train (default: auto).", "auto|cpu"),
     Option("workers", int, "Trainings at a time (default: one per core).", "N"),
     Option("executor", str, "How trainings are run (default: local).", "local"),
@@ -138,6 +146,9 @@ def _given(typed: Mapping[str, object]) -> Given:
             assert isinstance(value, list)
             pairs = parse_pairs(value, option.field)
             values[option.field] = nested_settings(pairs) if option.field == "settings" else pairs
+        elif option.field == "format":
+            assert isinstance(value, list)
+            values[option.field] = [word.strip() for words in value for word in words.split(",")]
         else:
             values[option.field] = value
     config = typed["config"]

@@ -2,6 +2,7 @@
 
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.data.dataset import Notice
+from fairaudit.data.dataset import SPLIT, Notice
 from fairaudit.data.decode import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.naming import listed, near_miss, quoted, typed
 from fairaudit.data.pixels import UInt8, image_column
@@ -19,12 +20,14 @@ from fairaudit.data.readers import digest_of
 from fairaudit.errors import DataError
 
 NPZ = ".npz"
-SPLIT = "split"  # the column that tells `x_train` from `x_test`
 _PART = re.compile(
     r"(?:(?P<first>train|test|val|validation)_(?P<base>.+)|(?P<name>.+)_(?P<last>train|test|val|validation))"
 )
 _KINDS = "biufUS"  # of a column; numbers and text
-_DAMAGE = (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError, RuntimeError)
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, ValueError, EOFError),
+    *(OSError, NotImplementedError, RuntimeError, MemoryError, SyntaxError),
+)
 
 
 class _Header(NamedTuple):
@@ -148,7 +151,7 @@ def _headers(path: Path) -> Iterator[_Header]:
                     yield _Header(member.filename.removesuffix(".npy"), shape, dtype)
     except _DAMAGE:
         raise DataError(
-            f"{path.name} is not an npz archive (or is damaged)", "write it with numpy.savez"
+            f"{path.name} is not an npz archive (or is damaged)", "write it again with numpy.savez"
         ) from None
 
 

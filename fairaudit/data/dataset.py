@@ -14,6 +14,7 @@ Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]
 
 MISSING = "(missing)"  # the name of the level that holds rows without a group
+SPLIT = "split"  # the column that train and test parts of a source become
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,10 @@ class LabelledRows(Protocol):
     @property
     def split(self) -> Int64 | None:
         """0 train, 1 test, or None."""
+
+    @property
+    def image_shape(self) -> Shape | None:
+        """Height, width and channels of images, None of tables."""
 
     @property
     def duplicate_of(self) -> Int64 | None:

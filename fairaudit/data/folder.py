@@ -4,6 +4,7 @@ Either may lie in ``train`` and ``test`` folders, which then are the column ``sp
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.json as pajson
 
-from fairaudit.data.dataset import Notice
+from fairaudit.data.dataset import SPLIT, Notice
 from fairaudit.data.decode import SUFFIXES, ImageOptions, ImageStack
 from fairaudit.data.naming import listed, near_miss, quoted
 from fairaudit.data.readers import open_source, read_columns
@@ -21,7 +21,7 @@ from fairaudit.errors import DataError
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 FILE_NAME = "file_name"  # the metadata's column of paths, relative to the metadata file
-LABEL, SPLIT, IMAGE = "label", "split", "image"
+LABEL, IMAGE = "label", "image"
 _PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation"})
 _BY_FOLDER = "declared by the folders"
 
@@ -246,12 +246,20 @@ def _read_metadata(path: Path) -> pa.Table:
         source = open_source(path)
         return read_columns(source, source.schema.names)[0]
     try:
-        table = pajson.read_json(path)
-    except (pa.ArrowException, OSError, UnicodeError):
+        # Not Arrow's reader: it crashes the process on some damaged files.
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+        table = pa.Table.from_pylist(rows, schema=_schema_of(rows))
+    except (pa.ArrowException, OSError, ValueError, TypeError, RecursionError, OverflowError, AttributeError):
         raise DataError(f"{path.name} is not readable as JSON lines", "write one object per line") from None
     if not table.num_rows:
         raise DataError(f"{path.name} has no rows", "write one object per image")
     return table
+
+
+def _schema_of(rows: Sequence[Mapping[str, object]]) -> pa.Schema:
+    """Every key of any row is a column; Arrow alone would take those of the first."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.schema([(name, pa.array([row.get(name) for row in rows]).type) for name in names])
 
 
 def _resolved(

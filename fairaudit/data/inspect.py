@@ -10,7 +10,8 @@ from fairaudit.data.dataset import Dataset, Grouping, Notice, Split
 from fairaudit.data.encode import encode
 from fairaudit.data.groups import make_groupings
 from fairaudit.data.infer import group_candidates, label_candidates
-from fairaudit.data.pixels import shape_of, spoken_shape
+from fairaudit.data.naming import spoken_shape
+from fairaudit.data.pixels import shape_of
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import CheckedTable, make_dataset, read_checked
 from fairaudit.errors import FairauditError

@@ -61,6 +61,12 @@ def nearest(name: str, known: Sequence[str]) -> str:
     return did_you_mean(*_showable(name, known))
 
 
+def spoken_shape(shape: tuple[int, int, int]) -> str:
+    """Height, width, channels as ``28 x 28 grey`` or ``64 x 64 colour``."""
+    height, width, channels = shape
+    return f"{height} x {width} {'grey' if channels == 1 else 'colour'}"
+
+
 def words(name: str) -> list[str]:
     """The lower-case words of a name: ``yPred``, ``y_pred`` and ``Y-PRED`` are ``y pred``."""
     return [w.lower() for w in _WORD.findall(name)]

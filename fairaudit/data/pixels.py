@@ -76,12 +76,6 @@ def mapped(pixels: UInt8, change: Callable[[UInt8], UInt8]) -> UInt8:
     return out
 
 
-def spoken_shape(shape: Shape) -> str:
-    """``28 x 28 grey`` or ``64 x 64 colour``."""
-    height, width, channels = shape
-    return f"{height} x {width} {'grey' if channels == 1 else 'colour'}"
-
-
 def unreadable(table: pa.Table) -> NDArray[np.int64]:
     """Rows of a table whose image could not be read, ascending."""
     missing = np.zeros(table.num_rows, np.bool_)

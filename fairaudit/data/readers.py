@@ -105,6 +105,8 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     notices: tuple[Notice, ...] = ()
     with _explained(source.path, source.format):
         table = _read(source, columns).select(list(columns))
+        if source.format != "csv":
+            table.validate(full=True)  # Arrow trusts offsets, codes and text of a file, and would follow them
         if source.format == "csv" and any(pa.types.is_binary(t) for t in table.schema.types):
             table = _read(replace(source, encoding="cp1252"), columns)
             notices = (_WINDOWS_TEXT,)

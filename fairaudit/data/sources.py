@@ -128,7 +128,12 @@ def open_data(config: AuditConfig) -> DataSource:
         ConfigError: ``resize`` is no size.
     """
     options, path = ImageOptions.of(config), config.data
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:  # a name that no file can have
+        why = error.strerror or "not a path"
+        raise DataError(f"{quoted(str(path))}: {why}", "check the path given to --data") from None
+    if is_folder:
         if is_image_folder(path):
             return open_folder(path, options)
         return _tables(_table_files(path), config, options)

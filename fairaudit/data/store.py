@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fairaudit.atomic import appearing
 from fairaudit.data.dataset import Dataset, Grouping, Int64
+from fairaudit.data.pixels import Shape
 from fairaudit.data.records import Layout, Records, RecordWriter, field_from_json, fields_to_json
 
 _FORMAT = "fairaudit-records-1"
@@ -45,6 +46,11 @@ class StoredRows:
     def n_rows(self) -> int:
         """Rows that can be used."""
         return len(self.labels)
+
+    @property
+    def image_shape(self) -> Shape | None:
+        """None: images are not stored here."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from fairaudit.config import AuditConfig
 from fairaudit.data.columns import Levels, PlainColumns, encode_levels, kind_of, levels_in_use
-from fairaudit.data.dataset import Dataset, Int64, Notice
+from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
 from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, protected, quoted, typed
@@ -299,7 +299,9 @@ def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence
         found = [n for n, reason in reasons.items() if reason == why]
         if found:
             message = f"left out, {why}: {listed(found)}"
-            notices.append(Notice("columns_dropped", message, level="notice"))
+            is_split = why == BESIDE_IMAGES and SPLIT in found
+            fix = f"a split that the data bring is used with --split-column {SPLIT}" if is_split else ""
+            notices.append(Notice("columns_dropped", message, fix, "notice"))
     if rows.doubled.count:
         message = f"{rows.doubled.count:,} of {n_rows:,} rows repeat an earlier row"
         fix = "epsilon protects a row, not a person who has several"

@@ -1,11 +1,11 @@
 """Second derivatives of any module by differentiating its gradient: slower, for what has no closed form."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vjp
+from torch.func import functional_call
 
 from fairaudit.diagnostics.landscape import Landscape, SecondOrder
 
@@ -43,19 +43,37 @@ class AutodiffSecondOrder(SecondOrder):
 
     def products(self, vectors: Tensor) -> Tensor:
         """See the base class."""
-        landscape = self.landscape
-        records = landscape.records
-        out = landscape.theta.new_zeros(len(vectors), records.n_groups, landscape.n_parameters)
-        for rows in records.chunks(ROWS_AT_ONCE):
-            for group, piece in records.pieces(rows):
-                features, targets = records.features[rows][piece], records.targets[rows][piece]
-                gradient = grad(summed_loss(landscape.module, features, targets))
-                pull = vjp(gradient, landscape.theta)[1]
-                for number, vector in enumerate(vectors):
-                    out[number, group] += pull(vector, retain_graph=True)[0].detach()
+        out = vectors.new_zeros(len(vectors), self.landscape.records.n_groups, vectors.shape[1])
+        for group, apply in self._pieces():
+            for number, vector in enumerate(vectors):
+                out[number, group] += apply(vector)
         return out
 
     def forms(self, vectors: Tensor) -> Tensor:
-        """See the base class; one vector at a time, for its product is as long as the parameters."""
-        found = [(self.products(v[None])[0].double() @ v.double()) for v in vectors]
-        return torch.stack(found)
+        """See the base class."""
+        out = torch.zeros(len(vectors), self.landscape.records.n_groups, dtype=torch.float64)
+        for group, apply in self._pieces():
+            for number, vector in enumerate(vectors):
+                out[number, group] += (apply(vector).double() @ vector.double()).cpu()
+        return out
+
+    def _pieces(self) -> Iterator[tuple[int, Callable[[Tensor], Tensor]]]:
+        """A group and ``v -> sum of H_i v`` over some of its records, until every record was in one."""
+        records = self.landscape.records
+        for rows in records.chunks(ROWS_AT_ONCE):
+            for group, piece in records.pieces(rows):
+                features, targets = records.features[rows][piece], records.targets[rows][piece]
+                loss = summed_loss(self.landscape.module, features, targets)
+                yield group, product_of(loss, self.landscape.theta)
+
+
+def product_of(loss: Callable[[Tensor], Tensor], theta: Tensor) -> Callable[[Tensor], Tensor]:
+    """``v -> H v`` of a loss at ``theta`` [P], through one graph of its gradient."""
+    leaf = theta.clone().requires_grad_()
+    with torch.enable_grad():
+        (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+
+    def apply(vector: Tensor) -> Tensor:
+        return torch.autograd.grad(gradient, leaf, vector, retain_graph=True)[0]
+
+    return apply

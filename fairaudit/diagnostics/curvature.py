@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fairaudit.diagnostics.autodiff import AutodiffSecondOrder
-from fairaudit.diagnostics.exact_trace import relative_cost, traces_of_records
+from fairaudit.diagnostics.exact_trace import traces_of_records, work_of
 from fairaudit.diagnostics.lanczos import Extremes, extremes_of_matrix, lanczos, start_vector
 from fairaudit.diagnostics.landscape import Landscape, SecondOrder
 from fairaudit.diagnostics.second_order import ChainSecondOrder, is_chain
@@ -75,7 +75,7 @@ def hvp(landscape: Landscape, vectors: Tensor) -> Tensor:
         [V, K + 1, P], in the landscape's type; NaN for an absent group.
     """
     sums = second_order(landscape).products(vectors.to(landscape.theta))
-    return landscape.records.means(sums, axis=1)
+    return landscape.records.means(sums)
 
 
 def probe_signs(seed: int, n_parameters: int, probes: int = PROBES, *, label: str | int = 0) -> Tensor:
@@ -102,8 +102,8 @@ def traces(landscape: Landscape, *, seed: int, probes: int = PROBES) -> Traces:
     Source: Hutchinson 1990; the closed form is in ``exact_trace.py``.
     """
     records, layers = landscape.records, landscape.layers()
-    if layers is not None and is_chain(layers) and relative_cost(layers) <= probes:
-        value = records.means(records.sums(traces_of_records(landscape, layers)))
+    if layers is not None and is_chain(layers) and work_of(layers).gradients <= probes:
+        value = records.means(records.sums(traces_of_records(landscape, layers))[None])[0]
         return _exact(value, CLOSED_FORM)
     if landscape.n_parameters <= BASIS_LIMIT:
         return _exact(_trace_by_basis(landscape), BASIS)
@@ -120,8 +120,8 @@ def hutchinson(landscape: Landscape, signs: Tensor) -> Traces:
 
 
 def _exact(value: Tensor, how: str) -> Traces:
-    zero = torch.zeros_like(value)
-    return Traces(value, zero, torch.zeros(len(value), len(value), dtype=value.dtype), exact=True, how=how)
+    none = value.new_zeros(len(value) + 1, len(value))
+    return Traces(value, none[0], none[1:], exact=True, how=how)
 
 
 def _trace_by_basis(landscape: Landscape) -> Tensor:
@@ -130,7 +130,7 @@ def _trace_by_basis(landscape: Landscape) -> Tensor:
     total = torch.zeros(landscape.records.n_groups, dtype=torch.float64)
     for start in range(0, size, BASIS_AT_ONCE):
         total += ways.forms(_basis(landscape, start)).sum(0)
-    return landscape.records.means(total)
+    return landscape.records.means(total[None])[0]
 
 
 def _basis(landscape: Landscape, start: int) -> Tensor:
@@ -163,11 +163,11 @@ def extremes(landscape: Landscape, group: int | None = None) -> Extremes:
     """
     part = landscape if group is None else landscape.only(group)
     if not len(part.records):
-        return Extremes(float("nan"), float("nan"), 0, "the group has no records")
+        return Extremes.missing("the group has no records")
     ways, records = second_order(part), part.records
 
     def apply(vectors: Tensor) -> Tensor:
-        return records.means(ways.products(vectors), axis=1)[:, -1]
+        return records.means(ways.products(vectors))[:, -1]
 
     if part.n_parameters <= DENSE_LIMIT:
         starts = range(0, part.n_parameters, BASIS_AT_ONCE)
@@ -195,7 +195,7 @@ class Workload:
     trace: bool = True
     probes: int = PROBES
     extremes: bool = True
-    typical_products: int = 40
+    typical_products: int = 30
 
 
 def cost(landscape: Landscape, work: Workload) -> float:
@@ -208,7 +208,7 @@ def cost(landscape: Landscape, work: Workload) -> float:
     ways = second_order(landscape)
     total = 1.0 + work.forms * ways.form_cost + work.products * ways.product_cost
     if work.trace:
-        closed = relative_cost(layers) if layers is not None and is_chain(layers) else float("inf")
+        closed = work_of(layers).gradients if layers is not None and is_chain(layers) else float("inf")
         drawn = (size if size <= BASIS_LIMIT else work.probes) * ways.form_cost
         total += closed if closed <= work.probes else drawn
     if work.extremes:

@@ -1,59 +1,83 @@
 """The trace of every record's Hessian in closed form, for chains of Linear layers and functions.
 
 A parameter of one Linear layer enters its output z linearly, so the layer's diagonal block has the
-trace ``(|x|^2 + 1) tr(H_z)``, with H_z the Hessian of the loss in z. H_z is carried down the chain as
+trace ``(|x|^2 + 1) tr(H_z)``, with H_z the Hessian of the loss in z. At the softmax
 
-    S S^T (a few columns, from the softmax)  +  diag(e)  +  M
+    H_z = sum_k w_k u_k u_k^T,   w_k = p_k,  u_k = e_k - p,   and the loss gradient is d = -u_target
 
-where a function f turns S, e, M into f' S, f'^2 e, f' M f' and adds f'' d to e, and a Linear layer turns
+(one column for two classes), so the columns carry the gradient with them. Below it H_z is
+
+    sum_k w_k u_k u_k^T  +  diag(e)  +  M
+
+where a function f turns u, e, M into f' u, f'^2 e, f' M f' and adds f'' d to e, and a Linear layer turns
 diag(e) + M into W^T (diag e + M) W. Above the lowest Linear layer only that matrix's diagonal counts,
 so a chain with two curved hidden layers needs no matrix at all; a deeper one needs one per record.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fairaudit.diagnostics.landscape import Landscape
-from fairaudit.diagnostics.second_order import CurveBook, LinearBook, Pass, walk
+from fairaudit.diagnostics.second_order import DERIVATIVES, Derivatives
 from fairaudit.engine.layers import Layer, Linear, Relu
 
 MATRIX_BYTES = 32 * 2**20  # per-record matrices of one chunk
-ROWS_AT_ONCE = 1024
+WIDEST_BYTES = 2**19  # the widest activation of one chunk: all of them stay in cache
+
+
+_SIGNS = torch.tensor([[[-1.0, 1.0]]])
 
 
 class _Curvature:
     """The Hessian of each record's loss in the values at one place of the chain.
 
     Args:
-        columns: S, [n, c, h]. diagonal: e, [n, h], None for zero. matrix: M, [n, h, h], None for zero.
+        logits: [n, Y]. targets: Class numbers, [n].
     """
 
-    def __init__(self, columns: Tensor) -> None:
-        self.columns = columns
-        self.diagonal: Tensor | None = None
-        self.matrix: Tensor | None = None
+    def __init__(self, logits: Tensor, targets: Tensor) -> None:
+        if logits.shape[1] == 2:  # both columns are multiples of (-1, 1); a softmax is slow on two classes
+            self.second = torch.sigmoid(logits[:, 1:] - logits[:, :1])
+            self.weights = self.second * (1.0 - self.second)
+            self.columns = _SIGNS.to(logits)  # one for all records, until a function tells them apart
+        else:
+            self.weights = torch.softmax(logits, -1)
+            self.columns = torch.eye(logits.shape[1]).to(logits) - self.weights.unsqueeze(1)
+        self.targets = targets
+        self.diagonal: Tensor | None = None  # e, [n, h]
+        self.matrix: Tensor | None = None  # M, [n, h, h]
+
+    def gradient(self) -> Tensor:
+        """Loss gradient at this place, [n, h]."""
+        if self.columns.shape[1] == 1:
+            return self.columns[:, 0] * (self.second - self.targets.unsqueeze(1))
+        rows = torch.arange(len(self.targets), device=self.targets.device)
+        return -self.columns[rows, self.targets]
 
     def trace(self) -> Tensor:
         """[n]."""
-        total = self.columns.square().sum((1, 2))
+        lengths: Tensor = torch.linalg.vector_norm(self.columns, dim=-1)
+        total = (lengths.square_() * self.weights).sum(1)
         if self.diagonal is not None:
-            total = total + self.diagonal.sum(-1)
+            total += self.diagonal.sum(-1)
         if self.matrix is not None:
-            total = total + self.matrix.diagonal(dim1=1, dim2=2).sum(-1)
+            total += self.matrix.diagonal(dim1=1, dim2=2).sum(-1)
         return total
 
-    def through_function(self, step: CurveBook) -> None:
+    def through_function(self, derivatives: Derivatives) -> None:
         """From the output of an elementwise function to its input."""
-        slope = step.slope
+        slope, second = derivatives
+        bend = None if second is None else self.gradient().mul_(second)
         self.columns = self.columns * slope.unsqueeze(1)
         if self.matrix is not None:
             self.matrix = self.matrix * slope.unsqueeze(1) * slope.unsqueeze(2)
         if self.diagonal is not None:
-            self.diagonal = self.diagonal * slope.square()
-        if step.bend is not None:
-            self.diagonal = step.bend if self.diagonal is None else self.diagonal + step.bend
+            self.diagonal = self.diagonal.mul_(slope).mul_(slope)
+        if bend is not None:
+            self.diagonal = bend if self.diagonal is None else bend.add_(self.diagonal)
 
     def through_linear(self, weight: Tensor, *, diagonal_suffices: bool) -> None:
         """From the output of a Linear layer to its input.
@@ -78,31 +102,35 @@ class _Curvature:
         self.matrix = None if inner is None else weight.t() @ inner
 
 
-def _softmax_columns(probabilities: Tensor) -> Tensor:
-    """S with S S^T = diag p - p p^T, [n, c, Y]: one column for two classes, else Y."""
-    if probabilities.shape[1] == 2:
-        root = probabilities.prod(1).sqrt()
-        return torch.stack([root, -root], -1).unsqueeze(1)
-    root = probabilities.sqrt()
-    return torch.diag_embed(root) - root.unsqueeze(2) * probabilities.unsqueeze(1)
-
-
-def _traces_of_chunk(book: Pass, lowest: int) -> Tensor:
-    """tr H_i of a chunk's records, [n]; ``lowest`` is the place of the first Linear layer."""
-    curvature = _Curvature(_softmax_columns(book.probabilities))
-    total = torch.zeros_like(book.probabilities[:, 0])
-    below = sum(isinstance(step, LinearBook) for step in book.steps)
-    for index in range(len(book.steps) - 1, lowest - 1, -1):
-        step = book.steps[index]
-        if isinstance(step, CurveBook):
-            curvature.through_function(step)
+def _traces_of_chunk(landscape: Landscape, layers: list[Layer], rows: slice) -> Tensor:
+    """tr H_i of a chunk's records, [n]."""
+    values = [landscape.records.features[rows]]
+    for layer in layers:
+        values.append(layer.forward(values[-1]))
+    curvature = _Curvature(values[-1], landscape.records.targets[rows])
+    total: Tensor | float = 0.0
+    below = sum(isinstance(layer, Linear) for layer in layers)
+    for index in range(len(layers) - 1, -1, -1):
+        layer = layers[index]
+        if not isinstance(layer, Linear):
+            curvature.through_function(DERIVATIVES[type(layer)](values[index + 1]))
             continue
         below -= 1
-        inputs = step.x.square().sum(-1) + float(step.layer.has_bias)
-        total += inputs * curvature.trace()
-        if below:
-            curvature.through_linear(step.layer.weight, diagonal_suffices=below == 1)
+        squares = _squares(landscape, values, index, rows) + float(layer.has_bias)
+        total = torch.mul(squares, curvature.trace()).add_(total)
+        if not below:
+            break
+        curvature.through_linear(layer.weight, diagonal_suffices=below == 1)
+    assert isinstance(total, Tensor)
     return total
+
+
+def _squares(landscape: Landscape, values: list[Tensor], index: int, rows: slice) -> Tensor:
+    """Squared norm of every record's input to a layer, [n]."""
+    if index == 0:
+        return landscape.records.squared_norms[rows].to(values[0].dtype)
+    norms: Tensor = torch.linalg.vector_norm(values[index], dim=-1)
+    return norms.square_()
 
 
 def traces_of_records(landscape: Landscape, layers: list[Layer]) -> Tensor:
@@ -111,47 +139,50 @@ def traces_of_records(landscape: Landscape, layers: list[Layer]) -> Tensor:
     Args:
         landscape: What is read. layers: Its layers, a chain.
     """
-    lowest = next(i for i, layer in enumerate(layers) if isinstance(layer, Linear))
-    size = _matrix_floats(layers) * landscape.theta.element_size()
-    rows_at_once = max(1, min(ROWS_AT_ONCE, MATRIX_BYTES // size if size else ROWS_AT_ONCE))
-    chunks = landscape.records.chunks(rows_at_once)
-    return torch.cat([_traces_of_chunk(walk(landscape, layers, rows), lowest) for rows in chunks])
+    size, matrix = landscape.theta.element_size(), work_of(layers).matrix
+    widest = max(max(layer.shape) for layer in layers if isinstance(layer, Linear))
+    rows_at_once = WIDEST_BYTES // (widest * size)
+    if matrix:
+        rows_at_once = min(rows_at_once, MATRIX_BYTES // (matrix * size))
+    chunks = landscape.records.chunks(max(1, rows_at_once))
+    return torch.cat([_traces_of_chunk(landscape, layers, rows) for rows in chunks])
 
 
-def _matrix_floats(layers: list[Layer]) -> int:
-    """Size of the largest per-record matrix; 0 where none is needed."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the closed form takes.
+
+    Args:
+        gradients: Its multiplications over those of one gradient; elementwise work is left out.
+        matrix: Entries of the largest matrix held for each record; 0 where none is needed.
+    """
+
+    gradients: float
+    matrix: int
+
+
+def work_of(layers: list[Layer]) -> Work:
+    """What the closed form takes on a chain: it is walked as the records would be."""
     shapes = [layer.shape for layer in layers if isinstance(layer, Linear)]
-    if not any(_bends(layer) for layer in layers):
-        return 0
-    return max((inputs * max(inputs, outputs) for outputs, inputs in shapes[2:]), default=0)
-
-
-def _bends(layer: Layer) -> bool:
-    """Whether a function has a second derivative that is not zero."""
-    return not isinstance(layer, Linear | Relu)
-
-
-def relative_cost(layers: list[Layer]) -> float:
-    """Multiplications of the closed form over those of one gradient; elementwise work is left out."""
-    linears = [layer for layer in layers if isinstance(layer, Linear)]
-    weights = sum(math.prod(layer.shape) for layer in linears)
-    classes, below = linears[-1].shape[0], len(linears)
+    weights, classes, below = sum(map(math.prod, shapes)), shapes[-1][0], len(shapes)
     columns = 1 if classes == 2 else classes
-    cost, diagonal, matrix = weights, False, False  # one forward pass, then what is carried down
+    count, largest, diagonal, matrix = weights, 0, False, False  # one forward pass, then what is carried
     for layer in reversed(layers):
         if not isinstance(layer, Linear):
-            diagonal = diagonal or _bends(layer)
+            diagonal = diagonal or not isinstance(layer, Relu)
             continue
         below -= 1
         outputs, inputs = layer.shape
         if not below:
             break
-        cost += outputs * inputs * (columns + 1)
-        cost += outputs * outputs * inputs * matrix
+        count += outputs * inputs * columns
+        if matrix:
+            count += outputs * outputs * inputs
         if below == 1:
-            cost += outputs * inputs * diagonal
+            count += outputs * inputs * diagonal
             diagonal, matrix = diagonal or matrix, False
-        else:
-            cost += outputs * inputs * inputs * (diagonal or matrix)
-            diagonal, matrix = False, diagonal or matrix
-    return cost / (3 * weights)
+        elif diagonal or matrix:
+            count += outputs * inputs * inputs
+            largest = max(largest, inputs * max(inputs, outputs))
+            diagonal, matrix = False, True
+    return Work(count / (3 * weights), largest)

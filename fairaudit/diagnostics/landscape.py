@@ -1,5 +1,6 @@
 """Where curvature is read: a model at one parameter vector, and the records of each group."""
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,17 +19,21 @@ class Records:
 
     Args:
         features: [n, ...]. targets: Class numbers, [n]. groups: Group numbers, ascending, [n].
+        squared_norms: Of the features, [n], float64.
         order: Where each row stood when it was given, [n].
         edges: Group k is rows ``edges[k]`` to ``edges[k + 1]``, [K + 1].
         shares: Weight of each group's mean in the whole, [K], float64; they sum to 1.
+        counts: Records of each group, [K], float64.
     """
 
     features: Tensor
     targets: Tensor
     groups: Tensor
+    squared_norms: Tensor
     order: Tensor
     edges: tuple[int, ...]
     shares: Tensor
+    counts: Tensor
 
     @classmethod
     def of(
@@ -54,10 +59,11 @@ class Records:
         if not len(features):
             raise TrainingError("there are no records to read the curvature from")
         order = torch.argsort(groups, stable=True)
-        counts = torch.bincount(groups, minlength=n_groups)
-        edges = (0, *torch.cumsum(counts, 0).tolist())
-        own = counts.double() / len(features) if shares is None else shares.double()
-        return cls(features[order], targets[order], groups[order], order, edges, own.cpu())
+        counts = torch.bincount(groups, minlength=n_groups).double().cpu()
+        edges = (0, *(int(edge) for edge in torch.cumsum(counts, 0)))
+        own = counts / len(features) if shares is None else shares.double().cpu()
+        squares = features.flatten(1).double().square().sum(1)[order]
+        return cls(features[order], targets[order], groups[order], squares, order, edges, own, counts)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -65,12 +71,7 @@ class Records:
     @property
     def n_groups(self) -> int:
         """K."""
-        return len(self.edges) - 1
-
-    @property
-    def counts(self) -> Tensor:
-        """Records of each group, [K], float64."""
-        return torch.tensor(self.edges, dtype=torch.float64).diff()
+        return len(self.counts)
 
     def only(self, group: int) -> "Records":
         """The records of one group, as group 0 of 1."""
@@ -80,9 +81,11 @@ class Records:
             self.features[rows],
             self.targets[rows],
             torch.zeros_like(self.groups[rows]),
+            self.squared_norms[rows],
             torch.arange(count, device=self.order.device),
             (0, count),
             torch.ones(1, dtype=torch.float64),
+            self.counts[group : group + 1],
         )
 
     def chunks(self, rows_at_once: int) -> Iterator[slice]:
@@ -106,19 +109,21 @@ class Records:
 
     def sums(self, values: Tensor) -> Tensor:
         """Sum of per-record values [..., n] over each group, [..., K], float64."""
-        parts = [values[..., a:b].double().sum(-1) for a, b in zip(self.edges, self.edges[1:], strict=False)]
-        return torch.stack(parts, -1)
+        parts = [values[..., a:b].sum(-1, dtype=torch.float64) for a, b in itertools.pairwise(self.edges)]
+        return torch.stack(parts, -1).cpu()
 
-    def means(self, sums: Tensor, axis: int = -1) -> Tensor:
-        """Group means and the whole from group sums [.., K, ..], along ``axis``; NaN for an absent group.
+    def means(self, sums: Tensor) -> Tensor:
+        """Group means and the whole from group sums [V, K, ...] -> [V, K + 1, ...]; NaN for an absent group.
 
         The whole weighs the means by ``shares``; a group with share 0 does not count in it.
         """
-        stand = sums.movedim(axis, -1)
-        per_group = stand / self.counts.to(sums)
-        weights = self.shares.to(sums)
-        whole = torch.where(weights > 0, per_group * weights, 0.0).sum(-1, keepdim=True)
-        return torch.cat([per_group, whole], -1).movedim(-1, axis)
+        out = sums.new_zeros(len(sums), self.n_groups + 1, *sums.shape[2:])
+        whole = out[:, -1]
+        for group, share in enumerate(self.shares.tolist()):
+            torch.div(sums[:, group], self.edges[group + 1] - self.edges[group], out=out[:, group])
+            if share:
+                whole.add_(out[:, group], alpha=share)
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +145,9 @@ class Landscape:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "theta", self.theta.detach().contiguous())
-        features = self.records.features.to(self.theta)
-        object.__setattr__(self, "records", replace(self.records, features=features))
+        if self.records.features.dtype != self.theta.dtype:
+            features = self.records.features.to(self.theta.dtype)
+            object.__setattr__(self, "records", replace(self.records, features=features))
 
     @property
     def n_parameters(self) -> int:

@@ -18,8 +18,8 @@ from torch import Tensor
 from fairaudit.diagnostics.landscape import Landscape, SecondOrder
 from fairaudit.engine.layers import Layer, Linear, Relu, Sigmoid, Tanh
 
-ROWS_AT_ONCE = 1024
-TANGENT_BYTES = 4 * 2**20  # the widest tangent of one chunk of vectors: stays in cache
+ROWS_AT_ONCE = 512
+TANGENT_BYTES = 2**20  # the widest tangent of one chunk of vectors: stays in cache
 BOOK_BYTES = 256 * 2**20  # books kept for a further call; recomputed beyond
 
 Derivatives = tuple[Tensor, Tensor | None]  # f' and f'' (None: zero almost everywhere)
@@ -133,7 +133,7 @@ class Direction:
     def apply(self, x: Tensor) -> Tensor:
         """``V x + v`` of records [n, in], [n, V, out]."""
         image = (x @ self.flat.t()).view(len(x), -1, self.turned.shape[0])
-        return image if self.bias is None else image + self.bias
+        return image if self.bias is None else image.add_(self.bias)
 
     def apply_back(self, delta: Tensor) -> Tensor:
         """``d V`` of output gradients [n, out], [n, V, in]."""
@@ -190,7 +190,7 @@ class ChainSecondOrder(SecondOrder):
     def products(self, vectors: Tensor) -> Tensor:
         """See the base class."""
         records = self.landscape.records
-        out = torch.zeros_like(vectors).unsqueeze(1).repeat(1, records.n_groups, 1)
+        out = vectors.new_zeros(len(vectors), records.n_groups, vectors.shape[1])
         for book in self.passes():
             pieces = list(records.pieces(book.rows))
             for part in self._parts(len(vectors)):
@@ -220,14 +220,14 @@ def _forms(book: Pass, vectors: Tensor) -> Tensor:
             if tangent is None:
                 continue
             if step.bend is not None:
-                total = total + torch.einsum("nh,nvh,nvh->nv", step.bend, tangent, tangent)
-            tangent = tangent * step.slope.unsqueeze(1)
+                total = total + (tangent * tangent).mul_(step.bend.unsqueeze(1)).sum(-1)
+            tangent.mul_(step.slope.unsqueeze(1))
             continue
         direction = Direction.of(step.layer, vectors)
         own = direction.apply(step.x)
         if tangent is not None:
-            total = total + 2.0 * (direction.apply_back(step.delta) * tangent).sum(-1)
-            own += tangent @ step.layer.weight.t()
+            total = total + 2.0 * direction.apply_back(step.delta).mul_(tangent).sum(-1)
+            own.flatten(0, 1).addmm_(tangent.flatten(0, 1), step.layer.weight.t())
         tangent = own
     assert tangent is not None
     return total + (softmax_curvature(book.probabilities, tangent) * tangent).sum(-1)
@@ -242,7 +242,9 @@ def _add_products(book: Pass, vectors: Tensor, pieces: list[tuple[int, slice]], 
         if isinstance(step, LinearBook):
             assert direction is not None
             own = direction.apply(step.x)
-            tangents.append(own if before is None else own + before @ step.layer.weight.t())
+            if before is not None:
+                own.flatten(0, 1).addmm_(before.flatten(0, 1), step.layer.weight.t())
+            tangents.append(own)
         else:
             tangents.append(None if before is None else before * step.slope.unsqueeze(1))
     last = tangents[-1]
@@ -256,11 +258,13 @@ def _add_products(book: Pass, vectors: Tensor, pieces: list[tuple[int, slice]], 
                 _add_layer(step, change, before, rows, out[:, group])
             if before is None:
                 return
-            change = change @ step.layer.weight + direction.apply_back(step.delta)
+            back = direction.apply_back(step.delta)
+            back.flatten(0, 1).addmm_(change.flatten(0, 1), step.layer.weight)
+            change = back
         elif before is not None:
-            change = change * step.slope.unsqueeze(1)
+            change.mul_(step.slope.unsqueeze(1))
             if step.bend is not None:
-                change = change + step.bend.unsqueeze(1) * before
+                change.addcmul_(step.bend.unsqueeze(1), before)
 
 
 def _add_layer(step: LinearBook, change: Tensor, tangent: Tensor | None, rows: slice, out: Tensor) -> None:

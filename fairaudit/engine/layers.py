@@ -1,201 +1,188 @@
-"""The table of layers: how each turns activations and output gradients into norms and weighted sums.
+"""The table of layers: which modules the engine computes itself, and how.
 
-With one replicate the tensors carry no replicate axis ([B, ...]), which keeps small models clear of
-batched-matmul overhead; with several it leads ([R, B, ...]). Kernels are written for both.
+A layer in the table needs no autograd and no per-sample gradient that is not worth writing down.
+Anything else is for Opacus (``engine/foreign.py``).
 """
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 
-import torch
 from torch import Tensor, nn
 
+from fairaudit.engine.activations import Relu, Sigmoid, Tanh
+from fairaudit.engine.conv import ConvShape, convolution
+from fairaudit.engine.layer import Elementwise, Layer, Shape
+from fairaudit.engine.linear import ImageLinear, Linear
+from fairaudit.engine.normalise import GroupNorm, LayerNorm
+from fairaudit.engine.patches import Window
+from fairaudit.engine.pooling import AdaptiveAvgPool, AvgPool, ChannelsFirst, Flatten, MaxPool, Unchanged
 from fairaudit.errors import TrainingError
 
-_ONE = torch.ones(())
-_HIDDEN = 1e-18  # more than the norm of a vector whose squares all underflow in float32
+__all__ = ["ACTIVATIONS", "Layer", "Linear", "Relu", "Sigmoid", "Tanh", "bind"]
+
+ACTIVATIONS: dict[type[nn.Module], type[Elementwise]] = {nn.Tanh: Tanh, nn.ReLU: Relu, nn.Sigmoid: Sigmoid}
 
 
-class Layer(ABC):
-    """One step of a network. Parameters, if any, are views into the flat ``theta``."""
-
-    @abstractmethod
-    def forward(self, x: Tensor) -> Tensor:
-        """Output of the layer for input ``x``; may overwrite nothing."""
-
-    @abstractmethod
-    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """Gradient at the input, from input ``x``, output ``y`` and output gradient ``delta``."""
-
-
-class Parametric(Layer):
-    """A layer with parameters: per-sample norms and weighted sums without per-sample gradients."""
-
-    floats_per_record: int  # held for one record between the passes: input and output gradient
-
-    @abstractmethod
-    def norms(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> Tensor:
-        """L2 norm of each record's gradient in this layer's parameters, [(R,) B].
-
-        Args:
-            x: Inputs. delta: Output gradients.
-            x_norms: sqrt(|x|^2 + 1) of each record, where it is known.
-        """
-
-    @abstractmethod
-    def bind_sum(self, out: Tensor) -> "SumTarget":
-        """Where this layer's part of a gradient sum [R, P] is written."""
-
-
-class SumTarget(ABC):
-    """A layer's part of one row of gradient sums."""
-
-    @abstractmethod
-    def write(self, x: Tensor, weighted_delta: Tensor, *, add: bool) -> None:
-        """Write, or add, sum_i w_i g_i from the layer's inputs and w_i * delta_i."""
-
-
-class Linear(Parametric):
-    """``y = x W^T + b``.
-
-    A record's gradient is the outer product of delta and (x, 1), so its squared norm is
-    ``|delta|^2 (|x|^2 + 1)`` (ghost norm) and the weighted sum is one matmul (book-keeping).
+class _Chain:
+    """The layers bound so far, the next free parameter, and the shape that a record has here.
 
     Args:
-        theta: All parameters, ``[R, P]``; updated in place by the optimizer.
-        start: First index of this layer in P.
-        shape: (outputs, inputs). has_bias: Whether b exists.
-
-    Source: Li et al. 2022 (ghost norm), Bu et al. 2023 (book-keeping).
+        theta: Parameters [R, P].
     """
 
-    def __init__(self, theta: Tensor, start: int, shape: tuple[int, int], has_bias: bool) -> None:
-        outputs, inputs = shape
-        self.floats_per_record = outputs + inputs
-        self.shape = shape
-        self.split, self.end = start + outputs * inputs, start + outputs * inputs + outputs * has_bias
-        self.start = start
-        replicates = len(theta)
-        weight = theta[:, start : self.split].view(replicates, outputs, inputs)
-        bias = theta[:, self.split : self.end] if has_bias else theta.new_zeros(replicates, outputs)
-        self.has_bias = has_bias
-        self.single = replicates == 1
-        # Views: in-place updates of theta are seen here without re-binding.
-        self.weight = weight[0] if self.single else weight
-        self.bias = bias[0] if self.single else bias.unsqueeze(1)
+    def __init__(self, theta: Tensor) -> None:
+        self.theta = theta
+        self.start = 0
+        self.layers: list[Layer] = []
+        self.shape: Shape | None = None  # None: one row of a width that the first layer knows
+        self.flattened: Shape | None = None  # the image that a row of numbers was, if it was one
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Affine map, [(R,) B, inputs] -> [(R,) B, outputs]."""
-        if self.single:
-            return torch.addmm(self.bias, x, self.weight.t())
-        return torch.baddbmm(self.bias, x, self.weight.transpose(1, 2))
+    def add(self, layer: Layer, shape: Shape | None, flattened: Shape | None = None) -> None:
+        """Append a layer whose output has that shape."""
+        self.layers.append(layer)
+        self.shape, self.flattened = shape, flattened
 
-    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """``delta W``."""
-        return torch.matmul(delta, self.weight)
+    def image(self, module: nn.Module) -> tuple[int, int, int]:
+        """(H, W, C) here.
 
-    def norms(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> Tensor:
-        """Ghost norm: |delta| sqrt(|x|^2 + 1).
-
-        A norm that is too small is a gradient not clipped. Squares below float32's range read as
-        zero, so |delta| is rounded up by what they could hide.
+        Raises:
+            TrainingError: No image comes in here.
         """
-        if x_norms is None or not self.has_bias:
-            x_norms = torch.linalg.vector_norm(x, dim=-1)
-            if self.has_bias:
-                x_norms = torch.hypot(x_norms, _ONE)
-        outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
-        return outputs.add_(_HIDDEN).mul_(x_norms)
-
-    def bind_sum(self, out: Tensor) -> "LinearSum":
-        """Views of the weight's and the bias's part."""
-        weight = out[:, self.start : self.split].view(-1, *self.shape)
-        bias = out[:, self.split : self.end]
-        return LinearSum(
-            weight[0] if self.single else weight,
-            (bias[0] if self.single else bias) if self.has_bias else None,
-        )
+        if self.shape is None or len(self.shape) != 3:
+            raise unsupported(module, "without an image as its input")
+        height, width, channels = self.shape
+        return height, width, channels
 
 
-class LinearSum(SumTarget):
-    """One matmul per replicate, (w * delta)^T x, and the column sums for the bias."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self.weight, self.bias = weight, bias
-        self.batched = weight.dim() == 3
-
-    def write(self, x: Tensor, weighted_delta: Tensor, *, add: bool) -> None:
-        """See the base class."""
-        left = weighted_delta.mT
-        if add:
-            (self.weight.baddbmm_ if self.batched else self.weight.addmm_)(left, x)
-            if self.bias is not None:
-                self.bias.add_(weighted_delta.sum(-2))
-            return
-        (torch.bmm if self.batched else torch.mm)(left, x, out=self.weight)
-        if self.bias is not None:
-            torch.sum(weighted_delta, -2, out=self.bias)
+def unsupported(module: nn.Module, how: str = "") -> TrainingError:
+    """The error of a layer that the table lacks."""
+    return TrainingError(
+        f"layer {type(module).__name__} is not supported{' ' + how if how else ''}",
+        hint="use Linear, Conv2d, GroupNorm, LayerNorm, pooling, Flatten, Tanh, ReLU and Sigmoid layers",
+    )
 
 
-class Tanh(Layer):
-    """Elementwise tanh."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """tanh(x)."""
-        return torch.tanh(x)
-
-    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """The gradient times 1 - y^2."""
-        gradient: Tensor = torch.ops.aten.tanh_backward(delta, y)
-        return gradient
+def _linear(chain: _Chain, module: nn.Linear) -> None:
+    outputs, inputs, has_bias = module.out_features, module.in_features, module.bias is not None
+    if chain.shape is not None and len(chain.shape) != 1:
+        raise unsupported(module, "on what is not one row of numbers")
+    image = chain.flattened
+    if image is not None and image[2] > 1 and image[0] * image[1] > 1:
+        chain.add(ImageLinear(chain.theta, chain.start, image, outputs, has_bias), (outputs,))
+    else:
+        chain.add(Linear(chain.theta, chain.start, (outputs, inputs), has_bias), (outputs,))
 
 
-class Relu(Layer):
-    """Elementwise max(x, 0); the derivative at 0 is 0."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """max(x, 0)."""
-        return x.clamp_min(0.0)
-
-    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """The gradient where the output is positive, else 0."""
-        gradient: Tensor = torch.ops.aten.threshold_backward(delta, y, 0)
-        return gradient
-
-
-class Sigmoid(Layer):
-    """Elementwise logistic function."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """1 / (1 + exp(-x))."""
-        return torch.sigmoid(x)
-
-    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """The gradient times y (1 - y)."""
-        gradient: Tensor = torch.ops.aten.sigmoid_backward(delta, y)
-        return gradient
+def _conv(chain: _Chain, module: nn.Conv2d) -> None:
+    image = chain.image(module)
+    if module.groups != 1 or module.padding_mode != "zeros":
+        raise unsupported(module, f"with groups={module.groups}, padding_mode={module.padding_mode!r}")
+    kernel, stride, dilation = (
+        _pair(module, size) for size in (module.kernel_size, module.stride, module.dilation)
+    )
+    padding = (0, 0) if module.padding == "valid" else module.padding
+    if padding == "same":
+        reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        if any(r % 2 for r in reach):
+            raise unsupported(module, "with padding='same' and an even kernel")
+        padding = (reach[0] // 2, reach[1] // 2)
+    window = Window(kernel, stride, _pair(module, padding), dilation)
+    shape = ConvShape(image, module.out_channels, window, module.bias is not None)
+    chain.add(convolution(chain.theta, chain.start, shape), shape.out)
 
 
-ACTIVATIONS: dict[type[nn.Module], type[Layer]] = {nn.Tanh: Tanh, nn.ReLU: Relu, nn.Sigmoid: Sigmoid}
+def _group_norm(chain: _Chain, module: nn.GroupNorm) -> None:
+    image = chain.image(module)
+    if not module.affine:
+        raise unsupported(module, "without affine parameters")
+    chain.add(GroupNorm(chain.theta, chain.start, image, module.num_groups, module.eps), image)
 
 
-def bind(modules: list[nn.Module], theta: Tensor) -> list[Layer]:
+def _layer_norm(chain: _Chain, module: nn.LayerNorm) -> None:
+    channels_first = chain.shape if chain.shape is None else (*chain.shape[2:], *chain.shape[:2])
+    if not module.elementwise_affine or module.bias is None:
+        raise unsupported(module, "without a weight and a bias")
+    if chain.flattened is not None and chain.flattened[2] > 1:
+        raise unsupported(module, "on a flattened image")
+    if channels_first is not None and tuple(module.normalized_shape) != channels_first:
+        raise unsupported(module, "over a part of its input")
+    if channels_first is None and len(module.normalized_shape) != 1:
+        raise unsupported(module, "without an image as its input")
+    shape = chain.shape or tuple(module.normalized_shape)
+    chain.add(LayerNorm(chain.theta, chain.start, shape, module.eps), shape)
+
+
+def _channels_first(chain: _Chain, module: ChannelsFirst) -> None:
+    chain.add(Unchanged(), module.shape)
+
+
+def _flatten(chain: _Chain, module: nn.Flatten) -> None:
+    height, width, channels = chain.image(module)
+    if (module.start_dim, module.end_dim) not in ((1, -1), (1, 3), (-3, -1)):
+        raise unsupported(module, f"from axis {module.start_dim} to {module.end_dim}")
+    chain.add(Flatten(), (height * width * channels,), (height, width, channels))
+
+
+def _max_pool(chain: _Chain, module: nn.MaxPool2d) -> None:
+    if module.return_indices:
+        raise unsupported(module, "with return_indices=True")
+    _pooled(chain, module, MaxPool(module))
+
+
+def _avg_pool(chain: _Chain, module: nn.AvgPool2d) -> None:
+    _pooled(chain, module, AvgPool(module))
+
+
+def _adaptive(chain: _Chain, module: nn.AdaptiveAvgPool2d) -> None:
+    height, width, channels = chain.image(module)
+    size = module.output_size
+    wanted = (size, size) if isinstance(size, int) or size is None else size
+    out = (wanted[0] or height, wanted[1] or width)
+    chain.add(AdaptiveAvgPool(out), (*out, channels))
+
+
+def _pooled(chain: _Chain, module: nn.Module, layer: Layer) -> None:
+    image = chain.image(module)
+    found = layer.forward(chain.theta.new_empty(1, *image, device="meta"))
+    chain.add(layer, tuple(found.shape[1:]))
+
+
+def _pair(module: nn.Module, value: object) -> tuple[int, int]:
+    match value:
+        case int():
+            return value, value
+        case (int() as down, int() as across):
+            return down, across
+    raise unsupported(module, f"with {value!r} where two numbers are expected")
+
+
+_TABLE: dict[type[nn.Module], Callable[..., None]] = {
+    nn.Linear: _linear,
+    nn.Conv2d: _conv,
+    nn.GroupNorm: _group_norm,
+    nn.LayerNorm: _layer_norm,
+    nn.Flatten: _flatten,
+    nn.MaxPool2d: _max_pool,
+    nn.AvgPool2d: _avg_pool,
+    nn.AdaptiveAvgPool2d: _adaptive,
+    ChannelsFirst: _channels_first,
+}
+
+
+def bind(modules: Sequence[nn.Module], theta: Tensor) -> list[Layer]:
     """The layers of a chain of modules, over the flat parameters ``theta`` [R, P].
 
     Raises:
-        TrainingError: A module is not in the table.
+        TrainingError: A module is not in the table; a subclass never is, for it may compute
+            something else.
     """
-    layers: list[Layer] = []
-    start = 0
+    chain = _Chain(theta)
     for module in modules:
-        if type(module) is nn.Linear:  # a subclass may compute something else
-            shape = (module.out_features, module.in_features)
-            layers.append(Linear(theta, start, shape, module.bias is not None))
-            start += sum(p.numel() for p in module.parameters())
-        elif type(module) in ACTIVATIONS:
-            layers.append(ACTIVATIONS[type(module)]())
+        kind = type(module)
+        if kind in ACTIVATIONS:
+            chain.add(ACTIVATIONS[kind](), chain.shape, chain.flattened)
+        elif kind in _TABLE:
+            _TABLE[kind](chain, module)
         else:
-            raise TrainingError(
-                f"layer {type(module).__name__} is not supported",
-                hint="use Linear, Tanh, ReLU and Sigmoid layers",
-            )
-    return layers
+            raise unsupported(module)
+        chain.start += sum(p.numel() for p in module.parameters())
+    return chain.layers

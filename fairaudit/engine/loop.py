@@ -4,7 +4,8 @@ One step: sample -> forward -> objective asks -> output gradients -> norms -> ru
 -> weighted sums -> release -> optimizer -> both advance.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fairaudit.engine.network import Network
-from fairaudit.engine.observe import Observer, StepView
+from fairaudit.engine.observe import Checkpoint, Observer, StepView
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
 from fairaudit.engine.release import Realised, Release, Row, UnprovenRelease
@@ -67,7 +68,8 @@ class Training:
         objective_noise, rule_noise: Noise of their queries.
         optimizer: Moves theta. sampler: Draws the batches. facts: What is public.
         epochs: Passes; steps are epochs * sampler.steps_per_epoch.
-        observers: Readers. budget: Bytes of activations kept; performance only.
+        observers: Readers. checkpoints: Steps kept for readings after training.
+        budget: Bytes of activations kept; performance only.
         tape: How a batch goes through the network.
     """
 
@@ -81,6 +83,7 @@ class Training:
     facts: PublicFacts
     epochs: int
     observers: Sequence[Observer] = ()
+    checkpoints: Collection[int] = ()
     budget: int = DEFAULT_BUDGET
     tape: TapeMaker = Tape
 
@@ -105,10 +108,11 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a training did: its readings, and what it released, for comparison with the plan."""
+    """What a training did: its readings, what it released, for comparison with the plan, and kept steps."""
 
     trace: Trace
     event: SampledGaussian | None
+    checkpoints: tuple[Checkpoint, ...]
 
 
 def train(network: Network, pool: TrainingPool, training: Training) -> Outcome:
@@ -119,7 +123,7 @@ def train(network: Network, pool: TrainingPool, training: Training) -> Outcome:
     """
     loop = Loop(network, pool, training)
     loop.take(training.epochs * training.sampler.steps_per_epoch)
-    return Outcome(loop.trace, loop.event())
+    return Outcome(loop.trace, loop.event(), tuple(loop.checkpoints))
 
 
 class Loop:
@@ -132,6 +136,7 @@ class Loop:
         self.objective = Asking(training.objective, replicates, facts, training.objective_noise)
         self.rule = Asking(training.rule, replicates, facts, training.rule_noise)
         self.trace = Trace()
+        self.checkpoints: list[Checkpoint] = []
         self.taken = 0
         most = self._wanted(training.observers)
         rows = len(most) + (pool.n_groups - 1 if Row.GROUPS in most else 0)
@@ -163,6 +168,8 @@ class Loop:
             rule.absorb(training.rule.query(rule.state, upper, group), batch.present)
         sensitivity = training.rule.sensitivity(rule.released)
         scale = training.rule.scale(rule.released, upper, group)
+        if step in training.checkpoints:
+            self.checkpoints.append(self._checkpoint(step, sensitivity))
         watchers = [observer for observer in training.observers if observer.wants(step)]
         sums = self._sums(scale, group, self._wanted(watchers))
         for observer, view in self._views(step, batch, logits, norms, scale, sums, watchers):
@@ -173,6 +180,13 @@ class Loop:
         objective.advance()
         rule.advance()
         self.taken += 1
+
+    def _checkpoint(self, step: int, sensitivity: Tensor) -> Checkpoint:
+        """This step, copied: training moves theta in place, and a reader may do what it likes."""
+        released = copy.deepcopy((self.objective.released, self.rule.released, sensitivity))
+        objective, rule, bound = released
+        theta, eta = self.network.theta.clone(), self.training.optimizer.learning_rate
+        return Checkpoint(step, theta, objective, rule, bound, eta)
 
     def _views(
         self,

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from fairaudit.engine.layer import Elementwise, Parametric
 from fairaudit.engine.layers import bind
 from fairaudit.errors import TrainingError
+
+ROWS_AT_ONCE = 4096  # of predictions
+PREDICTION_BYTES = 128 * 2**20  # of activations of one chunk of predictions
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
@@ -45,6 +49,15 @@ class Network:
         rows = [torch.cat([p.detach().reshape(-1) for p in m.parameters()]) for m in modules]
         self.theta: Tensor = torch.stack(rows)
         self.layers = bind(layers, self.theta)
+        # What a layer with parameters puts out, nobody reads again: the next may write over it.
+        self._over = [
+            isinstance(layer, Elementwise)
+            and bool(number)
+            and isinstance(self.layers[number - 1], Parametric)
+            for number, layer in enumerate(self.layers)
+        ]
+        floats = sum(layer.floats_per_record for layer in self.layers if isinstance(layer, Parametric))
+        self.bytes_per_record = 4 * self.replicates * floats  # of activations and their gradients
 
     @property
     def replicates(self) -> int:
@@ -57,18 +70,30 @@ class Network:
         return self.theta.shape[1]
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Input and output of every layer: [(R,) B, ...] each, the logits last."""
+        """Input and output of every layer: [(R,) B, ...] each, the logits last.
+
+        The output of a layer with parameters is overwritten by an activation that follows it.
+        """
         books = [x]
-        for layer in self.layers:
-            books.append(layer.forward(books[-1]))
+        for layer, over in zip(self.layers, self._over, strict=True):
+            x = layer.forward_(x) if over and isinstance(layer, Elementwise) else layer.forward(x)
+            books.append(x)
         return books
 
-    def probabilities(self, features: Tensor, rows_at_once: int = 4096) -> Tensor:
-        """Softmax outputs of all replicates on ``features`` [n, d] -> [R, n, Y], in chunks."""
+    def logits(self, x: Tensor) -> Tensor:
+        """The outputs alone, [(R,) B, Y]."""
+        for layer in self.layers:
+            x = layer.forward(x)
+        return x
+
+    @torch.inference_mode()
+    def probabilities(self, features: Tensor) -> Tensor:
+        """Softmax outputs of all replicates on ``features`` [n, ...] -> [R, n, Y], in chunks."""
         parts = []
-        for chunk in torch.split(features, rows_at_once):
+        at_once = max(1, min(ROWS_AT_ONCE, PREDICTION_BYTES // self.bytes_per_record))
+        for chunk in torch.split(features, at_once):
             single = self.replicates == 1
-            x = chunk if single else chunk.expand(self.replicates, *chunk.shape)
-            logits = self.forward(x)[-1]
-            parts.append(torch.softmax(logits.unsqueeze(0) if single else logits, -1))
+            x = chunk.to(self.theta.device)
+            logits = self.logits(x if single else x.expand(self.replicates, *chunk.shape))
+            parts.append(torch.softmax(logits.unsqueeze(0) if single else logits, -1).cpu())
         return torch.cat(parts, 1)

@@ -40,6 +40,25 @@ class StepView:
     n_groups: int
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A step as it was taken, for heavy readings after training: nothing has to be drawn again.
+
+    Args:
+        step: From 0. parameters: theta before the step, [R, P].
+        objective_released, rule_released: What this step's parts had released, noise included; only
+            the objective and the rule that made them can read them.
+        sensitivity: [R]. learning_rate: eta of this step.
+    """
+
+    step: int
+    parameters: Tensor
+    objective_released: object
+    rule_released: object
+    sensitivity: Tensor
+    learning_rate: float
+
+
 class Observer(ABC):
     """Reads steps and returns numbers; it is handed nothing that it could change training with."""
 

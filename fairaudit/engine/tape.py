@@ -12,19 +12,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fairaudit.engine.layers import Parametric
+from fairaudit.engine.layer import Book, Elementwise, Layer, Parametric
 from fairaudit.engine.network import Network
 
 CHUNK_BYTES = 16 * 2**20  # activations of one chunk: fits a core's last-level cache share
+SMALLEST_CHUNK = 32  # records, unless one takes more than LARGE_RECORD bytes
+LARGE_RECORD = 2**20
 DEFAULT_BUDGET = 512 * 2**20
 
-
-@dataclass(slots=True)
-class Books:
-    """What the weighted sums need of one chunk: inputs and output gradients of each layer."""
-
-    activations: list[Tensor]
-    deltas: dict[int, Tensor]  # layer index -> output gradient, parametric layers only
+Books = dict[int, Book]  # layer index -> what its weighted sums need of one chunk
 
 
 @dataclass(slots=True)
@@ -58,28 +54,29 @@ class Tape:
         self.single = network.replicates == 1
         self.chunks: list[Chunk] = []
         parametric = {i: layer for i, layer in enumerate(network.layers) if isinstance(layer, Parametric)}
-        self.first = min(parametric)
-        self.bytes_per_record = 4 * network.replicates * sum(p.floats_per_record for p in parametric.values())
-        self.rows_per_chunk = 2 ** max(5, int(math.log2(max(1, CHUNK_BYTES // self.bytes_per_record))))
+        self.first, self.last = min(parametric), max(parametric)
+        self.bytes_per_record = network.bytes_per_record
+        fitting = 2 ** int(math.log2(max(1, CHUNK_BYTES // self.bytes_per_record)))
+        self.rows_per_chunk = max(fitting, SMALLEST_CHUNK if self.bytes_per_record <= LARGE_RECORD else 1)
         self._rows = [torch.zeros_like(network.theta) for _ in range(rows)]
         # Where each row of each layer goes, resolved once: a view costs as much as a small matmul.
         self._targets = [[(i, layer.bind_sum(row)) for i, layer in parametric.items()] for row in self._rows]
 
     def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
-        """Logits [(R,) B, Y] of inputs [(R,) B, d].
+        """Logits [(R,) B, Y] of inputs [(R,) B, d] or [(R,) B, H, W, C].
 
         Args:
             x: Inputs. norms: Of the inputs with a bias 1 appended, [(R,) B], where they are known.
             clean: Zero the rows that are not finite now, for a query before the backward pass;
                 otherwise that pass does it.
         """
-        rows = x.shape[-2]
+        rows = x.shape[0 if self.single else 1]
         kept = 0
         self.chunks = []
         for start in range(0, max(rows, 1), self.rows_per_chunk):
             piece = slice(start, min(start + self.rows_per_chunk, rows))
             whole = rows <= self.rows_per_chunk
-            chunk = Chunk(piece, x if whole else x[..., piece, :], None)
+            chunk = Chunk(piece, x if whole else self._rows_of(x, piece), None)
             if norms is not None:
                 chunk.norms = norms if whole else norms[..., piece]
             chunk.activations = self.network.forward(chunk.x)
@@ -124,7 +121,7 @@ class Tape:
                 piece = row if whole else row[:, chunk.rows]
                 column = piece.view(-1, 1) if self.single else piece.unsqueeze(-1)
                 for index, target in targets:
-                    target.write(books.activations[index], books.deltas[index] * column, add=number > 0)
+                    target.write(books[index], column, add=number > 0)
         return self._rows[: len(weights)]
 
     def _walk(self, chunk: Chunk) -> tuple[Books, Tensor]:
@@ -135,23 +132,35 @@ class Tape:
         if chunk.finite is not None:
             activations = _zeroed(activations, chunk.finite)
             (delta,) = _zeroed([delta], chunk.finite)
-        deltas: dict[int, Tensor] = {}
+        books: Books = {}
         norms: Tensor | None = None
         for index in range(len(layers) - 1, self.first - 1, -1):
-            layer = layers[index]
+            layer, x = layers[index], activations[index]
             if isinstance(layer, Parametric):
-                deltas[index] = delta
-                own = layer.norms(activations[index], delta, chunk.norms if index == 0 else None)
+                own, books[index] = layer.book(x, delta, chunk.norms if index == 0 else None)
                 norms = own if norms is None else torch.hypot(norms, own)
             if index > self.first:
-                delta = layer.backward(activations[index], activations[index + 1], delta)
+                # Behind the last layer with parameters the gradient may be the caller's own.
+                delta = _back(layer, x, activations[index + 1], delta, overwrite=index < self.last)
         assert norms is not None
         if chunk.finite is not None:
             norms = torch.where(chunk.finite, norms, 0.0)
-        return Books(activations, deltas), norms
+        return books, norms
+
+    def _rows_of(self, values: Tensor, rows: slice) -> Tensor:
+        return values[rows] if self.single else values[:, rows]
+
+
+def _back(layer: Layer, x: Tensor, y: Tensor, delta: Tensor, *, overwrite: bool) -> Tensor:
+    """Through one layer, in place where that is possible and allowed."""
+    if overwrite and isinstance(layer, Elementwise):
+        return layer.backward_(y, delta)
+    return layer.backward(x, y, delta)
 
 
 def _zeroed(values: list[Tensor], finite: Tensor) -> list[Tensor]:
     """The rows of records that are not finite as zeros."""
-    keep = finite.unsqueeze(-1)
-    return [torch.where(keep, value, 0.0) for value in values]
+    return [
+        torch.where(finite.view(*finite.shape, *[1] * (value.dim() - finite.dim())), value, 0.0)
+        for value in values
+    ]

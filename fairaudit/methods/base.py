@@ -1,7 +1,7 @@
 """What a method is given and what it gives back."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fairaudit.engine.loop import Trace
 from fairaudit.engine.network import Network
-from fairaudit.engine.observe import Observer
+from fairaudit.engine.observe import Checkpoint, Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import PublicFacts
 from fairaudit.errors import TrainingError
@@ -60,6 +60,7 @@ class Task:
         source: Released series of the arm that this one controls, name -> [T, R'].
         budget: Bytes of activations kept; performance only.
         public: The student pool, for a method that needs one.
+        checkpoints: Steps that a method which trains by steps keeps for readings after training.
         records: Id of every training record, [N]: the same whatever other records there are.
     """
 
@@ -78,6 +79,7 @@ class Task:
     budget: int
     public: PublicPool | None = None
     records: NDArray[np.int64] | None = None
+    checkpoints: Collection[int] = ()
 
     def facts(self) -> PublicFacts:
         """What may be known in advance."""
@@ -92,6 +94,7 @@ class TrainedReplicates:
     Args:
         network: The replicates. trace: Readings over time.
         event: What training did, counted as it went, or None where nothing is claimed.
+        checkpoints: The steps that the task asked for.
         kept: Raw intermediate values, name -> tensor, for the readings after training; never stored.
     """
 
@@ -99,6 +102,7 @@ class TrainedReplicates:
     trace: Trace
     event: PrivacyEvent | None
     kept: Mapping[str, Tensor] = field(default_factory=dict)
+    checkpoints: Sequence[Checkpoint] = ()
 
     @property
     def parameters(self) -> Tensor:

@@ -63,12 +63,12 @@ RULES: dict[str, Rule] = {
         lambda s: min(100, max(20, math.ceil(1000 * _batch(s) / s.n_public))),
     ),
     "learning_rate": Rule(
-        "8 / (columns + 1), at most 1, for linear models; 0.2 for mlp",
+        "8 / (columns + 1), at most 1, for linear models; 0.2 for networks",
         lambda s: min(1.0, 8.0 / (s.columns + 1.0)) if s.is_linear else 0.2,
     ),
     "max_grad_norm": Rule("1", lambda s: 1.0),
     "threshold": Rule(
-        "sqrt(2 (columns + 1)), a typical record's longest gradient, for linear models; 10 for mlp",
+        "sqrt(2 (columns + 1)), a typical record's longest gradient, for linear models; 10 for networks",
         lambda s: math.sqrt(2.0) * s.input_norm if s.is_linear else 10.0,
     ),
     "tolerance": Rule("1", lambda s: 1.0),
@@ -93,7 +93,7 @@ RULES: dict[str, Rule] = {
     "feature_norm": Rule("1", lambda s: 1.0),
     "intercept": Rule("1", lambda s: 1.0),
     "noise_draws": Rule(
-        "100 for linear models, 5 for mlp: draws of noise behind each expectation",
+        "100 for linear models, 5 for networks: draws of noise behind each expectation",
         lambda s: 100.0 if s.is_linear else 5.0,
     ),
     "teachers": Rule("N / 100, at most 150", lambda s: float(max(2, min(150, s.n_public // 100)))),

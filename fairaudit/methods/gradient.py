@@ -69,6 +69,7 @@ class GradientMethod(Method):
             facts=task.facts(),
             epochs=task.epochs,
             observers=observers,
+            checkpoints=frozenset(task.checkpoints),
             budget=task.budget,
             tape=self.tape(objective),
         )
@@ -77,7 +78,7 @@ class GradientMethod(Method):
         # stand still at huge finite parameters.
         if not bool((network.theta.abs() <= LARGEST_PARAMETER).all()):
             raise diverged(task.arm, task.seed, self.learning_rate(task), "parameters")
-        return TrainedReplicates(network, outcome.trace, outcome.event)
+        return TrainedReplicates(network, outcome.trace, outcome.event, checkpoints=outcome.checkpoints)
 
 
 class Sgd(GradientMethod):

@@ -9,7 +9,16 @@ import numpy as np
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.descriptive import shuffle_p
 from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, Predictions
-from fairaudit.metrics.gaps import COSTS, HIGHER_IS_WORSE, Cut, base_metric, gaps_of, reading, unit_of
+from fairaudit.metrics.gaps import (
+    COSTS,
+    HIGHER_IS_WORSE,
+    Cut,
+    base_metric,
+    gaps_of,
+    loss_gate,
+    reading,
+    unit_of,
+)
 from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate, undefined
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.tables import (
@@ -235,6 +244,9 @@ def _measure(k: int, cut: Cut, tables: Mapping[str, MetricTable], train: _Traini
         gated=not reason,
         reason=reason,
         estimates=estimates,
+        ungated={
+            name: why for name in estimates if name in tables and (why := loss_gate(tables[name], cut, [k]))
+        },
     )
 
 

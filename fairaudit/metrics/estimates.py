@@ -1,7 +1,7 @@
 """Numbers with their uncertainty; the vocabulary of every measurement."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,7 @@ class GroupMeasure:
             ``train.loss``, ``reference.train.accuracy``, ``reference.train.loss``,
             ``train.privacy_cost``, ``train.excess_risk``. Without a favourable class the rates
             are per class, ``tpr[2]`` for class 2, and the plain keys carry the reason.
+        ungated: Metrics that gates do not read though the group is large enough: why.
     """
 
     group: str
@@ -73,6 +74,7 @@ class GroupMeasure:
     gated: bool
     reason: str
     estimates: Mapping[str, Estimate]
+    ungated: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> 
     spread = reading(table, cut, a, b)
     whole = len(cut.names)
     small = next((why for k in groups if k < whole and (why := cut.too_few(k))), "")
-    reason = small or spread.reason or cut.too_few_seeds or _loss_gate(table, cut, groups)
+    reason = small or spread.reason or cut.too_few_seeds or loss_gate(table, cut, groups)
     if small:
         shared = replace(absolute(spread), low=None, high=None, reason=small)
     else:
@@ -157,7 +157,8 @@ def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> 
     )
 
 
-def _loss_gate(table: MetricTable, cut: Cut, groups: Sequence[int]) -> str:
+def loss_gate(table: MetricTable, cut: Cut, groups: Sequence[int]) -> str:
+    """Why gates do not read this loss for these groups, or "" (K stands for all rows)."""
     if base_metric(table.name) not in LOSSES:
         return ""
     small = [k for k in groups if table.counts[k] < LEAST_FOR_LOSS]
@@ -206,7 +207,7 @@ def _extremes(table: MetricTable, cut: Cut, family: int) -> list[Gap]:
     unread = next((s.reason for s in spreads.values() if s.reason), "")
     if left_out:
         unread = f"{table.name} is undefined for group {cut.names[left_out[0]]!r}"
-    reason = unread or cut.too_few_seeds or _loss_gate(table, cut, usable)
+    reason = unread or cut.too_few_seeds or loss_gate(table, cut, usable)
     if unread:
         every = replace(every, low=None, high=None, reason=unread)
     is_resolved = every.low is not None and every.low > 0

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.groups import named_pairs
 from fairaudit.jobs import NUMERICS_VERSION, JobResult
 from fairaudit.layers import ResolvedConfig
 from fairaudit.metrics.estimates import Comparison
@@ -63,7 +64,9 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
     plan, dataset, results = findings.plan, findings.dataset, findings.results
     data = data_facts(dataset, plan, results)
     arms = arm_facts(plan, results, findings.failures)
-    compared = tuple(comparison_record(c, least=plan.config.suppress_below) for c in findings.comparisons)
+    named = named_pairs(plan.config.compare, dataset.groupings)
+    least = plan.config.suppress_below
+    compared = tuple(comparison_record(c, least=least, named=named) for c in findings.comparisons)
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     control = describe_control(plan, first)
     check = yardstick(plan, dataset, results)

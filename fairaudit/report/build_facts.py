@@ -5,6 +5,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.jobs import JobResult
 from fairaudit.methods.catalog import Guarantee, find
@@ -21,6 +22,7 @@ from fairaudit.report.facts import (
     FailedSeed,
     GroupFacts,
     GroupingFacts,
+    ImageFacts,
     LabelFacts,
     PrivacyFacts,
     ReleaseFacts,
@@ -51,7 +53,7 @@ def data_facts(dataset: Dataset, plan: Plan, results: Mapping[str, JobResult]) -
             for index, grouping in enumerate(dataset.groupings)
         ),
         features=tuple(dataset.features.column_names),
-        inputs=len(_strings(first, "inputs")) if first else None,
+        inputs=_inputs(dataset, first),
         dropped_rows=_by_group(dataset.dropped_rows, least),
         dropped_columns=dict(dataset.dropped_columns),
         missing=_by_group(dataset.missing, least),
@@ -60,6 +62,7 @@ def data_facts(dataset: Dataset, plan: Plan, results: Mapping[str, JobResult]) -
         fitted=_strings(first, "fitted"),
         merged_levels=_merged(first),
         split=_split(plan, dataset, first),
+        images=_images(dataset, plan.config),
     )
 
 
@@ -181,6 +184,25 @@ def _split(plan: Plan, dataset: Dataset, first: JobResult | None) -> SplitFacts:
         keep=dict(plan.config.keep),
         train_rows=_whole(first, "n_train"),
         test_rows=len(first.arrays["test_rows"]) if first else None,
+    )
+
+
+def _inputs(dataset: Dataset, first: JobResult | None) -> int | None:
+    if dataset.image_shape is not None:
+        return dataset.n_raw_inputs
+    return len(_strings(first, "inputs")) if first else None
+
+
+def _images(dataset: Dataset, config: AuditConfig) -> ImageFacts | None:
+    if dataset.image_shape is None:
+        return None
+    height, width, channels = dataset.image_shape
+    return ImageFacts(
+        height=height,
+        width=width,
+        channels=channels,
+        resized=config.resize is not None,
+        scaling=text.PIXEL_SCALING[config.pixel_range],
     )
 
 

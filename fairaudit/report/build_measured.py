@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Dataset, Grouping
+from fairaudit.data.groups import NamedPair
 from fairaudit.jobs import Array, JobResult
 from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
 from fairaudit.plan import Plan
@@ -25,10 +26,18 @@ from fairaudit.report.readings import claims, readings
 MAX_OBSERVATIONS = 100  # a longer curve is thinned evenly, its last point kept
 UNDERTRAINED = 0.01  # accuracy below the yardstick from which costs count as understated
 YARDSTICK = "scikit-learn logistic regression, same rows and inputs"
+PIXEL_YARDSTICK = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
 
 
-def comparison_record(comparison: Comparison, *, least: int) -> ComparisonRecord:
-    """The comparison with groups of fewer than ``least`` test rows suppressed."""
+def comparison_record(
+    comparison: Comparison, *, least: int, named: Sequence[NamedPair] = ()
+) -> ComparisonRecord:
+    """The comparison with groups of fewer than ``least`` test rows suppressed.
+
+    Args:
+        comparison: What was measured. least: Test rows. named: Pairs that ``compare`` asked for.
+    """
+    asked = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == comparison.grouping}
     hidden = {g.group for g in comparison.by_group if 0 < g.n_test < least}
     return ComparisonRecord(
         arm=comparison.arm,
@@ -37,7 +46,7 @@ def comparison_record(comparison: Comparison, *, least: int) -> ComparisonRecord
         estimand=comparison.estimand,
         overall=_group(comparison.overall, hidden, least),
         by_group=tuple(_group(group, hidden, least) for group in comparison.by_group),
-        gaps=tuple(_gap(gap) for gap in comparison.gaps if not _shows(gap, hidden)),
+        gaps=tuple(_gap(gap, asked) for gap in comparison.gaps if not _shows(gap, hidden)),
         worst={metric: group for metric, group in comparison.worst.items() if group not in hidden},
     )
 
@@ -57,7 +66,7 @@ def selections(comparisons: Sequence[ComparisonRecord], dataset: Dataset) -> tup
 def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> Yardstick:
     """The reference beside a standard library's model on the same rows."""
     arm = next(a for a in plan.arms if a.reference is None)
-    ours, theirs = [], []
+    ours, theirs, rows = [], [], 0.0
     for job in plan.jobs:
         result = results.get(job.id) if job.arm == arm.key else None
         measured = result.facts.get("yardstick") if result else None
@@ -65,6 +74,7 @@ def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) ->
             continue
         ours.append(_accuracy(result, dataset))
         theirs.append(float(measured["accuracy"]))
+        rows = float(measured.get("train_rows", 0))
     if not ours:
         return Yardstick(
             arm=arm.key,
@@ -79,7 +89,7 @@ def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) ->
     return Yardstick(
         arm=arm.key,
         reference_accuracy=mine,
-        yardstick=YARDSTICK,
+        yardstick=YARDSTICK if dataset.image_shape is None else PIXEL_YARDSTICK.format(rows=rows),
         yardstick_accuracy=other,
         undertrained=other - mine > UNDERTRAINED,
         n_seeds=len(ours),
@@ -118,6 +128,7 @@ def _group(measure: GroupMeasure, hidden: set[str], least: int) -> GroupRecord:
             gated=measure.gated,
             reason=measure.reason,
             estimates={name: _estimate(e) for name, e in measure.estimates.items()},
+            ungated=dict(measure.ungated),
         )
     reason = f"suppressed: fewer than {least} test rows"
     return GroupRecord(
@@ -152,7 +163,7 @@ def _shows(gap: Gap, hidden: set[str]) -> bool:
     return bool({gap.a, gap.b} & hidden) or (bool(hidden) and gap.kind == "mean")
 
 
-def _gap(gap: Gap) -> GapRecord:
+def _gap(gap: Gap, asked: Collection[frozenset[str]]) -> GapRecord:
     return GapRecord.model_validate(
         {
             "metric": gap.metric,
@@ -170,6 +181,7 @@ def _gap(gap: Gap) -> GapRecord:
             "shuffle_p": _finite(gap.shuffle_p),
             "gated": gap.gated,
             "reason": gap.reason,
+            "named": gap.kind == "pair" and frozenset((gap.a, gap.b)) in asked,
         }
     )
 

@@ -74,11 +74,22 @@ class SplitFacts(Part):
     test_rows: int | None
 
 
+class ImageFacts(Part):
+    """The images: their common shape, what was done to them, and how pixels became inputs."""
+
+    height: int
+    width: int
+    channels: int
+    resized: bool
+    scaling: str
+
+
 class DataFacts(Part):
-    """The table: what was read, dropped, missing and repeated.
+    """The data: what was read, dropped, missing and repeated.
 
     ``dropped_rows`` and ``missing`` count per group of the first grouping; a count that is
-    suppressed is None. ``fitted`` lists what was learned from training rows without privacy.
+    suppressed is None. ``fitted`` lists what was learned from training rows without privacy. Of
+    images, rows are images and ``images`` tells their shape; None for a table.
     """
 
     name: str
@@ -99,6 +110,7 @@ class DataFacts(Part):
     fitted: tuple[str, ...]
     merged_levels: dict[str, int]
     split: SplitFacts
+    images: ImageFacts | None = None
 
 
 class TrainingFacts(Part):

@@ -15,6 +15,12 @@ def main_gap(comparison: ComparisonRecord, metric: str = COST) -> GapRecord | No
     return next((gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "max"), None)
 
 
+def named_gaps(comparison: ComparisonRecord, metric: str = COST) -> list[GapRecord]:
+    """The pairs that ``compare`` asked for, unless one of them already stands for the comparison."""
+    main = main_gap(comparison, metric)
+    return [gap for gap in comparison.gaps if gap.named and gap.metric == metric and gap is not main]
+
+
 def points(estimate: EstimateRecord | None) -> str:
     """A fraction in percentage points with its interval: ``2.9 [1.2, 4.6]``."""
     if estimate is None:

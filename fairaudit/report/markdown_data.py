@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from fairaudit.data.naming import spoken_shape
+from fairaudit.report.facts import DataFacts
 from fairaudit.report.measured import Curve, Reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown, plain
@@ -32,7 +34,9 @@ def data_section(report: Report) -> Iterator[str]:
     data = report.data
     yield "## Data and exclusions"
     yield ""
-    yield f"- Read {data.rows_read:,} rows and {data.columns_read:,} columns; {data.rows:,} rows are used."
+    yield _read(data)
+    if data.images is not None:
+        yield f"- Pixels become inputs by {markdown(data.images.scaling, 120)}."
     for reason, by_group in list(data.dropped_rows.items())[:6]:
         yield f"- Rows dropped, {markdown(reason, 80)}: {_counts(by_group)}"
     for column, reason in list(data.dropped_columns.items())[:8]:
@@ -56,11 +60,25 @@ def data_section(report: Report) -> Iterator[str]:
     yield f"- Model inputs: {count(data.inputs)}; rare levels merged: {merged:,}; {fitted}."
 
 
+def _read(data: DataFacts) -> str:
+    images = data.images
+    if images is None:
+        return (
+            f"- Read {data.rows_read:,} rows and {data.columns_read:,} columns; {data.rows:,} rows are used."
+        )
+    shape = spoken_shape((images.height, images.width, images.channels))
+    scaled = ", scaled to that size" if images.resized else ""
+    return (
+        f"- Read {data.rows_read:,} images of {shape}{scaled}; {data.rows:,} are used, a row being an image."
+    )
+
+
 def diagnostics_section(report: Report) -> Iterator[str]:
     """The last reading of every curve: what training did to each group's gradients."""
     yield "## Training, group by group"
     yield ""
-    arms = report.diagnostics.arms
+    arms = {arm.key: report.diagnostics.arms.get(arm.key, ()) for arm in report.arms}  # in the plan's order
+    arms = {key: curves for key, curves in arms.items() if curves}
     if not arms:
         yield "No diagnostics were recorded."
         return
@@ -105,8 +123,8 @@ def readings_section(report: Report) -> Iterator[str]:
     yield ""
     rows = [
         (markdown(arm), markdown(reading.meaning, 120), _listed(reading))
-        for arm, found in diagnostics.readings.items()
-        for reading in found
+        for arm in (facts.key for facts in report.arms)
+        for reading in diagnostics.readings.get(arm, ())
         if reading.name in _SHOWN
     ]
     yield from table(("arm", "reading", "values"), rows, most=24)

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from fairaudit.report.facts import Part
 from fairaudit.report.numbers import Figure, HighEnd, LowEnd
 
@@ -22,7 +24,11 @@ class EstimateRecord(Part):
 
 
 class GroupRecord(Part):
-    """One group's estimates in one comparison."""
+    """One group's estimates in one comparison.
+
+    ``gated`` says whether gates read the group at all; ``ungated`` names the metrics that they do
+    not read all the same, with the reason.
+    """
 
     group: str
     n_test: int | None
@@ -30,12 +36,14 @@ class GroupRecord(Part):
     gated: bool
     reason: str
     estimates: dict[str, EstimateRecord]
+    ungated: dict[str, str] = Field(default_factory=dict)
 
 
 class GapRecord(Part):
     """A difference between groups.
 
     ``wilcoxon_p`` is conditional on this file and ``shuffle_p`` descriptive; no gate reads them.
+    ``named``: a pair that was asked for before training (``compare``), so its own interval holds.
     """
 
     metric: str
@@ -53,6 +61,7 @@ class GapRecord(Part):
     shuffle_p: Figure | None
     gated: bool
     reason: str
+    named: bool = False
 
 
 class ComparisonRecord(Part):

@@ -17,6 +17,7 @@ from fairaudit.report.facts import (
     Tool,
     TrainingFacts,
 )
+from fairaudit.report.gates import GateRecord, Outcome
 from fairaudit.report.measured import ComparisonRecord, Diagnostics, EstimateRecord, Selection, Yardstick
 from fairaudit.report.names import plain
 from fairaudit.report.numbers import Figure
@@ -54,6 +55,8 @@ class Report(Part):
     comparisons: tuple[ComparisonRecord, ...]
     control: Control
     selection: tuple[Selection, ...]
+    gates: tuple[GateRecord, ...] = ()
+    verdict: Outcome | None = None  # None: no gate was set
     diagnostics: Diagnostics
     warnings: tuple[ReportWarning, ...]
     limitations: tuple[Limitation, ...]

@@ -30,6 +30,11 @@ def number(value: float | None, decimals: int = 3) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
+def figure(value: float | None) -> str:
+    """A number at four significant digits; a dash where it is undefined, never 0."""
+    return "–" if value is None else f"{value:.4g}"
+
+
 def count(value: int | None) -> str:
     """A count for a cell; a dash where it is suppressed."""
     return "–" if value is None else f"{value:,}"

@@ -93,6 +93,12 @@ _SUPPRESSION = (
 )
 
 
+PIXEL_SCALING = {
+    "symmetric": "(x / 255 - 0.5) / 0.5 of each byte x: constants, nothing is learned from the images",
+    "unit": "x / 255 of each byte x: constants, nothing is learned from the images",
+}
+
+
 def limitations(
     plan: Plan, dataset: Dataset, comparisons: Sequence[ComparisonRecord], *, fitted: int
 ) -> tuple[Limitation, ...]:

@@ -5,7 +5,9 @@ import json
 from pydantic import JsonValue, ValidationError
 
 from fairaudit.errors import DataError
+from fairaudit.report.facts import Part
 from fairaudit.report.model import SCHEMA_VERSION, Report
+from fairaudit.report.names import plain
 
 
 def to_json(report: Report) -> str:
@@ -18,6 +20,16 @@ def schema_json() -> str:
     return _text(Report.model_json_schema(mode="serialization"))
 
 
+def gates_json(report: Report) -> str:
+    """The verdict and the gates alone, as they stand in the report's JSON."""
+    return _text(report.model_dump(mode="json", include={"gates", "verdict"}))
+
+
+def part_json(part: Part) -> str:
+    """Anything made of a report's parts, written as :func:`to_json` writes a report."""
+    return _text(part.model_dump(mode="json"))
+
+
 def read_report(text: str, *, name: str) -> Report:
     """The report that :func:`to_json` wrote.
 
@@ -26,23 +38,28 @@ def read_report(text: str, *, name: str) -> Report:
         name: What to call the file in an error.
 
     Raises:
-        DataError: Not a report, or written by a newer version.
+        DataError: Not a report, or of another schema version.
     """
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
         raise DataError(f"{name} is not JSON (line {error.lineno})") from None
+    except (RecursionError, ValueError):  # nested, or a number, beyond what Python reads
+        raise DataError(f"{name} is not a fairaudit report") from None
     version = content.get("schema_version") if isinstance(content, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
+    if isinstance(version, int) and version != SCHEMA_VERSION:
+        age, fix = (
+            ("newer", "update fairaudit") if version > SCHEMA_VERSION else ("older", "run the audit again")
+        )
         raise DataError(
-            f"{name} has report schema {version}, newer than this tool's {SCHEMA_VERSION}",
-            hint="update fairaudit",
+            f"{name} has report schema {version}, {age} than this tool's {SCHEMA_VERSION}", hint=fix
         )
     try:
         return Report.model_validate_json(text)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
-        raise DataError(f"{name} is not a fairaudit report (field {where})") from None
+        shown = plain(where, 80)
+        raise DataError(f"{name} is not a fairaudit report (field {shown})") from None
 
 
 def _text(content: JsonValue) -> str:

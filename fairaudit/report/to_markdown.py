@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, points
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points
 from fairaudit.report.markdown_data import (
     data_section,
     diagnostics_section,
     readings_section,
     reproduce_section,
 )
+from fairaudit.report.markdown_gates import gates_section, verdict_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -34,9 +35,11 @@ _WITHIN = (
 def to_markdown(report: Report) -> str:
     """The report as text for people; what it shortens is whole in the JSON."""
     sections = (
+        verdict_section(report),
         _audited(report),
         _costs(report),
         _gaps(report),
+        gates_section(report),
         _control(report),
         _within(report),
         diagnostics_section(report),
@@ -120,8 +123,8 @@ def _gaps(report: Report) -> Iterator[str]:
     rows: list[Row] = []
     for comparison in report.costs:
         gap = main_gap(comparison)
-        if gap is not None:
-            rows.append(_gap_row(comparison, gap))
+        named = named_gaps(comparison)
+        rows += [_gap_row(comparison, each) for each in (*named, gap) if each is not None]
     yield "## Gaps between groups"
     yield ""
     yield (
@@ -139,6 +142,23 @@ def _gaps(report: Report) -> Iterator[str]:
         "reading",
     )
     yield from table(head, rows, most=12)
+    yield from _named_risks(report)
+
+
+def _named_risks(report: Report) -> Iterator[str]:
+    """What the pairs that were asked for lose in loss, beside what they lose in accuracy."""
+    told = [
+        f"- {_versus(comparison)}, {markdown(gap.a)} against {markdown(gap.b)}: gap in excess risk "
+        f"{_plain_interval(gap.absolute)} nats, {markdown(gap.direction, 80) or 'not resolved'}."
+        for comparison in report.costs
+        for gap in comparison.gaps
+        if gap.named and gap.metric == "excess_risk"
+    ]
+    if told:
+        yield ""
+        yield "Pairs named before training (`--compare`), each with its own 95 % interval:"
+        yield ""
+        yield from told[:12]
 
 
 def _gap_row(comparison: ComparisonRecord, gap: GapRecord) -> Row:
@@ -214,10 +234,11 @@ def _within(report: Report) -> Iterator[str]:
 def _privacy(report: Report) -> Iterator[str]:
     yield "## What the guarantee covers"
     yield ""
-    established = [p for p in report.privacy.values() if p.guarantee is Guarantee.ESTABLISHED]
+    by_arm = {arm.key: report.privacy[arm.key] for arm in report.arms}  # in the plan's order
+    established = [p for p in by_arm.values() if p.guarantee is Guarantee.ESTABLISHED]
     listed = established[0].not_covered if established else ()
     common = [item for item in listed if all(item in p.not_covered for p in established)]
-    for key, facts in list(report.privacy.items())[:12]:
+    for key, facts in list(by_arm.items())[:12]:
         yield f"- **{markdown(key)}**: {_statement(facts, common)}"
     if not established:
         return

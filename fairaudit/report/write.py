@@ -1,25 +1,55 @@
 """Report -> files, each whole or not there; the JSON last, because it names the others."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from fairaudit.atomic import write_atomically
+from fairaudit.atomic import output_error, write_atomically
+from fairaudit.report.charts import charts
 from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report
 from fairaudit.report.to_json import to_json
+from fairaudit.report.to_junit import to_junit
 from fairaudit.report.to_markdown import to_markdown
 
-_JSON = "json"
-_RENDERINGS: Mapping[str, Callable[[Report], str]] = {"md": to_markdown}
+
+class Rendering(NamedTuple):
+    """A format of ``--format``: the file it is written to, and its text."""
+
+    file: str
+    render: Callable[[Report], str]
+
+
+def _html(report: Report) -> str:
+    from fairaudit.report.to_html import to_html  # charts' runtime takes a second: only who asks for it waits
+
+    return to_html(report)
+
+
+JSON, MARKDOWN = "json", "md"
+RENDERINGS: Mapping[str, Rendering] = {
+    MARKDOWN: Rendering("report.md", to_markdown),
+    "html": Rendering("report.html", _html),
+    "junit": Rendering("report.junit.xml", to_junit),
+}
+PICTURES = ("svg", "png")  # one file per chart; the Markdown shows them, SVG where both are asked for
+FIGURES = "figures"  # their folder
+TEXTS = (JSON, *RENDERINGS)
+FORMATS = (*TEXTS, *PICTURES)
+
+
+def rendered(report: Report, name: str) -> str:
+    """The report in one of :data:`TEXTS`."""
+    return to_json(report) if name == JSON else RENDERINGS[name].render(report)
 
 
 def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     """Write ``report.*`` into ``out``.
 
     Args:
-        report: What to write. out: An existing directory.
-        formats: Of ``json`` and the renderings.
+        report: What to write. out: The directory, made where there is none.
+        formats: Of :data:`FORMATS`.
 
     Returns:
         The report with the other files as its artifacts.
@@ -27,18 +57,47 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     Raises:
         OutputError: The directory is not writable, or the disk is full; old files stay whole.
     """
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)  # reports are not private
+    except OSError as error:
+        raise output_error(out, error) from error
     artifacts = []
-    for name in sorted(set(formats) - {_JSON}):
-        path = out / f"report.{name}"
-        content = _RENDERINGS[name](report).encode()
-        write_atomically(path, content)
-        artifacts.append(Artifact(path=path.name, sha256=hashlib.sha256(content).hexdigest()))
+    for file, content in sorted(_files(report, formats)):
+        _write(out / file, content)
+        artifacts.append(Artifact(path=file, sha256=hashlib.sha256(content).hexdigest()))
     written = report.model_copy(update={"artifacts": tuple(artifacts)})
-    if _JSON in formats:
-        write_atomically(out / f"report.{_JSON}", to_json(written).encode())
+    if JSON in formats:
+        write_atomically(out / f"report.{JSON}", to_json(written).encode())
     return written
 
 
 def report_paths(out: Path, formats: Sequence[str]) -> list[Path]:
-    """Where :func:`write_report` puts its files, the JSON first."""
-    return [out / f"report.{name}" for name in sorted(set(formats), key=lambda n: (n != _JSON, n))]
+    """Where :func:`write_report` puts its files, the JSON first, the pictures as their folder."""
+    files = [f"report.{JSON}"] if JSON in formats else []
+    files += [RENDERINGS[name].file for name in sorted(set(formats) & set(RENDERINGS))]
+    return [out / file for file in [*files, *([FIGURES] if set(formats) & set(PICTURES) else [])]]
+
+
+def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Every file but the JSON: its path below the output directory, and its content."""
+    texts = {name: RENDERINGS[name].render(report) for name in set(formats) & set(RENDERINGS)}
+    wanted = [name for name in PICTURES if name in formats]
+    if wanted:
+        from fairaudit.report import pictures  # as above
+
+        drawn = charts(report)
+        if MARKDOWN in texts:
+            texts[MARKDOWN] = pictures.with_pictures(texts[MARKDOWN], drawn, folder=FIGURES, kind=wanted[0])
+        for chart in drawn:
+            for kind in wanted:
+                yield f"{FIGURES}/{chart.name}.{kind}", pictures.picture(chart, kind)
+    for name, text in texts.items():
+        yield RENDERINGS[name].file, text.encode()
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise output_error(path.parent, error) from error
+    write_atomically(path, content)

@@ -15,7 +15,10 @@ from fairaudit.audit import Prepared
 from fairaudit.cli import app
 from fairaudit.report.build import build_report
 
-COMMANDS = ("run", "plan", "inspect", "methods", "schema", "doctor", "clean")
+COMMANDS = (
+    *("run", "gate", "plan", "inspect", "compare", "report", "init"),
+    *("methods", "schema", "doctor", "clean"),
+)
 HEAVY = ("torch", "pandas", "scipy", "pyarrow", "sklearn", "fairlearn", "dp_accounting", "numpy", "rich")
 
 

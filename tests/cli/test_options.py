@@ -56,6 +56,6 @@ def test_defaults_named_in_help_are_the_configs_defaults():
         elif isinstance(expected, bool):
             assert said == option.field
         elif isinstance(expected, tuple):
-            assert said == "both"
+            assert said == ",".join(expected)
         else:
             assert said in {str(expected), f"{expected:g}" if isinstance(expected, float) else ""}

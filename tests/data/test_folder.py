@@ -3,6 +3,7 @@ import shutil
 
 import numpy as np
 import pytest
+from pictures import class_folder, metadata_folder, metadata_rows, pixels, save, write_metadata
 
 from fairaudit.config import AuditConfig
 from fairaudit.data.decode import ImageOptions
@@ -10,7 +11,6 @@ from fairaudit.data.folder import is_image_folder, open_folder
 from fairaudit.data.pixels import pixels_of
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
-from tests.support.pictures import class_folder, metadata_folder, metadata_rows, pixels, save, write_metadata
 
 IMAGES = pixels(12)
 

@@ -35,7 +35,22 @@ def test_perfectly_separated_classes_give_no_warning():
 def test_one_class_in_training_predicts_that_class():
     x, y = separable()
     found = logistic_yardstick(x, np.zeros_like(y), x, y, 2)
-    assert found == {"accuracy": float((y == 0).mean()), "train_accuracy": 1.0}
+    assert found == {"accuracy": float((y == 0).mean()), "train_accuracy": 1.0, "train_rows": len(y)}
+
+
+def test_images_are_read_as_rows_of_pixels():
+    x, y = separable()
+    pictures = x.reshape(len(x), -1, 1, 1)
+    assert logistic_yardstick(pictures, y, pictures, y, 2) == logistic_yardstick(x, y, x, y, 2)
+
+
+def test_of_many_images_every_kth_is_fitted(monkeypatch):
+    x, y = separable()
+    monkeypatch.setattr("fairaudit.metrics.yardstick.MOST_PIXELS", x.size // 3)
+    found = logistic_yardstick(x.reshape(len(x), -1, 1, 1), y, x.reshape(len(x), -1, 1, 1), y, 2)
+    assert found["train_rows"] <= len(x) / 3
+    assert found["accuracy"] > 0.9
+    assert logistic_yardstick(x, y, x, y, 2)["train_rows"] == len(x)
 
 
 def test_undertrained_means_more_than_one_point_below():

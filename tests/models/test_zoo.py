@@ -9,8 +9,13 @@ from fairaudit.models.zoo import MODELS, make_model
 FALSE_ALARM = 1e-6
 
 
+IMAGE = (7, 8, 2)
+
+
 def zoo(name="mlp", seed=0, inputs=40, classes=3):
-    return make_model(name, inputs, classes, hidden=(64, 32), activation="tanh", seed=seed)
+    return make_model(
+        name, IMAGE if name == "cnn" else inputs, classes, hidden=(64, 32), activation="tanh", seed=seed
+    )
 
 
 def flat(model):
@@ -21,9 +26,12 @@ def flat(model):
 def test_a_start_is_pytorchs_own_distribution(name):
     """Uniform within 1/sqrt(fan_in), by bounds and by Kolmogorov-Smirnov, weight and bias alike."""
     for layer in zoo(name):
-        if isinstance(layer, nn.Linear):
-            bound = layer.in_features**-0.5
-            theirs = nn.Linear(layer.in_features, layer.out_features)
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            bound = layer.weight[0].numel() ** -0.5
+            if isinstance(layer, nn.Linear):
+                theirs = nn.Linear(layer.in_features, layer.out_features)
+            else:
+                theirs = nn.Conv2d(layer.in_channels, layer.out_channels, layer.kernel_size)
             for mine, other in zip(layer.parameters(), theirs.parameters(), strict=True):
                 assert mine.shape == other.shape
                 assert mine.abs().max() <= bound
@@ -57,6 +65,10 @@ def test_the_models_are_what_their_names_say():
     mlp = zoo("mlp")
     assert [type(m).__name__ for m in mlp] == ["Linear", "Tanh", "Linear", "Tanh", "Linear"]
     assert [m.out_features for m in mlp if isinstance(m, nn.Linear)] == [64, 32, 3]
+    cnn = zoo("cnn")
+    assert [type(m).__name__ for m in cnn] == ["Conv2d", "Tanh", "Conv2d", "Tanh", "Flatten", "Linear"]
+    assert [m.out_channels for m in cnn if isinstance(m, nn.Conv2d)] == [32, 16]
+    assert cnn(torch.zeros(5, 2, 7, 8)).shape == (5, 3)
     relu = make_model("mlp", 4, 2, hidden=(3,), activation="relu", seed=0)
     assert isinstance(relu[1], nn.ReLU)
 
@@ -76,3 +88,7 @@ def test_an_unknown_model_is_refused_with_a_near_name():
     with pytest.raises(ConfigError, match="unknown model 'logistik'") as caught:
         zoo("logistik")
     assert "logistic" in caught.value.hint
+
+
+def test_an_mlp_reads_images_as_rows():
+    assert make_model("mlp", IMAGE, 3, hidden=(5,), activation="tanh", seed=0)[0].in_features == 112

@@ -5,7 +5,9 @@ from handmade import circumstances, findings
 
 from fairaudit.errors import OutputError
 from fairaudit.report.build import build_report
+from fairaudit.report.charts import charts
 from fairaudit.report.to_json import read_report
+from fairaudit.report.to_markdown import to_markdown
 from fairaudit.report.write import report_paths, write_report
 
 
@@ -40,3 +42,38 @@ def test_a_full_disk_leaves_the_old_report_whole(report, tmp_path, monkeypatch):
         write_report(report.model_copy(update={"created_utc": "later"}), tmp_path, ("json", "md"))
     assert (tmp_path / "report.json").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_pictures_stand_in_a_folder_and_the_markdown_shows_them(report, tmp_path):
+    written = write_report(report, tmp_path, ("json", "md", "svg", "png"))
+    drawn = charts(report)
+    for chart in drawn:
+        assert (tmp_path / "figures" / f"{chart.name}.svg").read_bytes().startswith(b"<svg")
+        assert (tmp_path / "figures" / f"{chart.name}.png").read_bytes().startswith(b"\x89PNG")
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert text.count("](figures/") == len(drawn)
+    assert len(text.splitlines()) < 200
+    assert {a.path for a in written.artifacts} == {
+        "report.md",
+        *(f"figures/{c.name}.{kind}" for c in drawn for kind in ("svg", "png")),
+    }
+    assert report_paths(tmp_path, ("json", "svg")) == [tmp_path / "report.json", tmp_path / "figures"]
+
+
+def test_without_pictures_the_markdown_shows_none(report, tmp_path):
+    write_report(report, tmp_path, ("md", "html"))
+    assert "](figures/" not in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.md"]
+
+
+def test_pictures_change_nothing_else_in_the_text(report, tmp_path):
+    write_report(report, tmp_path, ("md", "svg"))
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if line and not line.startswith("![")]
+    assert kept == [line for line in to_markdown(report).splitlines() if line]
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(report, tmp_path):
+    (tmp_path / "figures").write_text("in the way")
+    with pytest.raises(OutputError, match="figures"):
+        write_report(report, tmp_path, ("svg",))

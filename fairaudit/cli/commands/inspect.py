@@ -10,17 +10,25 @@ from fairaudit.layers import resolve_config
 
 
 def inspect(
-    data: Annotated[str, typer.Argument(help="Table to look at: csv, parquet or feather.")],
+    data: Annotated[str, typer.Argument(help="Table or images to look at; a file, folder or glob.")],
     group: Annotated[
         list[str] | None, typer.Option(help="Column whose groups would be compared; repeat.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column to predict.")] = None,
+    resize: Annotated[
+        str | None, typer.Option(help="Scale all images to one size.", metavar="HxW", show_default=False)
+    ] = None,
+    skip_bad_images: Annotated[
+        bool, typer.Option("--skip-bad-images", help="Leave out unreadable images.", show_default=False)
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the answer as JSON.", show_default=False)
     ] = False,
 ) -> None:
-    """Show what is in a table and what `run` would do."""
-    resolved = resolve_config({"data": data, "group": group, "label": label})
+    """Show what is in a table or a folder of images and what `run` would do."""
+    resolved = resolve_config(
+        {"data": data, "group": group, "label": label, "resize": resize, "skip_bad_images": skip_bad_images}
+    )
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.console import Screen, answer
     from fairaudit.cli.lines import notice_lines

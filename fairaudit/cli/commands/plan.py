@@ -20,6 +20,7 @@ def plan(given: Given) -> None:
     from fairaudit.cli.console import Screen, answer
     from fairaudit.cli.estimate import estimated_seconds
     from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, option_lines, plan_lines
+    from fairaudit.cli.lines_gate import rule_lines
     from fairaudit.cli.records import plan_record
     from fairaudit.pool import available_cores
 
@@ -33,6 +34,7 @@ def plan(given: Given) -> None:
         return
     answer(header_lines(prepared.dataset, __version__))
     answer(plan_lines(prepared.plan, seconds=seconds, cores=cores))
+    answer(rule_lines(prepared.rules))
     answer(arm_lines(prepared.plan))
     answer(option_lines(resolved, prepared.plan))
     screen.lines(notice_lines([*prepared.plan.notices, *prepared.dataset.notices]))

@@ -22,7 +22,10 @@ def run(given: Given) -> None:
     from fairaudit.audit import carry_out, prepare
     from fairaudit.cli.console import Screen, answer
     from fairaudit.cli.estimate import estimated_seconds
+    from fairaudit.cli.github import tell_github
     from fairaudit.cli.lines import header_lines, plan_lines, result_lines, spoken_trainings, warning_lines
+    from fairaudit.cli.lines_gate import rule_lines, verdict_lines
+    from fairaudit.gate.check import exit_code
     from fairaudit.pool import available_cores, warm_up
     from fairaudit.report.to_json import to_json
     from fairaudit.report.write import report_paths
@@ -34,6 +37,7 @@ def run(given: Given) -> None:
     cores = resolved.config.workers or available_cores()
     screen.lines(header_lines(prepared.dataset, __version__))
     screen.lines(plan_lines(prepared.plan, seconds=estimated_seconds(prepared.plan, cores), cores=cores))
+    screen.lines(rule_lines(prepared.rules))
     try:
         report = carry_out(prepared, screen.listen, command=["fairaudit", *sys.argv[1:]])
     finally:
@@ -47,5 +51,7 @@ def run(given: Given) -> None:
     screen.lines([f"Kept {kept} in {out / 'jobs'}; `fairaudit clean {out}` removes them"])
     if given.json:
         answer([to_json(report).rstrip("\n")])
-    if report.status == "partial":
-        raise typer.Exit(EXIT_TRAINING)
+    counts_as = resolved.config.inconclusive
+    screen.lines(verdict_lines(report, counts_as))
+    tell_github(report, counts_as)
+    raise typer.Exit(EXIT_TRAINING if report.status == "partial" else exit_code(report, counts_as))

@@ -1,0 +1,184 @@
+"""Two reports side by side: what changed, and which changes are more than their intervals allow."""
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import JsonValue
+
+from fairaudit.errors import ConfigError
+from fairaudit.gate.judge import change
+from fairaudit.gate.targets import Reading, read_estimate
+from fairaudit.report.facts import Part
+from fairaudit.report.gaps import main_gap
+from fairaudit.report.measured import ComparisonRecord, GapRecord, GroupRecord
+from fairaudit.report.model import Report
+from fairaudit.report.numbers import Figure, HighEnd, LowEnd
+
+# In the order in which they are listed; per-class rates follow what they are rates of.
+METRICS = (
+    *("privacy_cost", "excess_risk", "accuracy", "loss", "selection_rate", "tpr", "fpr", "precision"),
+    *("impact_ratio", "auc", "calibration_error"),
+)
+# Where the data lie and what is asked of a report; the digest tells whether the data are the same.
+_ASIDE = ("baseline", "data", "fail_on", "format", "inconclusive")
+
+
+class Change(Part):
+    """One number in both reports.
+
+    ``group`` is "" for all test rows; for a gap it names the groups it lies between in the second
+    report. ``exceeds`` says whether the interval of the change leaves zero out; None: it has none,
+    and ``reason`` says why.
+    """
+
+    arm: str
+    reference: str
+    grouping: str
+    group: str
+    metric: str
+    before: Figure | None
+    after: Figure | None
+    change: Figure | None
+    low: LowEnd | None
+    high: HighEnd | None
+    exceeds: bool | None
+    reason: str
+
+
+class OptionChange(Part):
+    """An option that is not the same in both reports."""
+
+    name: str
+    before: JsonValue
+    after: JsonValue
+
+
+class EpsilonChange(Part):
+    """The guarantee of one arm in both reports; None where there is no proved epsilon."""
+
+    arm: str
+    before: HighEnd | None
+    after: HighEnd | None
+
+
+class Changes(Part):
+    """Everything in which two reports differ.
+
+    ``same_data`` is about the files' content. The interval of a change runs from the least to the
+    largest difference of the two intervals: it holds whatever rows and seeds the reports share.
+    """
+
+    same_data: bool
+    options: tuple[OptionChange, ...]
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+    epsilon: tuple[EpsilonChange, ...]
+    changes: tuple[Change, ...]
+
+
+def compare_reports(before: Report, after: Report, *, other_data: bool = False) -> Changes:
+    """Set two reports, as read from their files, side by side.
+
+    Args:
+        before: The first. after: The second; changes are second minus first.
+        other_data: The reports may be of different data.
+
+    Raises:
+        ConfigError: They are of another label, of other data, or share no arm.
+    """
+    _refuse_unlike(before, after, other_data=other_data)
+    keys = [arm.key for arm in before.arms], [arm.key for arm in after.arms]
+    shared = [key for key in keys[1] if key in keys[0]]
+    if not shared:
+        raise ConfigError(f"the reports share no arm ({', '.join(keys[0])}; {', '.join(keys[1])})")
+    of_before = {(c.arm, c.reference, c.grouping): c for c in before.comparisons}
+    pairs = [(of_before.get((c.arm, c.reference, c.grouping)), c) for c in after.comparisons]
+    return Changes(
+        same_data=before.data.sha256 == after.data.sha256,
+        options=tuple(_options(before, after)),
+        only_before=tuple(key for key in keys[0] if key not in keys[1]),
+        only_after=tuple(key for key in keys[1] if key not in keys[0]),
+        epsilon=tuple(
+            EpsilonChange(arm=k, before=_epsilon(before, k), after=_epsilon(after, k)) for k in shared
+        ),
+        changes=tuple(found for a, b in pairs if a is not None for found in _changes(a, b)),
+    )
+
+
+def _refuse_unlike(before: Report, after: Report, *, other_data: bool) -> None:
+    labels = before.data.label, after.data.label
+    if labels[0].column != labels[1].column or labels[0].positive != labels[1].positive:
+        told = " and ".join(f"{label.column!r} (positive {label.positive!r})" for label in labels)
+        raise ConfigError(f"the reports are about different labels: {told}", hint="compare like with like")
+    if before.data.sha256 != after.data.sha256 and not other_data:
+        raise ConfigError(
+            f"the reports are of different data: {before.data.sha256[:12]}… and {after.data.sha256[:12]}…",
+            hint="--other-data compares them all the same",
+        )
+
+
+def _options(before: Report, after: Report) -> Iterator[OptionChange]:
+    for name in sorted(set(before.config) & set(after.config) - set(_ASIDE)):
+        values = before.config[name].value, after.config[name].value
+        if values[0] != values[1]:
+            yield OptionChange(name=name, before=values[0], after=values[1])
+
+
+def _epsilon(report: Report, arm: str) -> float | None:
+    held = report.privacy[arm].epsilon if arm in report.privacy else None
+    return held.pld if held else None
+
+
+def _changes(before: ComparisonRecord, after: ComparisonRecord) -> Iterator[Change]:
+    earlier = {group.group: group for group in before.by_group}
+    for metric in _metrics(after):
+        for group in after.by_group:
+            if group.group in earlier:
+                yield _of_group(metric, after, earlier[group.group], group)
+        yield _of_group(metric, after, before.overall, after.overall)
+        gaps = main_gap(before, metric), main_gap(after, metric)
+        if gaps[0] is not None and gaps[1] is not None:
+            yield _of_gap(metric, after, gaps[0], gaps[1])
+
+
+def _metrics(comparison: ComparisonRecord) -> Sequence[str]:
+    """The metrics that the comparison holds, per-class rates after their plain names."""
+    held = {name for group in comparison.by_group for name in group.estimates}
+    per_class = sorted(name for name in held if "[" in name and "." not in name)
+    return [
+        name for m in METRICS if m in held for name in (m, *(p for p in per_class if p.startswith(m + "[")))
+    ]
+
+
+def _of_group(metric: str, where: ComparisonRecord, before: GroupRecord, after: GroupRecord) -> Change:
+    readings = [
+        read_estimate(group.estimates.get(metric), "", is_size=False, own_variances=False)
+        for group in (before, after)
+    ]
+    return _change(metric, where, after.group, readings)
+
+
+def _of_gap(metric: str, where: ComparisonRecord, before: GapRecord, after: GapRecord) -> Change:
+    readings = [read_estimate(gap.absolute, "", is_size=True, own_variances=False) for gap in (before, after)]
+    return _change(f"{metric}_gap", where, f"{after.a}, {after.b}" if after.a else "", readings)
+
+
+def _change(metric: str, where: ComparisonRecord, group: str, readings: Sequence[Reading]) -> Change:
+    before, after = readings
+    found = change(after, before)
+    exceeds = None
+    if found.low is not None and found.high is not None:
+        exceeds = not found.low <= 0 <= found.high
+    return Change(
+        arm=where.arm,
+        reference=where.reference,
+        grouping=where.grouping,
+        group=group,
+        metric=metric,
+        before=before.value,
+        after=after.value,
+        change=found.value,
+        low=found.low,
+        high=found.high,
+        exceeds=exceeds,
+        reason="" if exceeds is not None else found.reason or "it has no interval",
+    )

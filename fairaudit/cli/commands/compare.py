@@ -1,0 +1,31 @@
+"""``fairaudit compare``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(help="Report JSON of the earlier audit.", show_default=False)],
+    after: Annotated[Path, typer.Argument(help="Report JSON of the later audit.", show_default=False)],
+    other_data: Annotated[
+        bool, typer.Option("--other-data", help="Compare reports of different data.", show_default=False)
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every number, changed or not.", show_default=False)
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the answer as JSON.", show_default=False)
+    ] = False,
+) -> None:
+    """Show what differs between two reports, and which changes exceed their intervals."""
+    # Imported here: `--help` must not wait for the report's models.
+    from fairaudit.changes import compare_reports
+    from fairaudit.cli.console import answer
+    from fairaudit.cli.lines_compare import change_lines
+    from fairaudit.report.load import load_report
+    from fairaudit.report.to_json import part_json
+
+    found = compare_reports(load_report(before), load_report(after), other_data=other_data)
+    answer([part_json(found).rstrip("\n")] if as_json else change_lines(found, every=every))

@@ -1,0 +1,37 @@
+"""``fairaudit init``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairaudit.layers import PROJECT_FILE, resolve_config
+
+
+def init(
+    data: Annotated[str, typer.Argument(help="Table or folder of images to audit.", show_default=False)],
+    group: Annotated[
+        list[str] | None, typer.Option(help="Column whose groups are compared; repeat.", metavar="COL")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column to predict.", metavar="COL")] = None,
+    out: Annotated[
+        Path,
+        typer.Option(help=f"File to write (default: {PROJECT_FILE}).", metavar="FILE", show_default=False),
+    ] = Path(PROJECT_FILE),
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over an existing file.", show_default=False)
+    ] = False,
+) -> None:
+    """Write a commented fairaudit.toml from what is in the data."""
+    resolved = resolve_config({"data": data, "group": group, "label": label})
+    # Imported here: `--help` must not wait for pandas and pyarrow.
+    from fairaudit.cli.console import Screen
+    from fairaudit.cli.lines_inspect import problem_lines
+    from fairaudit.data.inspect import describe
+    from fairaudit.starter import starter_file, write_starter
+
+    inspection = describe(resolved.config)
+    write_starter(out, starter_file(inspection, resolved.config), force=force)
+    screen = Screen()
+    screen.lines([f"Wrote {out}; `fairaudit plan` shows what it would train"])
+    screen.lines(problem_lines(inspection))

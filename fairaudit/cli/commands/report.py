@@ -1,0 +1,44 @@
+"""``fairaudit report``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairaudit.cli.choices import STDOUT, formats
+
+
+def report(
+    stored: Annotated[
+        Path, typer.Argument(help="Report JSON written by `fairaudit run`; - reads stdin.", metavar="REPORT")
+    ],
+    form: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format", help="Kind of file; repeat, or separate by commas (default: md).", metavar="NAME"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to write to (default: that of the report); - prints one text.", metavar="DIR"
+        ),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", show_default=False)
+    ] = False,
+) -> None:
+    """Write a stored report in other formats; nothing is trained."""
+    # Imported here: `--help` must not wait for the report's models.
+    from fairaudit.cli.console import Screen, answer
+    from fairaudit.report.load import STDIN, load_report
+    from fairaudit.report.write import FORMATS, TEXTS, rendered, report_paths, write_report
+
+    names = formats(form or ["md"], TEXTS if out == STDOUT else FORMATS)
+    found = load_report(stored)
+    if out == STDOUT:
+        answer(rendered(found, name).rstrip("\n") for name in names)
+        return
+    folder = out or (Path() if stored == STDIN else stored.parent)
+    write_report(found, folder, names)
+    Screen(quiet=quiet).lines(f"Wrote {path}" for path in report_paths(folder, names))

@@ -1,0 +1,58 @@
+"""Two reports side by side as console lines."""
+
+from collections.abc import Iterator, Sequence
+
+from fairaudit.changes import Change, Changes
+from fairaudit.cli.rows import Row, aligned
+from fairaudit.report.names import plain
+from fairaudit.report.tables import figure
+
+_ALWAYS = ("privacy_cost", "excess_risk", "privacy_cost_gap", "excess_risk_gap")
+_MOST_ROWS = 60
+
+
+def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
+    """What differs: options, guarantees, then costs and whatever else changed beyond its interval.
+
+    Args:
+        found: The comparison. every: Show also what did not change beyond its interval.
+    """
+    if not found.same_data:
+        yield "The reports are of different data: a change may come from the data alone."
+    for option in found.options:
+        values = [plain(str(value), 80) for value in (option.before, option.after)]
+        yield f"option   {plain(option.name)}: {' -> '.join(values)}"
+    for held in found.epsilon:
+        if held.before != held.after:
+            yield f"epsilon  {plain(held.arm)}: {figure(held.before)} -> {figure(held.after)}"
+    for name, arms in (("first", found.only_before), ("second", found.only_after)):
+        if arms:
+            yield f"only in the {name} report: {', '.join(map(plain, arms))}"
+    shown = [c for c in found.changes if every or c.exceeds or c.metric in _ALWAYS]
+    if shown:
+        yield from aligned([_HEAD, *map(_row, shown[:_MOST_ROWS])], left=frozenset({0, 1, 2}))
+    if len(shown) > _MOST_ROWS:
+        yield f"{len(shown) - _MOST_ROWS} more: --json shows all"
+    yield from _count(found.changes)
+
+
+_HEAD = Row(("arm", "group", "metric", "before", "after", "change"))
+
+
+def _row(change: Change) -> Row:
+    where = plain(f"{change.grouping}: {change.group}" if change.group else "all rows")
+    interval = (
+        "" if change.low is None or change.high is None else f" [{figure(change.low)}, {figure(change.high)}]"
+    )
+    numbers = (figure(change.before), figure(change.after), figure(change.change) + interval)
+    note = "changed" if change.exceeds else plain(change.reason, 80)
+    return Row((plain(change.arm), where, plain(change.metric), *numbers), note)
+
+
+def _count(changes: Sequence[Change]) -> Iterator[str]:
+    known = [change for change in changes if change.exceeds is not None]
+    beyond = sum(bool(change.exceeds) for change in known)
+    yield (
+        f"{beyond} of {len(known)} numbers changed by more than their 95 % intervals allow; "
+        "of so many, up to one in twenty may by chance."
+    )

@@ -1,0 +1,62 @@
+"""A verdict as console lines, and as GitHub Actions reads it."""
+
+from collections.abc import Iterator
+
+from fairaudit.gate.check import InconclusiveIs
+from fairaudit.gate.grammar import Rule
+from fairaudit.report.gates import GateRecord
+from fairaudit.report.model import Report
+from fairaudit.report.names import plain
+from fairaudit.report.to_junit import described
+
+_MOST_TARGETS = 6
+
+
+def rule_lines(rules: tuple[Rule, ...]) -> Iterator[str]:
+    """Every rule in words, before anything is trained."""
+    for rule in rules:
+        yield f"  gate    {plain(rule.text, 200)}: {plain(rule.words, 400)}"
+
+
+def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterator[str]:
+    """Every rule with its outcome, the numbers behind what does not pass, and the verdict."""
+    for gate in report.gates:
+        yield f"Gate {gate.outcome:<12} {plain(gate.rule, 200)}  ({plain(gate.words, 400)})"
+        yield from (f"    {line}" for line in _open(gate))
+    if report.verdict is not None:
+        is_mapped = report.verdict == "inconclusive" and inconclusive is not None
+        yield f"Verdict {report.verdict}" + (f", counted as {inconclusive}" if is_mapped else "")
+
+
+def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> Iterator[str]:
+    """One ``::error`` line for every rule that does not pass; a warning where that is accepted.
+
+    Source: GitHub, workflow commands for GitHub Actions.
+    """
+    for gate in report.gates:
+        if gate.outcome == "pass":
+            continue
+        is_accepted = gate.outcome == "inconclusive" and inconclusive == "pass"
+        command = "warning" if is_accepted else "error"
+        told = "; ".join((f"{gate.words}", *_open(gate)))
+        yield f"::{command} title={_property(f'fairaudit gate {gate.outcome}')}::{_data(told)}"
+
+
+def _open(gate: GateRecord) -> Iterator[str]:
+    targets = [target for target in gate.targets if target.outcome == gate.outcome != "pass"]
+    for target in targets[:_MOST_TARGETS]:
+        yield described(target) + (f" ({plain(target.reason, 200)})" if target.reason else "")
+    if len(targets) > _MOST_TARGETS:
+        yield f"{len(targets) - _MOST_TARGETS} more are in the report"
+    if not gate.targets and gate.reason:
+        yield plain(gate.reason, 200)
+    if gate.left_out:
+        yield f"not judged: {plain('; '.join(gate.left_out), 300)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,89 @@
+"""Lower bounds on how much more one group than another pays for clipping, beside the truth.
+
+Every bound holds for all ordered pairs of groups at once: entry [a, b] bounds R^a - R^b from below.
+The sharp forms need convex group losses alone; the printed ones also eta * lambda_max <= 1.
+
+Source: Esipova et al. 2023, Prop. 3 and 3* (the last term of 3* corrected to a square); Tran et al.
+2021, Thm 3 with Lemma 2 corrected (the square of the expected norm is not the expected square).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fairaudit.diagnostics.risk_terms import Batches, Means, Sampling
+
+TIGHT = ("bound_direction", "bound_direction_star", "bound_clip")
+CONVEX = 1e-3  # lambda_min below minus this share of lambda_max: not convex
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """Largest and smallest eigenvalue of each group's Hessian, [K]; NaN where not found."""
+
+    largest: Tensor
+    smallest: Tensor
+
+    def is_small_step(self, learning_rate: float) -> Tensor:
+        """eta * lambda_max <= 1 for the largest of all groups, as 0 or 1, [1]; NaN where unknown."""
+        return _flag(self.largest, (learning_rate * self.largest <= 1.0).all())
+
+    def is_convex(self) -> Tensor:
+        """No group's lambda_min is clearly negative, as 0 or 1, [1]; NaN where unknown."""
+        return _flag(self.smallest, (self.smallest >= -CONVEX * self.largest.abs()).all())
+
+
+def lower_bounds(
+    batches: Batches, means: Means, spectrum: Spectrum, sampling: Sampling
+) -> Mapping[str, Tensor]:
+    """Bounds on differences between groups, [K, K] each, nats; NaN where no batch is kept.
+
+    Returns:
+        ``bound_direction`` (Prop. 3), ``bound_direction_star`` (Prop. 3*), ``bound_clip`` (Tran et al.),
+        as printed but for the corrections, and the same with ``_convex``, which need no small step.
+    """
+    eta, keep = sampling.learning_rate, batches.kept
+    plain, clipped, rho = batches.plain[keep], batches.clipped[keep], batches.shrinkage[keep].unsqueeze(1)
+    groups = means.group[:-1]
+    square, clipped_square = (v.square().sum(1).mean() for v in (plain, clipped))
+    on_plain, on_clipped = plain @ groups.T, clipped @ groups.T
+    direction = _differences((rho * on_plain - on_clipped).mean(0))
+    star = _differences((on_plain - on_clipped / rho).mean(0))
+    clip = _differences(groups @ (means.plain - means.clipped))
+    row, column = (spectrum.largest.clamp_min(0.0).unsqueeze(i) for i in (1, 0))
+    half = eta / 2
+    found = {
+        "bound_direction": direction - clipped_square,
+        "bound_direction_convex": direction - half * (row + column) * clipped_square,
+        "bound_direction_star": star - square,
+        "bound_direction_star_convex": star - half * (row + column) * square,
+        "bound_clip": clip - (square + clipped_square) / 2,
+        "bound_clip_convex": clip - half * (row * square + column * clipped_square),
+    }
+    return {name: eta * value for name, value in found.items()}
+
+
+def sufficient_condition(group_norms: Tensor, shares: Tensor, max_grad_norm: float) -> Tensor:
+    """Whether Thm 3 of Tran et al. says that a pays more than b for clipping, [2, 2] of 0 and 1.
+
+    For two groups; sufficient for full batches only.
+
+    Args:
+        group_norms: ||g_a||, [2]. shares: p_a, [2]. max_grad_norm: C.
+    """
+    assert len(shares) == 2
+    left = group_norms * (shares - shares.square() / 2)
+    right = 2.5 * max_grad_norm + group_norms * (1 + shares + shares.square() / 2)
+    fires = (left.unsqueeze(1) >= right.unsqueeze(0)).double()
+    return fires.fill_diagonal_(0.0)
+
+
+def _differences(values: Tensor) -> Tensor:
+    return values.unsqueeze(1) - values.unsqueeze(0)
+
+
+def _flag(values: Tensor, holds: Tensor) -> Tensor:
+    unknown = torch.isnan(values).any()
+    return torch.where(unknown, torch.nan, holds.double()).unsqueeze(0)

@@ -1,0 +1,237 @@
+"""Why a group pays: every reading of the kept steps of one training, taken after it.
+
+Nothing is drawn from a noise stream: the rule meets the very values that the step released. Batches and
+signs come from streams of their own, the same for every arm of a seed, so that arms are compared on them.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairaudit.diagnostics.bounds import Spectrum, lower_bounds, sufficient_condition
+from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch
+from fairaudit.diagnostics.correlates import QUANTITIES, correlate, read_records
+from fairaudit.diagnostics.curvature import extremes_of_groups, quadratic_forms, traces
+from fairaudit.diagnostics.landscape import Landscape, Records
+from fairaudit.diagnostics.misalignment import cosine
+from fairaudit.diagnostics.risk_terms import (
+    Batches,
+    Forms,
+    Means,
+    Sampling,
+    noise_term,
+    risk_terms,
+    vectors,
+)
+from fairaudit.engine.observe import Checkpoint
+from fairaudit.engine.release import Release
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.gradient import GradientMethod
+from fairaudit.privacy.streams import numpy_stream
+
+BATCHES = 8  # M, Poisson batches behind every expectation that has no closed form
+HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
+EIGENVALUES_EVERY = 3  # kept steps; they cost more than all else together and change slowly
+
+
+def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
+    """What each kept step did to each group.
+
+    Returns:
+        Series name -> [C, R, ...] float64 for C checkpoints; empty where nothing was kept, or where the
+        step is not a sum over the expected batch, so that no decomposition is known for it.
+    """
+    if not trained.checkpoints or not isinstance(method, GradientMethod):
+        return {}
+    if not isinstance(method.release(task), Release):
+        return {}
+    reading = CauseReading(method, task)
+    found: dict[str, list[Tensor]] = {}
+    for number, checkpoint in enumerate(trained.checkpoints):
+        for name, value in reading.at(checkpoint, eigenvalues=number % EIGENVALUES_EVERY == 0).items():
+            found.setdefault(name, []).append(value)
+    return {name: torch.stack(values).double() for name, values in found.items()}
+
+
+class CauseReading:
+    """The readings of one training, one kept step at a time.
+
+    Args:
+        method: Whose steps. task: Its training.
+    """
+
+    def __init__(self, method: GradientMethod, task: Task) -> None:
+        self.method, self.task = method, task
+        nothing = torch.full((task.pool.n_groups,), torch.nan, dtype=torch.float64)
+        self._spectra = [Spectrum(nothing, nothing)] * task.repeats
+
+    @cached_property
+    def records(self) -> Records:
+        """The records that curvature is read from: the same for every step and arm of a seed."""
+        pool = self.task.pool
+        groups = pool.groups[: pool.n_records]
+        chosen = stratified(groups, pool.n_groups, HESSIAN_RECORDS, self.task.seed)
+        batch = pool.gather(chosen, None)
+        shares = torch.bincount(groups, minlength=pool.n_groups).double() / pool.n_records
+        return Records.of(
+            batch.inputs, pool.labels[chosen], batch.group, n_groups=pool.n_groups, shares=shares
+        )
+
+    def at(self, checkpoint: Checkpoint, *, eigenvalues: bool) -> Mapping[str, Tensor]:
+        """All series of one step, [R, ...] each.
+
+        Args:
+            checkpoint: The step. eigenvalues: Whether they are read here; else the last ones stand.
+        """
+        landscapes = [
+            Landscape(self.task.model, theta.clone(), self.records) for theta in checkpoint.parameters
+        ]
+        trace = [traces(landscape, seed=self.task.seed) for landscape in landscapes]
+        found = {
+            "hessian_trace": torch.stack([t.value for t in trace]),
+            "hessian_trace_se": torch.stack([t.standard_error for t in trace]),
+            **self._correlates(checkpoint.step, landscapes),
+        }
+        if self._is_plain(checkpoint):
+            return found
+        if eigenvalues:
+            self._spectra = [_spectrum(landscape) for landscape in landscapes]
+        return {
+            **found,
+            **self._assumptions(checkpoint.learning_rate),
+            **self._terms(checkpoint, landscapes, found["hessian_trace"]),
+        }
+
+    def _correlates(self, step: int, landscapes: list[Landscape]) -> dict[str, Tensor]:
+        """Group means of what goes with a costly record, and their correlations."""
+        each = [
+            correlate(read_records(landscape), seed=self.task.seed, label=f"{self.task.arm}/{step}/{r}")
+            for r, landscape in enumerate(landscapes)
+        ]
+        means = torch.from_numpy(np.stack([found.mean for found in each]))  # [R, 5, K + 1]
+        return {
+            **{f"mean_{name}": means[:, number] for number, name in enumerate(QUANTITIES)},
+            "pearson": torch.from_numpy(np.stack([found.pearson for found in each])),
+            "spearman": torch.from_numpy(np.stack([found.spearman for found in each])),
+        }
+
+    def _assumptions(self, learning_rate: float) -> dict[str, Tensor]:
+        """What the bounds assume, by the latest eigenvalues."""
+        return {
+            "eigenvalue_largest": torch.stack([s.largest for s in self._spectra]),
+            "eigenvalue_smallest": torch.stack([s.smallest for s in self._spectra]),
+            "small_step": torch.stack([s.is_small_step(learning_rate) for s in self._spectra]),
+            "convex": torch.stack([s.is_convex() for s in self._spectra]),
+        }
+
+    def _is_plain(self, checkpoint: Checkpoint) -> bool:
+        """Nothing is clipped and no noise is added: the reference, of which every term is zero."""
+        return bool(torch.isinf(checkpoint.sensitivity).all())
+
+    def _terms(self, checkpoint: Checkpoint, landscapes: list[Landscape], trace: Tensor) -> dict[str, Tensor]:
+        reader = StepReader(self.method, self.task, checkpoint)
+        moments = reader.moments()
+        drawn = self._batches(reader, moments)
+        each: dict[str, list[Tensor]] = {}
+        for r, (landscape, batches) in enumerate(zip(landscapes, drawn, strict=True)):
+            sampling, means = self._sampling(checkpoint, r), self._means(moments, r)
+            forms = Forms.of(quadratic_forms(landscape, vectors(batches, means)))
+            values = {
+                **risk_terms(batches, means, forms, sampling),
+                **lower_bounds(batches, means, self._spectra[r], sampling),
+                **self._sufficient(means, checkpoint.sensitivity[r]),
+                **_angles(batches, means),
+                "r_noise": noise_term(trace[r], sampling),
+                "noise_norm": self._noise_norm(sampling, reader.network.n_parameters),
+            }
+            for name, value in values.items():
+                each.setdefault(name, []).append(value)
+        found = {name: torch.stack(values) for name, values in each.items()}
+        return {**found, "excess_norm": moments.excess, "clipped_share": moments.clipped}
+
+    def _sampling(self, checkpoint: Checkpoint, replicate: int) -> Sampling:
+        task = self.task
+        expected = task.n_public / task.steps_per_epoch
+        sigma = task.settings.get("noise_multiplier", 0.0)
+        return Sampling(
+            learning_rate=checkpoint.learning_rate,
+            sample_rate=1.0 / task.steps_per_epoch,
+            n_public=task.n_public,
+            n_records=task.pool.n_records,
+            noise_std=sigma * float(checkpoint.sensitivity[replicate]) / expected if sigma else 0.0,
+        )
+
+    def _means(self, moments: Moments, replicate: int) -> Means:
+        group = torch.cat([moments.group[replicate], moments.whole[replicate].unsqueeze(0)])
+        total, processed = moments.total[replicate], moments.processed[replicate]
+        return Means(group, total / self.task.n_public, processed / self.task.n_public)
+
+    def _batches(self, reader: StepReader, moments: Moments) -> list[Batches]:
+        """The step's M batches for each replicate."""
+        task, n_records = self.task, self.task.pool.n_records
+        expected = task.n_public / task.steps_per_epoch
+        stream = numpy_stream(task.seed, "probe", "batches", reader.checkpoint.step)
+        rows: list[Tensor] = []
+        for _ in range(BATCHES):
+            records = poisson_batch(stream, n_records, 1.0 / task.steps_per_epoch)
+            signs = torch.from_numpy(stream.integers(0, 2, len(records)) * 2.0 - 1.0)
+            sums = reader.sums(records, [torch.ones_like(signs), signs])
+            plain, probe = sums.plain.double()
+            processed, other = sums.processed.double()
+            own = signs.sum() / n_records
+            centred = probe - own * moments.total, other - own * moments.processed
+            rows.append(torch.stack([plain / expected, processed / expected, *centred]))
+        stacked = torch.stack(rows, 2)  # [4, R, M, P]
+        return [Batches(*stacked[:, r]) for r in range(task.repeats)]
+
+    def _sufficient(self, means: Means, bound: Tensor) -> dict[str, Tensor]:
+        if self.task.pool.n_groups != 2:
+            return {}
+        norms = means.group[:-1].norm(dim=1)
+        return {"theorem_3_fires": sufficient_condition(norms, self.records.shares, float(bound))}
+
+    def _noise_norm(self, sampling: Sampling, parameters: int) -> Tensor:
+        """Length of the noise on a mean over a group's part of the batch: sigma s sqrt(P) / (q N_a), [K]."""
+        length = sampling.noise_std * sampling.n_public * parameters**0.5
+        noise: Tensor = length / (self.records.shares * sampling.n_records)
+        return noise
+
+
+def _spectrum(landscape: Landscape) -> Spectrum:
+    ends = extremes_of_groups(landscape)
+    largest, smallest = [e.largest for e in ends], [e.smallest for e in ends]
+    return Spectrum(*(torch.tensor(values, dtype=torch.float64) for values in (largest, smallest)))
+
+
+def _angles(batches: Batches, means: Means) -> dict[str, Tensor]:
+    """Mean cosines and norms over the batches; group gradients are those of the whole training split."""
+    group = means.group[:-1]
+    before, after = (cosine(v.unsqueeze(1), group) for v in (batches.plain, batches.clipped))  # [M, K]
+    return {
+        "cos_before": before.nanmean(0),
+        "cos_after": after.nanmean(0),
+        "angle_turned": (after.arccos() - before.arccos()).nanmean(0).rad2deg(),
+        "cos_batch": cosine(batches.plain, batches.clipped).nanmean().unsqueeze(0),
+        "shrinkage": batches.shrinkage.mean().unsqueeze(0),
+        "norm_group_mean": group.norm(dim=1),
+    }
+
+
+def stratified(groups: Tensor, n_groups: int, count: int, seed: int) -> Tensor:
+    """At most ``count`` record numbers, as many of each group as there are, ascending.
+
+    Args:
+        groups: Of every record, [N]. n_groups: K. count: How many. seed: Audit seed.
+    """
+    stream = numpy_stream(seed, "probe", "records")
+    left, chosen = count, []
+    sizes = torch.bincount(groups, minlength=n_groups)
+    for place, group in enumerate(torch.argsort(sizes, stable=True).tolist()):
+        members = torch.nonzero(groups == group).squeeze(1).numpy()
+        take = min(len(members), left // (n_groups - place))
+        chosen.append(torch.from_numpy(stream.choice(members, take, replace=False)))
+        left -= take
+    return torch.cat(chosen).sort().values

@@ -1,0 +1,164 @@
+"""Any records' gradients at a kept step, through the rule and the released values of that very step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairaudit.engine.loop import NORM_GUARD
+from fairaudit.engine.network import Network
+from fairaudit.engine.observe import Checkpoint
+from fairaudit.engine.rules import ClippingRule, Erm, Objective
+from fairaudit.errors import TrainingError
+from fairaudit.methods.base import Task
+from fairaudit.methods.gradient import GradientMethod
+
+CHECKPOINTS = 8  # of a training, unless --diagnostics-every says otherwise
+ROWS_AT_ONCE = 4096
+MOST_BYTES = 2**31  # of kept parameters
+
+
+def checkpoint_steps(steps: int, every: int | None) -> tuple[int, ...]:
+    """Which steps to keep: every so many, or eight spread evenly from the first to the last."""
+    if every is not None:
+        return tuple(range(0, steps, every))
+    if steps <= CHECKPOINTS:
+        return tuple(range(steps))
+    return tuple(round(i * (steps - 1) / (CHECKPOINTS - 1)) for i in range(CHECKPOINTS))
+
+
+def refuse_too_many(count: int, parameters: int) -> None:
+    """Stop before training rather than out of memory after hours.
+
+    Args:
+        count: Checkpoints. parameters: Numbers kept at each, over all replicates.
+
+    Raises:
+        TrainingError: They would take more than 2 GiB.
+    """
+    if 4 * count * parameters > MOST_BYTES:
+        raise TrainingError(
+            f"{count:,} checkpoints of {parameters:,} parameters take more than {MOST_BYTES >> 30} GiB",
+            hint="use a larger --diagnostics-every",
+        )
+
+
+class Sums(NamedTuple):
+    """Weighted sums of the gradients of some records, for W rows of weights.
+
+    Args:
+        plain: Of the loss, as they are, [W, R, P]. processed: Of the objective, as scaled by the rule.
+        norms, scale, unclipped: Of each record, [R, B]; ``unclipped`` is the rule's factor of a zero
+            gradient.
+    """
+
+    plain: Tensor
+    processed: Tensor
+    norms: Tensor
+    scale: Tensor
+    unclipped: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """First moments of the gradients of the whole training split at one checkpoint, float64.
+
+    Args:
+        group: g_a, [R, K, P]; NaN for an absent group. whole: Mean over all records, [R, P].
+        total, processed: Sums over all records, of g_i and of the processed gradients, [R, P].
+        excess: Mean of norm times the share that the rule takes beyond its factor of a zero gradient,
+            per group, [R, K].
+        clipped: Share of records so shortened, [R, K]. gradient_norm: Mean norm, [R, K].
+    """
+
+    group: Tensor
+    whole: Tensor
+    total: Tensor
+    processed: Tensor
+    excess: Tensor
+    clipped: Tensor
+    gradient_norm: Tensor
+
+
+class StepReader:
+    """Reads gradient sums at one kept step; draws nothing, changes nothing.
+
+    Args:
+        method: Whose objective and rule made the step. task: The training's task.
+        checkpoint: The step.
+    """
+
+    def __init__(self, method: GradientMethod, task: Task, checkpoint: Checkpoint) -> None:
+        self.task, self.checkpoint = task, checkpoint
+        self.network = Network([task.model] * task.repeats)
+        self.network.theta.copy_(checkpoint.parameters)
+        self.objective: Objective[Any] = method.objective(task)
+        self.rule: ClippingRule[Any] = method.rule(task)
+        self.most_rows = 4
+        self.tape = method.tape(self.objective)(self.network, self.most_rows, task.budget)
+
+    def sums(self, records: Tensor, weights: Sequence[Tensor]) -> Sums:
+        """Weighted sums over records [B] of the training pool, each row of weights [B]."""
+        index = records if self.task.repeats == 1 else records.repeat(self.task.repeats, 1)
+        batch = self.task.pool.gather(index, None)
+        group = self._lead(batch.group)
+        logits = self.tape.forward(batch.inputs, batch.norms)
+        released = self.checkpoint.objective_released
+        delta = self.objective.output_gradient(released, logits, batch.targets, batch.group)
+        norms = self._lead(self.tape.backward(delta))
+        bound = self.checkpoint.rule_released
+        scale = self.rule.scale(bound, norms * NORM_GUARD, group)
+        unclipped = self.rule.scale(bound, torch.zeros_like(norms), group)
+        rows = [weight.to(norms).expand_as(norms) for weight in weights]
+        processed = self._weighted([scale * row for row in rows])
+        if not isinstance(self.objective, Erm):
+            # The loss's own gradient, where training followed that of another objective.
+            plain_logits = self.tape.forward(batch.inputs, batch.norms)
+            self.tape.backward(Erm().output_gradient(None, plain_logits, batch.targets, batch.group))
+        return Sums(self._weighted(rows), processed, norms, scale, unclipped)
+
+    def moments(self) -> Moments:
+        """Group means and totals over the whole training split."""
+        pool = self.task.pool
+        groups = pool.groups[: pool.n_records]
+        shape = (self.task.repeats, pool.n_groups)
+        group = torch.zeros(*shape, self.network.n_parameters, dtype=torch.float64)
+        processed = torch.zeros_like(group[:, 0])
+        facts = torch.zeros(3, *shape, dtype=torch.float64)
+        for k in range(pool.n_groups):
+            for records in torch.split(torch.nonzero(groups == k).squeeze(1), ROWS_AT_ONCE):
+                sums = self.sums(records, [torch.ones(len(records))])
+                group[:, k] += sums.plain[0]
+                processed += sums.processed[0]
+                kept = sums.scale / sums.unclipped
+                taken = sums.norms * (1.0 - kept).clamp_min(0.0)
+                is_clipped = kept < 1.0 - 1e-4  # the guard on norms is no clip
+                each = (torch.where(is_clipped, taken, 0.0), is_clipped, sums.norms)
+                facts[:, :, k] += torch.stack([value.double().sum(-1) for value in each])
+        count = torch.bincount(groups, minlength=pool.n_groups).double()
+        total = group.sum(1)
+        excess, clipped, norm = facts / count
+        return Moments(
+            group=group / count.unsqueeze(-1),
+            whole=total / pool.n_records,
+            total=total,
+            processed=processed,
+            excess=excess,
+            clipped=clipped,
+            gradient_norm=norm,
+        )
+
+    def _weighted(self, rows: Sequence[Tensor]) -> Tensor:
+        assert len(rows) <= self.most_rows
+        return torch.stack([row.clone() for row in self.tape.sums(rows)])
+
+    def _lead(self, values: Tensor) -> Tensor:
+        return values.unsqueeze(0) if self.task.repeats == 1 else values
+
+
+def poisson_batch(stream: np.random.Generator, records: int, sample_rate: float) -> Tensor:
+    """One Poisson sample of 0..records-1, ascending, [B]."""
+    return torch.from_numpy(np.flatnonzero(stream.random(records) < sample_rate))

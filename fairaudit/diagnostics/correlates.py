@@ -1,0 +1,176 @@
+"""What goes with a costly record: input norm, gradient norm, closeness to the boundary, curvature.
+
+Per record of a sample, their group means, and their correlations with bootstrap intervals. Raw data:
+never private. Source: Tran et al. 2021, sec. 5 and 6.
+"""
+
+import copy
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairaudit.diagnostics.curvature import traces_of_each_record
+from fairaudit.diagnostics.landscape import Landscape, Records
+from fairaudit.diagnostics.ranks import RESAMPLES, Ranked, pearson, with_interval
+from fairaudit.engine.network import Network
+from fairaudit.engine.tape import Tape
+from fairaudit.privacy.streams import numpy_stream
+
+Float64 = NDArray[np.float64]
+
+QUANTITIES = ("input_norm", "gradient_norm", "closeness", "trace", "loss")
+PAIRS = (("input_norm", "gradient_norm"), ("closeness", "trace"), ("input_norm", "trace"))
+ROWS_AT_ONCE = 4096
+BLOCK = 2**18  # weights of resamples that are worked on at once
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReadings:
+    """What was read of every record.
+
+    Args:
+        values: Name of QUANTITIES -> [n], float64, in the group order of ``records``; the norms
+            without unit, ``closeness`` = 1 - sum f^2 in [0, 1 - 1/Y], ``trace`` of the record's own
+            Hessian (NaN for models without a closed form), ``loss`` in nats.
+        records: The records.
+    """
+
+    values: Mapping[str, Float64]
+    records: Records
+
+    def as_given(self, name: str) -> Float64:
+        """One quantity in the order in which the records were given, [n]."""
+        found: Float64 = self.records.as_given(torch.from_numpy(self.values[name])).numpy()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Correlates:
+    """Group means and correlations; the whole is in the last place of every K + 1.
+
+    Args:
+        mean: Of each of QUANTITIES, [5, K + 1]; NaN for an absent group.
+        mean_error: Its standard error over records, [5, K + 1]; NaN under two records.
+        pearson, spearman: Of each of PAIRS, [3, K + 1, 3]: value, low, high of a 95 % interval.
+    """
+
+    mean: Float64
+    mean_error: Float64
+    pearson: Float64
+    spearman: Float64
+
+
+def read_records(landscape: Landscape) -> RecordReadings:
+    """Every quantity of every record of a landscape."""
+    records = landscape.records
+    gradient, probabilities = _gradients(landscape)
+    own = probabilities[torch.arange(len(records)), records.targets.cpu()]
+    traces = traces_of_each_record(landscape)
+    missing = torch.full((len(records),), torch.nan)
+    found = {
+        "input_norm": torch.linalg.vector_norm(records.features.flatten(1).double(), dim=1),
+        "gradient_norm": gradient,
+        "closeness": 1.0 - probabilities.square().sum(1),
+        "trace": missing if traces is None else traces[records.order],
+        "loss": -torch.log(own),
+    }
+    return RecordReadings({name: found[name].double().cpu().numpy() for name in QUANTITIES}, records)
+
+
+def _gradients(landscape: Landscape) -> tuple[Tensor, Tensor]:
+    """Norm of each record's gradient [n] and softmax outputs [n, Y], from the tape training uses."""
+    module = copy.deepcopy(landscape.module).to(landscape.theta)
+    network = Network([module])
+    network.theta[0] = landscape.theta
+    tape = Tape(network)
+    norms, outputs = [], []
+    for rows in landscape.records.chunks(ROWS_AT_ONCE):
+        probabilities = torch.softmax(tape.forward(landscape.records.features[rows]), -1)
+        delta = probabilities.clone()
+        delta[torch.arange(len(delta)), landscape.records.targets[rows]] -= 1.0
+        norms.append(tape.backward(delta).reshape(-1).clone())
+        outputs.append(probabilities.double())
+    return torch.cat(norms).cpu(), torch.cat(outputs).cpu()
+
+
+def correlate(readings: RecordReadings, *, seed: int, label: str | int = 0) -> Correlates:
+    """Means and correlations of the readings.
+
+    Intervals are percentiles over 200 resamples of the records, drawn within each group; a sample
+    that is not proportional to the groups is weighed by their shares.
+
+    Args:
+        readings: Of :func:`read_records`.
+        seed: The audit seed. label: Tells the resampling of one reading from another's (arm, step).
+    """
+    records = readings.records
+    edges = records.edges
+    groups = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    parts = [*groups, slice(0, len(records))]
+    weights = _weights(records)
+    resampled = _resamples(groups, weights, numpy_stream(seed, "probe", "correlates", label))
+    shape = (len(PAIRS), len(parts), 3)
+    plain, ranked = np.full(shape, np.nan), np.full(shape, np.nan)
+    for number, (first, second) in enumerate(PAIRS):
+        a, b = readings.values[first], readings.values[second]
+        for place, rows in enumerate(parts):
+            if np.isfinite(a[rows]).all() and np.isfinite(b[rows]).all() and rows.stop - rows.start > 2:
+                plain[number, place], ranked[number, place] = _intervals(
+                    a[rows], b[rows], weights[rows], resampled[rows]
+                )
+    table = [_means(readings.values[name], parts, weights) for name in QUANTITIES]
+    mean, error = np.moveaxis(np.array(table), 1, 0)
+    return Correlates(mean, error, plain, ranked)
+
+
+def _weights(records: Records) -> Float64:
+    """Each record's share of the whole, [n]."""
+    counts, shares = records.counts.numpy(), records.shares.numpy()
+    per_record: Float64 = np.repeat(
+        np.divide(shares, counts, out=np.zeros_like(shares), where=counts > 0), counts.astype(int)
+    )
+    return per_record
+
+
+def _resamples(groups: list[slice], weights: Float64, stream: np.random.Generator) -> Float64:
+    """Weights of the records in each resample, [n, RESAMPLES]: how often each was drawn, times its share."""
+    out = np.zeros((len(weights), RESAMPLES))
+    for rows in groups:
+        size = rows.stop - rows.start
+        for draw in range(RESAMPLES if size else 0):
+            out[rows, draw] = np.bincount(stream.integers(size, size=size), minlength=size)
+    return out * weights[:, None]
+
+
+def _intervals(a: Float64, b: Float64, weights: Float64, resampled: Float64) -> tuple[Float64, Float64]:
+    """Pearson's and Spearman's correlation with intervals, [3] each."""
+    first, second = Ranked(a), Ranked(b)
+    blocks = np.array_split(resampled, max(1, resampled.size // BLOCK), axis=1)
+
+    def of_ranks(own: Float64) -> Float64:
+        return pearson(first.ranks(own), second.ranks(own), own)
+
+    columns = a[:, None], b[:, None]
+    plain = np.concatenate([pearson(*columns, own) for own in blocks])
+    ranked = np.concatenate([of_ranks(own) for own in blocks])
+    values = float(pearson(a, b, weights)), float(of_ranks(weights))
+    return with_interval(values[0], plain), with_interval(values[1], ranked)
+
+
+def _means(values: Float64, parts: list[slice], weights: Float64) -> Float64:
+    """Weighted mean and its standard error in every part, [2, K + 1]."""
+    out = np.full((2, len(parts)), np.nan)
+    for place, rows in enumerate(parts):
+        own, shares = values[rows], weights[rows]
+        if len(own) and shares.sum() > 0:
+            shares = shares / shares.sum()
+            out[0, place] = shares @ own
+            if len(own) > 1:
+                spread = np.sum((shares * (own - out[0, place])) ** 2)
+                out[1, place] = np.sqrt(spread * len(own) / (len(own) - 1))
+    return out

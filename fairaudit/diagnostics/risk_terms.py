@@ -1,0 +1,173 @@
+"""What one private step costs each group, split into clipping's direction and size, and noise.
+
+For theta' = theta - eta (gbar_B + psi) the expected change of a group's loss, to second order, is the
+change that the unclipped step would bring, plus R_clip, plus R_noise. R_clip splits further by what
+clipping does to the length of the batch's gradient (magnitude) and to its angle (direction).
+
+Source: Tran et al. 2021, Thm 2; Esipova et al. 2023, Prop. 1, 2 and 2*, with the sign of R_noise and the
+scale of its std corrected (the noise on the average has std sigma s / qN).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+IDENTITY = 1e-6  # relative; rounding alone separates the two sides
+
+DIRECTION, MAGNITUDE, NOISE = "direction", "magnitude", "noise"
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """M Poisson batches of one step, shared by all groups and all terms; float64.
+
+    Args:
+        plain: g_B, sums over the batch divided by qN, [M, P]. clipped: gbar_B, likewise.
+        probes: Rademacher sums over the batch of g_i minus their mean, [M, P], not divided.
+        clipped_probes: The same signs on the processed gradients.
+    """
+
+    plain: Tensor
+    clipped: Tensor
+    probes: Tensor
+    clipped_probes: Tensor
+
+    @property
+    def kept(self) -> Tensor:
+        """Batches at which every term is defined, [M]: both gradients vanish, or neither does."""
+        before, after = (torch.linalg.vector_norm(v, dim=1) > 0 for v in (self.plain, self.clipped))
+        same: Tensor = before == after
+        return same
+
+    @property
+    def shrinkage(self) -> Tensor:
+        """rho = ||gbar_B|| / ||g_B||, [M]; 1 for an empty batch, which contributes zeros."""
+        before, after = self.plain.norm(dim=1), self.clipped.norm(dim=1)
+        return torch.where((before > 0) & (after > 0), after / before, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Full-data gradients of one step, float64.
+
+    Args:
+        group: g_a of each group and of everybody, [K + 1, P].
+        plain: g_D = sum g_i / N, [P]. clipped: gbar_D, likewise.
+    """
+
+    group: Tensor
+    plain: Tensor
+    clipped: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """v^T H_a v for every group and everybody, [..., K + 1]: of the batches' and means' vectors."""
+
+    plain: Tensor
+    clipped: Tensor
+    probes: Tensor
+    clipped_probes: Tensor
+    mean_plain: Tensor
+    mean_clipped: Tensor
+
+    @classmethod
+    def of(cls, flat: Tensor) -> "Forms":
+        """From the forms of :func:`vectors`, [4 M + 2, K + 1]."""
+        m = (len(flat) - 2) // 4
+        plain, clipped, probes, clipped_probes, rest = torch.split(flat, [m, m, m, m, 2])
+        return cls(plain, clipped, probes, clipped_probes, rest[0], rest[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the step samples and moves.
+
+    Args:
+        learning_rate: eta. sample_rate: q. n_public: N, of the divisor qN.
+        n_records: Records there really are. noise_std: sigma s / (qN), of the averaged gradient.
+    """
+
+    learning_rate: float
+    sample_rate: float
+    n_public: int
+    n_records: int
+    noise_std: float
+
+
+def vectors(batches: Batches, means: Means) -> Tensor:
+    """All vectors whose forms the terms need, [4 M + 2, P]."""
+    both = torch.stack([means.plain, means.clipped])
+    return torch.cat([batches.plain, batches.clipped, batches.probes, batches.clipped_probes, both])
+
+
+def risk_terms(batches: Batches, means: Means, forms: Forms, sampling: Sampling) -> Mapping[str, Tensor]:
+    """The terms of one step for every group and, last, everybody; nats.
+
+    Returns:
+        ``r_direction``, ``r_magnitude``, ``r_direction_star``, ``r_magnitude_star``, ``r_clip_batches``
+        and their ``_se`` over batches, ``r_clip`` in closed form with the ``_se`` of its covariance
+        part, [K + 1] each; ``dropped`` [1], batches left out of all terms. NaN where no batch is kept.
+    """
+    eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
+    on_plain, on_clipped = (v @ means.group.T for v in (batches.plain, batches.clipped))  # [M, K + 1]
+    half, plain, clipped = eta**2 / 2, forms.plain, forms.clipped
+    each = {
+        "r_magnitude": eta * (1 - rho) * on_plain + half * (rho**2 - 1) * plain,
+        "r_direction": eta * (rho * on_plain - on_clipped) + half * (clipped - rho**2 * plain),
+        "r_magnitude_star": eta * (1 / rho - 1) * on_clipped + half * (1 - 1 / rho**2) * clipped,
+        "r_direction_star": eta * (on_plain - on_clipped / rho) + half * (clipped / rho**2 - plain),
+        "r_clip_batches": eta * (on_plain - on_clipped) + half * (clipped - plain),
+    }
+    _assert_identities(each, keep)
+    found: dict[str, Tensor] = {}
+    for name, values in each.items():
+        found[name], found[f"{name}_se"] = mean_and_error(values[keep])
+    found["r_clip"], found["r_clip_se"] = clip_term(means, forms, sampling)
+    found["dropped"] = (~keep).sum().double().unsqueeze(0)
+    return found
+
+
+def clip_term(means: Means, forms: Forms, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """R_clip over all Poisson batches, and the standard error of its covariance part, [K + 1] each.
+
+    E gbar_B^T H gbar_B = gbar_D^T H gbar_D + (1 - q) / (q N^2) sum_i gbar_i^T H gbar_i. The sum splits
+    into that of the mean and that of the deviations, of which each batch's Rademacher sum gives an
+    unbiased estimate: E (sum_{i in B} z_i d_i)^T H (sum_{i in B} z_i d_i) = q sum_i d_i^T H d_i.
+    """
+    q, n, size = sampling.sample_rate, sampling.n_public, sampling.n_records
+    factor = (1 - q) / (q * n**2)
+    of_mean = 1 + factor * n**2 / size  # sum_i over the mean is (n/size)^2 size gbar_D^T H gbar_D
+    deviations, error = mean_and_error((forms.clipped_probes - forms.probes) / q)
+    linear = means.group @ (means.plain - means.clipped)
+    quadratic = of_mean * (forms.mean_clipped - forms.mean_plain) + factor * deviations
+    eta = sampling.learning_rate
+    return eta * linear + eta**2 / 2 * quadratic, eta**2 / 2 * factor * error
+
+
+def noise_term(traces: Tensor, sampling: Sampling) -> Tensor:
+    """R_noise = + (eta^2 / 2) Tr(H_a) (sigma s / qN)^2, [K + 1]."""
+    return traces * (sampling.learning_rate * sampling.noise_std) ** 2 / 2
+
+
+def mean_and_error(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Over the first axis [M, ...]: mean and its standard error; NaN where there are too few."""
+    count = len(values)
+    if not count:
+        nothing = torch.full(values.shape[1:], torch.nan, dtype=values.dtype)
+        return nothing, nothing
+    error = values.std(0) / count**0.5 if count > 1 else torch.full_like(values[0], torch.nan)
+    return values.mean(0), error
+
+
+def _assert_identities(each: Mapping[str, Tensor], keep: Tensor) -> None:
+    """R_mag + R_dir = R_mag* + R_dir* = R_clip on the same batches."""
+    clip = each["r_clip_batches"][keep].nan_to_num()
+    for star in ("", "_star"):
+        parts = [each[f"r_{part}{star}"][keep].nan_to_num() for part in (MAGNITUDE, DIRECTION)]
+        size = parts[0].abs() + parts[1].abs() + clip.abs()
+        assert bool(((parts[0] + parts[1] - clip).abs() <= IDENTITY * size).all()), (
+            f"the parts of clipping{star} do not add up to it"
+        )

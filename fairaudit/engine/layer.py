@@ -1,0 +1,121 @@
+"""What a layer is: its two passes and, with parameters, its norms and weighted sums.
+
+With one replicate the tensors carry no replicate axis ([B, ...]), which keeps small models clear of
+batched-matmul overhead; with several it leads ([R, B, ...]). Images are channels last, [..., H, W, C],
+whatever order a module's author sees. Parameters stay in the order of ``module.parameters()``.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+HIDDEN = 1e-18  # more than the norm of a vector whose squares all underflow in float32
+
+Shape = tuple[int, ...]  # of one record, channels last: (d,) or (H, W, C)
+Book = tuple[Tensor, ...]  # what a layer keeps of a chunk between its norms and its sums
+
+
+class Layer(ABC):
+    """One step of a network. Parameters, if any, are views into the flat ``theta``."""
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """Output of the layer for input ``x``; may overwrite nothing."""
+
+    @abstractmethod
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
+        """Gradient at the input, from input ``x``, output ``y`` and output gradient ``delta``."""
+
+
+class Elementwise(Layer):
+    """A function of each number by itself, whose derivative follows from its output alone."""
+
+    @abstractmethod
+    def forward_(self, x: Tensor) -> Tensor:
+        """The forward pass into the memory of ``x``."""
+
+    @abstractmethod
+    def backward_(self, y: Tensor, delta: Tensor) -> Tensor:
+        """The backward pass into the memory of ``delta``."""
+
+
+class SumTarget(ABC):
+    """A layer's part of one row of gradient sums."""
+
+    @abstractmethod
+    def write(self, book: Book, weights: Tensor, *, add: bool) -> None:
+        """Write, or add, sum_i w_i g_i from a chunk's book and its weights [(R,) B, 1]."""
+
+
+class Parametric(Layer):
+    """A layer with parameters, whose every record's gradient has a norm and a weight of its own."""
+
+    floats_per_record: int  # held for one record between the passes: input and output gradient
+
+    @abstractmethod
+    def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
+        """What the weighted sums need of a chunk, and its norms.
+
+        Args:
+            x: Inputs. delta: Output gradients.
+            x_norms: sqrt(|x|^2 + 1) of each record, where it is known.
+
+        Returns:
+            (L2 norm of each record's gradient in this layer's parameters [(R,) B], the book).
+        """
+
+    @abstractmethod
+    def bind_sum(self, out: Tensor) -> SumTarget:
+        """Where this layer's part of a gradient sum [R, P] is written."""
+
+
+class Materialised(Parametric):
+    """A layer whose every record's gradient is written out, because that is cheap for its shapes."""
+
+    @abstractmethod
+    def gradients(self, x: Tensor, delta: Tensor) -> Book:
+        """The gradients in each parameter, [(R,) B, size] each, in an order of the layer's own."""
+
+    @abstractmethod
+    def parts(self, out: Tensor) -> tuple[Tensor, ...]:
+        """Views of each parameter's part of ``out`` [R, P], [R, ...] each, in the order of gradients."""
+
+    def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
+        """The norms of what is summed later, to the bit."""
+        parts = self.gradients(x, delta)
+        norms: Tensor = torch.linalg.vector_norm(parts[0], dim=-1)
+        for part in parts[1:]:
+            norms = torch.hypot(norms, torch.linalg.vector_norm(part, dim=-1))
+        # A norm that is too small is a gradient not clipped, and squares below float32's range read
+        # as zero.
+        return norms.add_(HIDDEN), parts
+
+    def bind_sum(self, out: Tensor) -> SumTarget:
+        """Views of the parameters' parts."""
+        return MaterialisedSum(self.parts(out))
+
+
+class MaterialisedSum(SumTarget):
+    """Weights times the written gradients."""
+
+    def __init__(self, parts: tuple[Tensor, ...]) -> None:
+        self.parts = parts
+        self.single = len(parts[0]) == 1
+
+    def write(self, book: Book, weights: Tensor, *, add: bool) -> None:
+        """See the base class."""
+        row = weights.mT
+        for part, gradients in zip(self.parts, book, strict=True):
+            found = torch.mm(row, gradients) if self.single else torch.bmm(row, gradients)
+            (part.add_ if add else part.copy_)(found.view(part.shape))
+
+
+def as_batch(images: Tensor) -> Tensor:
+    """[(R,) B, H, W, C] -> [(R) B, H, W, C]."""
+    return images.flatten(0, 1) if images.dim() == 5 else images
+
+
+def as_before(images: Tensor, like: Tensor) -> Tensor:
+    """[(R) B, ...] -> [(R,) B, ...], with the leading axes of ``like`` [(R,) B, H, W, C]."""
+    return images.view(*like.shape[:2], *images.shape[1:]) if like.dim() == 5 else images

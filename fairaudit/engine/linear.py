@@ -1,0 +1,145 @@
+"""Linear layers: ghost norms and book-keeping, no per-sample gradient."""
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.layer import HIDDEN, Book, Parametric, Shape, SumTarget
+
+_ONE = torch.ones(())
+
+
+class Linear(Parametric):
+    """``y = x W^T + b``.
+
+    A record's gradient is the outer product of delta and (x, 1), so its squared norm is
+    ``|delta|^2 (|x|^2 + 1)`` (ghost norm) and the weighted sum is one matmul (book-keeping).
+
+    Args:
+        theta: All parameters, ``[R, P]``; updated in place by the optimizer.
+        start: First index of this layer in P.
+        shape: (outputs, inputs). has_bias: Whether b exists.
+
+    Source: Li et al. 2022 (ghost norm), Bu et al. 2023 (book-keeping).
+    """
+
+    def __init__(self, theta: Tensor, start: int, shape: tuple[int, int], has_bias: bool) -> None:
+        outputs, inputs = shape
+        self.floats_per_record = outputs + inputs
+        self.shape = shape
+        self.split, self.end = start + outputs * inputs, start + outputs * inputs + outputs * has_bias
+        self.start = start
+        replicates = len(theta)
+        weight = theta[:, start : self.split].view(replicates, outputs, inputs)
+        bias = theta[:, self.split : self.end] if has_bias else theta.new_zeros(replicates, outputs)
+        self.has_bias = has_bias
+        self.single = replicates == 1
+        # Views: in-place updates of theta are seen here without re-binding.
+        self.weight = weight[0] if self.single else weight
+        self.bias = bias[0] if self.single else bias.unsqueeze(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Affine map, [(R,) B, inputs] -> [(R,) B, outputs]."""
+        if self.single:
+            return torch.addmm(self.bias, x, self.weight.t())
+        return torch.baddbmm(self.bias, x, self.weight.transpose(1, 2))
+
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
+        """``delta W``."""
+        return torch.matmul(delta, self.weight)
+
+    def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
+        """Ghost norm |delta| sqrt(|x|^2 + 1); inputs and output gradients are kept.
+
+        A norm that is too small is a gradient not clipped. Squares below float32's range read as
+        zero, so |delta| is rounded up by what they could hide.
+        """
+        if x_norms is None or not self.has_bias:
+            x_norms = torch.linalg.vector_norm(x, dim=-1)
+            if self.has_bias:
+                x_norms = torch.hypot(x_norms, _ONE)
+        outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
+        return outputs.add_(HIDDEN).mul_(x_norms), (x, delta)
+
+    def bind_sum(self, out: Tensor) -> SumTarget:
+        """Views of the weight's and the bias's part."""
+        weight = out[:, self.start : self.split].view(-1, *self.shape)
+        bias = out[:, self.split : self.end]
+        return LinearSum(
+            weight[0] if self.single else weight,
+            (bias[0] if self.single else bias) if self.has_bias else None,
+        )
+
+
+class LinearSum(SumTarget):
+    """One matmul per replicate, (w * delta)^T x, and the column sums for the bias."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self.weight, self.bias = weight, bias
+        self.batched = weight.dim() == 3
+
+    def write(self, book: Book, weights: Tensor, *, add: bool) -> None:
+        """See the base class."""
+        x, delta = book
+        weighted = delta * weights
+        left = weighted.mT
+        if add:
+            (self.weight.baddbmm_ if self.batched else self.weight.addmm_)(left, x)
+            if self.bias is not None:
+                self.bias.add_(weighted.sum(-2))
+            return
+        (torch.bmm if self.batched else torch.mm)(left, x, out=self.weight)
+        if self.bias is not None:
+            torch.sum(weighted, -2, out=self.bias)
+
+
+class ImageLinear(Linear):
+    """A linear layer behind a flattened image: its inputs come channels last, its weight channels first.
+
+    The weight is rearranged, once a pass, rather than every record.
+
+    Args:
+        theta, start: As of Linear. image: (H, W, C). outputs, has_bias: As of the module.
+    """
+
+    def __init__(self, theta: Tensor, start: int, image: Shape, outputs: int, has_bias: bool) -> None:
+        height, width, channels = image
+        super().__init__(theta, start, (outputs, height * width * channels), has_bias)
+        self.image = image
+        self._stored = _channels_last(theta[:, start : self.split], outputs, image)
+        self._arranged = torch.empty(self._stored.shape, dtype=theta.dtype, device=theta.device)
+        arranged = self._arranged.view(len(theta), *self.shape)
+        self.weight = arranged[0] if self.single else arranged
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Affine map, [(R,) B, inputs] -> [(R,) B, outputs]."""
+        self._arranged.copy_(self._stored)
+        return super().forward(x)
+
+    def bind_sum(self, out: Tensor) -> SumTarget:
+        """The weight's part through a buffer in the order of the inputs."""
+        stored = _channels_last(out[:, self.start : self.split], self.shape[0], self.image)
+        bias = out[:, self.split : self.end]
+        buffer = torch.zeros(len(out), *self.shape, dtype=out.dtype, device=out.device)
+        inner = LinearSum(
+            buffer[0] if self.single else buffer,
+            (bias[0] if self.single else bias) if self.has_bias else None,
+        )
+        return ImageLinearSum(inner, buffer.view(stored.shape), stored)
+
+
+class ImageLinearSum(SumTarget):
+    """A linear layer's sum, then its rearrangement."""
+
+    def __init__(self, inner: LinearSum, buffer: Tensor, stored: Tensor) -> None:
+        self.inner, self.buffer, self.stored = inner, buffer, stored
+
+    def write(self, book: Book, weights: Tensor, *, add: bool) -> None:
+        """See the base class; the buffer holds the sum so far."""
+        self.inner.write(book, weights, add=add)
+        self.stored.copy_(self.buffer)
+
+
+def _channels_last(weight: Tensor, outputs: int, image: Shape) -> Tensor:
+    """A view [R, outputs, H, W, C] of weights [R, outputs * C * H * W]."""
+    height, width, channels = image
+    return weight.view(len(weight), outputs, channels, height, width).permute(0, 1, 3, 4, 2)

@@ -1,0 +1,138 @@
+"""(Report, rules) -> verdict: the worst of what the rules say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fairaudit.errors import EXIT_GATE_FAILED, EXIT_INCONCLUSIVE, EXIT_OK, ConfigError
+from fairaudit.gate.grammar import Rule
+from fairaudit.gate.judge import change, judge
+from fairaudit.gate.targets import Target, Targets, find_targets, vocabulary_of
+from fairaudit.report.gates import GateRecord, GateTarget, Outcome
+from fairaudit.report.model import Report
+
+NOTHING_FITS = "nothing in the report fits the rule"
+_SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
+
+InconclusiveIs = Literal["fail", "pass"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One record per rule, and the worst of them."""
+
+    gates: tuple[GateRecord, ...]
+    outcome: Outcome
+
+    def exit_code(self, inconclusive: InconclusiveIs | None = None) -> int:
+        """0 pass, 1 fail, 3 inconclusive, unless the caller says what that counts as."""
+        counted = inconclusive if self.outcome == "inconclusive" and inconclusive else self.outcome
+        return {"pass": EXIT_OK, "fail": EXIT_GATE_FAILED, "inconclusive": EXIT_INCONCLUSIVE}[counted]
+
+
+def check(report: Report, rules: Sequence[Rule], baseline: Report | None = None) -> Verdict:
+    """Hold a report against rules.
+
+    Args:
+        report: As it was read from its file: gates judge the numbers that people can read.
+        rules: At least one.
+        baseline: An earlier report, likewise, for rules about a change.
+
+    Raises:
+        ConfigError: A rule names what the report does not hold, or needs a baseline; the baseline is
+            of another label.
+    """
+    refuse_without_baseline(rules, has_baseline=baseline is not None)
+    if baseline is not None and baseline.data.label.column != report.data.label.column:
+        raise ConfigError(
+            f"the baseline predicts {baseline.data.label.column!r}, this report {report.data.label.column!r}",
+            hint="give a baseline of the same label",
+        )
+    vocabulary = vocabulary_of(report)
+    for rule in rules:
+        vocabulary.check(rule)
+    gates = tuple(_checked(rule, report, baseline) for rule in rules)
+    return Verdict(gates, worst([gate.outcome for gate in gates]))
+
+
+def judged(report: Report, rules: Sequence[Rule], baseline: Report | None = None) -> Report:
+    """A report just made, with what the rules say of its file; unchanged where there is no rule.
+
+    The rules see the rounded numbers of the file, so that `run` and `gate` say the same.
+
+    Raises:
+        ConfigError: As :func:`check`.
+    """
+    return with_verdict(report, check(as_stored(report), rules, baseline)) if rules else report
+
+
+def with_verdict(report: Report, verdict: Verdict) -> Report:
+    """The report with its gates."""
+    return report.model_copy(update={"gates": verdict.gates, "verdict": verdict.outcome})
+
+
+def exit_code(report: Report, inconclusive: InconclusiveIs | None = None) -> int:
+    """What the gates of a report end a program with; 0 where none was set."""
+    return (
+        EXIT_OK if report.verdict is None else Verdict(report.gates, report.verdict).exit_code(inconclusive)
+    )
+
+
+def refuse_without_baseline(rules: Sequence[Rule], *, has_baseline: bool) -> None:
+    """Refuse a rule about a change where there is nothing to compare with.
+
+    Raises:
+        ConfigError: A rule has ``.delta`` and there is no baseline.
+    """
+    lone = [rule for rule in rules if rule.is_change and not has_baseline]
+    if lone:
+        raise ConfigError(f"rule {lone[0].text!r} needs an earlier report", hint="add --baseline REPORT.json")
+
+
+def worst(outcomes: Sequence[Outcome]) -> Outcome:
+    """The worst outcome; none at all is inconclusive."""
+    return max(outcomes, key=_SEVERITY.index, default="inconclusive")
+
+
+def as_stored(report: Report) -> Report:
+    """The report as its JSON file holds it; a report that was read comes back unchanged."""
+    return Report.model_validate_json(report.model_dump_json())
+
+
+def _checked(rule: Rule, report: Report, baseline: Report | None) -> GateRecord:
+    found = find_targets(rule, report)
+    if rule.is_change and baseline is not None:
+        found = _changes(rule, found, find_targets(rule, baseline))
+    uncertain = [target for target in found.judged if not target.reading.is_certain]
+    targets = [judge(rule, target, among=len(uncertain)) for target in found.judged]
+    outcome = worst([target.outcome for target in targets])
+    return GateRecord(
+        rule=rule.text,
+        words=rule.words,
+        outcome=outcome,
+        reason=_reason(targets, outcome),
+        targets=tuple(sorted(targets, key=lambda target: -_SEVERITY.index(target.outcome))),
+        left_out=found.left_out,
+    )
+
+
+def _changes(rule: Rule, now: Targets, before: Targets) -> Targets:
+    earlier = {_place(rule, target): target.reading for target in before.judged}
+    changed = tuple(
+        replace(target, reading=change(target.reading, earlier.get(_place(rule, target))))
+        for target in now.judged
+    )
+    return Targets(changed, now.left_out)
+
+
+def _place(rule: Rule, target: Target) -> tuple[str, str, str, str]:
+    """Where a target stands in any report; the largest gap may lie between other groups there."""
+    names_groups = rule.metric.kind == "group" or (rule.group is not None and rule.group.names)
+    return target.arm, target.reference, target.grouping, target.group if names_groups else ""
+
+
+def _reason(targets: Sequence[GateTarget], outcome: Outcome) -> str:
+    if not targets:
+        return NOTHING_FITS
+    reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
+    return "; ".join(list(reasons)[:3])

@@ -1,0 +1,241 @@
+"""``METRIC[.STAT][@GROUP][:ARM] OP NUMBER``: text -> Rule. The expression states the failing condition."""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast
+
+from fairaudit.errors import ConfigError
+from fairaudit.gate.names import Metric, find_metric
+
+Operator = Literal[">", ">=", "<", "<="]
+Statistic = Literal["interval", "mean", "ci_low", "ci_high", "max"]
+
+ALL_ROWS = "overall"  # the selector of all test rows together
+DELTA = "delta"
+_STATISTICS = {
+    "mean": "mean over seeds",
+    "ci_low": "lower end of the 95 % interval",
+    "ci_high": "upper end of the 95 % interval",
+    "max": "largest over seeds",
+}
+_OPERATORS = {">": "above", ">=": "at least", "<": "below", "<=": "at most"}
+_HELP = "write it in quotes, for example --fail-on 'privacy_cost_gap > 0.02'"
+_QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
+_TOKEN = re.compile(rf"{_QUOTED}|>=|<=|==|[><=@:,]|\s+|[^\s><=@:,\"']+|.", re.DOTALL)
+MOST_CHARACTERS = 2000
+
+
+class GroupSelector(NamedTuple):
+    """Which groups a rule is about.
+
+    Args:
+        grouping: Name before ``=``, or "" where only one name was given.
+        names: Group names; for a gap one means against all rows, two a pair. Empty: the grouping.
+        bare: The only name given, which may be a group or a grouping, or "".
+    """
+
+    grouping: str
+    names: tuple[str, ...]
+    bare: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A failing condition.
+
+    Args:
+        text: As it was given, blanks made single.
+        metric: What it is about.
+        statistic: ``interval`` is judged by the whole interval, the others are plain numbers.
+        is_change: About the difference to a baseline report.
+        group: Which groups, or None for all.
+        arm: Which arms, or "" for all that are private.
+        operator: How a number fails. number: Against what.
+    """
+
+    text: str
+    metric: Metric
+    statistic: Statistic
+    is_change: bool
+    group: GroupSelector | None
+    arm: str
+    operator: Operator
+    number: float
+
+    def fails(self, value: float) -> bool:
+        """Whether one number meets the failing condition."""
+        match self.operator:
+            case ">":
+                return value > self.number
+            case ">=":
+                return value >= self.number
+            case "<":
+                return value < self.number
+            case "<=":
+                return value <= self.number
+
+    @property
+    def fails_above(self) -> bool:
+        """Whether large numbers fail."""
+        return self.operator in (">", ">=")
+
+    @property
+    def words(self) -> str:
+        """The condition in words."""
+        how = f", {_STATISTICS[self.statistic]}," if self.statistic != "interval" else ""
+        change = "change since the baseline of the " if self.is_change else ""
+        what = f"{change}{self.metric.words}{how}{self._where()}"
+        return f"fails if the {what} is {_OPERATORS[self.operator]} {self.number:g}".replace(",,", ",")
+
+    def _where(self) -> str:
+        arm = f" under {self.arm}" if self.arm else " under any private arm"
+        if self.metric.kind == "arm":
+            return arm
+        if self.group is None:
+            return f" of any group{arm}" if self.metric.kind == "group" else arm
+        if self.group.bare:
+            rows = "all test rows" if self.group.bare == ALL_ROWS else self.group.bare
+            return f" for {rows}{arm}"
+        names = f" = {' and '.join(self.group.names)}" if self.group.names else ""
+        return f" for {self.group.grouping}{names}{arm}"
+
+
+def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
+    """Every rule once, in the order given.
+
+    Raises:
+        ConfigError: One of them cannot be read.
+    """
+    return tuple(dict.fromkeys(map(parse_rule, texts)))
+
+
+def parse_rule(text: str) -> Rule:
+    """Read one rule.
+
+    Raises:
+        ConfigError: It does not follow the grammar, or names an unknown metric or statistic.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise ConfigError(f"a rule of {len(text):,} characters is too long", hint=_HELP)
+    tokens = [t for t in _TOKEN.findall(text.strip()) if not t.isspace()]
+    shown = " ".join(text.split())
+    places = [i for i, token in enumerate(tokens) if token in _OPERATORS]
+    wrong = [t for t in tokens if t == "=="]
+    if wrong:
+        raise ConfigError(
+            f"rule {_cut(shown)} has '==', which no measured number meets", hint="use > >= < <="
+        )
+    if not places:
+        raise ConfigError(
+            f"rule {_cut(shown)} has no operator (> >= < <=); a shell takes an unquoted > for itself",
+            hint=_HELP,
+        )
+    if len(places) > 1:
+        raise ConfigError(f"rule {_cut(shown)} has more than one operator", hint="give --fail-on twice")
+    subject, right = tokens[: places[0]], tokens[places[0] + 1 :]
+    number = _number(right, shown)
+    name, group, arm = _parts(subject, shown)
+    metric, statistic, is_change = _metric(name, shown)
+    if metric.kind == "arm" and group is not None:
+        raise ConfigError(
+            f"rule {_cut(shown)}: {metric.name} is of an arm, not of a group", hint="leave @ out"
+        )
+    if metric.kind == "mean_gap" and group is not None and group.names:
+        raise ConfigError(f"rule {_cut(shown)}: a mean gap is over all groups", hint="use @GROUPING or no @")
+    if metric.kind == "gap" and group is not None and len(group.names) > 2:
+        raise ConfigError(f"rule {_cut(shown)}: a gap is between two groups", hint="@sex=F,M, or @sex=F")
+    operator = cast(Operator, tokens[places[0]])
+    return Rule(shown, metric, statistic, is_change, group, arm, operator, number)
+
+
+def _number(tokens: list[str], shown: str) -> float:
+    if len(tokens) != 1:
+        raise ConfigError(f"rule {_cut(shown)} needs one number after its operator", hint=_HELP)
+    try:
+        number = float(tokens[0])
+    except ValueError:
+        raise ConfigError(
+            f"rule {_cut(shown)}: {_cut(tokens[0])} is not a number", hint="a fraction, as 0.02 for 2 points"
+        ) from None
+    if not math.isfinite(number):
+        raise ConfigError(f"rule {_cut(shown)}: the number must be finite", hint=_HELP)
+    return number
+
+
+def _parts(tokens: list[str], shown: str) -> tuple[str, GroupSelector | None, str]:
+    """Metric name, group selector and arm of what stands before the operator."""
+    colon = tokens.index(":") if ":" in tokens else len(tokens)
+    before, after = tokens[:colon], tokens[colon + 1 :]
+    # An arm has signs of its own: dpsgd:as-published@3.
+    arm = "".join(_unquoted(token) for token in after)
+    if colon < len(tokens) and not arm:
+        raise ConfigError(f"rule {_cut(shown)} names no arm after ':'", hint="for example :dpsgd")
+    at = before.index("@") if "@" in before else len(before)
+    name, selector = before[:at], before[at + 1 :]
+    if len(name) != 1:
+        raise ConfigError(f"rule {_cut(shown)} must begin with one metric", hint=_HELP)
+    group = _selector(selector, shown) if at < len(before) else None
+    return _unquoted(name[0]), group, arm
+
+
+def _selector(tokens: list[str], shown: str) -> GroupSelector:
+    """``sex=F``, ``sex=F,M``, ``sex`` or ``F``; names with signs or blanks are quoted."""
+    bad = ConfigError(
+        f"rule {_cut(shown)}: the part after @ is not a group",
+        hint="""write @sex=F, or with quotes @"marital status"="never married" """.strip(),
+    )
+    if "=" not in tokens:
+        if len(tokens) != 1 or not _is_name(tokens[0]):
+            raise bad
+        return GroupSelector("", (), _unquoted(tokens[0]))
+    grouping, names = tokens[:1], tokens[2:]
+    listed = names[::2]
+    is_list = all(comma == "," for comma in names[1::2]) and len(names) % 2 == 1
+    if tokens[1:2] != ["="] or not is_list or not all(map(_is_name, [*grouping, *listed])):
+        raise bad
+    return GroupSelector(_unquoted(grouping[0]), tuple(map(_unquoted, listed)), "")
+
+
+def _metric(name: str, shown: str) -> tuple[Metric, Statistic, bool]:
+    """``accuracy_gap.delta.ci_high`` -> metric, ``ci_high``, True."""
+    statistic: Statistic = "interval"
+    head, _, last = name.rpartition(".")
+    if last in _STATISTICS and head:
+        name, statistic = head, cast(Statistic, last)
+        head, _, last = name.rpartition(".")
+    is_change = last == DELTA and bool(head)
+    name = head if is_change else name
+    try:
+        return find_metric(name), statistic, is_change
+    except ConfigError:
+        stem, _, wrong = name.rpartition(".")
+        if stem and _is_metric(stem):
+            known = ", ".join((*_STATISTICS, DELTA))
+            raise ConfigError(
+                f"rule {_cut(shown)}: unknown statistic {wrong!r}", hint=f"known: {known}"
+            ) from None
+        raise
+
+
+def _is_metric(name: str) -> bool:
+    try:
+        find_metric(name)
+    except ConfigError:
+        return False
+    return True
+
+
+def _is_name(token: str) -> bool:
+    return token not in ("@", ":", ",", "=", '"', "'")
+
+
+def _unquoted(token: str) -> str:
+    if len(token) > 1 and token[0] in "\"'" and token[-1] == token[0]:
+        return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
+    return token
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")

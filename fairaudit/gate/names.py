@@ -1,0 +1,113 @@
+"""The metrics that a rule may name, and how each is said."""
+
+import re
+from typing import Literal, NamedTuple
+
+from fairaudit.errors import ConfigError, did_you_mean
+
+Kind = Literal["arm", "group", "gap", "mean_gap"]
+
+# Numbers of one trained model's guarantee, with how they are said.
+OF_ARM = {
+    "epsilon": "epsilon",
+    "epsilon_rdp": "epsilon by the RDP accountant",
+    "epsilon_if_all_released": "epsilon of releasing every private model of the audit",
+    "delta": "delta",
+}
+COSTS = {"privacy_cost": "accuracy lost to privacy", "excess_risk": "loss added by privacy (nats)"}
+_RATES = {
+    "selection_rate": "selection rate",
+    "tpr": "true positive rate",
+    "fpr": "false positive rate",
+    "precision": "precision",
+}
+_WITHIN = {
+    "accuracy": "accuracy",
+    "loss": "loss (nats)",
+    **_RATES,
+    "impact_ratio": "impact ratio against the most selected group",
+    "auc": "area under the ROC curve",
+    "calibration_error": "calibration error",
+}
+_GAP, _MEAN_GAP = "_gap", "_mean_gap"
+_CLASS = re.compile(r"(.+)\[(\d+)\]")
+
+
+class Metric(NamedTuple):
+    """What a rule is about.
+
+    Args:
+        name: As it was written. key: The name under which the report holds it.
+        kind: ``arm`` (of a guarantee), ``group``, ``gap`` (the largest, or of named groups),
+            ``mean_gap`` (over all pairs of groups).
+        words: For people.
+    """
+
+    name: str
+    key: str
+    kind: Kind
+    words: str
+
+
+def metric_names() -> tuple[str, ...]:
+    """Every metric a rule may name; rates also exist per class, as ``tpr[2]``."""
+    groups = list(_of_groups())
+    gaps = [name + _GAP for name in (*COSTS, *_WITHIN)]
+    gaps += [f"{prefix}.{name}{_GAP}" for prefix in ("reference", "change") for name in _WITHIN]
+    return (*gaps, *(name + _MEAN_GAP for name in COSTS), *groups, *OF_ARM)
+
+
+def find_metric(name: str) -> Metric:
+    """The metric of that name.
+
+    Raises:
+        ConfigError: There is none; the hint names the nearest.
+    """
+    if name in OF_ARM:
+        return Metric(name, name, "arm", OF_ARM[name])
+    for suffix, kind, words in _SUFFIXES:
+        stem = name.removesuffix(suffix)
+        if suffix and stem == name:
+            continue
+        said = _words(stem, is_gap=bool(suffix))
+        if said is not None and not (kind == "mean_gap" and stem not in COSTS):
+            return Metric(name, stem, kind, words.format(said))
+    raise ConfigError(f"unknown metric {name!r} in a rule", hint=did_you_mean(name, metric_names()))
+
+
+# The longer suffix first, for the shorter one ends it.
+_SUFFIXES: tuple[tuple[str, Kind, str], ...] = (
+    (_MEAN_GAP, "mean_gap", "mean gap over all pairs of groups in {}"),
+    (_GAP, "gap", "gap between groups in {}"),
+    ("", "group", "{}"),
+)
+
+
+def _of_groups() -> tuple[str, ...]:
+    reference = (f"reference.{name}" for name in _WITHIN)
+    training = ("train.accuracy", "train.loss", "train.privacy_cost", "train.excess_risk")
+    return (*COSTS, *_WITHIN, *reference, *training, "reference.train.accuracy", "reference.train.loss")
+
+
+def _words(stem: str, *, is_gap: bool) -> str | None:
+    """What the stem means, or None where no report holds it (as a gap)."""
+    rate = _CLASS.fullmatch(stem)
+    plain, of_class = (rate[1], f" of class {rate[2]}") if rate else (stem, "")
+    base = plain.rpartition(".")[2]
+    if rate and base not in _RATES:
+        return None
+    prefix = plain.removesuffix(base)
+    said = {**COSTS, **_WITHIN}.get(base)
+    if said is None:
+        return None
+    if not prefix:
+        return said + of_class
+    if prefix == "change." and is_gap and base in _WITHIN:
+        return f"what privacy changes in {said}{of_class}"
+    if prefix == "reference." and base in _WITHIN:
+        return f"{said}{of_class} without privacy"
+    is_training = plain in _of_groups() and "train." in prefix and not is_gap
+    if is_training:
+        where = " without privacy" if prefix.startswith("reference") else ""
+        return f"{said} on training rows{where}"
+    return None

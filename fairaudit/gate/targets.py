@@ -1,0 +1,283 @@
+"""Rule x report -> the numbers that the rule is held against."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.gate.grammar import ALL_ROWS, GroupSelector, Rule
+from fairaudit.gate.intervals import Variances
+from fairaudit.report.facts import ArmFacts
+from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
+from fairaudit.report.model import Report
+
+_AGAINST_REFERENCE = ("change", "reference", "privacy_cost", "excess_risk")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One number of a report, with all that a verdict needs.
+
+    Args:
+        value: None where it is undefined. low, high: Its 95 % interval, None where there is none.
+        seeds: The value at each seed. n_seeds: How many.
+        variances: Of the interval, where it is this number's own.
+        is_size: An absolute value, so its interval ends at 0.
+        reason: Why no gate may read it, or "".
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    seeds: tuple[float | None, ...]
+    n_seeds: int
+    variances: Variances | None
+    is_size: bool
+    reason: str
+
+    @property
+    def is_certain(self) -> bool:
+        """A number without uncertainty: an epsilon, or the most selected group's impact ratio of 1."""
+        return self.value is not None and self.low == self.value == self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a number stands in a report; ``group`` is "" for all groups together."""
+
+    arm: str
+    reference: str
+    grouping: str
+    group: str
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """All numbers of one rule, and the groups that an unselective rule leaves out, with the reason."""
+
+    judged: tuple[Target, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The names that a rule may use: arm keys and grouping -> group names."""
+
+    arms: tuple[tuple[str, str], ...]
+    groupings: dict[str, tuple[str, ...]]
+
+    def check(self, rule: Rule) -> None:
+        """Refuse a name that neither the data nor the plan holds.
+
+        Raises:
+            ConfigError: An arm, a grouping or a group is unknown; the hint names the nearest.
+        """
+        keys = [key for key, _ in self.arms]
+        if rule.arm and not any(_is_arm(rule.arm, key, method) for key, method in self.arms):
+            raise ConfigError(f"rule {rule.text!r}: no arm {rule.arm!r}", hint=did_you_mean(rule.arm, keys))
+        if rule.group is None:
+            return
+        if rule.group.bare:
+            self._check_bare(rule, rule.group.bare)
+            return
+        if rule.group.grouping not in self.groupings:
+            hint = did_you_mean(rule.group.grouping, self.groupings)
+            raise ConfigError(f"rule {rule.text!r}: no grouping {rule.group.grouping!r}", hint=hint)
+        known = self.groupings[rule.group.grouping]
+        for name in rule.group.names:
+            if name not in known:
+                raise ConfigError(
+                    f"rule {rule.text!r}: no group {name!r} in {rule.group.grouping!r}",
+                    hint=did_you_mean(name, known),
+                )
+
+    def _check_bare(self, rule: Rule, name: str) -> None:
+        is_group = any(name in groups for groups in self.groupings.values())
+        if name in self.groupings and is_group:
+            raise ConfigError(
+                f"rule {rule.text!r}: {name!r} is a group and a grouping", hint="write @COLUMN=NAME"
+            )
+        if not is_group and name not in self.groupings and name != ALL_ROWS:
+            known = [ALL_ROWS, *self.groupings, *(n for names in self.groupings.values() for n in names)]
+            raise ConfigError(f"rule {rule.text!r}: no group {name!r}", hint=did_you_mean(name, known))
+
+
+def vocabulary_of(report: Report) -> Vocabulary:
+    """The names that the report knows."""
+    return Vocabulary(
+        arms=tuple((arm.key, arm.method) for arm in report.arms),
+        groupings={g.name: tuple(group.name for group in g.groups) for g in report.data.groupings},
+    )
+
+
+def find_targets(rule: Rule, report: Report) -> Targets:
+    """Every number that the rule is about; names are taken to be known."""
+    if rule.metric.kind == "arm":
+        return Targets(tuple(_of_guarantees(rule, report)), ())
+    judged: list[Target] = []
+    left_out: dict[str, None] = {}
+    partial = {arm.key: _unfinished(arm) for arm in report.arms if arm.failed}
+    for comparison in _comparisons(rule, report):
+        why = partial.get(comparison.arm) or partial.get(comparison.reference, "")
+        for target in _of_comparison(rule, comparison, left_out):
+            reading = target.reading
+            judged.append(replace(target, reading=replace(reading, reason=reading.reason or why)))
+    return Targets(tuple(judged), tuple(left_out))
+
+
+def _is_arm(wanted: str, key: str, method: str) -> bool:
+    """``global`` is every arm of the method, ``global@3`` and ``global:as-published`` those forms of it."""
+    return wanted in (key, method) or (key.startswith(wanted + "@") and ":" in wanted)
+
+
+def _unfinished(arm: ArmFacts) -> str:
+    return f"{len(arm.failed)} of {arm.seeds_planned} seeds of {arm.key} have no result"
+
+
+def _arms(rule: Rule, report: Report) -> set[str]:
+    """The arms a rule is about: those it names, else all that are meant to be private."""
+    if rule.arm:
+        exact = {arm.key for arm in report.arms if arm.key == rule.arm}
+        return exact or {arm.key for arm in report.arms if _is_arm(rule.arm, arm.key, arm.method)}
+    compared = {arm.key for arm in report.arms if arm.reference is not None}
+    # An arm measured against another private arm is a check of the audit, not a result.
+    checks = {arm.key for arm in report.arms if arm.reference in compared}
+    return (compared - checks) or {arm.key for arm in report.arms}
+
+
+def _comparisons(rule: Rule, report: Report) -> Iterator[ComparisonRecord]:
+    """The comparisons of these arms; a number that has nothing to do with the reference is read once."""
+    wanted = _arms(rule, report)
+    is_relative = rule.metric.key.partition(".")[0] in _AGAINST_REFERENCE
+    is_overall = rule.group is not None and rule.group.bare == ALL_ROWS
+    seen: set[tuple[str, str, str]] = set()
+    for comparison in report.comparisons:
+        place = (
+            comparison.arm,
+            comparison.reference if is_relative else "",
+            "" if is_overall else comparison.grouping,
+        )
+        if comparison.arm in wanted and place not in seen and _fits(rule.group, comparison):
+            seen.add(place)
+            yield comparison
+
+
+def _fits(selector: GroupSelector | None, comparison: ComparisonRecord) -> bool:
+    if selector is None or selector.bare in (ALL_ROWS, comparison.grouping):
+        return True
+    if selector.bare:
+        return any(group.group == selector.bare for group in comparison.by_group)
+    return selector.grouping == comparison.grouping
+
+
+def _of_guarantees(rule: Rule, report: Report) -> Iterator[Target]:
+    wanted = _arms(rule, report)
+    for key, facts in report.privacy.items():
+        if key not in wanted or (facts.guarantee.value == "none" and not rule.arm):
+            continue
+        held = facts.epsilon
+        value = {
+            "epsilon": held.pld if held else None,
+            "epsilon_rdp": held.rdp if held else None,
+            "epsilon_if_all_released": facts.epsilon_if_all_released,
+            "delta": facts.delta,
+        }[rule.metric.key]
+        reason = "" if value is not None else f"guarantee: {facts.guarantee.value}"
+        reading = Reading(value, value, value, (value,), 1, None, is_size=False, reason=reason)
+        yield Target(key, "", "", "", reading)
+
+
+def _of_comparison(rule: Rule, comparison: ComparisonRecord, left_out: dict[str, None]) -> Iterator[Target]:
+    if rule.metric.kind != "group":
+        yield _gap_target(rule, comparison)
+        return
+    selector = rule.group
+    if selector is not None and selector.bare == ALL_ROWS:
+        yield _group_target(rule, comparison, comparison.overall)
+        return
+    wanted = _named(selector, comparison)
+    for group in comparison.by_group:
+        own_reason = comparison.note_on(group)
+        if wanted is not None and group.group not in wanted:
+            continue
+        if wanted is None and own_reason:
+            left_out[f"{comparison.grouping} = {group.group}: {own_reason}"] = None
+            continue
+        yield _group_target(rule, comparison, group)
+
+
+def _named(selector: GroupSelector | None, comparison: ComparisonRecord) -> Sequence[str] | None:
+    """The groups that the rule names, or None where it is about all."""
+    if selector is None:
+        return None
+    if selector.bare:
+        return None if selector.bare == comparison.grouping else (selector.bare,)
+    return selector.names or None
+
+
+def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) -> Target:
+    estimate = group.estimates.get(rule.metric.key)
+    reason = group.reason if not group.gated else group.ungated.get(rule.metric.key, "")
+    reading = read_estimate(estimate, reason, is_size=False, own_variances=True)
+    return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
+
+
+def _gap_target(rule: Rule, comparison: ComparisonRecord) -> Target:
+    gap = _find_gap(rule, comparison)
+    if gap is None:
+        nothing = Reading(None, None, None, (), 1, None, is_size=True, reason="the report holds no such gap")
+        return Target(comparison.arm, comparison.reference, comparison.grouping, "", nothing)
+    is_pair = gap.kind in ("pair", "population")
+    reading = read_estimate(
+        gap.absolute, "" if gap.gated else gap.reason, is_size=True, own_variances=is_pair
+    )
+    between = ", ".join(filter(None, (gap.a, gap.b)))
+    return Target(comparison.arm, comparison.reference, comparison.grouping, between, reading)
+
+
+def _find_gap(rule: Rule, comparison: ComparisonRecord) -> GapRecord | None:
+    """The largest gap, or the one between the groups that the rule names."""
+    of_metric = [gap for gap in comparison.gaps if gap.metric == rule.metric.key]
+    if rule.metric.kind == "mean_gap":
+        pairs = [gap for gap in of_metric if gap.kind == "pair"]
+        mean = next((gap for gap in of_metric if gap.kind == "mean"), None)
+        return mean or (pairs[0] if len(pairs) == 1 else None)  # of two groups there is one gap
+    names = _named(rule.group, comparison)
+    if not names:
+        pairs = [gap for gap in of_metric if gap.kind == "pair"]
+        if len(pairs) == 1 and len(comparison.by_group) == 2:
+            return pairs[0]  # the largest gap, with the variances of its own interval
+        return next((gap for gap in of_metric if gap.kind == "max"), None)
+    if len(names) == 1:
+        return next((g for g in of_metric if g.kind == "population" and g.a == names[0]), None)
+    return next((g for g in of_metric if g.kind == "pair" and {g.a, g.b} == set(names)), None)
+
+
+def read_estimate(
+    estimate: EstimateRecord | None, reason: str, *, is_size: bool, own_variances: bool
+) -> Reading:
+    """A report's estimate as a verdict needs it.
+
+    Args:
+        estimate: None where the report holds none. reason: Why gates may not read it, or "".
+        is_size: An absolute value. own_variances: Its variances are those of its interval.
+    """
+    if estimate is None:
+        said = reason or "the report holds no such number"
+        return Reading(None, None, None, (), 1, None, is_size=is_size, reason=said)
+    said = reason or estimate.reason
+    if estimate.value is None and not said:
+        said = "undefined"
+    variances = None
+    if own_variances and estimate.training_sd is not None and estimate.records_sd is not None:
+        variances = Variances(estimate.training_sd**2, estimate.records_sd**2)
+    return Reading(
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        seeds=estimate.by_seed,
+        n_seeds=max(1, estimate.n_seeds),
+        variances=variances,
+        is_size=is_size,
+        reason=said,
+    )

@@ -1,0 +1,252 @@
+"""Charts of what privacy costs: by group, before and after, and over epsilon."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fairaudit.report.gaps import main_gap, points
+from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GroupRecord
+from fairaudit.report.model import Report
+from fairaudit.report.panels import (
+    MOST_SERIES,
+    Bar,
+    Cell,
+    Change,
+    Changes,
+    Chart,
+    DataTable,
+    Intervals,
+    Lines,
+    Panel,
+    Point,
+    labels,
+)
+
+MOST_ROWS = 40
+PERCENT = 100.0
+
+_KEY = ("arm", "reference", "grouping", "group")
+_ENDS = ("low", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A group of a comparison with its place in a drawing."""
+
+    comparison: ComparisonRecord
+    group: GroupRecord
+    row: str
+    series: str
+
+
+def cost_chart(report: Report) -> Chart | None:
+    """Accuracy that each group loses to privacy."""
+    panels = _interval_panels(report, "privacy_cost", "accuracy lost to privacy (points)", PERCENT)
+    if not panels:
+        return None
+    return Chart(
+        name="privacy-cost",
+        title="Cost of privacy by group",
+        reading="Right of the dotted line the group loses accuracy to privacy, left of it the group gains. "
+        "Whiskers are 95 % intervals over seeds and test rows.",
+        alt="Points of accuracy that each group loses. " + _told(report),
+        panels=panels,
+        table=_estimate_table(report, "privacy_cost"),
+    )
+
+
+def risk_chart(report: Report) -> Chart | None:
+    """Loss that each group gains with privacy."""
+    panels = _interval_panels(report, "excess_risk", "excess risk (nats)", 1.0)
+    if not panels:
+        return None
+    return Chart(
+        name="excess-risk",
+        title="Excess risk by group",
+        reading="How much larger the group's mean test loss is with privacy. It moves before accuracy does.",
+        alt="Loss that each group gains with privacy, in nats, with 95 % intervals.",
+        panels=panels,
+        table=_estimate_table(report, "excess_risk"),
+    )
+
+
+def accuracy_chart(report: Report) -> Chart | None:
+    """Accuracy of each group without and with privacy."""
+    panels = tuple(
+        Changes(
+            title=title,
+            x_title="accuracy on test rows (%)",
+            changes=tuple(
+                Change(p.row, p.series, PERCENT * before, PERCENT * after)
+                for p in placed
+                if (before := value_of(p.group, "reference.accuracy")) is not None
+                and (after := value_of(p.group, "accuracy")) is not None
+            ),
+        )
+        for title, placed in by_grouping(report.costs)
+    )
+    panels = tuple(panel for panel in panels if panel.changes)
+    if not panels:
+        return None
+    return Chart(
+        name="accuracy",
+        title="Accuracy without and with privacy",
+        reading="The hollow mark is the model without privacy, the filled one the private model.",
+        alt="Accuracy of each group without privacy and with it.",
+        panels=panels,
+        table=DataTable(
+            (*_KEY, "without privacy", "low", "high", "with privacy", "low", "high"),
+            tuple(
+                (*_key(c, g), *cells(g, "reference.accuracy"), *cells(g, "accuracy"))
+                for c, g in _measured(report.costs)
+            ),
+        ),
+    )
+
+
+def sweep_chart(report: Report) -> Chart | None:
+    """Cost of each group, and the gap, over epsilon; None where no method ran at two of them."""
+    families = _families(report)
+    panels = tuple(panel for family in families.items() for panel in _sweep_panels(report, *family))
+    if not panels:
+        return None
+    rows = [
+        (epsilon, *_key(c, g), *cells(g, "privacy_cost", PERCENT))
+        for family in families.values()
+        for epsilon, c in family
+        for g in c.by_group
+    ]
+    rows += [
+        (epsilon, c.arm, c.reference, c.grouping, f"gap {gap.a}, {gap.b}", *_ends(gap.absolute, PERCENT))
+        for family in families.values()
+        for epsilon, c in family
+        if (gap := main_gap(c)) is not None
+    ]
+    return Chart(
+        name="epsilon-sweep",
+        title="Cost and gap over epsilon",
+        reading="Smaller epsilon means more privacy. Whiskers are 95 % intervals.",
+        alt="Points of accuracy that each group loses, and the gap between groups, at each epsilon.",
+        panels=panels,
+        table=DataTable(("epsilon", *_KEY, "cost (points)", *_ENDS), tuple(rows)),
+    )
+
+
+def by_grouping(comparisons: Sequence[ComparisonRecord]) -> Iterator[tuple[str, tuple[Placed, ...]]]:
+    """The groups of every grouping, placed: a row for each arm while colours can tell groups apart."""
+    for grouping in dict.fromkeys(c.grouping for c in comparisons):
+        chosen = [c for c in comparisons if c.grouping == grouping]
+        arms = labels([c.arm for c in chosen])
+        groups = labels([g.group for c in chosen for g in c.by_group])
+        if len(groups) <= MOST_SERIES:
+            placed = [Placed(c, g, arms[c.arm], groups[g.group]) for c in chosen for g in c.by_group]
+        else:
+            shown = chosen[:MOST_SERIES]
+            placed = [Placed(c, g, groups[g.group], arms[c.arm]) for c in shown for g in c.by_group]
+        rows = set(list(dict.fromkeys(p.row for p in placed))[:MOST_ROWS])
+        kept = tuple(p for p in placed if p.row in rows)
+        left = len(chosen) * len(groups) - len(kept)
+        title = labels([grouping])[grouping]
+        yield (f"{title} ({left} more in the table)" if left > 0 else title), kept
+
+
+def value_of(group: GroupRecord, metric: str) -> float | None:
+    """The group's estimate, if it has one."""
+    estimate = group.estimates.get(metric)
+    return estimate.value if estimate else None
+
+
+def cells(group: GroupRecord, metric: str, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
+    """Value and interval for a table."""
+    return _ends(group.estimates.get(metric), factor)
+
+
+def bar(place: Placed, metric: str, factor: float) -> Bar | None:
+    """The group's estimate as a dot with its whisker."""
+    value, low, high = _ends(place.group.estimates.get(metric), factor)
+    return None if value is None else Bar(place.row, place.series, value, low, high)
+
+
+def _interval_panels(report: Report, metric: str, x_title: str, factor: float) -> tuple[Panel, ...]:
+    panels = []
+    for title, placed in by_grouping(report.costs):
+        bars = [bar(p, metric, factor) for p in placed]
+        panels.append(Intervals(title, x_title, tuple(b for b in bars if b is not None)))
+    return tuple(panel for panel in panels if panel.bars)
+
+
+def _families(report: Report) -> Mapping[str, list[tuple[float, ComparisonRecord]]]:
+    """Method and variant -> its arms of the first grouping by epsilon, where there are several."""
+    methods = {arm.key: f"{arm.method}:{arm.variant}" if arm.variant else arm.method for arm in report.arms}
+    found: dict[str, list[tuple[float, ComparisonRecord]]] = {}
+    for comparison in report.costs:
+        facts = report.privacy.get(comparison.arm)
+        is_first = comparison.grouping == report.data.groupings[0].name
+        if facts is not None and facts.target_epsilon is not None and is_first:
+            family = found.setdefault(methods[comparison.arm], [])
+            family.append((facts.target_epsilon, comparison))
+    several = {name: sorted(family, key=lambda pair: pair[0]) for name, family in found.items()}
+    return {name: family for name, family in several.items() if len({e for e, _ in family}) > 1}
+
+
+def _sweep_panels(report: Report, name: str, family: list[tuple[float, ComparisonRecord]]) -> Iterator[Panel]:
+    groups = labels([g.group for _, c in family for g in c.by_group][:MOST_SERIES])
+    costs = [
+        Point(epsilon, groups[g.group], value, low, high)
+        for epsilon, c in family
+        for g in c.by_group
+        if g.group in groups
+        for value, low, high in [_ends(g.estimates.get("privacy_cost"), PERCENT)]
+        if value is not None
+    ]
+    gaps = [
+        Point(epsilon, "gap", value, low, high)
+        for epsilon, c in family
+        if (gap := main_gap(c)) is not None
+        for value, low, high in [_ends(gap.absolute, PERCENT)]
+        if value is not None
+    ]
+    title = labels([name])[name]
+    if costs:
+        yield Lines(f"{title}: cost", "epsilon", "points", tuple(costs), is_log=True, origin=0.0)
+    if gaps:
+        yield Lines(f"{title}: gap", "epsilon", "points", tuple(gaps), is_log=True, origin=0.0)
+
+
+def _estimate_table(report: Report, metric: str) -> DataTable:
+    head = (*_KEY, "test rows", metric.replace("_", " "), *_ENDS, "note")
+    rows = tuple(
+        (*_key(c, g), g.n_test, *cells(g, metric), g.reason) for c in report.costs for g in c.by_group
+    )
+    return DataTable(head, rows)
+
+
+def _measured(comparisons: Sequence[ComparisonRecord]) -> Iterator[tuple[ComparisonRecord, GroupRecord]]:
+    for comparison in comparisons:
+        for group in comparison.by_group:
+            yield comparison, group
+
+
+def _key(comparison: ComparisonRecord, group: GroupRecord) -> tuple[str, str, str, str]:
+    return comparison.arm, comparison.reference, comparison.grouping, group.group
+
+
+def _ends(
+    estimate: EstimateRecord | None, factor: float = 1.0
+) -> tuple[float | None, float | None, float | None]:
+    if estimate is None or estimate.value is None:
+        return None, None, None
+    low, high = estimate.low, estimate.high
+    if low is None or high is None:
+        return factor * estimate.value, None, None
+    return factor * estimate.value, factor * low, factor * high
+
+
+def _told(report: Report) -> str:
+    """The largest gap in words."""
+    gaps = [(c, gap) for c in report.costs if (gap := main_gap(c)) is not None and gap.absolute.value]
+    if not gaps:
+        return "No gap between groups was measured."
+    comparison, gap = max(gaps, key=lambda pair: pair[1].absolute.value or 0.0)
+    names = labels([gap.a, gap.b, comparison.arm])
+    between = f"{names[gap.a]} and {names[gap.b]}" if gap.kind == "pair" else "groups"
+    return f"Largest gap: {points(gap.absolute)} points between {between} under {names[comparison.arm]}."

@@ -1,0 +1,131 @@
+"""What a chart shows, as plain data: nothing here draws, so every rendering reads the same numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from fairaudit.report.names import plain
+
+Cell: TypeAlias = str | float | int | None
+
+LABEL_LIMIT = 28  # characters of a name beside an axis
+NAMELESS = "(empty)"
+MOST_SERIES = 7  # as many as there are colours that everybody can tell apart
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A value with its interval: ``row`` places it, ``series`` colours it; the ends may be unknown."""
+
+    row: str
+    series: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value at ``x`` of a line; the ends of its interval may be unknown."""
+
+    x: float
+    series: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Dots with whiskers beside a line at ``origin``."""
+
+    title: str
+    x_title: str
+    bars: tuple[Bar, ...]
+    origin: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value before and after privacy."""
+
+    row: str
+    series: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Hollow dots before, filled dots after, and the way between them."""
+
+    title: str
+    x_title: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Bars from zero; ``is_stacked`` lays the series of a row end to end."""
+
+    title: str
+    x_title: str
+    bars: tuple[Bar, ...]
+    is_stacked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """One line per series over x; ``between`` fixes the y axis, so that panels can be compared."""
+
+    title: str
+    x_title: str
+    y_title: str
+    points: tuple[Point, ...]
+    between: tuple[float, float] | None = None
+    is_log: bool = False
+    origin: float | None = None
+
+
+Panel: TypeAlias = Intervals | Changes | Amounts | Lines
+
+
+@dataclass(frozen=True, slots=True)
+class DataTable:
+    """The numbers behind a chart: every row, unrounded; a cell is None where nothing is defined."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One figure of a report.
+
+    Args:
+        name: Of its file and its place in the page: letters, digits and dashes.
+        title: What it shows. reading: How to read it.
+        alt: What a reader who cannot see it should know.
+        panels: Drawings side by side. table: Their numbers.
+    """
+
+    name: str
+    title: str
+    reading: str
+    alt: str
+    panels: tuple[Panel, ...]
+    table: DataTable
+
+
+def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:
+    """Name -> short visible text; two names never share one, however much they look alike."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in dict.fromkeys(names):
+        stem = plain(name, limit).strip() or NAMELESS
+        label, number = stem, 2
+        while label in taken:
+            label, number = f"{stem} ({number})", number + 1
+        taken.add(label)
+        found[name] = label
+    return found

@@ -1,0 +1,52 @@
+"use strict";
+(() => {
+  const specs = JSON.parse(document.getElementById("specs").textContent);
+  const options = { ast: true, renderer: "svg", actions: false };
+
+  // Expressions are interpreted (ast), not compiled: the page's policy forbids eval.
+  const drawings = Object.entries(specs).map(([id, spec]) =>
+    window.vegaEmbed(document.getElementById(id), spec, options)
+  );
+  Promise.all(drawings).then(
+    () => { document.documentElement.dataset.drawn = String(drawings.length); },
+    (error) => { console.error(error); }
+  );
+
+  // "4.1 [2.6, 5.5]" sorts by 4.1, "1,278" by 1278; a dash is undefined and always comes last.
+  const key = (cell) => {
+    const text = cell.textContent.trim();
+    if (text === "–" || text === "") return null;
+    const head = text.replace(/(\d),(?=\d{3})/g, "$1").split(/[\s[]/)[0];
+    return head !== "" && Number.isFinite(Number(head)) ? Number(head) : text;
+  };
+  const order = (a, b) =>
+    typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+
+  const sort = (head, column) => {
+    const descending = head.getAttribute("aria-sort") === "ascending";
+    for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+    const body = head.closest("table").tBodies[0];
+    const rows = [...body.rows].map((row) => [key(row.cells[column]), row]);
+    rows.sort(([a], [b]) => {
+      if (a === null || b === null) return (a === null) - (b === null);
+      return descending ? order(b, a) : order(a, b);
+    });
+    body.append(...rows.map(([, row]) => row));
+  };
+
+  for (const table of document.querySelectorAll("main table")) {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => sort(head, column));
+    });
+  }
+  for (const box of document.querySelectorAll(".scroll")) {
+    box.tabIndex = 0; // a keyboard can scroll only what it can reach
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", "table, scrolls sideways");
+  }
+})();

@@ -1,0 +1,78 @@
+"""Report -> JUnit XML, for CI systems that draw test results: one test case per rule."""
+
+from collections.abc import Mapping
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from pydantic import JsonValue
+
+from fairaudit.report.gates import GateRecord, GateTarget
+from fairaudit.report.model import Report
+from fairaudit.report.names import plain
+from fairaudit.report.tables import figure
+
+_ELEMENT = {"fail": "failure", "inconclusive": "error"}
+_COUNTS_AS = {"fail": "failure", "pass": "skipped"}
+_COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+_LONGEST = 4000
+
+
+def to_junit(report: Report) -> str:
+    """The gates as JUnit XML, with inconclusive rules as the report's own option counts them."""
+    setting = report.config.get("inconclusive")
+    return gates_to_junit(report, None if setting is None else setting.value)
+
+
+def gates_to_junit(report: Report, inconclusive: JsonValue) -> str:
+    """The gates as JUnit XML; a report without gates has no test case.
+
+    Args:
+        report: With its gates.
+        inconclusive: What an inconclusive rule counts as: ``fail`` makes it a failure, ``pass`` a
+            skipped case, anything else an error.
+    """
+    element_of = {**_ELEMENT, "inconclusive": _COUNTS_AS.get(str(inconclusive), "error")}
+    suites = Element("testsuites")
+    suite = SubElement(suites, "testsuite", name=f"fairaudit {plain(report.data.name)}")
+    elements = [_case(suite, gate, element_of) for gate in report.gates]
+    for element, attribute in _COUNTED.items():
+        suite.set(attribute, str(elements.count(element)))
+    suite.set("tests", str(len(elements)))
+    suite.set("time", "0")  # nothing in a report but its volatile fields tells the time
+    indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
+
+
+def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> str:
+    """Add the test case of a rule; what it holds, or "" where the rule passes."""
+    case = SubElement(
+        suite, "testcase", name=plain(gate.rule, _LONGEST), classname="fairaudit.gate", time="0"
+    )
+    if gate.outcome == "pass":
+        return ""
+    element = element_of[gate.outcome]
+    found = SubElement(case, element, message=plain(f"{gate.outcome}: {gate.words}", _LONGEST))
+    if element != "skipped":
+        found.set("type", gate.outcome)
+    lines = [plain(gate.reason, _LONGEST)] if gate.reason else []
+    lines += [_told(target) for target in gate.targets if target.outcome != "pass"]
+    found.text = "\n".join(lines)
+    return element
+
+
+def _told(target: GateTarget) -> str:
+    return f"{target.outcome}: {described(target)}" + (
+        f"; {plain(target.reason, 300)}" if target.reason else ""
+    )
+
+
+def described(target: GateTarget) -> str:
+    """Where a number stands and what it is, in plain text."""
+    group = " = ".join(plain(name) for name in (target.grouping, target.group) if name)
+    against = f" against {plain(target.reference)}" if target.reference else ""
+    where = " · ".join(filter(None, (plain(target.arm), group)))
+    interval = (
+        ""
+        if target.low is None or target.high is None or target.low == target.high
+        else (f" [{figure(target.low)}, {figure(target.high)}]")
+    )
+    return f"{where}{against}: {figure(target.value)}{interval}"

@@ -1,0 +1,101 @@
+"""Inspection -> a commented ``fairaudit.toml``: what is known is set, what must be chosen is offered."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fairaudit.atomic import write_atomically
+from fairaudit.config import AuditConfig
+from fairaudit.data.inspect import Inspection
+from fairaudit.errors import OutputError
+from fairaudit.report.names import plain
+
+_MOST_CANDIDATES = 8
+
+
+def starter_file(found: Inspection, config: AuditConfig) -> str:
+    """The file's text; it can be used as it is where the inspection found no problem.
+
+    Args:
+        found: What is in the data. config: The options that it was inspected with.
+    """
+    return "\n".join([*_data(found, config), *_audit(config), *_gates(found)]) + "\n"
+
+
+def write_starter(path: Path, text: str, *, force: bool) -> None:
+    """Write the file; an existing one only by force.
+
+    Raises:
+        OutputError: There is a file already, or it cannot be written.
+    """
+    if path.exists() and not force:
+        raise OutputError(f"{path} exists", hint="--force writes over it, --out names another file")
+    write_atomically(path, text.encode())
+
+
+def _data(found: Inspection, config: AuditConfig) -> Iterator[str]:
+    size = f"{found.rows:,} rows x {found.columns} columns"
+    yield f"# Options of `fairaudit run` for {plain(found.name, 80)}: {size}."
+    yield "# A flag or a variable such as FAIRAUDIT_EPSILON wins over what stands here."
+    yield ""
+    yield f"data = {_text(str(config.data))}"
+    yield ""
+    if found.label is not None:
+        yield f"label = {_text(found.label)}  # {found.label_origin or 'given'}"
+    else:
+        yield f"# The column to predict. Candidates: {_named(found.label_candidates)}"
+        yield f"# label = {_text(next(iter(found.label_candidates), 'COLUMN'))}"
+    if found.positive is not None:
+        yield f"positive = {_text(found.positive)}  # the favourable outcome"
+    else:
+        yield "# The favourable outcome; without it, rates are given per class and no impact ratio."
+        yield '# positive = "VALUE"'
+    yield ""
+    yield "# The first group steers the splits and the methods that read groups; further ones are reported."
+    if config.group:
+        yield f"group = [{', '.join(map(_text, config.group))}]"
+        for grouping in found.groupings:
+            sizes = ", ".join(f"{plain(g.name)} {g.rows:,}" for g in grouping.groups[:_MOST_CANDIDATES])
+            yield f"# {plain(grouping.name)}: {sizes}"
+    else:
+        yield f"# Candidates: {_named(found.group_candidates)}"
+        yield f"# group = [{_text(next(iter(found.group_candidates), 'COLUMN'))}]"
+    dropped = [column for column in found.schema if column.role == "dropped"]
+    if dropped:
+        yield "# Left out without being asked: " + ", ".join(
+            f"{plain(column.name)} ({plain(column.note, 60)})" for column in dropped[:_MOST_CANDIDATES]
+        )
+    yield "# drop = []"
+    yield ""
+
+
+def _audit(config: AuditConfig) -> Iterator[str]:
+    yield "# `fairaudit methods` lists them all. The control, dpsgd-matched, tells whether a threshold method"
+    yield "# does more than clip less."
+    yield f"method = [{', '.join(map(_text, (*config.method, 'dpsgd-matched')))}]"
+    yield f"epsilon = {list(config.epsilon)}  # several make a sweep"
+    yield "# delta = 1e-5  # by rule: the largest power of ten up to 1/(10 N)"
+    yield f"seeds = {config.seeds}  # gates need 5; 10 are better for three groups or more"
+    yield "# model, epochs, batch_size and learning_rate are set by rules that the report shows"
+    yield ""
+
+
+def _gates(found: Inspection) -> Iterator[str]:
+    yield "# Conditions that fail the run (exit code 1; 3 where the numbers do not settle them)."
+    yield "fail_on = ["
+    yield '  # "privacy_cost_gap > 0.02",  # two points more accuracy lost by one group than by another'
+    yield '  # "epsilon > 3",'
+    if found.positive is not None:
+        yield '  # "impact_ratio < 0.8",'
+    yield "]"
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(plain(name) for name in names[:_MOST_CANDIDATES])
+    more = len(names) - _MOST_CANDIDATES
+    return (shown or "none found") + (f" and {more} more" if more > 0 else "")
+
+
+def _text(value: str) -> str:
+    """A TOML basic string: JSON's escapes are TOML's, but for the delete character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,151 @@
+"""The gate as CI sees it: real processes, exit codes, what is printed where."""
+
+import json
+import os
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+from handmade import circumstances, findings
+from reports import report_of
+
+from fairaudit.cli import app
+from fairaudit.report.build import build_report
+from fairaudit.report.to_json import to_json
+
+HEAVY = {"torch", "pandas", "pyarrow", "numpy", "scipy", "sklearn", "fairlearn", "altair"}
+PASS, FAIL, OPEN = ("privacy_cost_gap > 0.05", "privacy_cost_gap > 0.01", "privacy_cost_gap > 0.02")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "report.json").write_text(to_json(build_report(findings(), circumstances())), "utf-8")
+    (tmp_path / "broken.json").write_text('{"schema_version": 1', "utf-8")
+    (tmp_path / "old.json").write_text('{"schema_version": 0}', "utf-8")
+    (tmp_path / "new.json").write_text('{"schema_version": 2}', "utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def started(folder, *arguments, given=None, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "fairaudit", "gate", *arguments],
+        cwd=folder, input=given, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["report.json", "--fail-on", PASS], 0, "Verdict pass"),
+        (["report.json", "--fail-on", PASS, "--fail-on", FAIL], 1, "Verdict fail"),
+        (["report.json", "--fail-on", PASS, "--fail-on", OPEN], 3, "Verdict inconclusive"),
+        (["report.json", "--fail-on", OPEN, "--inconclusive", "fail"], 1, "counted as fail"),
+        (["report.json", "--fail-on", OPEN, "--inconclusive", "pass"], 0, "counted as pass"),
+        (["report.json", "--fail-on", "acuracy_gap > 1"], 2, "did you mean 'accuracy_gap'?"),
+        (["report.json", "--fail-on", "accuracy_gap"], 2, "a shell takes an unquoted > for itself"),
+        (["report.json"], 2, "--fail-on"),
+        (["report.json", "--fail-on", PASS, "--inconclusive", "maybe"], 2, "fail or pass"),
+        (["reprt.json", "--fail-on", PASS], 2, "did you mean 'report.json'?"),
+        (["broken.json", "--fail-on", PASS], 2, "is not JSON"),
+        (["old.json", "--fail-on", PASS], 2, "older than this tool's 1"),
+        (["new.json", "--fail-on", PASS], 2, "newer than this tool's 1"),
+        ([".", "--fail-on", PASS], 2, "is a folder"),
+        (["report.json", "--fail-on", "epsilon.delta > 0"], 2, "--baseline"),
+        (["report.json", "--fail-on", "epsilon.delta > 0", "--baseline", "report.json"], 0, "Verdict pass"),
+        (["report.json", "--fail-on", PASS, "--junit", "nowhere/x.xml"], 2, "cannot write"),
+    ],
+)
+def test_each_ending_has_its_code_and_says_why(folder, capsys, arguments, code, said):
+    assert app.main(["gate", *arguments]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert "Traceback" not in err
+    if code == 2:
+        assert len(err.strip().splitlines()) <= 4
+
+
+@pytest.mark.parametrize(("rule", "code"), [(PASS, 0), (FAIL, 1), (OPEN, 3), ("nonsense > 1", 2)])
+def test_a_process_ends_in_the_code_of_its_verdict(folder, rule, code):
+    done = started(folder, "report.json", "--fail-on", rule)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+
+
+def test_a_report_comes_from_stdin_and_json_alone_goes_to_stdout(folder):
+    text = (folder / "report.json").read_text("utf-8")
+    done = started(folder, "-", "--fail-on", FAIL, "--json", given=text)
+    assert done.returncode == 1
+    content = json.loads(done.stdout)
+    assert content["verdict"] == "fail"
+    assert content["gates"][0]["targets"][0]["value"] == 0.029
+    assert "Verdict fail" in done.stderr
+
+
+def test_quiet_leaves_the_code_and_nothing_else(folder):
+    done = started(folder, "report.json", "--fail-on", FAIL, "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+
+
+def test_junit_is_written_before_the_program_ends(folder, capsys):
+    assert app.main(["gate", "report.json", "--fail-on", FAIL, "--junit", "gates.xml"]) == 1
+    assert ElementTree.parse(folder / "gates.xml").getroot().find(".//failure") is not None
+
+
+def test_github_gets_annotations_and_the_report_in_its_summary(folder):
+    summary = folder / "summary.md"
+    summary.write_text("earlier step\n")
+    done = started(
+        folder, "report.json", "--fail-on", FAIL, "--fail-on", OPEN, "--json",
+        GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary),
+    )  # fmt: skip
+    errors = [line for line in done.stderr.splitlines() if line.startswith("::error ")]
+    assert len(errors) == 2
+    assert errors[0].startswith("::error title=fairaudit gate fail::fails if the gap between groups")
+    assert "95 %" not in errors[0]
+    assert json.loads(done.stdout)["verdict"] == "fail"
+    text = summary.read_text("utf-8")
+    assert text.startswith("earlier step\n# Privacy cost by group")
+    assert "**FAIL: a gate fails.**" in text
+    assert "## Gates" in text
+
+
+def test_what_is_accepted_is_a_warning_on_github(folder):
+    done = started(folder, "report.json", "--fail-on", OPEN, "--inconclusive", "pass", GITHUB_ACTIONS="true")
+    assert done.returncode == 0
+    assert "::warning title=fairaudit gate inconclusive::" in done.stderr
+    assert "::error" not in done.stderr
+
+
+def test_without_github_nothing_is_annotated(folder):
+    assert "::" not in started(folder, "report.json", "--fail-on", FAIL, GITHUB_ACTIONS="").stderr
+
+
+def test_a_name_cannot_start_a_workflow_command_of_its_own(folder, capsys, monkeypatch):
+    names = ("100%\n::stop-commands::x", "a,b")
+    report = report_of(names=names)
+    (folder / "odd.json").write_text(to_json(report), "utf-8")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert app.main(["gate", "odd.json", "--fail-on", "privacy_cost > 0"]) in (1, 3)
+    commands = [line for line in capsys.readouterr().err.splitlines() if line.startswith("::")]
+    assert len(commands) == 1
+    assert "100%25" in commands[0]
+
+
+def test_a_gate_loads_nothing_heavy(folder):
+    code = (
+        "import json, sys\nfrom fairaudit.cli.app import main\n"
+        f"code = main(['gate', 'report.json', '--fail-on', {PASS!r}])\n"
+        "print(json.dumps([code, sorted({m.split('.')[0] for m in sys.modules})]), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    ended, modules = json.loads(done.stderr.splitlines()[-1])
+    assert ended == 0
+    assert HEAVY.isdisjoint(modules)

@@ -1,0 +1,114 @@
+"""`compare`, `report` and `init` as commands: what is printed, written and loaded."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from golden import assert_golden
+from handmade import circumstances, comparison, findings
+from reports import report_of
+
+from fairaudit.cli import app
+from fairaudit.report.build import build_report
+from fairaudit.report.to_json import read_report, to_json
+from fairaudit.report.to_markdown import to_markdown
+
+HEAVY = {"torch", "pandas", "pyarrow", "numpy", "scipy", "sklearn", "fairlearn"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "a.json").write_text(to_json(build_report(findings(), circumstances())), "utf-8")
+    (tmp_path / "b.json").write_text(to_json(report_of(comparison(costs=(0.141, 0.012)))), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def test_a_comparison_is_as_reviewed(folder, capsys):
+    assert app.main(["compare", "a.json", "b.json"]) == 0
+    assert_golden("compare.txt", capsys.readouterr().out)
+
+
+def test_all_shows_what_did_not_change_too(folder, capsys):
+    assert app.main(["compare", "a.json", "b.json"]) == 0
+    few = capsys.readouterr().out
+    assert app.main(["compare", "a.json", "b.json", "--all"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > len(few.splitlines())
+
+
+def test_a_comparison_as_json_is_json_alone(folder, capsys):
+    assert app.main(["compare", "a.json", "b.json", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    changed = [c for c in json.loads(out)["changes"] if c["exceeds"]]
+    assert {(c["metric"], c["group"]) for c in changed} >= {
+        ("privacy_cost", "F"),
+        ("privacy_cost_gap", "F, M"),
+    }
+
+
+def test_reports_that_cannot_be_compared_end_in_2(folder, capsys):
+    text = (folder / "b.json").read_text("utf-8").replace("3f9a", "4f9a")
+    (folder / "c.json").write_text(text, "utf-8")
+    assert app.main(["compare", "a.json", "c.json"]) == 2
+    assert "--other-data" in capsys.readouterr().err
+    assert app.main(["compare", "a.json", "c.json", "--other-data"]) == 0
+    assert "different data" in capsys.readouterr().out
+
+
+def test_a_stored_report_is_rendered_as_when_it_was_made(folder, capsys):
+    assert app.main(["report", "a.json", "--format", "md,junit", "--format", "json", "--out", "again"]) == 0
+    again = folder / "again"
+    assert {p.name for p in again.iterdir()} == {"report.json", "report.md", "report.junit.xml"}
+    report = read_report((folder / "a.json").read_text("utf-8"), name="a.json")
+    assert (again / "report.md").read_text("utf-8") == to_markdown(report)
+    assert "Wrote again/report.md" in capsys.readouterr().err
+    stored = read_report((again / "report.json").read_text("utf-8"), name="report.json")
+    assert [a.path for a in stored.artifacts] == ["report.junit.xml", "report.md"]
+
+
+def test_a_text_can_go_to_stdout(folder, capsys):
+    assert app.main(["report", "a.json", "--format", "md", "--out", "-"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("# Privacy cost by group")
+    assert err == ""
+
+
+def test_by_default_it_lies_beside_the_report(folder):
+    assert app.main(["report", "a.json", "-q"]) == 0
+    assert (folder / "report.md").is_file()
+
+
+def test_an_unknown_format_is_named(folder, capsys):
+    assert app.main(["report", "a.json", "--format", "markdwn"]) == 2
+    assert "unknown format 'markdwn'" in capsys.readouterr().err
+
+
+def test_init_writes_a_config_once(folder, capsys):
+    rows = [f"{20 + i % 40},{'F' if i % 3 else 'M'},{i % 2}" for i in range(300)]
+    (folder / "people.csv").write_text("age,sex,approved\n" + "\n".join(rows) + "\n")
+    assert app.main(["init", "people.csv"]) == 0
+    assert "no group" not in (folder / "fairaudit.toml").read_text("utf-8")
+    assert app.main(["init", "people.csv", "--group", "sex"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert app.main(["init", "people.csv", "--group", "sex", "--force"]) == 0
+    assert 'group = ["sex"]' in (folder / "fairaudit.toml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "command", [["compare", "a.json", "b.json"], ["report", "a.json", "--format", "md,junit,json"]]
+)
+def test_reading_reports_loads_nothing_heavy(folder, command):
+    code = (
+        "import json, sys\nfrom fairaudit.cli.app import main\n"
+        f"code = main({command!r})\n"
+        "print(json.dumps([code, sorted({m.split('.')[0] for m in sys.modules})]), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    ended, modules = json.loads(done.stderr.splitlines()[-1])
+    assert ended == 0
+    assert HEAVY.isdisjoint(modules)

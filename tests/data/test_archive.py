@@ -1,0 +1,152 @@
+import zipfile
+
+import numpy as np
+import pytest
+from pictures import pixels
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.pixels import pixels_of
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import DataError
+
+N = 20
+IMAGES = pixels(N)
+LABEL = np.arange(N) % 2
+GROUP = np.array(["ab"[i // 2 % 2] for i in range(N)])
+
+
+def save(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+def load(path, **options):
+    return load_dataset(AuditConfig(data=path, **{"group": ("g",), **options}))
+
+
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("x", [IMAGES, IMAGES[..., 0], pixels(N, channels=3), np.asfortranarray(IMAGES)])
+def test_arrays_become_columns_and_images(tmp_path, write, x):
+    write(tmp_path / "d.npz", x=x, label=LABEL, g=GROUP)
+    dataset = load(tmp_path / "d.npz")
+    assert np.array_equal(pixels_of(dataset.features.column("x")), x.reshape(*x.shape[:3], -1))
+    assert dataset.labels.tolist() == LABEL.tolist()
+    assert dataset.groupings[0].names == ("a", "b")
+    assert (dataset.format, dataset.label_origin) == ("npz", "inferred from the name")
+
+
+@pytest.mark.parametrize("named", [lambda n, p: f"{n}_{p}", lambda n, p: f"{p}_{n}"])
+def test_train_and_test_arrays_are_one_column_with_a_split(tmp_path, named):
+    whole = {"x": IMAGES, "y": LABEL[:, None], "g": GROUP.astype("S")}
+    parts = {
+        named(n, p): a[s]
+        for p, s in (("train", slice(0, 14)), ("test", slice(14, N)))
+        for n, a in whole.items()
+    }
+    dataset = load(save(tmp_path / "d.npz", **parts), split_column="split")
+    assert np.array_equal(pixels_of(dataset.features.column("x")), IMAGES)
+    assert dataset.split.tolist() == [0] * 14 + [1] * 6
+    assert dataset.labels.tolist() == LABEL.tolist()
+
+
+def test_one_of_several_arrays_of_images_can_be_chosen(tmp_path):
+    path = save(tmp_path / "d.npz", x=IMAGES, masks=255 - IMAGES, label=LABEL, g=GROUP)
+    dataset = load(path, image_column="masks")
+    assert np.array_equal(pixels_of(dataset.features.column("masks")), 255 - IMAGES)
+    assert [n.code for n in dataset.notices if "arrays" in n.code] == ["arrays_ignored"]
+
+
+class Trap:
+    """Says so when it is unpickled."""
+
+    def __reduce__(self):
+        return (print, ("unpickled",))
+
+
+def test_pickled_arrays_are_never_unpickled(tmp_path, capsys):
+    trap = np.array([Trap()] * N, dtype=object)
+    path = save(tmp_path / "d.npz", x=IMAGES, label=LABEL, g=GROUP, extra=trap)
+    assert load(path).n_rows == N
+    with pytest.raises(DataError, match="is not in"):
+        load(path, group=("extra",))
+    with pytest.raises(DataError, match="Python objects"):
+        load(save(tmp_path / "e.npz", x=np.array([[[Trap()]]] * N, dtype=object), label=LABEL, g=GROUP))
+    assert "unpickled" not in capsys.readouterr().out
+    np.load(path, allow_pickle=True)["extra"]  # the trap works
+    assert "unpickled" in capsys.readouterr().out
+
+
+def torn(path):
+    save(path, x=pixels(N, side=64), label=LABEL, g=GROUP)
+    content = bytearray(path.read_bytes())
+    content[60_000] ^= 0xFF  # inside the first array's pixels, far behind its header
+    path.write_bytes(bytes(content))
+
+
+def huge(path):
+    """A header of 10 TB before a few bytes."""
+    with zipfile.ZipFile(path, "w") as archive, archive.open("x.npy", "w") as stream:
+        header = {"descr": "|u1", "fortran_order": False, "shape": (10**7, 1000, 1000)}
+        np.lib.format.write_array_header_1_0(stream, header)
+
+
+BAD = {
+    "no archive": (lambda p: p.write_text("x"), "is not an npz archive", "numpy.savez"),
+    "damage": (torn, "array 'x' of d.npz is damaged", "again"),
+    "no images": (lambda p: save(p, label=LABEL, g=GROUP), "has no array of images", "uint8"),
+    "nothing": (lambda p: save(p), "has no array of images", "uint8"),
+    "two arrays of images": (
+        lambda p: save(p, x=IMAGES, z=IMAGES, label=LABEL, g=GROUP),
+        "several arrays of images: 'x', 'z'",
+        "--image-column x",
+    ),
+    "floats": (
+        lambda p: save(p, x=IMAGES / 255, label=LABEL, g=GROUP),
+        "holds float64, not uint8",
+        "255 * x",
+    ),
+    "signed bytes": (
+        lambda p: save(p, x=IMAGES.astype(np.int8), label=LABEL, g=GROUP),
+        "holds int8",
+        "uint8",
+    ),
+    "channels first": (
+        lambda p: save(p, x=np.moveaxis(pixels(N, channels=3), -1, 1), label=LABEL, g=GROUP),
+        "20 x 3 x 6 x 6 has 6 channels",
+        "moveaxis",
+    ),
+    "two channels": (
+        lambda p: save(p, x=pixels(N, channels=2), label=LABEL, g=GROUP),
+        "has 2 channels",
+        "1 or 3",
+    ),
+    "no image": (lambda p: save(p, x=IMAGES[:0], label=LABEL, g=GROUP), "is empty", "images"),
+    "too few labels": (
+        lambda p: save(p, x=IMAGES, label=LABEL[:-1], g=GROUP),
+        "'label' has 19 entries where 'x' has 20 images",
+        "one entry",
+    ),
+    "parts of two sizes": (
+        lambda p: save(p, x_train=IMAGES, x_test=IMAGES[:, :3], label_train=LABEL, label_test=LABEL),
+        "different sizes",
+        "one size",
+    ),
+    "more than memory": (huge, "GiB", "--resize"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_an_archive_that_cannot_be_audited_is_one_clear_line(tmp_path, case):
+    make, message, hint = BAD[case]
+    make(tmp_path / "d.npz")
+    with pytest.raises(DataError) as caught:
+        load(tmp_path / "d.npz")
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert "\n" not in caught.value.message + caught.value.hint
+
+
+@pytest.mark.parametrize(("wanted", "message"), [("y", "is not in d.npz"), ("label", "holds no images")])
+def test_an_image_column_must_hold_images(tmp_path, wanted, message):
+    with pytest.raises(DataError, match=message):
+        load(save(tmp_path / "d.npz", x=IMAGES, label=LABEL, g=GROUP), image_column=wanted)

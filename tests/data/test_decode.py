@@ -1,0 +1,201 @@
+import io
+import struct
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+from pictures import class_folder, encoded, metadata_folder, pixels, save
+from PIL import Image
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.decode import (
+    FORMATS,
+    MAX_PIXELS,
+    ImageOptions,
+    ImageStack,
+    UnreadableImageError,
+    decode_image,
+    fitted,
+    refuse_too_large,
+)
+from fairaudit.data.pixels import pixels_of
+from fairaudit.data.tabular import BAD_IMAGE, load_dataset
+from fairaudit.errors import ConfigError, DataError
+
+AS_IS = ImageOptions()
+GREY, COLOUR = pixels(4), pixels(4, channels=3)
+
+
+def saved(mode, kind="PNG", **options):
+    picture = Image.new(mode, (5, 4), color=3 if mode in {"P", "I", "I;16", "F", "1", "L"} else None)
+    stream = io.BytesIO()
+    picture.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def bomb(width, height):
+    """A PNG that says it is of that size, with hardly a byte in it."""
+
+    def chunk(kind, content):
+        return (
+            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        )
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b""))
+        + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize("images", [GREY, COLOUR])
+def test_a_png_gives_back_its_pixels(images):
+    assert np.array_equal(decode_image(encoded(images[0]), AS_IS), images[0])
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_that_is_let_in_is_read(kind):
+    flat = np.full((6, 6, 3), 120, np.uint8)
+    assert np.abs(decode_image(encoded(flat, kind), AS_IS).astype(int) - 120).max() <= 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "channels"), [("1", 1), ("L", 1), ("LA", 1), ("P", 3), ("RGB", 3), ("RGBA", 3)]
+)
+def test_grey_stays_grey_and_all_else_is_colour(mode, channels):
+    assert decode_image(saved(mode), AS_IS).shape == (4, 5, channels)
+
+
+def test_channels_can_be_asked_for():
+    assert decode_image(encoded(COLOUR[0]), ImageOptions(channels="grey")).shape == (6, 6, 1)
+    assert decode_image(encoded(GREY[0]), ImageOptions(channels="rgb")).shape == (6, 6, 3)
+
+
+def test_resize_means_height_then_width():
+    options = ImageOptions.of(AuditConfig(data="x", resize="3x8"))
+    assert decode_image(encoded(GREY[0]), options).shape == (3, 8, 1)
+
+
+def test_a_turned_photograph_is_turned_back():
+    stream = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # taken with the camera on its side
+    Image.new("L", (5, 4)).save(stream, "JPEG", exif=exif)
+    assert decode_image(stream.getvalue(), AS_IS).shape == (5, 4, 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["28", "28x", "x28", "0x28", "28x28x3", "28 x 28px", "-4x4", "9999x2", "²x2", ""]
+)
+def test_a_size_that_is_none_is_refused(text):
+    with pytest.raises(ConfigError, match="HEIGHTxWIDTH"):
+        ImageOptions.of(AuditConfig(data="x", resize=text))
+
+
+UNREADABLE = {
+    "text": b"not an image",
+    "nothing": b"",
+    "a torn png": encoded(GREY[0])[:60],
+    "a torn jpeg": encoded(np.zeros((64, 64, 3), np.uint8), "JPEG")[:300],
+    "a damaged png": encoded(GREY[0]).replace(b"IDAT", b"IDAX"),
+    "another format": saved("RGB", "PPM"),
+    "sixteen bits": saved("I;16"),
+    "floats": saved("F", "TIFF"),
+    "a bomb": bomb(60_000, 60_000),
+    "a smaller bomb": bomb(9_000, 9_000),
+    "no height": bomb(5, 0),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_what_cannot_be_read_is_refused_without_a_warning(case):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UnreadableImageError) as caught:
+            decode_image(UNREADABLE[case], AS_IS)
+    if "bomb" in case:
+        assert f"{MAX_PIXELS:,}" in str(caught.value)
+
+
+def test_no_pixel_of_a_bomb_is_decoded(monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", never)
+    with pytest.raises(UnreadableImageError, match="more than"):
+        decode_image(bomb(9_000, 9_000), AS_IS)
+
+
+def test_images_of_several_sizes_are_refused_and_named():
+    stack = ImageStack(2, AS_IS)
+    stack.add(0, "a.png", encoded(GREY[0]))
+    with pytest.raises(DataError) as caught:
+        stack.add(1, "b.png", encoded(GREY[0, :3]))
+    assert "'a.png' is 6 x 6, 'b.png' is 3 x 6" in caught.value.message
+    assert "--resize 6x6" in caught.value.hint
+
+
+def test_one_colour_image_makes_all_colour():
+    stack = ImageStack(3, AS_IS)
+    for row, image in enumerate((GREY[0], COLOUR[1], GREY[2])):
+        stack.add(row, f"{row}.png", encoded(image))
+    found = pixels_of(stack.finish("x")[0])
+    assert np.array_equal(found[1], COLOUR[1])
+    for row in (0, 2):
+        assert np.array_equal(found[row], np.repeat(GREY[row], 3, axis=2))
+
+
+def test_pixels_without_files_are_fitted_as_files_are():
+    options = ImageOptions(size=(3, 4), channels="grey")
+    alike = np.stack([decode_image(encoded(image), options) for image in COLOUR])
+    assert np.array_equal(fitted(COLOUR, options), alike)
+    assert fitted(GREY, AS_IS) is GREY
+
+
+def test_what_would_not_fit_memory_is_refused_before_it_is_made():
+    refuse_too_large(60_000, (28, 28, 1))
+    with pytest.raises(DataError, match="GiB"):
+        refuse_too_large(10_000_000, (1024, 1024, 3))
+
+
+def test_an_unreadable_image_stops_and_is_named(tmp_path):
+    root = class_folder(tmp_path, pixels(12))
+    (root / "dog" / "0003.png").write_bytes(b"SECRET")
+    with pytest.raises(DataError) as caught:
+        load_dataset(AuditConfig(data=root, group_by_label=True))
+    assert "'dog/0003.png'" in caught.value.message
+    assert "--skip-bad-images" in caught.value.hint
+    assert "SECRET" not in str(caught.value)
+
+
+def test_skipped_images_are_counted_per_group_and_named(tmp_path):
+    root = metadata_folder(tmp_path, pixels(12))
+    for name in ("0002.png", "0003.png", "0004.png"):
+        (root / name).write_bytes(b"x")
+    dataset = load_dataset(AuditConfig(data=root, group=("style",), skip_bad_images=True))
+    assert dataset.dropped_rows == {BAD_IMAGE: {"a": 1, "b": 2}}
+    assert (dataset.rows_read, dataset.n_rows) == (12, 9)
+    assert np.array_equal(
+        pixels_of(dataset.features.column("image")), np.delete(pixels(12), [2, 3, 4], axis=0)
+    )
+    notice = next(n for n in dataset.notices if n.code == "bad_images")
+    assert "3 images" in notice.message
+    assert "'0002.png'" in notice.message
+
+
+def test_a_row_that_lacks_image_and_label_is_counted_once(tmp_path):
+    root = metadata_folder(tmp_path, pixels(12))
+    (root / "0002.png").write_bytes(b"x")
+    text = (root / "metadata.csv").read_text().replace("0002.png,cat", "0002.png,")
+    (root / "metadata.csv").write_text(text)
+    dataset = load_dataset(AuditConfig(data=root, group=("style",), skip_bad_images=True))
+    assert dataset.dropped_rows == {"label missing": {"b": 1}}
+
+
+def test_a_folder_of_nothing_but_damage_is_refused(tmp_path):
+    save(GREY[0], tmp_path / "cat" / "0.png").write_bytes(b"x")
+    with pytest.raises(DataError, match="none of the 1 images"):
+        load_dataset(AuditConfig(data=tmp_path, group_by_label=True, skip_bad_images=True))

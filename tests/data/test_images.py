@@ -1,0 +1,305 @@
+"""Images through everything that knows tables: labels, groups, splits, duplicates, inputs, inspection."""
+
+import subprocess
+import sys
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pictures import encoded, metadata_folder, metadata_rows, pixels, write_metadata
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.columns import encode_codes
+from fairaudit.data.dataset import Split
+from fairaudit.data.encode import ImageEncoder, make_encoder
+from fairaudit.data.groups import named_pairs
+from fairaudit.data.inspect import describe
+from fairaudit.data.pixels import image_column, image_keys, pixels_of, shape_of
+from fairaudit.data.public import PoolEncoder
+from fairaudit.data.split import draw_split
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import ConfigError, DataError
+
+N = 40
+IMAGES = pixels(N)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return metadata_folder(tmp_path / "pictures", IMAGES)
+
+
+def config(data, **options):
+    return AuditConfig(data=data, **{"group": ("style",), **options})
+
+
+def column(images, present=None):
+    return image_column(images, np.ones(len(images), np.bool_) if present is None else present)
+
+
+# The column
+
+
+@given(n=st.integers(1, 6), start=st.integers(0, 5), stop=st.integers(0, 6), holes=st.integers(0, 63))
+def test_a_slice_of_images_has_the_keys_of_its_own_rows(n, start, stop, holes):
+    images = pixels(n, side=2, seed=1) // 128  # few different ones
+    present = np.array([not holes >> i & 1 for i in range(n)])
+    part = column(images, present).slice(start, max(0, stop - start))
+    codes, keys = image_keys(part)
+    expected = [images[i].tobytes() if present[i] else None for i in range(n)][start : max(start, stop)]
+    assert len(keys) == len({image for image in expected if image is not None})
+    for a, one in zip(codes, expected, strict=True):
+        assert (a == len(keys)) == (one is None)
+        for b, other in zip(codes, expected, strict=True):
+            assert (a == b) == (one == other)
+
+
+def test_pixels_are_a_view_of_the_column():
+    kept = column(IMAGES)
+    assert shape_of(kept.type) == (6, 6, 1)
+    assert np.shares_memory(pixels_of(kept), pixels_of(kept))
+    assert np.shares_memory(pixels_of(kept), IMAGES)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pa.uint8(),
+        pa.binary(),
+        pa.fixed_shape_tensor(pa.float32(), (2, 2, 1)),
+        pa.fixed_shape_tensor(pa.uint8(), (4,)),
+    ],
+)
+def test_only_uint8_tensors_of_three_sides_are_images(other):
+    assert shape_of(other) is None
+
+
+# The encoder
+
+
+def encoder(data, pixel_range="symmetric"):
+    settled = config(data, pixel_range=pixel_range)
+    return make_encoder(load_dataset(settled), settled)
+
+
+@pytest.mark.parametrize(
+    ("pixel_range", "scaled"), [("symmetric", lambda x: (x / 255 - 0.5) / 0.5), ("unit", lambda x: x / 255)]
+)
+def test_pixels_are_scaled_by_constants(folder, pixel_range, scaled):
+    split = Split(0, np.arange(0, N, 2), np.arange(1, N, 2))
+    found = encoder(folder, pixel_range).encode(split)
+    for inputs, rows in ((found.train, split.train), (found.test, split.test)):
+        assert inputs.dtype == np.float32
+        assert inputs.flags.c_contiguous
+        assert np.allclose(inputs, scaled(IMAGES[rows].astype(np.float64)), atol=1e-7)
+    assert found.fitted == ()
+    assert not found.merged
+
+
+def test_no_training_row_moves_another_rows_input(folder):
+    pictures = encoder(folder)
+    rows = np.arange(N)
+    one = pictures.encode(Split(0, rows[:10], rows[20:]))
+    other = pictures.encode(Split(0, rows[5:20], rows[20:]))
+    assert np.array_equal(one.test, other.test)
+    assert np.array_equal(one.train[5:], other.train[:5])
+
+
+def test_black_and_white_are_the_ends_of_the_range(tmp_path):
+    images = np.stack([np.full((2, 2, 1), v, np.uint8) for v in (0, 255)] * 10)
+    split = Split(0, np.arange(20), np.arange(0))
+    for name, ends in (("symmetric", (-1.0, 1.0)), ("unit", (0.0, 1.0))):
+        found = encoder(metadata_folder(tmp_path / name, images), name).encode(split).train
+        assert (found.min(), found.max()) == ends
+
+
+def test_tables_and_images_have_one_encoder_each(folder, save, people):
+    assert isinstance(encoder(folder), ImageEncoder)
+    settled = AuditConfig(data=save(people), group=("sex",), label="income")
+    assert not isinstance(make_encoder(load_dataset(settled), settled), ImageEncoder)
+
+
+def test_a_student_pool_of_images_is_scaled_alike(folder):
+    settled = config(folder)
+    dataset = load_dataset(settled)
+    split = draw_split(dataset, settled, 0)
+    found = PoolEncoder(dataset, settled).encode(split)
+    assert np.array_equal(found.encoded.train, make_encoder(dataset, settled).encode(split).train)
+    assert len(found.pool) + len(found.encoded.test) == len(split.test)
+
+
+# Labels, groups, splits
+
+
+def test_the_classes_can_be_the_groups(folder):
+    dataset = load_dataset(config(folder, group=(), group_by_label=True))
+    assert [(g.name, g.names) for g in dataset.groupings] == [("label", ("cat", "dog"))]
+    assert dataset.groupings[0].groups.tolist() == dataset.labels.tolist()
+
+
+def test_the_classes_come_after_named_groups_and_are_named_once(folder):
+    dataset = load_dataset(config(folder, group=("style", "label"), group_by_label=True))
+    assert [g.name for g in dataset.groupings] == ["style", "label"]
+
+
+def test_the_classes_intersect_with_groups(folder):
+    dataset = load_dataset(config(folder, group_by_label=True, intersect=True))
+    assert dataset.groupings[2].names == ("a x cat", "a x dog", "b x cat", "b x dog")
+
+
+def test_without_the_option_the_label_is_no_group(folder):
+    with pytest.raises(DataError, match="both the label and a group") as caught:
+        load_dataset(config(folder, group=("label",), label="label"))
+    assert "--group-by-label" in caught.value.hint
+
+
+def test_a_table_can_have_its_classes_as_groups_too(load, people):
+    dataset = load(people, label="income", group_by_label=True)
+    assert [g.name for g in dataset.groupings] == ["income"]
+
+
+def test_rows_without_a_label_are_counted_and_in_no_group(folder):
+    rows = [{**row, "label": "" if n == 3 else row["label"]} for n, row in enumerate(metadata_rows(N))]
+    write_metadata(folder, rows)
+    dataset = load_dataset(config(folder, group=(), group_by_label=True))
+    assert dataset.dropped_rows == {"label missing": {"(missing)": 1}}
+    assert dataset.groupings[0].names == ("cat", "dog")
+    assert dataset.groupings[0].missing is None
+
+
+def test_a_class_thinned_in_training_stays_whole_in_test(folder):
+    settled = config(folder, group=(), group_by_label=True, split_column="split", keep={"dog": 0.25})
+    dataset = load_dataset(settled)
+    split = draw_split(dataset, settled, 0)
+    assert np.bincount(dataset.labels[split.train]).tolist() == [16, 4]
+    assert np.bincount(dataset.labels[split.test]).tolist() == [4, 4]
+
+
+def test_an_unused_split_is_pointed_out(folder):
+    fixes = [n.fix for n in load_dataset(config(folder)).notices if "beside the images" in n.message]
+    assert fixes == ["a split that the data bring is used with --split-column split"]
+    assert not any("split" in n.fix for n in load_dataset(config(folder, split_column="split")).notices)
+
+
+def test_a_group_is_no_input_of_an_image_model(folder):
+    with pytest.raises(ConfigError, match="takes no group beside"):
+        load_dataset(config(folder, group_as_feature=True))
+
+
+# Pairs named in advance
+
+
+def test_a_pair_is_found_in_the_first_grouping_that_has_both(folder):
+    dataset = load_dataset(config(folder, group_by_label=True, compare=("dog,cat", "a, b")))
+    pairs = named_pairs(("dog,cat", "a, b"), dataset.groupings)
+    assert [(p.grouping, p.a, p.b) for p in pairs] == [("label", "dog", "cat"), ("style", "a", "b")]
+
+
+def test_a_name_may_hold_a_comma(folder):
+    rows = [{**row, "style": {"a": "x,y", "b": "x"}[row["style"]]} for row in metadata_rows(N)]
+    write_metadata(folder, rows)
+    dataset = load_dataset(config(folder, compare=("x,y,x",)))
+    assert [(p.a, p.b) for p in named_pairs(("x,y,x",), dataset.groupings)] == [("x,y", "x")]
+
+
+@pytest.mark.parametrize(
+    ("pair", "hint"),
+    [("a", "as 2,8"), ("a,a", "as 2,8"), ("a,bb", "did you mean 'b'"), ("a,cat", "as 2,8"), ("", "as 2,8")],
+)
+def test_a_pair_of_no_grouping_is_refused_before_training(folder, pair, hint):
+    with pytest.raises(ConfigError, match="does not name two groups") as caught:
+        load_dataset(config(folder, group_by_label=True, compare=(pair,)))
+    assert hint in caught.value.hint
+
+
+# Duplicates, constants, inspection
+
+
+def test_an_image_that_repeats_another_is_counted(folder):
+    for name in ("0003.png", "0005.png"):
+        (folder / name).write_bytes(encoded(IMAGES[1]))
+    dataset = load_dataset(config(folder))
+    assert dataset.duplicate_rows == 2
+    assert dataset.duplicate_of[[3, 5]].tolist() == [1, 1]
+
+
+def test_the_same_image_under_another_label_is_no_duplicate(folder):
+    (folder / "0002.png").write_bytes(encoded(IMAGES[1]))
+    assert load_dataset(config(folder)).duplicate_rows == 0
+
+
+def test_images_that_are_all_alike_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no feature column is left"):
+        load_dataset(config(metadata_folder(tmp_path, np.zeros((N, 4, 4, 1), np.uint8))))
+
+
+def test_an_inspection_shows_the_images_and_needs_no_torch(folder):
+    found = describe(config(folder))
+    shown = {c.name: (c.type, c.role, c.distinct) for c in found.schema}
+    assert shown["image"] == ("image 6 x 6 grey", "feature", N)
+    assert shown["style"][1] == "group"
+    assert found.would_run.inputs == 36
+    assert asdict(found)["format"] == "image folder"
+    assert describe(config(folder, group=())).group_candidates == ("style", "split")
+
+
+def test_reading_images_needs_no_torch_and_a_table_needs_no_pillow(folder, save, people):
+    path = save(people)
+    program = (
+        "import sys\nfrom fairaudit.config import AuditConfig\n"
+        "from fairaudit.data.tabular import load_dataset\n"
+        f"load_dataset(AuditConfig(data={str(path)!r}, group=('sex',), label='income'))\n"
+        "assert 'PIL' not in sys.modules\n"
+        f"load_dataset(AuditConfig(data={str(folder)!r}, group=('style',)))\n"
+        "assert 'PIL' in sys.modules and 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_one_layout_is_as_good_as_another(tmp_path, folder):
+    """The same images as a folder, as parquet and as npz give the same inputs."""
+    rows = metadata_rows(N)
+    more = {name: [row[name] for row in rows] for name in ("label", "style")}
+    pq.write_table(pa.table({"picture": [encoded(i) for i in IMAGES], **more}), tmp_path / "d.parquet")
+    np.savez(tmp_path / "d.npz", picture=IMAGES, **more)
+    found = []
+    for data in (folder, tmp_path / "d.parquet", tmp_path / "d.npz"):
+        settled = config(data)
+        dataset = load_dataset(settled)
+        encoded_rows = make_encoder(dataset, settled).encode(draw_split(dataset, settled, 3))
+        found.append((encoded_rows.train, encoded_rows.test, dataset.labels))
+    for other in found[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+def test_codes_of_images_are_those_of_a_column(folder):
+    codes = encode_codes(load_dataset(config(folder)).features.column("image"))
+    assert codes.kind == "image"
+    assert len(codes.values) == N
+
+
+def test_sixty_thousand_images_take_their_bytes_and_little_more():
+    """One process of its own, so that what it holds at most can be read."""
+    program = """
+import resource, tempfile, pathlib
+import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+from fairaudit.config import AuditConfig
+from fairaudit.data.tabular import load_dataset
+n = 60_000
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder) / "d.npz"
+    x = np.zeros((n, 28, 28), np.uint8)
+    x.reshape(n, -1)[np.arange(n), np.arange(n) % 784] = np.arange(n) // 784 + 1
+    np.savez(path, x=x, label=np.arange(n) % 10)
+    del x
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    dataset = load_dataset(AuditConfig(data=path, group_by_label=True))
+    assert dataset.n_rows == n
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+    grown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert int(grown) < 5 * 47  # MiB; the pixels are 45

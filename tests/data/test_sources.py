@@ -1,0 +1,100 @@
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.readers import digest_of
+from fairaudit.data.sources import open_data
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import DataError
+
+
+def config(data, **options):
+    return AuditConfig(data=data, group=("sex",), label="income", **options)
+
+
+def parts(people, folder, *, suffix="csv"):
+    """The rows of ``people`` in two files; the second names its columns in another order."""
+    whole = pa.table(people)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, part in (("a", whole.slice(0, 16)), ("b", whole.slice(16).select(whole.column_names[::-1]))):
+        if suffix == "csv":
+            part.to_pandas().to_csv(folder / f"{name}.csv", index=False)
+        else:
+            pq.write_table(part, folder / f"{name}.{suffix}")
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("pattern", ["", "*.{}", "[ab].{}", "?.{}"])
+def test_a_folder_and_a_glob_read_every_file_in_order(tmp_path, save, people, suffix, pattern):
+    folder = parts(people, tmp_path / "parts", suffix=suffix)
+    several = load_dataset(config(folder / pattern.format(suffix)))
+    alone = load_dataset(config(save(people)))
+    assert several.features.to_pydict() == alone.features.to_pydict()
+    assert several.labels.tolist() == alone.labels.tolist()
+    assert several.rows_read == 40
+
+
+def test_numbers_of_two_kinds_join(tmp_path):
+    for name, number in (("a", "1"), ("b", "1.5")):
+        rows = "".join(f"{number},{i % 2},{'FM'[i // 2 % 2]}\n" for i in range(8))
+        (tmp_path / f"{name}.csv").write_text("x,income,sex\n" + rows)
+    assert load_dataset(config(tmp_path)).features["x"].to_pylist() == [1.0] * 8 + [1.5] * 8
+
+
+def test_one_file_keeps_its_own_digest_and_several_have_one_of_names_and_contents(tmp_path, people):
+    folder = parts(people, tmp_path / "parts")
+    assert open_data(config(folder / "a.csv")).digest() == digest_of(folder / "a.csv")
+    whole = open_data(config(folder)).digest()
+    assert open_data(config(folder / "*.csv")).digest() == whole
+    (folder / "b.csv").rename(folder / "c.csv")
+    assert open_data(config(folder)).digest() != whole
+
+
+def test_a_file_whose_name_holds_a_star_is_a_file(tmp_path, people):
+    parts(people, tmp_path)
+    (tmp_path / "a.csv").rename(tmp_path / "a[1].csv")
+    assert load_dataset(config(tmp_path / "a[1].csv")).rows_read == 16
+
+
+def put(folder, name, text):
+    (folder / name).write_text(text)
+
+
+BAD = {
+    "an empty folder": (lambda f: None, "", "without tables and without images", "metadata.csv"),
+    "several kinds": (
+        lambda f: (put(f, "a.csv", "x\n1\n"), put(f, "b.tsv", "x\n1\n")),
+        "",
+        "several kinds",
+        "a.csv",
+    ),
+    "other columns": (
+        lambda f: (put(f, "a.csv", "x,y\n1,2\n"), put(f, "b.csv", "x,z\n1,2\n")),
+        "",
+        "b.csv has other columns than a.csv",
+        "same columns",
+    ),
+    "other types": (
+        lambda f: (put(f, "a.csv", "sex,income\n1,2\n"), put(f, "b.csv", "sex,income\nx,2\n")),
+        "*.csv",
+        "column 'sex' holds string in b.csv and int64 in a.csv",
+        "alike",
+    ),
+    "no match": (lambda f: None, "*.csv", "no file matches", "--data"),
+    "a missing file": (lambda f: put(f, "loans.csv", "x\n1\n"), "lones.csv", "there is no file", "loans.csv"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_data_that_are_no_table_are_one_clear_line(tmp_path, case):
+    make, pattern, message, hint = BAD[case]
+    folder = tmp_path / "data"
+    folder.mkdir()
+    make(folder)
+    with pytest.raises(DataError) as caught:
+        load_dataset(config(folder / pattern))
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert "\n" not in caught.value.message + caught.value.hint

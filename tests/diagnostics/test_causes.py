@@ -1,0 +1,143 @@
+import pytest
+import torch
+from forms import DEFAULTS, PUBLISHED, key_of, make_pool, make_task
+from steps import RECORDS, a_step, all_batches, small_pool
+
+from fairaudit.diagnostics import causes
+from fairaudit.diagnostics.causes import CauseReading, read, stratified
+from fairaudit.diagnostics.risk_terms import noise_term, risk_terms
+from fairaudit.privacy.noise import GaussianNoise
+
+DPSGD, GLOBAL_ADAPT, SGD = (
+    next(form for form in DEFAULTS if form.key == key) for key in ("dpsgd", "global-adapt", "sgd")
+)
+
+
+def reading_of(form, *, pool=None, **task):
+    method = form.make()
+    made = make_task(form, pool or make_pool(), checkpoints=(0, 4, 9), **task)
+    trained = method.fit(made, [])
+    return method, made, trained
+
+
+@pytest.mark.parametrize("form", DEFAULTS, ids=key_of)
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_reading_draws_no_noise_and_moves_no_parameter(form, repeats, monkeypatch):
+    method, task, trained = reading_of(form, repeats=repeats)
+    before = trained.parameters.clone()
+    starts = [p.clone() for p in task.model.parameters()]
+
+    def refuse(self, out):
+        raise AssertionError("noise was drawn")
+
+    monkeypatch.setattr(GaussianNoise, "fill", refuse)
+    found = read(method, task, trained)
+    assert torch.equal(trained.parameters, before)
+    assert all(torch.equal(a, b) for a, b in zip(starts, task.model.parameters(), strict=True))
+    assert all(value.shape[:2] == (3, repeats) for value in found.values())
+
+
+@pytest.mark.parametrize("form", DEFAULTS, ids=key_of)
+def test_reading_twice_gives_the_same_bits(form):
+    method, task, trained = reading_of(form)
+    one, other = read(method, task, trained), read(method, task, trained)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name].nan_to_num(), other[name].nan_to_num()) for name in one)
+
+
+@pytest.mark.parametrize("form", [form for form in PUBLISHED if not form.is_private], ids=key_of)
+def test_a_form_whose_step_is_not_over_the_expected_batch_has_no_decomposition(form):
+    assert read(*reading_of(form)) == {}
+
+
+def test_without_kept_steps_nothing_is_read():
+    method, task = DPSGD.make(), make_task(DPSGD, make_pool())
+    assert read(method, task, method.fit(task, [])) == {}
+
+
+def test_the_reference_has_curvature_and_no_terms():
+    found = read(*reading_of(SGD))
+    means = {f"mean_{name}" for name in ("input_norm", "gradient_norm", "closeness", "trace", "loss")}
+    assert set(found) == {"hessian_trace", "hessian_trace_se", "pearson", "spearman", *means}
+
+
+@pytest.mark.parametrize(
+    "term", ["r_direction", "r_magnitude", "r_direction_star", "r_magnitude_star", "r_clip"]
+)
+def test_the_terms_are_estimates_of_the_means_over_all_batches(term, monkeypatch):
+    """Within 5 standard errors, once in two million by chance."""
+    monkeypatch.setattr(causes, "BATCHES", 600)
+    settings = {"max_grad_norm": 0.5, "noise_multiplier": 2.0, "steps_per_epoch": 2, "n_public": RECORDS}
+    step = a_step(DPSGD, pool=small_pool(), **settings)
+    reading = CauseReading(step.reader.method, step.reader.task)
+    found = reading.at(step.reader.checkpoint, eigenvalues=True)
+    chosen = all_batches()
+    batches, means = step.batches(chosen, chosen, expected=RECORDS / 2), step.means()
+    exact = risk_terms(batches, means, step.forms(batches, means), step.sampling())
+    truth = exact["r_clip_batches" if term == "r_clip" else term]
+    error = found[f"{term}_se"][0]
+    assert (error > 0).all()
+    assert ((found[term][0] - truth).abs() < 5 * error + 1e-4 * truth.abs()).all()
+    traces = step.hessians.diagonal(dim1=1, dim2=2).sum(1)
+    noise = noise_term(traces, step.sampling(noise_std=2.0 * 0.5 / (RECORDS / 2)))
+    torch.testing.assert_close(found["r_noise"][0], noise)
+    values = torch.linalg.eigvalsh(step.hessians[:-1])
+    torch.testing.assert_close(found["eigenvalue_largest"][0], values[:, -1])
+    torch.testing.assert_close(found["eigenvalue_smallest"][0], values[:, 0], rtol=1e-6, atol=1e-9)
+
+
+def test_arms_of_one_seed_are_read_on_the_same_batches_and_records(monkeypatch):
+    drawn = {}
+    original = causes.poisson_batch
+
+    for form in (DPSGD, GLOBAL_ADAPT):
+        monkeypatch.setattr(
+            causes, "poisson_batch", lambda *a, key=form.key: drawn.setdefault(key, []).append(original(*a))
+            or drawn[key][-1],
+        )  # fmt: skip
+        method, task, trained = reading_of(form)
+        read(method, task, trained)
+        drawn[f"{form.key} records"] = [CauseReading(method, task).records.order]
+    assert all(map(torch.equal, drawn["dpsgd"], drawn["global-adapt"]))
+    assert torch.equal(drawn["dpsgd records"][0], drawn["global-adapt records"][0])
+    assert len(drawn["dpsgd"]) == 3 * causes.BATCHES
+    assert not torch.equal(drawn["dpsgd"][0], drawn["dpsgd"][causes.BATCHES])
+
+
+def test_eigenvalues_are_read_now_and_then_and_stand_in_between(monkeypatch):
+    count = []
+    original = causes.extremes_of_groups
+    monkeypatch.setattr(causes, "extremes_of_groups", lambda scape: count.append(1) or original(scape))
+    method = DPSGD.make()
+    task = make_task(DPSGD, make_pool(), checkpoints=(0, 1, 2, 3, 4))
+    found = read(method, task, method.fit(task, []))
+    assert len(count) == 2
+    largest = found["eigenvalue_largest"][:, 0]
+    assert torch.equal(largest[0], largest[2])
+    assert not torch.equal(largest[2], largest[3])
+
+
+def test_repeats_are_read_each_at_its_own_parameters():
+    method, task, trained = reading_of(DPSGD, repeats=2, noise_multiplier=5.0)
+    found = read(method, task, trained)
+    torch.testing.assert_close(found["hessian_trace"][0, 0], found["hessian_trace"][0, 1])
+    assert not torch.allclose(found["r_direction"][2, 0], found["r_direction"][2, 1], rtol=1e-3)
+
+
+def test_a_group_without_records_is_unknown():
+    pool = make_pool(40)
+    pool.n_groups = 3
+    found = read(*reading_of(DPSGD, pool=pool))
+    assert found["r_direction"][..., 2].isnan().all()
+    assert found["r_direction"][..., [0, 1, 3]].isfinite().all()
+    assert "theorem_3_fires" not in found
+
+
+def test_curvature_is_read_from_as_many_records_of_each_group_as_there_are():
+    groups = torch.tensor([0] * 900 + [1] * 30 + [2] * 400)
+    chosen = stratified(groups, 4, 300, seed=3)
+    assert torch.bincount(groups[chosen], minlength=4).tolist() == [135, 30, 135, 0]
+    assert len(set(chosen.tolist())) == 300
+    assert torch.equal(chosen, stratified(groups, 4, 300, seed=3))
+    assert not torch.equal(chosen, stratified(groups, 4, 300, seed=4))
+    assert len(stratified(groups, 4, 5000, seed=0)) == len(groups)

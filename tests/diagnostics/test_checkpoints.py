@@ -1,0 +1,143 @@
+import pytest
+import torch
+from forms import DEFAULTS, forms, key_of, make_pool, make_task
+from steps import a_step, small_pool
+
+from fairaudit.diagnostics.checkpoints import StepReader, checkpoint_steps, poisson_batch, refuse_too_many
+from fairaudit.engine.observe import Observer
+from fairaudit.errors import TrainingError
+from fairaudit.privacy.streams import numpy_stream
+
+DPSGD, GLOBAL_ADAPT, FAIRLENS = (
+    next(form for form in DEFAULTS if form.key == key) for key in ("dpsgd", "global-adapt", "fairlens")
+)
+
+
+class Watch(Observer):
+    """Keeps what every step did."""
+
+    def __init__(self):
+        self.views = []
+
+    def wants(self, step):
+        return True
+
+    def observe(self, view):
+        self.views.append(view)
+        return {}
+
+
+@pytest.mark.parametrize("form", DEFAULTS, ids=key_of)
+def test_a_kept_step_scales_its_records_as_the_step_did(form):
+    """Bounds, thresholds and weights are read from what was released, noise included; nothing is redrawn."""
+    watch, method = Watch(), form.make()
+    task = make_task(form, make_pool(), checkpoints=(0, 4, 9))
+    trained = method.fit(task, [watch])
+    assert [kept.step for kept in trained.checkpoints] == [0, 4, 9]
+    for kept in trained.checkpoints:
+        view = watch.views[kept.step]
+        index = view.index[0]
+        found = StepReader(method, task, kept).sums(index, [torch.ones(len(index))])
+        assert torch.equal(found.scale, view.scale)
+        assert torch.equal(found.norms, view.norms)
+
+
+def test_the_released_values_of_another_step_scale_differently():
+    """The comparison above can fail."""
+    watch, method = Watch(), GLOBAL_ADAPT.make()
+    task = make_task(GLOBAL_ADAPT, make_pool(), checkpoints=(0, 9))
+    early, late = method.fit(task, [watch]).checkpoints
+    mixed = type(late)(**{name: getattr(late, name) for name in late.__slots__} | {
+        "rule_released": early.rule_released
+    })  # fmt: skip
+    index = watch.views[9].index[0]
+    found = StepReader(method, task, mixed).sums(index, [torch.ones(len(index))])
+    assert not torch.equal(found.scale, watch.views[9].scale)
+
+
+@pytest.mark.parametrize("form", forms(), ids=key_of)
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_keeping_steps_changes_no_bit(form, optimizer):
+    task = {"repeats": 2, "optimizer": optimizer}
+    plain = form.make().fit(make_task(form, make_pool(61), **task), [])
+    kept = form.make().fit(make_task(form, make_pool(61), **task, checkpoints=range(12)), [])
+    assert torch.equal(plain.parameters, kept.parameters)
+    assert plain.event == kept.event
+    assert len(kept.checkpoints) == 12
+    assert plain.checkpoints == ()
+
+
+def test_what_is_kept_stays_as_it_was_when_training_goes_on():
+    method = GLOBAL_ADAPT.make()
+    task = make_task(GLOBAL_ADAPT, make_pool(), checkpoints=range(12))
+    long = method.fit(task, []).checkpoints
+    short = method.fit(make_task(GLOBAL_ADAPT, make_pool(), epochs=1, checkpoints=(5,)), []).checkpoints
+    assert torch.equal(long[5].parameters, short[0].parameters)
+    assert torch.equal(long[5].rule_released.threshold, short[0].rule_released.threshold)
+    assert not torch.equal(long[5].parameters, long[6].parameters)
+
+
+def test_sums_are_those_of_the_records_gradients():
+    step = a_step(DPSGD, max_grad_norm=0.5)
+    weights = [torch.linspace(-1, 2, 7, dtype=torch.float64), torch.ones(7)]
+    found = step.reader.sums(torch.arange(7), weights)
+    for row, weight in enumerate(weights):
+        torch.testing.assert_close(found.plain[row, 0], weight.double() @ step.g)
+        torch.testing.assert_close(
+            found.processed[row, 0], weight.double() @ step.clipped, rtol=2e-5, atol=1e-7
+        )
+
+
+def test_a_method_with_an_objective_of_its_own_is_read_against_the_plain_loss():
+    pool = make_pool()
+    task = make_task(FAIRLENS, pool, checkpoints=(8,), max_grad_norm=1e9, noise_multiplier=0.0)
+    method = FAIRLENS.make()
+    (kept,) = method.fit(task, []).checkpoints
+    found = StepReader(method, task, kept).sums(torch.arange(pool.n_records), [torch.ones(pool.n_records)])
+    plain = StepReader(DPSGD.make(), make_task(DPSGD, pool, max_grad_norm=1e9), as_dpsgd(kept))
+    expected = plain.sums(torch.arange(pool.n_records), [torch.ones(pool.n_records)])
+    torch.testing.assert_close(found.plain, expected.plain)
+    assert not torch.allclose(found.plain, found.processed, rtol=1e-3)
+
+
+def as_dpsgd(kept):
+    return type(kept)(kept.step, kept.parameters, None, torch.tensor([1e9]), kept.sensitivity, 0.1)
+
+
+def test_moments_are_means_of_all_records_and_of_each_group():
+    step = a_step(DPSGD, max_grad_norm=1.5, pool=small_pool(50, groups=3))
+    found = step.reader.moments()
+    torch.testing.assert_close(found.group[0], (step.members @ step.g)[:-1])
+    torch.testing.assert_close(found.whole[0], step.g.mean(0))
+    torch.testing.assert_close(found.total[0], step.g.sum(0))
+    torch.testing.assert_close(found.processed[0], step.clipped.sum(0), rtol=2e-5, atol=2e-4)
+    norms = step.g.norm(dim=1)
+    members = step.members[:-1]
+    torch.testing.assert_close(found.gradient_norm[0], members @ norms)
+    torch.testing.assert_close(found.clipped[0], members @ (norms > 1.5).double())
+    torch.testing.assert_close(found.excess[0], members @ (norms - 1.5).clamp_min(0), rtol=1e-4, atol=1e-5)
+    assert found.clipped[0].min() < found.clipped[0].max() < 1
+
+
+def test_eight_steps_are_kept_from_the_first_to_the_last():
+    steps = checkpoint_steps(1840, None)
+    assert len(set(steps)) == 8
+    assert (steps[0], steps[-1]) == (0, 1839)
+    assert checkpoint_steps(5, None) == (0, 1, 2, 3, 4)
+    assert checkpoint_steps(120, 50) == (0, 50, 100)
+
+
+def test_more_steps_than_memory_holds_are_refused_before_training():
+    refuse_too_many(8, 90_000)
+    with pytest.raises(TrainingError, match="larger --diagnostics-every"):
+        refuse_too_many(10_000, 90_000)
+
+
+def test_a_poisson_batch_draws_every_record_at_its_rate():
+    stream = numpy_stream(0, "probe", "batches", 0)
+    drawn = [poisson_batch(stream, 40, 0.3) for _ in range(3000)]
+    counts = torch.bincount(torch.cat(drawn), minlength=40)
+    # Bernoulli(0.3): 40 counts, each beyond 5.6 standard deviations once in 5e7 draws.
+    assert ((counts - 900).abs() < 5.6 * (3000 * 0.3 * 0.7) ** 0.5).all()
+    sizes = torch.tensor([len(batch) for batch in drawn]).double()
+    assert 5 < sizes.var() < 12  # 8.4; fixed sizes have none

@@ -1,0 +1,188 @@
+"""Against brute force in float64, every batch enumerated: 1e-5 relative, what the guard on norms leaves."""
+
+import dataclasses
+
+import pytest
+import torch
+from forms import DEFAULTS
+from steps import RECORDS, a_step, all_batches, loss_of
+
+from fairaudit.diagnostics import risk_terms as module
+from fairaudit.diagnostics.risk_terms import Forms, clip_term, noise_term, risk_terms, vectors
+
+DPSGD, GLOBAL = (next(f for f in DEFAULTS if f.key == key) for key in ("dpsgd", "global"))
+Q = 0.5
+EXPECTED = Q * RECORDS
+
+
+def enumerated(step, signs=None):
+    chosen = all_batches()
+    batches = step.batches(chosen, chosen if signs is None else signs, expected=EXPECTED)
+    return batches, step.means()
+
+
+def by_hand(step):
+    """The four terms by their definitions, one batch and one group at a time; [K + 1] each."""
+    eta, chosen = step.eta, all_batches()
+    rows = {name: [] for name in ("r_magnitude", "r_direction", "r_magnitude_star", "r_direction_star")}
+    for batch in chosen:
+        g, c = batch @ step.g / EXPECTED, batch @ step.clipped / EXPECTED
+        rho = float(c.norm() / g.norm()) if g.norm() > 0 else 1.0
+        parts = {name: [] for name in rows}
+        for group, h in zip(step.means().group, step.hessians, strict=True):
+            gg, cc = float(g @ h @ g), float(c @ h @ c)
+            on_g, on_c = float(group @ g), float(group @ c)
+            half = eta**2 / 2
+            parts["r_magnitude"].append(eta * (1 - rho) * on_g + half * (rho**2 - 1) * gg)
+            parts["r_direction"].append(eta * (rho * on_g - on_c) + half * (cc - rho**2 * gg))
+            parts["r_magnitude_star"].append(eta * (1 / rho - 1) * on_c + half * (1 - rho**-2) * cc)
+            parts["r_direction_star"].append(eta * (on_g - on_c / rho) + half * (cc / rho**2 - gg))
+        for name, values in parts.items():
+            rows[name].append(values)
+    return {name: torch.tensor(values, dtype=torch.float64).mean(0) for name, values in rows.items()}
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp-tanh"])
+def test_every_term_is_the_mean_over_all_batches(name):
+    step = a_step(DPSGD, name=name, max_grad_norm=0.5)
+    batches, means = enumerated(step)
+    found = risk_terms(batches, means, step.forms(batches, means), step.sampling())
+    for term, expected in by_hand(step).items():
+        torch.testing.assert_close(found[term], expected, rtol=1e-9, atol=1e-14)
+    assert found["dropped"] == 0
+    assert (found["r_direction"].abs() > 1e-7).all()  # there is something to compare
+
+
+def test_the_closed_form_of_clipping_is_the_mean_over_all_batches_and_signs():
+    step = a_step(DPSGD, max_grad_norm=0.5)
+    subsets = all_batches()
+    signs = 2 * all_batches() - 1
+    probes = (subsets.unsqueeze(1) * signs.unsqueeze(0)).flatten(0, 1)  # all signs on all batches
+    batches, means = enumerated(step, probes)
+    forms = step.forms(batches, means)
+    found, error = clip_term(means, forms, step.sampling())
+    sampled = risk_terms(batches, means, forms, step.sampling())["r_clip_batches"]
+    torch.testing.assert_close(found, sampled, rtol=1e-9, atol=1e-14)
+    without = dataclasses.replace(forms, clipped_probes=forms.probes)
+    assert not torch.allclose(clip_term(means, without, step.sampling())[0], sampled, rtol=1e-9)
+    assert (error > 0).all()
+
+
+def test_a_public_number_of_records_that_is_not_the_true_one_is_the_divisor():
+    step = a_step(DPSGD, max_grad_norm=0.5)
+    public = RECORDS + 3
+    subsets, signs = all_batches(), 2 * all_batches() - 1
+    probes = (subsets.unsqueeze(1) * signs.unsqueeze(0)).flatten(0, 1)
+    batches = step.batches(subsets, probes, expected=Q * public)
+    means = step.means(public)
+    forms, sampling = step.forms(batches, means), step.sampling(n_public=public)
+    sampled = risk_terms(batches, means, forms, sampling)["r_clip_batches"]
+    torch.testing.assert_close(clip_term(means, forms, sampling)[0], sampled, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("eta", [0.02, 0.01])
+def test_the_terms_are_what_a_step_does_to_the_loss_up_to_third_order(eta):
+    step = a_step(DPSGD, max_grad_norm=0.5, eta=eta)
+    batches, means = enumerated(step)
+    forms = step.forms(batches, means)
+    clip = risk_terms(batches, means, forms, step.sampling())["r_clip_batches"]
+    theta = step.reader.checkpoint.parameters[0]
+    change = torch.stack(
+        [loss_of(step, theta - eta * c) - loss_of(step, theta - eta * g)
+         for g, c in zip(batches.plain, batches.clipped, strict=True)]
+    ).mean(0)  # fmt: skip
+    size = float(batches.plain.norm(dim=1).max()) * eta
+    assert ((change - clip).abs() < 2 * size**3).all()
+    assert (clip.abs() > 100 * size**3).any()
+
+
+def test_noise_has_a_plus_and_the_scale_of_the_averaged_gradient():
+    step, nu = a_step(DPSGD, eta=0.1), 1e-3
+    theta = step.reader.checkpoint.parameters[0]
+    # +- nu sqrt(P) e_j has the covariance nu^2 I, so the mean over all of them is the expectation.
+    basis = torch.eye(len(theta), dtype=torch.float64) * nu * len(theta) ** 0.5
+    moved = [loss_of(step, theta - step.eta * s * psi) for psi in basis for s in (1.0, -1.0)]
+    risen = torch.stack(moved).mean(0) - loss_of(step, theta)
+    traces = step.hessians.diagonal(dim1=1, dim2=2).sum(1)
+    found = noise_term(traces, step.sampling(noise_std=nu))
+    torch.testing.assert_close(found, risen, rtol=1e-4, atol=1e-14)
+
+
+def emptying():
+    """A step that drops the longer gradients and keeps the others."""
+    middle = float(a_step(GLOBAL).g.norm(dim=1).median())
+    return a_step(GLOBAL, threshold=middle, max_grad_norm=0.5)
+
+
+def test_a_batch_that_clipping_empties_leaves_all_terms_and_is_counted():
+    step = emptying()
+    empty_after = (step.clipped.norm(dim=1) == 0).double()
+    assert 0 < empty_after.sum() < RECORDS
+    batches, means = enumerated(step)
+    forms = step.forms(batches, means)
+    found = risk_terms(batches, means, forms, step.sampling())
+    chosen = all_batches()
+    emptied = (chosen.sum(1) > 0) & ((chosen @ (1 - empty_after)) == 0)
+    assert found["dropped"] == emptied.sum() > 0
+    kept = torch.nonzero(~emptied).squeeze(1)
+    few = step.batches(chosen[kept], chosen[kept], expected=EXPECTED)
+    rest = risk_terms(few, means, step.forms(few, means), step.sampling())
+    for name in ("r_magnitude", "r_direction", "r_magnitude_star", "r_direction_star", "r_clip_batches"):
+        torch.testing.assert_close(found[name], rest[name])
+        assert found[name].isfinite().all()
+
+
+def test_without_a_single_usable_batch_the_terms_are_unknown_and_not_zero():
+    step = emptying()
+    one = torch.nn.functional.one_hot(step.clipped.norm(dim=1).argmin(), RECORDS).double().unsqueeze(0)
+    assert (one @ step.clipped == 0).all()
+    batches, means = step.batches(one, one, expected=EXPECTED), step.means()
+    found = risk_terms(batches, means, step.forms(batches, means), step.sampling())
+    assert found["dropped"] == 1
+    assert found["r_direction"].isnan().all()
+    assert found["r_clip"].isfinite().all()
+
+
+def test_an_empty_batch_counts_with_zeros():
+    step = a_step(DPSGD, max_grad_norm=0.5)
+    nothing = torch.zeros(2, RECORDS, dtype=torch.float64)
+    batches, means = step.batches(nothing, nothing, expected=EXPECTED), step.means()
+    found = risk_terms(batches, means, step.forms(batches, means), step.sampling())
+    assert found["dropped"] == 0
+    assert (found["r_direction"] == 0).all()
+    assert (found["r_magnitude_star"] == 0).all()
+
+
+def test_a_group_without_records_is_unknown_and_spoils_no_other():
+    step = a_step(DPSGD, max_grad_norm=0.5)
+    batches, means = enumerated(step)
+    forms = step.forms(batches, means)
+    plain = risk_terms(batches, means, forms, step.sampling())
+    absent = means.group.clone()
+    absent[0] = torch.nan
+    found = risk_terms(batches, dataclasses.replace(means, group=absent), forms, step.sampling())
+    assert found["r_direction"][0].isnan()
+    torch.testing.assert_close(found["r_direction"][1:], plain["r_direction"][1:])
+
+
+@pytest.mark.parametrize("term", ["r_magnitude", "r_direction_star", "r_clip_batches"])
+def test_parts_that_do_not_add_up_are_a_bug(term):
+    parts = {"r_magnitude": 2.0, "r_direction": 1.0, "r_magnitude_star": 2.5, "r_direction_star": 0.5}
+    each = {name: torch.full((3, 2), value) for name, value in {**parts, "r_clip_batches": 3.0}.items()}
+    keep = torch.tensor([True, True, False])
+    module._assert_identities(each, keep)
+    each[term][2] = 7.0  # of a batch that is left out
+    module._assert_identities(each, keep)
+    each[term][0] *= 1 + 1e-4
+    with pytest.raises(AssertionError, match="do not add up"):
+        module._assert_identities(each, keep)
+
+
+def test_forms_come_apart_in_the_order_in_which_vectors_go_together():
+    step = a_step(DPSGD, max_grad_norm=0.5)
+    batches, means = enumerated(step)
+    stacked = vectors(batches, means)
+    flat = torch.einsum("vp,kpq,vq->vk", stacked, step.hessians, stacked)
+    expected, found = step.forms(batches, means), Forms.of(flat)
+    for field in dataclasses.fields(Forms):
+        torch.testing.assert_close(getattr(found, field.name), getattr(expected, field.name))

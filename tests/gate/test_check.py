@@ -1,0 +1,330 @@
+"""Gates on handmade reports: which number a rule reads, and what it says of it."""
+
+from dataclasses import replace
+
+import pytest
+from handmade import arm, circumstances, comparison, estimate, findings, gap, privacy
+from reports import report_of, stored, with_measure
+
+from fairaudit.errors import ConfigError
+from fairaudit.gate.check import check, exit_code, judged
+from fairaudit.gate.grammar import parse_rules
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.report.build import build_report
+
+
+def gates(report, *rules, baseline=None):
+    return check(report, parse_rules(rules), baseline).gates
+
+
+def outcome(report, rule, **kept):
+    return check(report, parse_rules([rule]), **kept).outcome
+
+
+def places(gate):
+    return [(t.arm, t.grouping, t.group) for t in gate.targets]
+
+
+# The handmade audit: privacy costs F 0.041 and M 0.012 (halves 0.0141), the gap is 0.029 +- 0.0171.
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("privacy_cost_gap > 0.01", "fail"),  # all of [0.0119, 0.0461] is above
+        ("privacy_cost_gap > 0.02", "inconclusive"),
+        ("privacy_cost_gap > 0.05", "pass"),
+        ("privacy_cost_gap < 0.05", "fail"),
+        ("privacy_cost_gap < 0.01", "pass"),
+        ("privacy_cost_gap.mean > 0.02", "fail"),
+        ("privacy_cost_gap.mean > 0.03", "pass"),
+        ("privacy_cost_gap.ci_low > 0.01", "fail"),
+        ("privacy_cost_gap.ci_low > 0.012", "pass"),
+        ("privacy_cost_gap.ci_high > 0.046", "fail"),
+        ("privacy_cost_gap.ci_high > 0.047", "pass"),
+        ("privacy_cost_gap.max > 0.0289", "fail"),
+        ("privacy_cost_gap.max > 0.0291", "pass"),
+        ("privacy_cost@sex=F > 0.02", "fail"),
+        ("privacy_cost@F > 0.05", "inconclusive"),
+        ("privacy_cost@M > 0.05", "pass"),
+        ("impact_ratio < 0.8", "fail"),
+        ("impact_ratio@M < 0.8", "pass"),
+        ("accuracy@overall < 0.5", "pass"),
+        ("accuracy:global-adapt < 0.5", "pass"),
+        ("epsilon > 3", "fail"),
+        ("epsilon > 3.13487", "fail"),
+        ("epsilon > 3.13488", "pass"),  # the file holds 3.13488, rounded up
+        ("epsilon >= 3.13488", "fail"),
+        ("epsilon_rdp > 3.5", "pass"),
+        ("epsilon_if_all_released > 9", "fail"),
+        ("delta > 1e-5", "pass"),
+        ("tpr < 0.5", "inconclusive"),  # undefined
+        ("calibration_error > 0.5", "inconclusive"),  # the report holds none
+        ("accuracy_gap > 0.5", "inconclusive"),
+    ],
+)
+def test_a_rule_is_judged_by_the_number_it_names(rule, expected):
+    assert outcome(report_of(), rule) == expected
+
+
+def test_every_finding_shows_its_numbers_and_why_it_is_open():
+    target = gates(report_of(), "privacy_cost_gap > 0.02")[0].targets[0]
+    assert (target.arm, target.reference, target.grouping, target.group) == (
+        "global-adapt",
+        "sgd",
+        "sex",
+        "F, M",
+    )
+    assert (target.value, target.low) == (0.029, 0.0118765)
+    assert "threshold" in target.reason
+
+
+def test_the_worst_outcome_is_the_verdict_whatever_the_order():
+    rules = ["privacy_cost_gap > 0.01", "privacy_cost_gap > 0.02", "privacy_cost_gap > 0.05"]
+    assert check(report_of(), parse_rules(rules)).outcome == "fail"
+    assert check(report_of(), parse_rules(rules[::-1])).outcome == "fail"
+    assert check(report_of(), parse_rules(rules[1:])).outcome == "inconclusive"
+    assert check(report_of(), parse_rules(rules[2:])).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("rule", "mapped", "code"),
+    [
+        ("privacy_cost_gap > 0.05", None, 0),
+        ("privacy_cost_gap > 0.01", None, 1),
+        ("privacy_cost_gap > 0.02", None, 3),
+        ("privacy_cost_gap > 0.02", "fail", 1),
+        ("privacy_cost_gap > 0.02", "pass", 0),
+        ("privacy_cost_gap > 0.01", "pass", 1),
+        ("privacy_cost_gap > 0.05", "fail", 0),
+    ],
+)
+def test_each_outcome_has_its_exit_code(rule, mapped, code):
+    assert check(report_of(), parse_rules([rule])).exit_code(mapped) == code
+
+
+def three_arms():
+    arms = (arm("sgd", reference=None), arm("dpsgd"), arm("global-adapt"))
+    return report_of(comparison("dpsgd", (0.08, 0.01)), comparison("global-adapt"), arms=arms)
+
+
+def test_a_rule_without_selector_covers_every_private_arm_and_every_group():
+    assert places(gates(three_arms(), "accuracy < 0.5")[0]) == [
+        ("dpsgd", "sex", "F"),
+        ("dpsgd", "sex", "M"),
+        ("global-adapt", "sex", "F"),
+        ("global-adapt", "sex", "M"),
+    ]
+    assert places(gates(three_arms(), "accuracy:dpsgd < 0.5")[0]) == [
+        ("dpsgd", "sex", "F"),
+        ("dpsgd", "sex", "M"),
+    ]
+    assert places(gates(three_arms(), "accuracy@F < 0.5")[0]) == [
+        ("dpsgd", "sex", "F"),
+        ("global-adapt", "sex", "F"),
+    ]
+
+
+def test_one_bad_arm_is_enough():
+    assert outcome(three_arms(), "privacy_cost_gap:global-adapt > 0.047") == "pass"
+    assert outcome(three_arms(), "privacy_cost_gap > 0.047") == "fail"
+    assert gates(three_arms(), "privacy_cost_gap > 0.047")[0].targets[0].arm == "dpsgd"
+
+
+def test_to_fail_one_of_several_takes_the_interval_that_holds_for_all_of_them():
+    gate = gates(three_arms(), "privacy_cost_gap > 0.01")[0]
+    of = {target.arm: target for target in gate.targets}
+    alone = gates(three_arms(), "privacy_cost_gap:global-adapt > 0.01")[0].targets[0]
+    assert alone.outcome == "fail"
+    assert of["global-adapt"].outcome == "inconclusive"  # [0.0119, ...] alone, shared by two from 0.0067
+    assert "shared" in of["global-adapt"].reason
+    assert of["global-adapt"].shared_low < 0.01 < of["global-adapt"].low
+    assert of["dpsgd"].outcome == "fail"
+
+
+def test_a_method_names_all_its_arms_and_a_key_only_one():
+    keys = ("dpsgd@1", "dpsgd@3", "global:as-published@3")
+    arms = (arm("sgd", reference=None), *(arm(key) for key in keys))
+    report = report_of(*(comparison(key) for key in keys), arms=arms)
+
+    def named(rule):
+        return [target.arm for target in gates(report, rule)[0].targets]
+
+    assert named("privacy_cost_gap:dpsgd > 1") == ["dpsgd@1", "dpsgd@3"]
+    assert named("privacy_cost_gap:dpsgd@3 > 1") == ["dpsgd@3"]
+    assert named("privacy_cost_gap:global > 1") == ["global:as-published@3"]
+    assert named("privacy_cost_gap:global:as-published > 1") == ["global:as-published@3"]
+    assert named("privacy_cost_gap > 1") == list(keys)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("accuracy:global-adpt < 0.5", "did you mean 'global-adapt'"),
+        ("accuracy:pate < 0.5", "known: sgd, global-adapt"),
+        ("accuracy@sx=F < 0.5", "did you mean 'sex'"),
+        ("accuracy@sex=f < 0.5", "did you mean 'F'"),
+        ("accuracy@age < 0.5", "no group 'age'"),
+        ("accuracy.delta > 0", "add --baseline"),
+    ],
+)
+def test_a_name_that_is_not_in_the_report_is_refused(rule, said):
+    with pytest.raises(ConfigError, match=said):
+        check(report_of(), parse_rules([rule]))
+
+
+def test_a_group_that_is_too_small_is_left_out_and_named_unless_a_rule_asks_for_it():
+    small = with_measure(comparison(), "F", gated=False, reason="group 'F' has 7 test records; 30 are needed")
+    gate = gates(report_of(small), "accuracy < 0.5")[0]
+    assert gate.outcome == "pass"
+    assert places(gate) == [("global-adapt", "sex", "M")]
+    assert gate.left_out == ("sex = F: group 'F' has 7 test records; 30 are needed",)
+    asked = gates(report_of(small), "accuracy@F < 0.5")[0]
+    assert asked.outcome == "inconclusive"
+    assert "7 test records" in asked.reason
+
+
+def test_when_every_group_is_too_small_nothing_passes():
+    small = comparison()
+    for name in ("F", "M"):
+        small = with_measure(small, name, gated=False, reason=f"group {name!r} has 7 test records")
+    gate = gates(report_of(small), "accuracy < 0.5")[0]
+    assert (gate.outcome, gate.targets) == ("inconclusive", ())
+    assert "nothing in the report fits" in gate.reason
+
+
+def test_too_few_seeds_are_inconclusive_for_every_statistic():
+    why = "3 seeds; gates need 5"
+    few = comparison()
+    for name in ("F", "M", ""):
+        few = with_measure(few, name, gated=False, reason=why)
+    few = replace(few, gaps=tuple(replace(g, gated=False, reason=why) for g in few.gaps))
+    for rule in (
+        "accuracy < 0.5",
+        "accuracy.mean < 0.5",
+        "privacy_cost_gap.max > 1",
+        "accuracy@overall < 0.5",
+    ):
+        gate = gates(report_of(few), rule)[0]
+        assert gate.outcome == "inconclusive", rule
+        assert why in gate.reason
+
+
+def test_a_metric_that_gates_do_not_read_is_inconclusive_though_its_group_is_large_enough():
+    few = with_measure(comparison(), "F", ungated={"excess_risk": "a gate on a loss needs 200"})
+    assert outcome(report_of(few), "excess_risk@F > 5") == "inconclusive"
+    assert outcome(report_of(few), "privacy_cost@F > 5") == "pass"
+
+
+def test_an_arm_with_a_failed_seed_is_inconclusive_but_for_its_guarantee():
+    report = report_of(failures=("global-adapt-3",))
+    assert report.status == "partial"
+    gate = gates(report, "privacy_cost_gap > 0.9")[0]
+    assert gate.outcome == "inconclusive"
+    assert "1 of 5 seeds of global-adapt have no result" in gate.reason
+    assert outcome(report, "epsilon > 4") == "pass"
+
+
+def test_an_epsilon_that_is_not_proved_is_inconclusive_and_one_without_privacy_is_not_asked():
+    broken = arm("dpsgd:as-published", privacy=privacy(Guarantee.NOT_ESTABLISHED, "divides by the batch"))
+    report = report_of(comparison("dpsgd:as-published"), arms=(arm("sgd", reference=None), broken))
+    gate = gates(report, "epsilon > 100")[0]
+    assert [(t.arm, t.outcome, t.reason) for t in gate.targets] == [
+        ("dpsgd:as-published", "inconclusive", "guarantee: not established")
+    ]
+    assert outcome(report_of(), "epsilon:sgd > 3") == "inconclusive"
+
+
+def test_an_arm_that_only_checks_the_audit_is_judged_only_by_name():
+    arms = (arm("sgd", reference=None), arm("dpsgd"), arm("dpsgd#self-check", reference="dpsgd"))
+    report = report_of(
+        comparison("dpsgd"), comparison("dpsgd#self-check", (0.9, 0.1), reference="dpsgd"), arms=arms
+    )
+    assert outcome(report, "privacy_cost_gap > 0.5") == "pass"
+    assert outcome(report, "privacy_cost_gap:dpsgd#self-check > 0.5") == "fail"
+
+
+def test_what_two_comparisons_of_an_arm_share_is_judged_once_and_costs_against_both():
+    arms = (
+        arm("sgd", reference=None),
+        arm("pate-hard-clean", reference=None),
+        arm("pate-hard", reference="pate-hard-clean", settings={"teachers": 3, "queries": 9}),
+    )
+    report = report_of(
+        comparison("pate-hard", reference="pate-hard-clean"), comparison("pate-hard", (0.3, 0.1)), arms=arms
+    )
+    assert len(gates(report, "accuracy@F < 0.5")[0].targets) == 1
+    assert [t.reference for t in gates(report, "privacy_cost@F > 0.5")[0].targets] == [
+        "pate-hard-clean",
+        "sgd",
+    ]
+
+
+def three_groups():
+    pairs = [gap("a", "b", 0.03), gap("a", "c", 0.01), gap("b", "c", -0.02)]
+    largest = gap("a", "b", 0.03, kind="max")
+    population = [gap("c", "", -0.25, kind="population")]
+    mean = replace(gap("", "", 0.02, kind="mean"), signed=estimate(None))
+    made = comparison(costs=(0.04, 0.01, 0.03), names=("a", "b", "c"))
+    return report_of(replace(made, gaps=(*pairs, largest, *population, mean)), names=("a", "b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "group"),
+    [
+        ("privacy_cost_gap > 1", 0.03, "a, b"),
+        ("privacy_cost_gap@sex > 1", 0.03, "a, b"),
+        ("privacy_cost_gap@sex=c,b > 1", 0.02, "b, c"),
+        ("privacy_cost_gap@sex=c > 1", 0.25, "c"),
+        ("privacy_cost_mean_gap > 1", 0.02, ""),
+    ],
+)
+def test_a_gap_is_the_largest_or_the_one_between_the_groups_named(rule, value, group):
+    target = gates(three_groups(), rule)[0].targets[0]
+    assert (target.value, target.group) == (value, group)
+
+
+def test_the_change_since_a_baseline_is_judged_by_an_interval_of_its_own():
+    now, before = report_of(comparison(costs=(0.141, 0.012))), report_of()
+    gate = gates(now, "privacy_cost_gap.delta > 0.05", baseline=before)[0]
+    target = gate.targets[0]
+    assert target.value == pytest.approx(0.1)
+    assert target.high - target.low == pytest.approx(4 * 0.0171235, abs=1e-5)  # the widths of both
+    assert gate.outcome == "fail"
+    assert outcome(now, "privacy_cost_gap.delta > 0.08", baseline=before) == "inconclusive"
+    assert outcome(now, "privacy_cost_gap.delta.mean > 0.11", baseline=before) == "pass"
+    assert outcome(now, "privacy_cost_gap.delta > 0.2", baseline=before) == "pass"
+
+
+def test_the_same_numbers_at_every_seed_are_no_change():
+    assert outcome(report_of(), "privacy_cost_gap.delta > 0", baseline=report_of()) == "pass"
+    assert outcome(report_of(), "epsilon.delta > 0", baseline=report_of()) == "pass"
+
+
+def test_what_the_baseline_lacks_or_leaves_undefined_is_inconclusive():
+    other = report_of(comparison("dpsgd"), arms=(arm("sgd", reference=None), arm("dpsgd")))
+    assert outcome(report_of(), "privacy_cost_gap.delta > 9", baseline=other) == "inconclusive"
+    gone = report_of(with_measure(comparison(), "F", estimates={"accuracy": estimate(None)}))
+    assert outcome(report_of(), "accuracy.delta@F > 9", baseline=gone) == ("inconclusive")
+
+
+def test_a_baseline_of_another_label_is_refused():
+    other = report_of(label="approved")
+    label = other.data.label.model_copy(update={"column": "hired"})
+    other = other.model_copy(update={"data": other.data.model_copy(update={"label": label})})
+    with pytest.raises(ConfigError, match="predicts 'hired'"):
+        check(report_of(), parse_rules(["epsilon.delta > 0"]), other)
+
+
+def test_a_fresh_report_and_its_file_get_the_same_verdict():
+    fresh = build_report(findings(), circumstances())
+    rules = parse_rules(["epsilon > 3.13488", "privacy_cost_gap > 0.02", "privacy_cost.max@F > 0"])
+    found = judged(fresh, rules)
+    assert found.privacy["global-adapt"].epsilon.pld == 3.1348761234  # full precision is kept
+    assert found.gates[0].outcome == "pass"  # and yet the file's number is judged, which is rounded up
+    assert found.gates == check(stored(fresh), rules).gates
+    assert (found.verdict, stored(found).verdict) == ("fail", "fail")
+
+
+def test_without_rules_a_report_has_no_verdict():
+    report = build_report(findings(), circumstances())
+    assert judged(report, ()) is report
+    assert (report.gates, report.verdict, exit_code(report)) == ((), None, 0)

@@ -1,0 +1,134 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairaudit.errors import ConfigError
+from fairaudit.gate.grammar import GroupSelector, parse_rule, parse_rules
+from fairaudit.gate.names import metric_names
+
+
+def parts(text):
+    rule = parse_rule(text)
+    return rule.metric.name, rule.statistic, rule.is_change, rule.group, rule.arm, rule.operator, rule.number
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("accuracy_gap > 0.05", ("accuracy_gap", "interval", False, None, "", ">", 0.05)),
+        ("privacy_cost_gap.ci_high>0.05", ("privacy_cost_gap", "ci_high", False, None, "", ">", 0.05)),
+        ("impact_ratio < .8", ("impact_ratio", "interval", False, None, "", "<", 0.8)),
+        ("epsilon >= 3", ("epsilon", "interval", False, None, "", ">=", 3.0)),
+        ("epsilon:dpsgd@3 > 3", ("epsilon", "interval", False, None, "dpsgd@3", ">", 3.0)),
+        ("accuracy_gap.delta > 1e-2", ("accuracy_gap", "interval", True, None, "", ">", 0.01)),
+        ("accuracy_gap.delta.mean > 0", ("accuracy_gap", "mean", True, None, "", ">", 0.0)),
+        ("reference.tpr_gap.max <= -1", ("reference.tpr_gap", "max", False, None, "", "<=", -1.0)),
+        ("accuracy@sex=F < 0.70",
+         ("accuracy", "interval", False, GroupSelector("sex", ("F",), ""), "", "<", 0.7)),
+        ("accuracy@F:global:as-published@3 < 0.7",
+         ("accuracy", "interval", False, GroupSelector("", (), "F"), "global:as-published@3", "<", 0.7)),
+        ('tpr[2].mean@"marital status"="never, ever" > 0',
+         ("tpr[2]", "mean", False, GroupSelector("marital status", ("never, ever",), ""), "", ">", 0.0)),
+        (r"""loss@'a:b'="c\"d" > 0""",
+         ("loss", "interval", False, GroupSelector("a:b", ('c"d',), ""), "", ">", 0.0)),
+        ("excess_risk_gap@digit=2,8 > 0",
+         ("excess_risk_gap", "interval", False, GroupSelector("digit", ("2", "8"), ""), "", ">", 0.0)),
+    ],
+)  # fmt: skip
+def test_every_part_of_a_rule_is_read(text, expected):
+    assert parts(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("accuracy_gap", "the shell|a shell takes an unquoted >"),
+        ("accuracy_gap 0.05", "no operator"),
+        ("", "no operator"),
+        ("accuracy_gap == 0.05", "no measured number meets"),
+        ("accuracy_gap = 0.05", "no operator"),
+        ("0.1 < accuracy_gap < 0.5", "more than one operator"),
+        ("accuracy_gap >", "one number"),
+        ("accuracy_gap > 5 %", "one number"),
+        ("accuracy_gap > 5%", "is not a number"),
+        ("accuracy_gap > 1,5", "one number"),
+        ("accuracy_gap > nan", "finite"),
+        ("accuracy_gap > -inf", "finite"),
+        ("> 0.05", "begin with one metric"),
+        ("accuracy gap > 0.05", "begin with one metric"),
+        ("acuracy_gap > 0.05", "did you mean 'accuracy_gap'"),
+        ("accuracy_gap.high > 0.05", "unknown statistic 'high'"),
+        ("train.accuracy_gap > 0.05", "unknown metric"),
+        ("accuracy_mean_gap > 0.05", "unknown metric"),
+        ("change.accuracy > 0.05", "unknown metric"),
+        ("accuracy[1] > 0.05", "unknown metric"),
+        ("epsilon@sex=F > 3", "not of a group"),
+        ("accuracy@ > 0.7", "is not a group"),
+        ("accuracy@sex= > 0.7", "is not a group"),
+        ("accuracy@sex=F,,M > 0.7", "is not a group"),
+        ("accuracy@never married > 0.7", "is not a group"),
+        ('accuracy@"sex > 0.7', "is not a group"),
+        ("accuracy_gap@sex=a,b,c > 0.7", "between two groups"),
+        ("privacy_cost_mean_gap@sex=F > 0", "over all groups"),
+        ("accuracy: > 0.7", "names no arm"),
+        ("accuracy > 0." + "1" * 3000, "too long"),
+    ],
+)
+def test_a_rule_that_cannot_be_read_is_refused_in_one_line(text, said):
+    with pytest.raises(ConfigError) as caught:
+        parse_rule(text)
+    assert any(part in str(caught.value) for part in said.split("|"))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("name", metric_names())
+def test_every_metric_that_is_offered_can_be_used_and_is_said_in_words(name):
+    rule = parse_rule(f"{name} > 0.5")
+    assert rule.metric.name == name
+    assert rule.words.startswith("fails if the ")
+    assert rule.words.endswith("is above 0.5")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("privacy_cost_gap.ci_high > 0.02",
+         "fails if the gap between groups in accuracy lost to privacy, upper end of the 95 % interval, "
+         "under any private arm is above 0.02"),
+        ("accuracy@sex=F:dpsgd < 0.7", "fails if the accuracy for sex = F under dpsgd is below 0.7"),
+        ("loss@overall >= 1",
+         "fails if the loss (nats) for all test rows under any private arm is at least 1"),
+        ("accuracy_gap.delta <= 0",
+         "fails if the change since the baseline of the gap between groups in accuracy "
+         "under any private arm is at most 0"),
+        ("epsilon > 3", "fails if the epsilon under any private arm is above 3"),
+    ],
+)  # fmt: skip
+def test_a_rule_is_echoed_in_words(text, words):
+    assert parse_rule(text).words == words
+
+
+def test_a_rule_given_twice_is_judged_once():
+    assert [r.text for r in parse_rules(["epsilon > 3", "epsilon  >  3", "delta > 1"])] == [
+        "epsilon > 3",
+        "delta > 1",
+    ]
+
+
+@given(st.text(max_size=60) | st.text("accuracy_gap@sex=F:dpsgd><.,'\"\\ 0", max_size=60))
+def test_no_text_does_more_than_parse_or_be_refused(text):
+    try:
+        rule = parse_rule(text)
+    except ConfigError:
+        return
+    assert rule.metric.name in metric_names() or "[" in rule.metric.name
+
+
+@given(grouping=st.text(min_size=1), group=st.text(min_size=1))
+def test_any_name_can_be_given_in_quotes(grouping, group):
+    def quoted(name):
+        return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    rule = parse_rule(f"accuracy@{quoted(grouping)}={quoted(group)} < 0.5")
+    assert rule.group == GroupSelector(grouping, (group,), "")

@@ -1,0 +1,59 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm, t
+
+from fairaudit.gate.intervals import Interval, Variances, growth, student_quantile, widened, widened_size
+
+FAMILY = st.integers(2, 300)
+SEEDS = st.integers(2, 40)
+VARIANCE = st.floats(1e-12, 1.0)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 6, 9, 10, 29, 99, 500])
+@pytest.mark.parametrize("among", [1, 2, 3, 10, 100, 1000])
+def test_the_quantile_is_students(degrees, among):
+    level = 1 - 0.025 / among
+    assert student_quantile(level, degrees) == pytest.approx(t.ppf(level, degrees), rel=1e-9)
+
+
+@given(seeds=SEEDS, among=FAMILY, v_seed=VARIANCE, v_rec=VARIANCE)
+def test_the_grown_interval_is_that_of_bonferroni(seeds, among, v_seed, v_rec):
+    def half(level):
+        return math.sqrt(t.ppf(level, seeds - 1) ** 2 * v_seed + norm.ppf(level) ** 2 * v_rec)
+
+    factor = growth(Variances(v_seed, v_rec), seeds=seeds, among=among)
+    assert factor * half(0.975) == pytest.approx(half(1 - 0.025 / among), rel=1e-9)
+    assert factor <= growth(None, seeds=seeds, among=among) * (1 + 1e-12)
+
+
+def test_a_number_alone_keeps_its_interval():
+    assert growth(Variances(1.0, 1.0), seeds=5, among=1) == 1.0
+
+
+@given(
+    sizes=st.lists(st.floats(0, 1), min_size=2, max_size=6),
+    halves=st.lists(st.floats(1e-6, 0.5), min_size=6, max_size=6),
+    factor=st.floats(1, 4),
+    shares=st.lists(st.floats(0, 1), min_size=6, max_size=6),
+)
+def test_the_largest_of_several_is_never_given_too_narrow_an_interval(sizes, halves, factor, shares):
+    pairs = list(zip(sizes, halves, strict=False))
+    # Each pair's own half grows by some factor of its own, at most by `factor`.
+    grown = [(d, h * (1 + share * (factor - 1))) for (d, h), share in zip(pairs, shares, strict=False)]
+
+    def largest(those):
+        return Interval(max(0.0, *(d - h for d, h in those)), max(d + h for d, h in those))
+
+    wide = widened_size(max(sizes), largest(pairs), factor, is_largest=True)
+    exact = largest(grown)
+    assert wide.low <= exact.low + 1e-12
+    assert wide.high >= exact.high - 1e-12
+
+
+def test_one_gap_grows_by_its_own_half_even_where_its_lower_end_was_cut_at_zero():
+    assert widened_size(0.1, Interval(0.0, 0.3), 2.0, is_largest=False) == (0.0, 0.5)
+    assert widened_size(0.3, Interval(0.2, 0.4), 2.0, is_largest=False) == pytest.approx((0.1, 0.5))
+    assert widened(-0.3, Interval(-0.4, -0.2), 2.0) == pytest.approx((-0.5, -0.1))

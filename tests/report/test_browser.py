@@ -1,0 +1,174 @@
+"""The HTML report in a real browser: what a reader sees, and what the page must not do."""
+
+import itertools
+import os
+from pathlib import Path
+
+import chromium
+import pytest
+from handmade import circumstances, findings
+from hostile import NAMES, hostile_report
+
+from fairaudit.report.build import build_report
+from fairaudit.report.charts import charts
+from fairaudit.report.to_html import to_html
+
+pytestmark = pytest.mark.browser
+PICTURES = os.environ.get("REPORT_PICTURES")  # a folder: keeps what the browser showed, to be looked at
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium.start() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    reports = {"handmade": build_report(findings(), circumstances()), "hostile": hostile_report()}
+    for name, report in reports.items():
+        (folder / f"{name}.html").write_text(to_html(report), encoding="utf-8")
+    return {name: (folder / f"{name}.html", report) for name, report in reports.items()}
+
+
+@pytest.mark.parametrize("name", ["handmade", "hostile"])
+def test_a_page_loads_in_silence_and_alone(browser, pages, name):
+    path, _ = pages[name]
+    browser.open(path)
+    assert browser.logged == []
+    assert browser.requested == [path.as_uri()]
+
+
+@pytest.mark.parametrize("name", ["handmade", "hostile"])
+def test_every_chart_has_marks(browser, pages, name):
+    path, report = pages[name]
+    browser.open(path)
+    drawn = charts(report)
+    assert len(drawn) >= 5
+    for chart in drawn:
+        for number in range(len(chart.panels)):
+            selector = f"#{chart.name}-{number} svg [class*=mark-]:not(.role-axis-grid) path"
+            marks = browser.run(f"document.querySelectorAll({selector!r}).length")
+            assert marks > 0, chart.name
+            size = browser.run(f"document.querySelector('#{chart.name}-{number} svg').clientWidth")
+            assert size > 200, chart.name
+
+
+def test_a_chart_that_is_empty_would_be_noticed(browser, pages):
+    path, report = pages["handmade"]
+    browser.open(path)
+    first = charts(report)[0].name
+    browser.run(f"document.querySelectorAll('#{first}-0 svg path').forEach(mark => mark.remove()), 1")
+    assert browser.run(f"document.querySelectorAll('#{first}-0 svg path').length") == 0
+
+
+def test_names_from_the_file_stay_text(browser, pages):
+    path, _ = pages["hostile"]
+    browser.open(path)
+    assert browser.run("window.harmed === undefined")
+    assert browser.run("document.querySelectorAll('script').length") == 3
+    assert browser.run("document.querySelectorAll('img, iframe, object, main a').length") == 0
+    text = browser.run("document.body.innerText")
+    assert "<script>" in text
+    assert "\u202e" not in browser.run("document.documentElement.outerHTML")
+    assert "x" * 100 not in text
+    assert not any(name in text for name in NAMES if "\n" in name)
+
+
+def test_the_page_forbids_what_it_does_not_need(browser, pages):
+    path, _ = pages["handmade"]
+    browser.open(path)
+    browser.run(
+        "(() => { const s = document.createElement('script'); s.textContent = 'window.harmed = 1';"
+        "document.body.append(s); return 1; })()"
+    )
+    assert browser.run("window.harmed === undefined")
+    blocked = browser.run("fetch('https://example.org/').then(() => 'reached', () => 'blocked')")
+    assert blocked == "blocked"
+    assert any("Content Security Policy" in line for line in browser.logged)
+
+
+def test_tables_sort_by_number_and_back(browser, pages):
+    path, _ = pages["handmade"]
+    browser.open(path)
+    column = "[...document.querySelectorAll('#privacy-cost tbody tr')].map(row => row.cells[5].textContent)"
+    press = "document.querySelectorAll('#privacy-cost th button')[5].click(), 1"
+    browser.run(press)
+    rising = [float(cell) for cell in browser.run(column)]
+    assert rising == sorted(rising)
+    browser.run(press)
+    falling = [float(cell) for cell in browser.run(column)]
+    assert falling == rising[::-1] != rising
+    assert (
+        browser.run("document.querySelectorAll('#privacy-cost th')[5].getAttribute('aria-sort')")
+        == "descending"
+    )
+
+
+def test_a_dash_comes_last_whichever_way_a_table_is_sorted(browser, pages):
+    path, _ = pages["handmade"]
+    browser.open(path)
+    cells = browser.run(
+        "(() => { const body = document.querySelector('#privacy-cost tbody');"
+        "body.rows[0].cells[5].textContent = '–';"
+        "const button = document.querySelectorAll('#privacy-cost th button')[5]; const ends = [];"
+        "for (const turn of [1, 2]) {"
+        "button.click(); ends.push(body.lastElementChild.cells[5].textContent); }"
+        "return ends; })()"
+    )
+    assert cells == ["–", "–"]
+
+
+def test_the_keyboard_reaches_contents_details_and_sorting(browser, pages):
+    path, _ = pages["handmade"]
+    browser.open(path)
+    reached = []
+    for _ in range(60):
+        browser.press("Tab")
+        reached.append(browser.run("document.activeElement.tagName"))
+    assert {"A", "SUMMARY", "BUTTON"} <= set(reached)
+    assert reached[0] == "A"
+    browser.run("document.querySelector('#privacy-cost summary').focus(), 1")
+    browser.press("Enter", "\r")
+    assert browser.run("document.querySelector('#privacy-cost details').open")
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_no_page_scrolls_sideways(browser, pages, width):
+    for path, _ in pages.values():
+        browser.open(path, width=width)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+def test_the_charts_follow_the_theme(browser, pages):
+    path, _ = pages["handmade"]
+    inks = []
+    for scheme in ("light", "dark"):
+        browser.open(path, scheme=scheme)
+        inks.append(browser.run("getComputedStyle(document.querySelector('.chart svg text')).fill"))
+    assert inks[0] != inks[1]
+
+
+def test_every_drawing_is_described(browser, pages):
+    path, _ = pages["handmade"]
+    browser.open(path)
+    drawings = browser.run(
+        "[...document.querySelectorAll('.chart')].map(box => box.getAttribute('aria-label') || '')"
+    )
+    assert drawings
+    assert all(len(text) > 20 for text in drawings)
+    assert browser.run("document.documentElement.lang") == "en"
+    assert browser.run("document.querySelectorAll('figure[aria-labelledby] h3').length") == browser.run(
+        "document.querySelectorAll('figure').length"
+    )
+
+
+@pytest.mark.skipif(PICTURES is None, reason="REPORT_PICTURES names no folder")
+def test_pictures_for_people_to_look_at(browser, pages):
+    folder = Path(PICTURES)
+    for (name, (path, _)), scheme in itertools.product(pages.items(), ("light", "dark")):
+        for width in (1280, 390):
+            browser.open(path, width=width, scheme=scheme)
+            browser.picture(folder / f"{name}-{scheme}-{width}.png")
+        browser.pdf(folder / f"{name}.pdf")

@@ -1,0 +1,189 @@
+"""The charts: what they show, and that Vega-Lite would draw it."""
+
+import json
+from dataclasses import replace
+
+import altair
+import jsonschema
+import pytest
+from handmade import arm, circumstances, comparison, dataset, findings, plan, privacy, resolved, results
+from hostile import hostile_report
+
+from fairaudit.report.build import Findings, build_report
+from fairaudit.report.charts import charts
+from fairaudit.report.drawing import DASHES, PALETTE, SHAPES, file_spec, page_spec
+from fairaudit.report.panels import MOST_SERIES, Amounts, Bar, Intervals, Lines, Point, labels
+from fairaudit.report.placing import HOMES, passages
+from fairaudit.report.to_json import read_report, to_json
+from fairaudit.report.to_markdown import to_markdown
+
+
+@pytest.fixture
+def report():
+    return build_report(findings(), circumstances())
+
+
+def sweep():
+    settled = resolved(method=["dpsgd"], epsilon=[1, 3, 8])
+    arms = [arm("sgd", reference=None)]
+    arms += [arm(f"dpsgd@{e}", privacy=replace(privacy(), target_epsilon=float(e))) for e in (8, 1, 3)]
+    made = plan(settled.config, tuple(arms))
+    costs = {"dpsgd@1": (0.06, 0.02), "dpsgd@3": (0.03, 0.01), "dpsgd@8": (0.01, 0.0)}
+    compared = tuple(comparison(key, costs[key]) for key in ("dpsgd@8", "dpsgd@1", "dpsgd@3"))
+    return build_report(Findings(settled, made, dataset(), results(made), {}, compared), circumstances())
+
+
+def many_groups(count=30):
+    names = tuple(f"group {i}" for i in range(count))
+    settled = resolved()
+    made = plan(settled.config)
+    compared = comparison(costs=tuple(0.001 * i for i in range(count)), names=names)
+    return build_report(
+        Findings(settled, made, dataset(names), results(made), {}, (compared,)), circumstances()
+    )
+
+
+def chart(report, name):
+    return next(c for c in charts(report) if c.name == name)
+
+
+REPORTS = [lambda: build_report(findings(), circumstances()), sweep, many_groups, hostile_report]
+
+
+@pytest.mark.parametrize("make", REPORTS)
+def test_every_specification_is_valid_vega_lite(make):
+    for one in charts(make()):
+        for panel in one.panels:
+            altair.Chart.from_dict(page_spec(panel, description=one.alt), validate=True)
+        altair.Chart.from_dict(file_spec(one.panels, title=one.title, description=one.alt), validate=True)
+
+
+def test_an_invalid_specification_would_be_noticed(report):
+    broken = page_spec(charts(report)[0].panels[0], description="") | {"layer": [{"mark": "no-such-mark"}]}
+    with pytest.raises(jsonschema.ValidationError):
+        altair.Chart.from_dict(broken, validate=True)
+
+
+@pytest.mark.parametrize("make", REPORTS)
+def test_every_chart_has_a_home_in_the_text(make):
+    report = make()
+    drawn = charts(report)
+    text = to_markdown(report)
+    placed = [c for passage in passages(text, drawn) for c in passage.charts]
+    assert sorted(c.name for c in placed) == sorted(c.name for c in drawn)
+    for passage in passages(text, drawn):
+        assert all(HOMES[c.name] == passage.title for c in passage.charts)
+
+
+def test_a_chart_without_a_home_stands_first_and_is_not_lost(report):
+    stray = replace(charts(report)[0], name="stray")
+    first, *others = passages(to_markdown(report), (stray,))
+    assert first.charts == (stray,)
+    assert not any(passage.charts for passage in others)
+
+
+def test_the_passages_of_a_text_are_the_text(report):
+    text = to_markdown(report)
+    said = "".join(p.title + p.lead + p.rest for p in passages(text, ()))
+    _, _, rest = text.partition("\n## ")
+    squeezed = rest.replace("\n## ", "").replace("\n", "")
+    assert said.replace("\n", "") == squeezed
+
+
+def test_the_cost_chart_shows_points_with_intervals(report):
+    (panel,) = chart(report, "privacy-cost").panels
+    assert isinstance(panel, Intervals)
+    first = panel.bars[0]
+    assert (first.row, first.series) == ("global-adapt", "F")
+    assert first.value == pytest.approx(4.1)
+    assert first.low == pytest.approx(100 * (0.041 - 0.0141234567))
+    assert first.high == pytest.approx(100 * (0.041 + 0.0141234567))
+
+
+def test_a_group_without_a_number_is_in_the_table_and_not_drawn(report):
+    chosen = report.comparisons[0]
+    group = chosen.by_group[0].model_copy(update={"estimates": {}, "reason": "suppressed"})
+    held = chosen.model_copy(update={"by_group": (group, *chosen.by_group[1:])})
+    one = chart(report.model_copy(update={"comparisons": (held,)}), "privacy-cost")
+    assert [bar.series for bar in one.panels[0].bars] == ["M"]
+    assert one.table.rows[0][-4:] == (None, None, None, "suppressed")
+
+
+def test_epsilon_rises_from_left_to_right_and_the_gap_has_its_own_panel():
+    one = chart(sweep(), "epsilon-sweep")
+    cost, gap = one.panels
+    assert isinstance(cost, Lines)
+    assert [p.x for p in cost.points if p.series == "F"] == [1.0, 3.0, 8.0]
+    assert [p.value for p in cost.points if p.series == "F"] == pytest.approx([6.0, 3.0, 1.0])
+    assert [p.value for p in gap.points] == pytest.approx([4.0, 2.0, 1.0])
+    assert all(p.low <= p.value <= p.high for p in cost.points)
+
+
+def test_one_epsilon_makes_no_sweep(report):
+    assert "epsilon-sweep" not in {c.name for c in charts(report)}
+
+
+def test_curves_of_all_arms_share_one_scale(report):
+    panels = chart(report, "training-loss").panels
+    assert {panel.between for panel in panels} == {panels[0].between}
+    low, high = panels[0].between
+    assert all(low <= p.value <= high for panel in panels for p in panel.points)
+    assert [p.x for p in panels[0].points if p.series == "F"] == [1.0, 2.0]  # after epochs 1 and 2
+
+
+def test_charts_of_a_stored_report_are_those_of_the_run(report):
+    stored = read_report(to_json(report), name="report.json")
+    names = lambda r: [(c.name, [p.title for p in c.panels]) for c in charts(r)]  # noqa: E731
+    assert names(stored) == names(report)
+
+
+def test_many_groups_get_a_row_each_because_colours_run_out():
+    (panel,) = chart(many_groups(), "privacy-cost").panels
+    assert {bar.series for bar in panel.bars} == {"global-adapt"}
+    assert len({bar.row for bar in panel.bars}) == 30
+
+
+def test_what_is_not_drawn_is_counted_in_the_title():
+    one = chart(many_groups(60), "privacy-cost")
+    assert "20 more in the table" in one.panels[0].title
+    assert len(one.table.rows) == 60
+
+
+def test_labels_never_merge_two_names():
+    names = ["x" * 5000 + "a", "x" * 5000 + "b", "", " ", "a\nb", "plain"]
+    shown = labels(names)
+    assert len(set(shown.values())) == len(names)
+    assert shown["plain"] == "plain"
+    assert all("\n" not in text and len(text) < 40 for text in shown.values())
+
+
+def test_no_name_reaches_a_specification_raw():
+    for one in charts(hostile_report()):
+        text = json.dumps([page_spec(p, description=one.alt) for p in one.panels], ensure_ascii=False)
+        assert "\u202e" not in text
+        assert "x" * 100 not in text
+
+
+def test_there_is_a_colour_a_shape_and_a_dash_for_every_series():
+    assert MOST_SERIES == len(PALETTE) == len(SHAPES) == len(DASHES)
+    assert len(set(PALETTE)) == len(set(SHAPES)) == MOST_SERIES
+
+
+def test_an_unknown_interval_is_drawn_as_a_dot_alone():
+    spec = page_spec(Intervals("", "points", (Bar("arm", "F", 1.0),)), description="")
+    layers = spec["layer"][-1]["layer"]
+    assert layers[0]["transform"] == [{"filter": "isValid(datum.low)"}]
+
+
+def test_stacked_amounts_share_a_row():
+    bars = (Bar("F", "noise", 1.0), Bar("F", "bias", 2.0))
+    stacked = page_spec(Amounts("", "nats", bars, is_stacked=True), description="")
+    beside = page_spec(Amounts("", "nats", bars), description="")
+    assert "yOffset" not in stacked["layer"][0]["encoding"] | stacked["layer"][-1].get("encoding", {})
+    assert "yOffset" in json.dumps(beside)
+
+
+def test_long_lines_have_no_dots():
+    points = tuple(Point(float(i), "F", 1.0) for i in range(200))
+    text = json.dumps(page_spec(Lines("", "step", "loss", points), description=""))
+    assert '"point"' not in text

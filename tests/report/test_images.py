@@ -1,0 +1,131 @@
+"""What a report says of images and of pairs that were named before training."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from handmade import arm, circumstances, comparison, dataset, estimate, gap, measure, plan, resolved, results
+
+from fairaudit.cli.lines import header_lines, result_lines
+from fairaudit.data.dataset import Grouping
+from fairaudit.data.pixels import image_column
+from fairaudit.report.build import Findings, build_report
+from fairaudit.report.to_json import to_json
+from fairaudit.report.to_markdown import to_markdown
+
+DIGITS = ("1", "2", "8")
+
+
+def pictures():
+    """30 rows of 4 x 6 grey images, the classes as groups."""
+    kept = dataset(DIGITS)
+    images = np.arange(30 * 24, dtype=np.uint32).astype(np.uint8).reshape(30, 4, 6, 1)
+    features = pa.table({"image": image_column(images, np.ones(30, np.bool_))})
+    groups = (Grouping("digit", kept.groupings[0].groups, DIGITS),)
+    return replace(
+        kept, features=features, groupings=groups, format="image folder", name="digits", rows_read=33
+    )
+
+
+def compared():
+    kept = comparison(costs=(0.01, 0.02, 0.3), names=DIGITS)
+    gaps = [
+        gap("1", "2", -0.01, 0.02),
+        gap("1", "8", -0.29, 0.02),
+        gap("2", "8", -0.28, 0.01),
+        gap("8", "1", 0.29, 0.03, kind="max"),
+        gap("2", "8", -1.5, 0.2, metric="excess_risk", signed=estimate(-1.5, 0.2, "nats")),
+        gap("8", "1", 1.6, 0.3, metric="excess_risk", kind="max"),
+    ]
+    return replace(kept, grouping="digit", gaps=tuple(gaps))
+
+
+def report(**options):
+    settled = resolved(group=["digit"], **options)
+    made = plan(settled.config, (arm("sgd", reference=None), arm("global-adapt")))
+    found = Findings(settled, made, pictures(), results(made), {}, (compared(),))
+    return build_report(found, circumstances())
+
+
+def test_the_data_section_tells_shape_number_and_scaling():
+    text = to_markdown(report())
+    assert "- Read 33 images of 4 x 6 grey; 30 are used, a row being an image." in text
+    assert "(x / 255 - 0.5) / 0.5" in text
+    assert "- Model inputs: 24;" in text
+    assert "columns" not in text.split("## Data and exclusions")[1].split("##")[0]
+
+
+def test_the_report_holds_the_shape_and_what_was_done_to_the_images():
+    images = report(resize="4x6", pixel_range="unit").data.images
+    assert (images.height, images.width, images.channels, images.resized) == (4, 6, 1, True)
+    assert images.scaling.startswith("x / 255")
+    assert report().data.images.resized is False
+
+
+def test_a_table_has_no_images_in_its_report():
+    settled = resolved()
+    made = plan(settled.config)
+    found = Findings(settled, made, dataset(), results(made), {}, (comparison(),))
+    assert build_report(found, circumstances()).data.images is None
+
+
+def test_the_console_speaks_of_images():
+    assert next(header_lines(pictures(), "0.1.0")).startswith(
+        "fairaudit 0.1.0 · digits 33 images of 4 x 6 grey · "
+    )
+
+
+def test_the_yardstick_names_the_images_that_it_read():
+    assert (
+        report().yardstick.yardstick
+        == "scikit-learn logistic regression on the pixels of 0 of the same images"
+    )
+
+
+@pytest.mark.parametrize("pair", ["2,8", "8,2"])
+def test_a_named_pair_is_marked_whatever_its_order(pair):
+    named = [g for c in report(compare=[pair]).comparisons for g in c.gaps if g.named]
+    assert [(g.metric, g.kind, {g.a, g.b}) for g in named] == [
+        ("privacy_cost", "pair", {"2", "8"}),
+        ("excess_risk", "pair", {"2", "8"}),
+    ]
+    assert '"named": true' in to_json(report(compare=[pair]))
+
+
+def test_without_compare_no_pair_is_named():
+    assert not any(g.named for c in report().comparisons for g in c.gaps)
+    assert "named before training" not in to_markdown(report())
+
+
+def test_the_console_shows_a_named_pair_beside_the_largest_gap():
+    lines = list(result_lines(report(compare=["2,8"])))
+    pair = next(line for line in lines if "gap 2, 8" in line)
+    assert "28.0 [27.0, 29.0]" in pair
+    assert "worse for 8" in pair
+    assert any(line.strip().startswith("largest gap") and "29.0 [26.0, 32.0]" in line for line in lines)
+    assert any(line.strip().startswith("gap ") for line in result_lines(report()))
+
+
+def test_the_markdown_shows_a_named_pair_in_accuracy_and_in_loss():
+    text = to_markdown(report(compare=["2,8"]))
+    gaps = text.split("## Gaps between groups")[1].split("\n## ")[0]
+    assert "digit: 2, 8 | 28.0 [27.0, 29.0]" in gaps
+    assert "digit: 8, 1 | 29.0 [26.0, 32.0]" in gaps
+    assert "- global-adapt, 2 against 8: gap in excess risk 1.500 [1.300, 1.700] nats, worse for 8." in gaps
+
+
+def test_a_suppressed_group_has_no_named_pair():
+    settled = resolved(group=["digit"], compare=["2,8"], suppress_below=400)
+    made = plan(settled.config)
+    small = replace(
+        compared(), by_group=tuple(measure(n, 0.1, n_test=500 if n != "8" else 300) for n in DIGITS)
+    )
+    found = Findings(settled, made, pictures(), results(made), {}, (small,))
+    written = build_report(found, circumstances())
+    assert not any(g.named for c in written.comparisons for g in c.gaps)
+    assert "2, 8" not in to_markdown(written)
+
+
+def test_the_named_pair_is_in_the_command_that_repeats_the_audit():
+    assert "--compare 2,8" in report(compare=["2,8"]).reproduce

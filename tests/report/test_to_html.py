@@ -1,0 +1,147 @@
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from handmade import circumstances, findings
+from hostile import hostile_report
+
+from fairaudit.report.build import build_report
+from fairaudit.report.charts import charts
+from fairaudit.report.panels import Chart
+from fairaudit.report.to_html import shown, to_html
+
+LIMIT = 2_000_000  # bytes
+
+
+class Page(HTMLParser):
+    """Tags, the text of each, and every attribute that could load something."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.stack, self.text, self.links = [], [], {}, []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.links += [v for k, v in attributes if k in ("src", "href", "srcset", "action", "data")]
+        if tag not in ("meta", "link", "img", "br"):
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.stack and self.stack.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if self.stack:
+            self.text.setdefault(self.stack[-1], []).append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def handmade():
+    report = build_report(findings(), circumstances())
+    return report, to_html(report)
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    report = hostile_report()
+    return report, to_html(report)
+
+
+def test_one_file_under_two_megabytes_that_loads_nothing(handmade):
+    _, text = handmade
+    assert len(text.encode()) < LIMIT
+    page = Page(text)
+    assert all(link.startswith("#") for link in page.links)
+    assert not page.all("link")
+
+
+def test_the_policy_names_both_scripts_by_digest_and_allows_no_connection(handmade):
+    _, text = handmade
+    page = Page(text)
+    policy = next(m["content"] for m in page.all("meta") if "http-equiv" in m)
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe-eval" not in policy
+    bodies = re.findall(r"<script>(.*?)</script>", text, flags=re.S)
+    assert len(bodies) == 2
+    digests = [base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() for body in bodies]
+    assert re.findall(r"'sha256-([^']+)'", policy) == digests
+
+
+def test_contents_lead_to_every_section_and_chart(handmade):
+    report, text = handmade
+    page = Page(text)
+    anchors = {a["id"] for _, a in page.tags if "id" in a}
+    assert {link.removeprefix("#") for link in page.links} <= anchors
+    assert {f"#{chart.name}" for chart in charts(report)} <= set(page.links)
+    ids = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_chart_has_its_numbers_below(handmade):
+    report, text = handmade
+    for chart in charts(report):
+        figure = text[text.index(f'<figure id="{chart.name}"') :].partition("</figure>")[0]
+        assert figure.count('<div class="chart"') == len(chart.panels)
+        assert figure.count("<tr>") == len(chart.table.rows) + 1
+
+
+def test_language_headings_and_table_heads_are_declared(handmade):
+    _, text = handmade
+    page = Page(text)
+    assert page.all("html") == [{"lang": "en"}]
+    assert len(page.all("h1")) == 1
+    assert all(head.get("scope") == "col" for head in page.all("th"))
+    assert all("aria-labelledby" in figure for figure in page.all("figure"))
+
+
+def test_two_renderings_are_the_same_bytes_and_tell_no_time(handmade):
+    _, text = handmade
+    later = circumstances(created_utc="2027-01-01T00:00:00+00:00", seconds={"training": 98765.4})
+    assert to_html(build_report(findings(), later)) == text
+    assert "2026-01-02" not in text
+
+
+def test_hostile_names_open_no_tag_and_end_no_script(hostile):
+    _, text = hostile
+    page = Page(text)
+    assert len(page.all("script")) == 3
+    for tag in ("img", "iframe", "object", "embed", "form", "base"):
+        assert not page.all(tag)
+    assert not [k for _, a in page.tags for k in a if k.startswith("on")]
+    assert "\u202e" not in text
+    assert "x" * 100 not in text
+    assert not [link for link in page.links if not link.startswith("#")]
+
+
+def test_an_unescaped_name_would_be_noticed():
+    assert Page("<p></script><img src=x onerror=harm()></p>").all("img")
+
+
+def test_the_specifications_survive_the_page(hostile):
+    report, text = hostile
+    block = re.search(r'<script type="application/json" id="specs">(.*?)</script>', text, flags=re.S)[1]
+    assert "<" not in block
+    specs = json.loads(block)
+    assert set(specs) == {f"{c.name}-{i}" for c in charts(report) for i in range(len(c.panels))}
+    assert "<script>" in json.dumps(specs)  # the names are there, as text
+
+
+def test_a_cell_is_six_digits_a_dash_or_one_line():
+    assert shown(None) == "–"
+    assert shown(0.123456789) == "0.123457"
+    assert shown(1234567) == "1,234,567"
+    assert shown("a\nb") == "aU+000Ab"
+
+
+def test_nothing_is_called_fair_or_compliant(handmade):
+    report, text = handmade
+    body = text.partition('<script type="application/json"')[0]
+    body += " ".join(c.alt + c.reading for c in charts(report) if isinstance(c, Chart))
+    assert not re.search(r"\bfair\b|\bfairness\b|complian", body.replace("fairaudit", "").lower())

@@ -1,0 +1,94 @@
+import re
+from xml.etree import ElementTree
+
+import pytest
+from handmade import comparison
+from reports import report_of
+
+from fairaudit.gate.check import judged
+from fairaudit.gate.grammar import parse_rules
+from fairaudit.report.to_junit import gates_to_junit, to_junit
+
+RULES = ["privacy_cost_gap > 0.01", "privacy_cost_gap > 0.02", "privacy_cost_gap > 0.05"]
+
+# What Jenkins, GitLab and GitHub actions read of JUnit's format: element -> attributes (required ones
+# first) and children.
+SCHEMA = {
+    "testsuites": ((), (), {"testsuite"}),
+    "testsuite": (("name", "tests", "failures", "errors"), ("skipped", "time"), {"testcase"}),
+    "testcase": (("name", "classname"), ("time",), {"failure", "error", "skipped"}),
+    "failure": (("message", "type"), (), set()),
+    "error": (("message", "type"), (), set()),
+    "skipped": (("message",), (), set()),
+}
+
+
+def validate(text):
+    """Raise where the XML is not JUnit."""
+    root = ElementTree.fromstring(text.encode())
+    assert root.tag == "testsuites"
+    for element in root.iter():
+        required, optional, children = SCHEMA[element.tag]
+        assert set(required) <= set(element.attrib) <= {*required, *optional}, element.tag
+        assert {child.tag for child in element} <= children
+        assert len(element) <= 1 or element.tag in ("testsuites", "testsuite")
+    for suite in root:
+        cases = list(suite)
+        assert int(suite.get("tests")) == len(cases)
+        for tag, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+            assert int(suite.get(attribute)) == len(suite.findall(f"testcase/{tag}"))
+    return root
+
+
+def xml(*rules, inconclusive=None, **options):
+    return gates_to_junit(judged(report_of(**options), parse_rules(rules)), inconclusive)
+
+
+def test_every_rule_is_one_test_case_of_a_valid_file():
+    root = validate(xml(*RULES))
+    cases = root.findall("testsuite/testcase")
+    assert [case.get("name") for case in cases] == RULES
+    assert [[child.tag for child in case] for case in cases] == [["failure"], ["error"], []]
+    assert "global-adapt · sex = F, M against sgd: 0.029 [0.01188, 0.04612]" in cases[0][0].text
+
+
+@pytest.mark.parametrize(("counts_as", "tag"), [("fail", "failure"), ("pass", "skipped"), (None, "error")])
+def test_an_inconclusive_rule_is_what_it_is_said_to_count_as(counts_as, tag):
+    root = validate(xml(RULES[1], inconclusive=counts_as))
+    assert [child.tag for child in root.find("testsuite/testcase")] == [tag]
+
+
+def test_the_reports_own_option_says_what_an_inconclusive_rule_counts_as():
+    report = judged(report_of(inconclusive="pass"), parse_rules(RULES[1:2]))
+    assert validate(to_junit(report)).find("testsuite/testcase/skipped") is not None
+
+
+def test_a_report_without_gates_has_no_test_case():
+    root = validate(to_junit(report_of()))
+    assert root.find("testsuite").get("tests") == "0"
+
+
+def test_hostile_names_stay_text():
+    names = ("<script>\x00\x1b", "]]>&\u202e\n" + "x" * 5000)
+    compared = comparison(names=names, costs=(0.9, 0.1))
+    report = judged(report_of(compared, names=names), parse_rules(["privacy_cost_gap > 0", "accuracy < 9"]))
+    text = to_junit(report)
+    validate(text)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", text)
+    assert "<script>" not in text
+    assert len(text) < 20_000
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda text: text.replace('failures="1"', 'failures="2"'),
+        lambda text: text.replace("<failure", "<failed").replace("</failure", "</failed"),
+        lambda text: text.replace(' classname="fairaudit.gate"', ""),
+        lambda text: text.replace("testsuites", "suites"),
+        lambda text: text.replace('type="fail"', 'kind="fail"'),
+    ],
+)
+def test_the_validation_above_catches_what_is_not_junit(broken):
+    with pytest.raises((AssertionError, KeyError)):
+        validate(broken(xml(*RULES)))

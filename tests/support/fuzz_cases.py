@@ -1,0 +1,178 @@
+"""Kinds of hostile input: each writes a case into a folder and says the command line that reads it."""
+
+import functools
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import fuzz_corpus as corpus
+from fuzz_mutations import WORDS, mutated
+
+LOOK = ("inspect", "--group", "g", "--label", "y")
+PLAN = ("plan", "--method", "dpsgd", "--noise-multiplier", "5", "--epochs", "1", "--batch-size", "8")
+
+Case = Callable[[random.Random, Path], list[str]]
+
+
+@functools.cache
+def _files() -> Mapping[str, bytes]:
+    return corpus.table_files()
+
+
+@functools.cache
+def _pictures() -> Mapping[str, bytes]:
+    kinds = {"png": "PNG", "jpg": "JPEG", "gif": "GIF", "bmp": "BMP", "webp": "WEBP", "tif": "TIFF"}
+    return {f"{i}.{end}": corpus.as_image(i, kinds[end]) for i, end in enumerate([*kinds, *kinds])}
+
+
+def _look_at(path: Path) -> list[str]:
+    return [LOOK[0], str(path), *LOOK[1:]]
+
+
+def broken_tables(rng: random.Random, folder: Path) -> list[str]:
+    """A table file, or an archive of images, with broken bytes."""
+    name = rng.choice(list(_files()))
+    path = folder / name
+    path.write_bytes(mutated(rng, _files()[name]))
+    return _look_at(path)
+
+
+def hostile_tables(rng: random.Random, folder: Path) -> list[str]:
+    """A whole table of hostile names, types and values, planned."""
+    table = corpus.hostile_table(rng)
+    kind = rng.choice(("t.parquet", "t.feather"))
+    path = folder / kind
+    try:
+        path.write_bytes((corpus.as_parquet if kind == "t.parquet" else corpus.as_feather)(table))
+    except Exception:  # a type that the writer does not know: no file that a user could have
+        path.write_bytes(corpus.as_parquet(corpus.base_table()))
+    extra = rng.choice(((), ("--missing", "drop"), ("--missing", "error"), ("--intersect",), ("--balance",)))
+    more = rng.choice(((), ("--split-column", "split"), ("--bin", "g=q3"), ("--group", "x"), ("--drop", "c")))
+    return [PLAN[0], "--data", str(path), "--group", "g", "--label", "y", *PLAN[1:], *extra, *more]
+
+
+def image_folders(rng: random.Random, folder: Path) -> list[str]:
+    """A folder of images with broken bytes, a broken list of them, or both."""
+    home = folder / "images"
+    listed = rng.random() < 0.6
+    for i, (name, content) in enumerate(_pictures().items()):
+        place = home if listed else home / ("a" if i % 2 else "b")
+        place.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(mutated(rng, content) if rng.random() < 0.08 else content)
+    if listed:
+        rows = corpus.metadata_rows(rng, list(_pictures()))
+        (home / "metadata.jsonl").write_bytes(mutated(rng, rows) if rng.random() < 0.5 else rows)
+    return [
+        "plan",
+        "--data",
+        str(home),
+        "--group-by-label" if not listed else "--group=g",
+        *_some_image_options(rng),
+    ]
+
+
+def _some_image_options(rng: random.Random) -> tuple[str, ...]:
+    pool = (
+        *(
+            (),
+            (),
+            (),
+            ("--skip-bad-images",),
+            ("--skip-bad-images",),
+            ("--resize", "8x8"),
+            ("--channels", "grey"),
+            ("--resize", "0x-1"),
+        ),
+        *(("--resize", "999999x999999"), ("--image-column", "nothing"), ("--group-by-label",)),
+    )
+    return (*rng.choice(pool), *PLAN[1:], "--model", "logistic")
+
+
+_TOML = b"""group = ["g"]
+label = "y"
+epsilon = [1.0, 3.0]
+noise_multiplier = 1.0
+epochs = 1
+batch_size = 8
+missing = "impute"
+method = ["dpsgd", "global-adapt"]
+[bin]
+x = "q4"
+[settings.global-adapt]
+threshold = 5.0
+"""
+
+
+def config_files(rng: random.Random, folder: Path) -> list[str]:
+    """A configuration file with broken bytes."""
+    path, data = folder / "c.toml", folder / "t.csv"
+    path.write_bytes(mutated(rng, _TOML))
+    data.write_bytes(_files()["t.csv"])
+    return ["plan", "--data", str(data), "--config", str(path)]
+
+
+_OPTIONS = (
+    *("--epsilon", "--delta", "--noise-multiplier", "--epochs", "--batch-size", "--learning-rate", "--bin"),
+    *("--contrast", "--keep", "--hidden", "--settings", "--test-size", "--merge-rare", "--threshold"),
+    *(
+        "--positive",
+        "--drop",
+        "--method",
+        "--variant",
+        "--preset",
+        "--seeds",
+        "--repeats",
+        "--seed",
+        "--model",
+    ),
+    *(
+        "--max-grad-norm",
+        "--suppress-below",
+        "--n-public",
+        "--missing",
+        "--activation",
+        "--format",
+        "--compare",
+    ),
+    *(
+        "--diagnostics",
+        "--diagnostics-every",
+        "--public-data",
+        "--split-column",
+        "--group",
+        "--label",
+        "--memory",
+    ),
+)
+
+
+def options(rng: random.Random, folder: Path) -> list[str]:
+    """Options with values that no one should give."""
+    data = folder / "t.csv"
+    data.write_bytes(_files()["t.csv"])
+    words = [w.decode("utf-8", "replace").replace("\x00", "") for w in WORDS]
+    good = ("1", "0.5", "g", "x=q4", "x=1,2", "a=0.5", "dpsgd.learning_rate=1", "c=u", "dpsgd", "mlp", "a,b")
+    given: list[str] = []
+    for _ in range(rng.randrange(1, 4)):
+        value = rng.choice((rng.choice(words), rng.choice(good), rng.choice(good) + rng.choice(words)))
+        given.append(f"{rng.choice(_OPTIONS)}={value}")
+    return ["plan", "--data", str(data), "--group", "g", "--label", "y", *PLAN[1:], *given]
+
+
+def sidecars(rng: random.Random, folder: Path) -> list[str]:
+    """What a file beside a table declares of it."""
+    path = folder / "t.csv"
+    path.write_bytes(_files()["t.csv"])
+    declared = b'label = "y"\npositive = "1"\n'
+    (folder / "t.csv.fairaudit.toml").write_bytes(mutated(rng, declared))
+    return ["inspect", str(path), "--group", "g"]
+
+
+KINDS: Mapping[str, Case] = {
+    "broken-tables": broken_tables,
+    "hostile-tables": hostile_tables,
+    "image-folders": image_folders,
+    "config-files": config_files,
+    "options": options,
+    "sidecars": sidecars,
+}

@@ -1,0 +1,204 @@
+"""Whole files that fuzzing starts from, and tables that are hostile by construction."""
+
+import datetime
+import decimal
+import io
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.feather as pafeather
+import pyarrow.parquet as pq
+from PIL import Image
+
+ROWS = 40
+NAMES: Sequence[str] = (
+    *("g", "y", "label", "", " ", "g ", "a|b", "<script>alert(1)</script>", "x\ny", "\u202edcba", "id"),
+    *("n" * 5000, "é", "\U0001f600", "y_pred", "split", "a,b", '"', "=cmd()", "None", "index"),
+)
+
+
+def base_table() -> pa.Table:
+    """A small table that every reader accepts."""
+    rng = np.random.default_rng(0)
+    return pa.table(
+        {
+            "g": np.where(np.arange(ROWS) % 3 == 0, "a", "b"),
+            "y": np.arange(ROWS) % 2,
+            "x": rng.normal(size=ROWS),
+            "c": rng.choice(["u", "v", "w"], ROWS),
+        }
+    )
+
+
+def as_csv(table: pa.Table, delimiter: str = ",") -> bytes:
+    sink = io.BytesIO()
+    pacsv.write_csv(table, sink, pacsv.WriteOptions(delimiter=delimiter))
+    return sink.getvalue()
+
+
+def as_parquet(table: pa.Table, **options: object) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def as_feather(table: pa.Table, compression: str = "uncompressed") -> bytes:
+    sink = io.BytesIO()
+    pafeather.write_feather(table, sink, compression=compression)
+    return sink.getvalue()
+
+
+def as_image(seed: int, kind: str, size: tuple[int, int] = (8, 8)) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
+    sink = io.BytesIO()
+    Image.fromarray(pixels).save(sink, kind)
+    return sink.getvalue()
+
+
+def as_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
+    sink = io.BytesIO()
+    np.savez_compressed(sink, **arrays)
+    return sink.getvalue()
+
+
+def image_arrays() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return {
+        "images": rng.integers(0, 256, (ROWS, 8, 8), dtype=np.uint8),
+        "label": np.arange(ROWS) % 2,
+        "group": np.arange(ROWS) % 3,
+    }
+
+
+def table_files() -> dict[str, bytes]:
+    """File name -> content."""
+    table = base_table()
+    pictures = [as_image(i, "PNG") for i in range(8)]
+    images = pa.table(
+        {
+            "image": [{"bytes": p, "path": None} for p in pictures],
+            "y": [0, 1] * 4,
+            "g": ["a", "b", "b", "a"] * 2,
+        }
+    )
+    return {
+        "t.csv": as_csv(table),
+        "t.tsv": as_csv(table, "\t"),
+        "t.parquet": as_parquet(table),
+        "z.parquet": as_parquet(table, compression="zstd", row_group_size=7),
+        "t.feather": as_feather(table),
+        "z.feather": as_feather(table, "zstd"),
+        "i.parquet": as_parquet(images),
+        "i.npz": as_npz(image_arrays()),
+    }
+
+
+def hostile_column(rng: random.Random) -> pa.Array:
+    """A column of a type or content that tables seldom hold."""
+    return rng.choice(COLUMNS)(rng)
+
+
+def _numbers(rng: random.Random) -> pa.Array:
+    pool = [0.0, -0.0, 1.0, 1e300, -1e300, 5e-324, float("inf"), float("-inf"), float("nan"), None, 0.1]
+    kind = rng.choice((pa.float64(), pa.float32()))
+    return pa.array([rng.choice(pool) for _ in range(ROWS)], kind)
+
+
+def _integers(rng: random.Random) -> pa.Array:
+    pool = [0, 1, -1, 2**63 - 1, -(2**63), None, 7]
+    return pa.array([rng.choice(pool) for _ in range(ROWS)], pa.int64())
+
+
+def _unsigned(rng: random.Random) -> pa.Array:
+    return pa.array([rng.choice((0, 2**64 - 1, None)) for _ in range(ROWS)], pa.uint64())
+
+
+def _texts(rng: random.Random) -> pa.Array:
+    pool = [*NAMES, None, "1", "2.5", "nan", "\x00", "train", "test"]
+    some = rng.sample(pool, rng.randrange(1, 6))
+    return pa.array([rng.choice(some) for _ in range(ROWS)])
+
+
+def _dictionary(rng: random.Random) -> pa.Array:
+    levels = pa.array([rng.choice(NAMES) for _ in range(4)])  # repeated levels are allowed by the format
+    return pa.DictionaryArray.from_arrays(pa.array([rng.randrange(4) for _ in range(ROWS)]), levels)
+
+
+def _times(rng: random.Random) -> pa.Array:
+    kind = rng.choice(
+        (pa.timestamp("ns"), pa.timestamp("us", "UTC"), pa.date32(), pa.time64("us"), pa.duration("s"))
+    )
+    return (
+        pa.array([rng.choice((0, 1, 86_400, None)) for _ in range(ROWS)], pa.int64())
+        .cast(pa.int32() if kind == pa.date32() else pa.int64())
+        .cast(kind)
+    )
+
+
+def _decimals(rng: random.Random) -> pa.Array:
+    pool = [decimal.Decimal("1.10"), decimal.Decimal("-99999999.99"), None]
+    return pa.array([rng.choice(pool) for _ in range(ROWS)], pa.decimal128(20, 2))
+
+
+def _lists(rng: random.Random) -> pa.Array:
+    return pa.array([rng.choice(([1, 2], [], None)) for _ in range(ROWS)], pa.list_(pa.int64()))
+
+
+def _structs(rng: random.Random) -> pa.Array:
+    return pa.array([rng.choice(({"a": 1}, None)) for _ in range(ROWS)], pa.struct([("a", pa.int64())]))
+
+
+def _booleans(rng: random.Random) -> pa.Array:
+    return pa.array([rng.choice((True, False, None)) for _ in range(ROWS)])
+
+
+def _blobs(rng: random.Random) -> pa.Array:
+    return pa.array([rng.choice((b"", b"\x89PNG", b"\xff", None)) for _ in range(ROWS)], pa.binary())
+
+
+def _nothing(rng: random.Random) -> pa.Array:
+    return pa.nulls(ROWS)
+
+
+def _one_value(rng: random.Random) -> pa.Array:
+    return pa.array([rng.choice((0, "a", datetime.date(2020, 1, 1)))] * ROWS)
+
+
+def _distinct(rng: random.Random) -> pa.Array:
+    return pa.array([f"v{i}" for i in range(ROWS)])
+
+
+COLUMNS: Sequence[Callable[[random.Random], pa.Array]] = (
+    *(_numbers, _integers, _unsigned, _texts, _dictionary, _times, _decimals, _lists, _structs),
+    *(_booleans, _blobs, _nothing, _one_value, _distinct),
+)
+
+
+def hostile_table(rng: random.Random) -> pa.Table:
+    """Some good columns, some hostile ones; any of them may be group or label; names may repeat."""
+    columns = [(name, base_table().column(name).combine_chunks()) for name in ("g", "y", "x", "c")]
+    columns += [(rng.choice(NAMES), hostile_column(rng)) for _ in range(rng.randrange(1, 5))]
+    if rng.random() < 0.5:
+        place = rng.randrange(2)
+        columns[place] = (columns[place][0], hostile_column(rng))
+    rows = rng.choice((ROWS, ROWS, ROWS, 0, 1, 2, 5))
+    chosen = columns if rng.random() < 0.9 else columns[:2]
+    return pa.Table.from_arrays([c for _, c in chosen], names=[n for n, _ in chosen]).slice(0, rows)
+
+
+def metadata_rows(rng: random.Random, files: Sequence[str]) -> bytes:
+    """metadata.csv or .jsonl of an image folder, with paths that it must not follow."""
+    bad = ("../outside.png", "/etc/hostname", "missing.png", "", "a/../../x.png", "0.png\x00")
+    rows = [
+        {
+            "file_name": rng.choice(bad) if rng.random() < 0.02 else name,
+            "label": str(i % 2),
+            "g": rng.choice(("a", "b", "")),
+        }
+        for i, name in enumerate(files)
+    ]
+    return "\n".join(json.dumps(row) for row in rows).encode()

@@ -1,0 +1,38 @@
+"""Stored reports for tests of what reads them: gates, compare, report."""
+
+from dataclasses import replace
+
+from handmade import circumstances, comparison, dataset, plan, resolved, results
+
+from fairaudit.report.build import Findings, build_report
+from fairaudit.report.to_json import read_report, to_json
+
+
+def stored(report):
+    """The report as it comes back from its file."""
+    return read_report(to_json(report), name="report.json")
+
+
+def report_of(*comparisons, arms=None, names=("F", "M"), failures=(), **options):
+    """A report with these comparisons; by default the handmade one of ``global-adapt`` against ``sgd``."""
+    settled = resolved(**options)
+    made = plan(settled.config, arms)
+    compared = comparisons or (comparison(names=names),)
+    kept = {key: result for key, result in results(made).items() if key not in failures}
+    found = Findings(
+        settled, made, dataset(names), kept, dict.fromkeys(failures, "diverged"), tuple(compared)
+    )
+    return stored(build_report(found, circumstances()))
+
+
+def with_measure(compared, group, **changes):
+    """The comparison with one group's measure changed; ``estimates`` are laid over those it has."""
+
+    def changed(measure):
+        if measure.group != group:
+            return measure
+        estimates = {**measure.estimates, **changes.get("estimates", {})}
+        return replace(measure, **{**changes, "estimates": estimates})
+
+    overall = changed(compared.overall) if group == "" else compared.overall
+    return replace(compared, overall=overall, by_group=tuple(map(changed, compared.by_group)))

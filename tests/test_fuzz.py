@@ -1,0 +1,115 @@
+"""Hostile input of every kind; `pytest -m fuzz`. How much is thrown is set by the environment.
+
+FAIRAUDIT_FUZZ_CASES: cases in all (default 10,000). FAIRAUDIT_FUZZ_SECONDS: time in all (default 300).
+FAIRAUDIT_FUZZ_SEED: the first case (default 0).
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import fuzz_child
+import pytest
+from fuzz_cases import KINDS
+
+SUPPORT = Path(__file__).resolve().parent / "support"
+CASES = int(os.environ.get("FAIRAUDIT_FUZZ_CASES", "10000"))
+SECONDS = float(os.environ.get("FAIRAUDIT_FUZZ_SECONDS", "300"))
+SEED = int(os.environ.get("FAIRAUDIT_FUZZ_SEED", "0"))
+MOST_MEMORY = 2 << 30
+STARTUP = 60.0  # s, for imports on a busy machine
+
+
+def thrown(kind, first, count, seconds):
+    """What a child said of its cases: the end, the broken cases, and the case that it died of, if any."""
+    child = subprocess.run(
+        [sys.executable, str(SUPPORT / "fuzz_child.py"), kind, str(first), str(count), str(seconds)],
+        capture_output=True,
+        text=True,
+        timeout=seconds + STARTUP,
+        # Arrow's own allocator reserves more than it uses, which the limit on memory would take for use.
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ARROW_DEFAULT_MEMORY_POOL": "system"},
+        check=False,
+    )
+    lines = [json.loads(line) for line in child.stdout.splitlines()]
+    broken = [line for line in lines if "wrong" in line]
+    if child.returncode or not lines or "done" not in lines[-1]:
+        last = lines[-1].get("seed") if lines else None
+        broken.append(
+            {"seed": last, "wrong": f"the process ended with {child.returncode}", "said": child.stderr}
+        )
+    return lines[-1] if lines else {}, broken
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_input_ends_in_an_answer_or_in_one_line(kind, capsys):
+    end, broken = thrown(kind, SEED, CASES // len(KINDS), SECONDS / len(KINDS))
+    with capsys.disabled():
+        peak = end.get("peak", 0) >> 20
+        sys.stdout.write(f"\nfuzz {kind}: {end.get('done', 0)} cases from seed {SEED}, {peak} MiB\n")
+    told = "\n".join(f"seed {b['seed']}: {b['wrong']}\n{b['said'][-2000:]}" for b in broken[:3])
+    assert not broken, f"{len(broken)} broken cases of {kind}\n{told}"
+    assert end["done"] > 0
+    assert end["peak"] < MOST_MEMORY
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_handful_of_each_kind_in_the_fast_suite(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed in range(5):
+        place = tmp_path / str(seed)
+        place.mkdir()
+        code, said = fuzz_child.run(KINDS[kind](random.Random(f"{kind} {seed}"), place))
+        assert not fuzz_child.complaint(code, said), said
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (70, "Bug: ValueError"),
+        (-11, ""),
+        (2, ""),
+        (2, "Error: a\nError: b"),
+        (2, "Error: " + "x" * 3000),
+        (0, "Traceback (most recent call last):"),
+    ],
+)
+def test_the_judge_finds_what_must_not_happen(code, said):
+    assert fuzz_child.complaint(code, said)
+    assert not fuzz_child.complaint(0, "")
+    assert not fuzz_child.complaint(2, "Error: no such file")
+
+
+def test_a_crash_a_hang_and_a_bug_are_found_and_named(monkeypatch, tmp_path):
+    """The harness itself: a program that misbehaves in each way must not pass."""
+    (tmp_path / "fuzz_cases.py").write_text(
+        "import os, time\n"
+        "def _crash(rng, folder):\n    os.abort()\n"
+        "def _wait(rng, folder):\n    time.sleep(30)\n"
+        "def _spin(rng, folder):\n    while True:\n        pass\n"
+        "def _bug(rng, folder):\n    import fairaudit.cli.app as app\n"
+        "    app.app = lambda *a, **k: 1 / 0\n    return ['doctor']\n"
+        "KINDS = {'crash': _crash, 'wait': _wait, 'spin': _spin, 'bug': _bug}\n"
+    )
+    child = tmp_path / "fuzz_child.py"
+    child.write_text(
+        (SUPPORT / "fuzz_child.py")
+        .read_text()
+        .replace("HANG = 10.0", "HANG = 3.0")
+        .replace("STUCK = 60.0", "STUCK = 8.0")
+    )
+    monkeypatch.setattr(sys.modules[__name__], "SUPPORT", tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    for kind, said in (
+        ("crash", "ended with"),
+        ("wait", "ended with"),
+        ("spin", "ended with"),
+        ("bug", "exit code 70"),
+    ):
+        _, broken = thrown(kind, 3, 1, 20.0)
+        assert [b["seed"] for b in broken] == [3]
+        assert said in broken[0]["wrong"]
