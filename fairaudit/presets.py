@@ -15,6 +15,7 @@ class Preset:
         summary: One line for people.
         source: Paper and place.
         fields: Field of :class:`fairaudit.config.AuditConfig` -> value.
+        payer: The group that pays more by the publication, and the other; None: it names none.
         notes: Where publication, published scripts and this tool differ; printed in the report.
     """
 
@@ -23,6 +24,7 @@ class Preset:
     source: str
     fields: Mapping[str, object]
     notes: tuple[str, ...]
+    payer: tuple[str, str] | None = None
 
 
 _SHARED_NOTES = (
@@ -80,6 +82,7 @@ _ADULT = Preset(
         "The paper speaks of 14,000 rows per sex; balancing the file gives about 14,695, and only that "
         "number reproduces the printed epsilon of 3.41.",
     ),
+    payer=("Male", "Female"),
 )
 
 _DUTCH = Preset(

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from fairaudit.data.naming import spoken_shape
+from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import DataFacts
-from fairaudit.report.measured import Curve, Reading
+from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown, plain
 from fairaudit.report.tables import Row, count, number, table
