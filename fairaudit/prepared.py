@@ -1,6 +1,6 @@
 """One seed's data in a worker: read once, split and encoded when a job of the seed comes."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from fairaudit.config import AuditConfig
-from fairaudit.data.dataset import Dataset, Encoded, Inputs, LabelledRows
+from fairaudit.data.dataset import Dataset, Encoded, InputRows, LabelledRows
 from fairaudit.data.encode import Encoder, TableEncoder, make_encoder
-from fairaudit.data.public import PoolEncoder
+from fairaudit.data.public import Inputs, PoolEncoder, load_inputs
 from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.split import draw_split
 from fairaudit.data.store import open_store
@@ -32,47 +32,52 @@ class Prepared(NamedTuple):
     public: PublicPool | None = None
 
 
-class _Key(NamedTuple):
+@dataclass(frozen=True)
+class _Key:
+    """Which data; ``inputs`` are those data where they came with the job, else they are read."""
+
     digest: str
     config: AuditConfig
+    inputs: Inputs | None = field(compare=False)
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
 
 @lru_cache(maxsize=1)
-def _encoder(key: _Key) -> tuple[LabelledRows, Encoder]:
-    """Rows and encoder: of the records that the run left for its workers, or made here."""
-    stored = open_store(records_path(key.config, key.digest))
-    if stored is not None:
-        return stored.rows, TableEncoder(stored.records, key.config.merge_rare)
-    dataset = _load(key)
-    return dataset, make_encoder(dataset, key.config)
-
-
-def _load(key: _Key) -> Dataset:
-    dataset = load_dataset(key.config)
+def _dataset(key: _Key) -> Dataset:
+    dataset = load_dataset(key.config) if key.inputs is None else key.inputs.dataset
     if dataset.digest != key.digest:
         raise OutputError(f"{dataset.name} changed while it was audited", hint="start again with --fresh")
     return dataset
 
 
 @lru_cache(maxsize=1)
+def _encoder(key: _Key) -> tuple[LabelledRows, Encoder]:
+    """Rows and encoder: of the records that the run left for its workers, or made here."""
+    stored = open_store(records_path(key.config, key.digest)) if key.inputs is None else None
+    if stored is not None:
+        return stored.rows, TableEncoder(stored.records, key.config.merge_rare)
+    dataset = _dataset(key)
+    return dataset, make_encoder(dataset, key.config)
+
+
+@lru_cache(maxsize=1)
 def _pool_encoder(key: _Key) -> PoolEncoder:
-    rows = _encoder(key)[0]
-    return PoolEncoder(rows if isinstance(rows, Dataset) else _load(key), key.config)
+    return PoolEncoder(key.inputs or load_inputs(_dataset(key), key.config), key.config)
 
 
-def prepare_seed(plan: Plan, seed: int, *, by_pool: bool) -> Prepared:
+def prepare_seed(plan: Plan, seed: int, inputs: Inputs | None, *, by_pool: bool) -> Prepared:
     """A seed's split and encoding.
 
     Args:
-        plan, seed: Which. by_pool: Encode by what the student pool shows, not the training rows.
+        plan, seed: Which. inputs: The data, where this process cannot read them itself.
+        by_pool: Encode by what the student pool shows, not the training rows.
 
     Raises:
         DataError, OutputError: The data cannot be read, or are not those of the plan.
     """
-    key = _Key(plan.digest, plan.config)
+    key = _Key(plan.digest, plan.config, inputs)
     return _prepared_by_pool(key, seed) if by_pool else _prepared(key, seed)
 
 
@@ -95,7 +100,7 @@ def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
     return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)
 
 
-def _rows(records: Inputs) -> NDArray[np.float32]:
+def _rows(records: InputRows) -> NDArray[np.float32]:
     """Images [n, H, W, C] as rows of numbers [n, H W C], for models that know no neighbourhood."""
     return records[:].reshape(len(records), -1)
 

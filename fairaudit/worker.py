@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairaudit.arms import Arm
-from fairaudit.data.dataset import Inputs
+from fairaudit.data.dataset import InputRows
+from fairaudit.data.public import Inputs
 from fairaudit.diagnostics import causes
 from fairaudit.diagnostics.checkpoints import checkpoint_steps, refuse_too_many
 from fairaudit.diagnostics.curves import EpochCurves
@@ -39,20 +40,24 @@ YARDSTICK_ROWS = 100_000  # likewise: enough for an accuracy to a third of a per
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
 
 
-def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
+def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | None = None) -> JobResult:
     """Train one arm at one seed and keep what it predicts.
 
     Args:
         plan: The frozen plan. job: Which. source: The result of ``job.source_id``, for a control.
+        inputs: The data, where this process cannot read them itself.
 
     Raises:
         DataError, OutputError: The data cannot be read, or are not those of the plan.
         TrainingError: Diverged.
     """
     began = time.perf_counter()
+    # Gradients of records that are surely right fade below float32's normal range, where a processor
+    # takes several times as long; the reference of an image audit took twice the time.
+    torch.set_flush_denormal(True)
     arm = plan.arm(job.arm)
     spec = find(arm.method)
-    prepared = prepare_seed(plan, job.seed, by_pool=Need.PUBLIC_POOL in spec.needs)
+    prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
     try:
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
@@ -186,7 +191,7 @@ def _causes(method: Method, task: Task, trained: TrainedReplicates) -> dict[str,
 
 
 def _predictions(
-    trained: TrainedReplicates, prepared: Prepared, features: Inputs, rows: NDArray[np.int64]
+    trained: TrainedReplicates, prepared: Prepared, features: InputRows, rows: NDArray[np.int64]
 ) -> Iterator[NDArray[np.float32]]:
     """[R, n, Y] on rows of the dataset and their inputs; piece by piece where those are not in memory."""
     size = max(1, len(rows)) if isinstance(features, np.ndarray) else ROWS_AT_ONCE

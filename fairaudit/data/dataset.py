@@ -163,7 +163,7 @@ class Split:
     test: Int64
 
 
-class Inputs(Protocol):
+class InputRows(Protocol):
     """Model inputs by row: an array, or something that makes rows when they are asked for."""
 
     @property
@@ -189,8 +189,8 @@ class Encoded:
     """
 
     split: Split
-    train: Inputs
-    test: Inputs
+    train: InputRows
+    test: InputRows
     names: tuple[str, ...]
     fitted: tuple[str, ...]
     merged: dict[str, int] = field(default_factory=dict)

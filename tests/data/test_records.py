@@ -17,7 +17,7 @@ COLUMNS = {
     "age": pa.array(rng.integers(18, 90, N)),
     "score": pa.array(rng.normal(size=N)),
     "income": pa.array(np.round(np.exp(rng.normal(8, 1, N)), 2), mask=GAPS),
-    "tiny": pa.array(rng.normal(size=N) * 1e-310, mask=GAPS[::-1]),
+    "tiny": pa.array(rng.normal(size=N) * 1e-300, mask=GAPS[::-1]),
     "huge": pa.array(rng.normal(size=N) * 1e300),
     "same": pa.array(np.full(N, -2.5)),
     "seen": pa.array(rng.integers(0, 2**31, N), pa.timestamp("s")),
