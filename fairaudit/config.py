@@ -80,7 +80,11 @@ class AuditConfig(BaseModel):
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
     out: Path = Path("fairaudit-report")
-    format: tuple[Literal["json", "md", "html", "junit", "svg", "png"], ...] = ("json", "md", "html")
+    format: tuple[Literal["json", "md", "html", "junit", "model-card", "svg", "png"], ...] = (
+        "json",
+        "md",
+        "html",
+    )
     # gates; see GATES
     fail_on: tuple[str, ...] = ()
     baseline: Path | None = None

@@ -87,7 +87,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "format",
         list,
-        "Kinds of report file: json, md, html, junit; svg or png for charts (default: json,md,html).",
+        "Report files: json, md, html, junit, model-card; svg or png charts (default: json,md,html).",
         "KIND,...",
     ),
     Option("fail_on", list, "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
