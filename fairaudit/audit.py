@@ -14,15 +14,17 @@ from typing import TypeVar
 import pandas as pd
 
 from fairaudit import __version__
-from fairaudit.config import AuditConfig
+from fairaudit.cluster import Request, require_ray
+from fairaudit.config import RAY_ONLY, AuditConfig
 from fairaudit.data.dataset import Dataset
+from fairaudit.data.public import load_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
 from fairaudit.execute import Execution, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import Rule, parse_rules
 from fairaudit.gate.targets import Vocabulary
-from fairaudit.layers import ResolvedConfig, resolve_config
+from fairaudit.layers import ResolvedConfig, option_name, resolve_config
 from fairaudit.measure import measure
 from fairaudit.plan import Plan, make_plan
 from fairaudit.pool import available_cores, warm_up
@@ -92,8 +94,22 @@ def run_audit(
 
 def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
     """Every stage of an audit, one after the other; the report is written before it is returned."""
-    warm_up()  # the workers import torch while this process reads the table
+    get_ready(resolved.config)
     return carry_out(prepare(resolved, listener), listener)
+
+
+def get_ready(config: AuditConfig) -> None:
+    """Let local workers import torch while this process reads the table.
+
+    Raises:
+        ConfigError: The executor is not installed, or an option belongs to another one.
+    """
+    if config.executor == "ray":
+        return require_ray()
+    rays = [name for name in RAY_ONLY if getattr(config, name) != AuditConfig.model_fields[name].default]
+    if rays:
+        raise ConfigError(f"{option_name(rays[0])} is for --executor ray", hint="add it, or leave this out")
+    warm_up()
 
 
 def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Prepared:
@@ -132,7 +148,7 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
             "training",
             seconds,
             listener,
-            lambda: execute(plan, rundir, listener=listener, execution=Execution(workers=config.workers)),
+            lambda: execute(plan, rundir, listener=listener, execution=_execution(config, dataset)),
         )
         comparisons = _timed("measuring", seconds, listener, lambda: measure(plan, dataset, outcome.by_job))
         failures = {failure.job_id: failure.message for failure in outcome.failures}
@@ -142,11 +158,19 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
         return write_report(report, config.out, config.format)
 
 
+def _execution(config: AuditConfig, dataset: Dataset) -> Execution:
+    if config.executor == "local":
+        return Execution(workers=config.workers)
+    request = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
+    return Execution(workers=config.workers, cluster=request, inputs=load_inputs(dataset, config))
+
+
 def _load(config: AuditConfig) -> Dataset:
     dataset = load_dataset(config)
     if not dataset.groupings:
+        classes = "" if dataset.image_shape is None else ", or --group-by-label for the classes"
         raise ConfigError(
-            "no group given", hint=f"--group COL; `fairaudit inspect {config.data}` lists candidates"
+            "no group given", hint=f"--group COL{classes}; `fairaudit inspect {config.data}` lists candidates"
         )
     return dataset
 
@@ -169,6 +193,6 @@ def _circumstances(config: AuditConfig, seconds: dict[str, float], command: Sequ
             "platform": f"{sys.platform} {platform.machine()}",
             **{name: version(name) for name in _LIBRARIES},
         },
-        workers=config.workers or available_cores(),
+        workers=config.workers or (available_cores() if config.executor == "local" else None),
         seconds=dict(seconds),
     )

@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from fairaudit.arms import Arm
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded
 from fairaudit.data.encode import Encoder, make_encoder
-from fairaudit.data.public import PoolEncoder
+from fairaudit.data.public import Inputs, PoolEncoder, load_inputs
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics import causes
@@ -54,9 +54,13 @@ class Prepared(NamedTuple):
     public: PublicPool | None = None
 
 
-class _Key(NamedTuple):
+@dataclass(frozen=True)
+class _Key:
+    """Which data; ``inputs`` are those data where they came with the job, else they are read."""
+
     digest: str
     config: AuditConfig
+    inputs: Inputs | None = field(compare=False)
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -64,7 +68,7 @@ class _Key(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _encoder(key: _Key) -> tuple[Dataset, Encoder]:
-    dataset = load_dataset(key.config)
+    dataset = load_dataset(key.config) if key.inputs is None else key.inputs.dataset
     if dataset.digest != key.digest:
         raise OutputError(f"{dataset.name} changed while it was audited", hint="start again with --fresh")
     return dataset, make_encoder(dataset, key.config)
@@ -72,7 +76,8 @@ def _encoder(key: _Key) -> tuple[Dataset, Encoder]:
 
 @lru_cache(maxsize=1)
 def _pool_encoder(key: _Key) -> PoolEncoder:
-    return PoolEncoder(_encoder(key)[0], key.config)
+    inputs = key.inputs or load_inputs(_encoder(key)[0], key.config)
+    return PoolEncoder(inputs, key.config)
 
 
 def _prepare(key: _Key, seed: int, by_pool: bool) -> Prepared:
@@ -118,20 +123,24 @@ def _training_pool(dataset: Dataset, encoded: Encoded) -> TrainingPool:
     )
 
 
-def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
+def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | None = None) -> JobResult:
     """Train one arm at one seed and keep what it predicts.
 
     Args:
         plan: The frozen plan. job: Which. source: The result of ``job.source_id``, for a control.
+        inputs: The data, where this process cannot read them itself.
 
     Raises:
         DataError, OutputError: The data cannot be read, or are not those of the plan.
         TrainingError: Diverged.
     """
     began = time.perf_counter()
+    # Gradients of records that are surely right fade below float32's normal range, where a processor
+    # takes several times as long; the reference of an image audit took twice the time.
+    torch.set_flush_denormal(True)
     arm = plan.arm(job.arm)
     spec = find(arm.method)
-    prepared = _prepare(_Key(plan.digest, plan.config), job.seed, Need.PUBLIC_POOL in spec.needs)
+    prepared = _prepare(_Key(plan.digest, plan.config, inputs), job.seed, Need.PUBLIC_POOL in spec.needs)
     try:
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
@@ -167,6 +176,8 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
     }
     if arm.method == REFERENCE:
         facts["yardstick"] = _yardstick(prepared)
+    if why:
+        facts["causes"] = {"batches": causes.BATCHES, "hessian_records": causes.HESSIAN_RECORDS}
     facts["seconds"] = time.perf_counter() - began
     return JobResult(job.id, arrays, facts)
 

@@ -197,7 +197,7 @@ def _find_label(
     if taken:
         raise DataError(
             f"column {quoted(taken[0])} is the only one named like a label and is also a group",
-            "name the label with --label, or choose another --group",
+            "name the label with --label, choose another --group, or take its classes: --group-by-label",
         )
     possible = [n for n in names if _may_be_label(table, n, config)]
     possible.sort(key=lambda n: (is_group_name(n), _distinct(table, n)))
