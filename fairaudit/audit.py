@@ -18,6 +18,7 @@ from fairaudit.cluster import Request, require_ray
 from fairaudit.config import RAY_ONLY, AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.public import load_inputs
+from fairaudit.data.store import is_intact, is_large, write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
 from fairaudit.execute import Execution, execute
@@ -26,7 +27,7 @@ from fairaudit.gate.grammar import Rule, parse_rules
 from fairaudit.gate.targets import Vocabulary
 from fairaudit.layers import ResolvedConfig, option_name, resolve_config
 from fairaudit.measure import measure
-from fairaudit.plan import Plan, make_plan
+from fairaudit.plan import Plan, make_plan, records_path
 from fairaudit.pool import available_cores, warm_up
 from fairaudit.progress import Listener, StageStarted, silent
 from fairaudit.report.build import Circumstances, Findings, build_report
@@ -34,7 +35,7 @@ from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.report.write import write_report
-from fairaudit.rundir import open_rundir
+from fairaudit.rundir import RunDir, open_rundir
 
 _LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
@@ -144,6 +145,8 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
     resolved, dataset, plan, seconds = prepared.resolved, prepared.dataset, prepared.plan, prepared.seconds
     config = resolved.config
     with open_rundir(plan) as rundir:
+        if is_large(dataset) and not rundir.is_complete(plan):
+            _timed("encoding", seconds, listener, lambda: _leave_records(rundir, plan, dataset))
         outcome = _timed(
             "training",
             seconds,
@@ -151,11 +154,21 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
             lambda: execute(plan, rundir, listener=listener, execution=_execution(config, dataset)),
         )
         comparisons = _timed("measuring", seconds, listener, lambda: measure(plan, dataset, outcome.by_job))
+        if not outcome.failures:
+            rundir.drop_records()
         failures = {failure.job_id: failure.message for failure in outcome.failures}
         findings = Findings(resolved, plan, dataset, outcome.by_job, failures, comparisons)
         report = build_report(findings, _circumstances(config, seconds, command))
         report = judged(report, prepared.rules, prepared.baseline)
         return write_report(report, config.out, config.format)
+
+
+def _leave_records(rundir: RunDir, plan: Plan, dataset: Dataset) -> None:
+    """Write a large table's records for the workers, unless an earlier run did."""
+    path = records_path(plan.config, plan.digest)
+    rundir.drop_records(but=path)
+    if not is_intact(path):
+        write_store(path, dataset)
 
 
 def _execution(config: AuditConfig, dataset: Dataset) -> Execution:

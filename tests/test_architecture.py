@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "privacy": {"errors"},
     "layers": {"errors", "config", "presets"},
     "jobs": {"errors", "atomic"},
-    "data": {"errors", "config", "privacy.streams"},
+    "data": {"errors", "atomic", "config", "privacy.streams"},
     "models": {"errors"},
     "engine": {"errors", "privacy"},
     "methods": {"errors", "engine", "models", "data", "privacy", "methods.rules"},
@@ -50,9 +50,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("methods.catalog", "methods.defaults", "methods.spec", "models.names"),
     },
     "rundir": {"errors", "atomic", "config", "jobs", "plan"},
+    "prepared": {"errors", "config", "plan", "data", "models.names", "engine", "methods.base"},
     "worker": {
-        *("errors", "config", "jobs", "arms", "plan", "data", "models", "engine", "methods", "diagnostics"),
-        *("metrics", "privacy"),
+        *("errors", "config", "jobs", "arms", "plan", "prepared", "data", "models", "engine", "methods"),
+        *("diagnostics", "metrics", "privacy"),
     },
     "execute": {
         *("errors", "plan", "jobs", "data", "executor", "pool", "cluster", "progress", "rundir"),
@@ -128,7 +129,8 @@ OWNERS = {  # third party -> the only places that may import it
 }
 
 TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `--help`
-    *("engine", "models.zoo", "models.convex", "models.linear", "diagnostics", "worker", "privacy.noise"),
+    *("engine", "models.zoo", "models.convex", "models.linear", "diagnostics", "prepared", "worker"),
+    "privacy.noise",
     *("methods.base", "methods.gradient", "methods.published", "methods.rules", "methods.objectives"),
     *("methods.output_perturbation", "methods.pate", "methods.descent"),
 }
@@ -421,7 +423,7 @@ def only_training_reaches_torch(package: Package) -> Complaints:
 
 def slow_libraries_wait_until_needed(package: Package) -> Complaints:
     for name, module in package.items():
-        if within_any(name, TORCH - {"worker"}):
+        if within_any(name, TORCH - {"worker", "prepared"}):
             continue
         for found in module.imports:
             if not found.local and found.target.split(".")[0] in NEVER_AT_START:

@@ -141,7 +141,7 @@ class PoolEncoder:
             fitted=(),
             merged=fitted.merged,
         )
-        return PoolEncoded(encoded, fitted.train, groups)
+        return PoolEncoded(encoded, fitted.train[:], groups)
 
 
 def halve(split: Split) -> tuple[Int64, Int64]:
