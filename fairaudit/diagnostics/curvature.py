@@ -14,6 +14,7 @@ from fairaudit.diagnostics.exact_trace import traces_of_records, work_of
 from fairaudit.diagnostics.lanczos import Extremes, extremes_of_matrix, lanczos, start_vector
 from fairaudit.diagnostics.landscape import Landscape, SecondOrder
 from fairaudit.diagnostics.second_order import ChainSecondOrder, is_chain
+from fairaudit.diagnostics.taylor import TaylorSecondOrder, is_expandable
 from fairaudit.privacy.streams import numpy_stream
 
 PROBES = 100
@@ -46,9 +47,10 @@ class Traces:
 
 def second_order(landscape: Landscape) -> SecondOrder:
     """The quickest exact way to second derivatives that the model allows."""
-    if is_chain(landscape.layers()):
+    layers = landscape.layers()
+    if is_chain(layers):
         return ChainSecondOrder(landscape)
-    return AutodiffSecondOrder(landscape)
+    return TaylorSecondOrder(landscape) if is_expandable(layers) else AutodiffSecondOrder(landscape)
 
 
 def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
@@ -113,7 +115,7 @@ def traces(landscape: Landscape, *, seed: int, probes: int = PROBES) -> Traces:
 
 def hutchinson(landscape: Landscape, signs: Tensor) -> Traces:
     """Estimate from given Rademacher vectors [V, P], V >= 2: the mean of z^T H z, SE = sd / sqrt(V)."""
-    forms = quadratic_forms(landscape, signs)
+    forms = landscape.records.means(second_order(landscape).trace_forms(signs.to(landscape.theta)))
     root = len(signs) ** 0.5
     differences = forms.unsqueeze(2) - forms.unsqueeze(1)
     return Traces(forms.mean(0), forms.std(0) / root, differences.std(0) / root, exact=False, how=HUTCHINSON)

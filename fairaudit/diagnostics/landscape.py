@@ -183,6 +183,10 @@ class SecondOrder(ABC):
     def forms(self, vectors: Tensor) -> Tensor:
         """Sum of v^T H_i v over each group's records, [V, K], float64, for vectors [V, P]."""
 
+    def trace_forms(self, signs: Tensor) -> Tensor:
+        """What has the mean of the forms over random signs [V, P] and may be cheaper, [V, K]."""
+        return self.forms(signs)
+
     @abstractmethod
     def products(self, vectors: Tensor) -> Tensor:
         """Sum of H_i v over each group's records, [V, K, P], for vectors [V, P]."""
