@@ -1,7 +1,11 @@
 """What can go wrong, said in one line each, and the exit code a script sees."""
 
 import difflib
+import re
 from collections.abc import Iterable
+
+LONGEST_WORD = 300  # characters of what a user typed; longer ones bury the message
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 EXIT_OK = 0
 EXIT_GATE_FAILED = 1
@@ -30,7 +34,8 @@ class FairauditError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.hint})" if self.hint else self.message
+        line = f"{self.message} ({self.hint})" if self.hint else self.message
+        return _LONG_WORD.sub(lambda word: word[0][:LONGEST_WORD] + "...", line)
 
 
 class ConfigError(FairauditError):

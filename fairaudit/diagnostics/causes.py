@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fairaudit.diagnostics.bounds import Spectrum, lower_bounds, sufficient_condition
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch
-from fairaudit.diagnostics.correlates import QUANTITIES, correlate, read_records
+from fairaudit.diagnostics.correlates import PAIRS, QUANTITIES, RecordReadings, correlate, read_records
 from fairaudit.diagnostics.curvature import extremes_of_groups, quadratic_forms, traces
 from fairaudit.diagnostics.landscape import Landscape, Records
 from fairaudit.diagnostics.misalignment import cosine
@@ -33,8 +33,9 @@ from fairaudit.methods.gradient import GradientMethod
 from fairaudit.privacy.streams import numpy_stream
 
 BATCHES = 8  # M, Poisson batches behind every expectation that has no closed form
+PROBES = 4  # of them, behind the covariance in R_clip, which is small beside its first order
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
-EIGENVALUES_EVERY = 3  # kept steps; they cost more than all else together and change slowly
+THOROUGH_EVERY = 4  # kept steps: eigenvalues and correlations cost more than all else together
 
 
 def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
@@ -51,7 +52,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     reading = CauseReading(method, task)
     found: dict[str, list[Tensor]] = {}
     for number, checkpoint in enumerate(trained.checkpoints):
-        for name, value in reading.at(checkpoint, eigenvalues=number % EIGENVALUES_EVERY == 0).items():
+        for name, value in reading.at(checkpoint, thorough=number % THOROUGH_EVERY == 0).items():
             found.setdefault(name, []).append(value)
     return {name: torch.stack(values).double() for name, values in found.items()}
 
@@ -80,11 +81,12 @@ class CauseReading:
             batch.inputs, pool.labels[chosen], batch.group, n_groups=pool.n_groups, shares=shares
         )
 
-    def at(self, checkpoint: Checkpoint, *, eigenvalues: bool) -> Mapping[str, Tensor]:
+    def at(self, checkpoint: Checkpoint, *, thorough: bool) -> Mapping[str, Tensor]:
         """All series of one step, [R, ...] each.
 
         Args:
-            checkpoint: The step. eigenvalues: Whether they are read here; else the last ones stand.
+            checkpoint: The step.
+            thorough: Whether eigenvalues are read here, else the last ones stand; and correlations.
         """
         landscapes = [
             Landscape(self.task.model, theta.clone(), self.records) for theta in checkpoint.parameters
@@ -93,11 +95,11 @@ class CauseReading:
         found = {
             "hessian_trace": torch.stack([t.value for t in trace]),
             "hessian_trace_se": torch.stack([t.standard_error for t in trace]),
-            **self._correlates(checkpoint.step, landscapes),
+            **self._correlates(checkpoint.step, landscapes, thorough),
         }
         if self._is_plain(checkpoint):
             return found
-        if eigenvalues:
+        if thorough:
             self._spectra = [_spectrum(landscape) for landscape in landscapes]
         return {
             **found,
@@ -105,22 +107,25 @@ class CauseReading:
             **self._terms(checkpoint, landscapes, found["hessian_trace"]),
         }
 
-    def _correlates(self, step: int, landscapes: list[Landscape]) -> dict[str, Tensor]:
+    def _correlates(self, step: int, landscapes: list[Landscape], thorough: bool) -> dict[str, Tensor]:
         """Group means of what goes with a costly record, and their correlations."""
-        each = [
-            correlate(read_records(landscape), seed=self.task.seed, label=f"{self.task.arm}/{step}/{r}")
-            for r, landscape in enumerate(landscapes)
-        ]
-        means = torch.from_numpy(np.stack([found.mean for found in each]))  # [R, 5, K + 1]
-        return {
-            **{f"mean_{name}": means[:, number] for number, name in enumerate(QUANTITIES)},
-            "pearson": torch.from_numpy(np.stack([found.pearson for found in each])),
-            "spearman": torch.from_numpy(np.stack([found.spearman for found in each])),
+        each = [read_records(landscape) for landscape in landscapes]
+        means = {
+            f"mean_{name}": torch.stack([_group_means(readings, name) for readings in each])
+            for name in QUANTITIES
         }
+        shape = (len(PAIRS), self.task.pool.n_groups + 1, 3)
+        nothing = np.full((2, *shape), np.nan)
+        label = f"{self.task.arm}/{step}"
+        found = [correlate(each[0], seed=self.task.seed, label=label)] if thorough else []
+        kinds = np.stack([found[0].pearson, found[0].spearman]) if found else nothing
+        pearson, spearman = torch.from_numpy(kinds).expand(len(each), -1, *shape).unbind(1)
+        return {**means, "pearson": pearson, "spearman": spearman}
 
     def _assumptions(self, learning_rate: float) -> dict[str, Tensor]:
         """What the bounds assume, by the latest eigenvalues."""
         return {
+            "learning_rate": torch.full((self.task.repeats, 1), learning_rate),
             "eigenvalue_largest": torch.stack([s.largest for s in self._spectra]),
             "eigenvalue_smallest": torch.stack([s.smallest for s in self._spectra]),
             "small_step": torch.stack([s.is_small_step(learning_rate) for s in self._spectra]),
@@ -138,7 +143,7 @@ class CauseReading:
         each: dict[str, list[Tensor]] = {}
         for r, (landscape, batches) in enumerate(zip(landscapes, drawn, strict=True)):
             sampling, means = self._sampling(checkpoint, r), self._means(moments, r)
-            forms = Forms.of(quadratic_forms(landscape, vectors(batches, means)))
+            forms = Forms.of(quadratic_forms(landscape, vectors(batches, means)), batches)
             values = {
                 **risk_terms(batches, means, forms, sampling),
                 **lower_bounds(batches, means, self._spectra[r], sampling),
@@ -185,7 +190,13 @@ class CauseReading:
             centred = probe - own * moments.total, other - own * moments.processed
             rows.append(torch.stack([plain / expected, processed / expected, *centred]))
         stacked = torch.stack(rows, 2)  # [4, R, M, P]
-        return [Batches(*stacked[:, r]) for r in range(task.repeats)]
+        found = []
+        for r in range(task.repeats):
+            plain, processed, probes, other = stacked[:, r]
+            found.append(
+                Batches(plain, processed, probes[:PROBES], other[:PROBES], unclipped=reader.unclipped(r))
+            )
+        return found
 
     def _sufficient(self, means: Means, bound: Tensor) -> dict[str, Tensor]:
         if self.task.pool.n_groups != 2:
@@ -198,6 +209,12 @@ class CauseReading:
         length = sampling.noise_std * sampling.n_public * parameters**0.5
         noise: Tensor = length / (self.records.shares * sampling.n_records)
         return noise
+
+
+def _group_means(readings: RecordReadings, name: str) -> Tensor:
+    """Of one quantity of the records, [K + 1]."""
+    records = readings.records
+    return records.means(records.sums(torch.from_numpy(readings.values[name])))
 
 
 def _spectrum(landscape: Landscape) -> Spectrum:

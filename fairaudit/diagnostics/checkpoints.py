@@ -151,6 +151,14 @@ class StepReader:
             gradient_norm=norm,
         )
 
+    def unclipped(self, replicate: int) -> float:
+        """The factor that the rule gives a zero gradient; 1 where groups have factors of their own."""
+        n_groups = self.task.pool.n_groups
+        group = torch.arange(n_groups).expand(self.task.repeats, -1)
+        nothing = torch.zeros(group.shape, dtype=self.network.theta.dtype)
+        factor = self.rule.scale(self.checkpoint.rule_released, nothing, group)[replicate]
+        return float(factor[0]) if bool((factor == factor[0]).all()) else 1.0
+
     def _weighted(self, rows: Sequence[Tensor]) -> Tensor:
         assert len(rows) <= self.most_rows
         return torch.stack([row.clone() for row in self.tape.sums(rows)])

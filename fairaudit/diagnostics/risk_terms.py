@@ -25,14 +25,16 @@ class Batches:
 
     Args:
         plain: g_B, sums over the batch divided by qN, [M, P]. clipped: gbar_B, likewise.
-        probes: Rademacher sums over the batch of g_i minus their mean, [M, P], not divided.
+        probes: Rademacher sums of g_i minus their mean over each of the first S batches, [S, P].
         clipped_probes: The same signs on the processed gradients.
+        unclipped: u, the rule's factor of a gradient that it does not clip; C/Z of a rule that scales all.
     """
 
     plain: Tensor
     clipped: Tensor
     probes: Tensor
     clipped_probes: Tensor
+    unclipped: float = 1.0
 
     @property
     def kept(self) -> Tensor:
@@ -74,10 +76,10 @@ class Forms:
     mean_clipped: Tensor
 
     @classmethod
-    def of(cls, flat: Tensor) -> "Forms":
-        """From the forms of :func:`vectors`, [4 M + 2, K + 1]."""
-        m = (len(flat) - 2) // 4
-        plain, clipped, probes, clipped_probes, rest = torch.split(flat, [m, m, m, m, 2])
+    def of(cls, flat: Tensor, batches: Batches) -> "Forms":
+        """From the forms of :func:`vectors`, [2 M + 2 S + 2, K + 1]."""
+        m, s = len(batches.plain), len(batches.probes)
+        plain, clipped, probes, clipped_probes, rest = torch.split(flat, [m, m, s, s, 2])
         return cls(plain, clipped, probes, clipped_probes, rest[0], rest[1])
 
 
@@ -98,7 +100,7 @@ class Sampling:
 
 
 def vectors(batches: Batches, means: Means) -> Tensor:
-    """All vectors whose forms the terms need, [4 M + 2, P]."""
+    """All vectors whose forms the terms need, [2 M + 2 S + 2, P]."""
     both = torch.stack([means.plain, means.clipped])
     return torch.cat([batches.plain, batches.clipped, batches.probes, batches.clipped_probes, both])
 
@@ -107,15 +109,20 @@ def risk_terms(batches: Batches, means: Means, forms: Forms, sampling: Sampling)
     """The terms of one step for every group and, last, everybody; nats.
 
     Returns:
-        ``r_direction``, ``r_magnitude``, ``r_direction_star``, ``r_magnitude_star``, ``r_clip_batches``
-        and their ``_se`` over batches, ``r_clip`` in closed form with the ``_se`` of its covariance
-        part, [K + 1] each; ``dropped`` [1], batches left out of all terms. NaN where no batch is kept.
+        ``r_direction``, ``r_magnitude``, ``r_magnitude_effective`` (against a plain step of eta u, where
+        ``r_magnitude`` is against one of eta; direction and noise are the same in both),
+        ``r_direction_star``, ``r_magnitude_star``, ``r_clip_batches`` and their ``_se`` over batches,
+        ``r_clip`` in closed form with the ``_se`` of its covariance part, [K + 1] each; ``dropped`` [1],
+        batches left out of all terms. NaN where no batch is kept.
     """
     eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
     on_plain, on_clipped = (v @ means.group.T for v in (batches.plain, batches.clipped))  # [M, K + 1]
-    half, plain, clipped = eta**2 / 2, forms.plain, forms.clipped
+    half, plain, clipped, u = eta**2 / 2, forms.plain, forms.clipped, batches.unclipped
     each = {
         "r_magnitude": eta * (1 - rho) * on_plain + half * (rho**2 - 1) * plain,
+        # eta u is the step that an unclipped gradient takes; a rule that scales all gradients down is
+        # given a longer eta, and eta times the plain gradient is a step that nobody would take.
+        "r_magnitude_effective": eta * (u - rho) * on_plain + half * (rho**2 - u**2) * plain,
         "r_direction": eta * (rho * on_plain - on_clipped) + half * (clipped - rho**2 * plain),
         "r_magnitude_star": eta * (1 / rho - 1) * on_clipped + half * (1 - 1 / rho**2) * clipped,
         "r_direction_star": eta * (on_plain - on_clipped / rho) + half * (clipped / rho**2 - plain),

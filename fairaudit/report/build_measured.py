@@ -11,9 +11,11 @@ from fairaudit.data.groups import NamedPair
 from fairaudit.jobs import Array, JobResult
 from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
 from fairaudit.plan import Plan
+from fairaudit.report.build_causes import decomposition
+from fairaudit.report.curves import curve, nan_mean
+from fairaudit.report.decomposition import Curve
 from fairaudit.report.measured import (
     ComparisonRecord,
-    Curve,
     Diagnostics,
     EstimateRecord,
     GapRecord,
@@ -23,7 +25,6 @@ from fairaudit.report.measured import (
 )
 from fairaudit.report.readings import claims, readings
 
-MAX_OBSERVATIONS = 100  # a longer curve is thinned evenly, its last point kept
 UNDERTRAINED = 0.01  # accuracy below the yardstick from which costs count as understated
 YARDSTICK = "scikit-learn logistic regression, same rows and inputs"
 PIXEL_YARDSTICK = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
@@ -116,6 +117,7 @@ def diagnostics(
         arms=arms,
         readings=readings(plan, dataset, results, hidden),
         claims=claims(plan, results),
+        decomposition=decomposition(plan, dataset, results, compared),
     )
 
 
@@ -223,39 +225,19 @@ def _curves(finished: Sequence[JobResult], grouping: Grouping, hidden: Collectio
         holders = [r.arrays for r in finished if f"trace.{name}" in r.arrays]
         steps = np.asarray(holders[0][f"trace_steps.{name}"], dtype=np.int64)
         alike = [_over_repeats(a[f"trace.{name}"]) for a in holders if len(a[f"trace.{name}"]) == len(steps)]
-        values = _nan_mean(np.stack(alike))  # [T_obs, columns]
-        columns = grouping.names if values.shape[1] == len(grouping.names) > 1 else ("",)
-        if values.shape[1] != len(columns):
+        values = np.stack(alike)  # [S, T_obs, columns]
+        columns = grouping.names if values.shape[2] == len(grouping.names) > 1 else ("",)
+        if values.shape[2] != len(columns):
             continue  # a reading of another shape has no place in a table by group
-        values[:, [column in hidden for column in columns]] = np.nan
-        kept = _thinned(len(steps))
-        yield Curve(
-            name=name,
-            steps=tuple(int(steps[i]) for i in kept),
-            columns=columns,
-            values=tuple(tuple(_finite(float(v)) for v in values[i]) for i in kept),
-        )
+        values[:, :, [column in hidden for column in columns]] = np.nan
+        yield curve(name, steps.tolist(), columns, values)
 
 
 def _over_repeats(trace: Array) -> NDArray[np.float64]:
     """``[T_obs, R, ...]`` -> ``[T_obs, columns]``."""
     values = np.asarray(trace, dtype=np.float64)
     flat = values.reshape(*values.shape[:2], -1)
-    return _nan_mean(flat.swapaxes(0, 1))
-
-
-def _nan_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over the first axis of what is finite; NaN where nothing is."""
-    finite = np.isfinite(values)
-    count = finite.sum(0)
-    total = np.where(finite, values, 0.0).sum(0)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _thinned(length: int) -> list[int]:
-    if length <= MAX_OBSERVATIONS:
-        return list(range(length))
-    return [round(i * (length - 1) / (MAX_OBSERVATIONS - 1)) for i in range(MAX_OBSERVATIONS)]
+    return nan_mean(flat.swapaxes(0, 1))
 
 
 def _finite(value: float | None) -> float | None:

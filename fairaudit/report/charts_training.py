@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
-from fairaudit.report.measured import Curve
+from fairaudit.report.decomposition import Curve
 from fairaudit.report.model import Report
 from fairaudit.report.panels import MOST_SERIES, Cell, Chart, DataTable, Lines, Point, labels
 

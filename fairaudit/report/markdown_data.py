@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from fairaudit.data.naming import spoken_shape
+from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import DataFacts
-from fairaudit.report.measured import Curve, Reading
+from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown, plain
 from fairaudit.report.tables import Row, count, number, table
@@ -37,11 +38,11 @@ def data_section(report: Report) -> Iterator[str]:
     yield _read(data)
     if data.images is not None:
         yield f"- Pixels become inputs by {markdown(data.images.scaling, 120)}."
-    for reason, by_group in list(data.dropped_rows.items())[:6]:
+    for reason, by_group in list(data.dropped_rows.items())[:4]:
         yield f"- Rows dropped, {markdown(reason, 80)}: {_counts(by_group)}"
-    for column, reason in list(data.dropped_columns.items())[:8]:
+    for column, reason in list(data.dropped_columns.items())[:5]:
         yield f"- Column {markdown(column)} not used: {markdown(reason, 120)}"
-    for column, by_group in list(data.missing.items())[:8]:
+    for column, by_group in list(data.missing.items())[:5]:
         yield f"- Missing values in {markdown(column)}: {_counts(by_group)}"
     for grouping in data.groupings[:6]:
         for group in grouping.groups:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from fairaudit.report.decomposition import Curve, Decomposition
 from fairaudit.report.facts import Part
 from fairaudit.report.numbers import Figure, HighEnd, LowEnd
 
@@ -109,18 +110,6 @@ class Yardstick(Part):
     reason: str
 
 
-class Curve(Part):
-    """One diagnostic over training: mean over seeds and repeats, ``values[observation][column]``.
-
-    ``columns`` are the groups of the first grouping, or one empty name for a whole-batch number.
-    """
-
-    name: str
-    steps: tuple[int, ...]
-    columns: tuple[str, ...]
-    values: tuple[tuple[Figure | None, ...], ...]
-
-
 class Reading(Part):
     """What a method's own diagnostic found after training: mean over seeds, ``values[column]``.
 
@@ -151,3 +140,4 @@ class Diagnostics(Part):
     arms: dict[str, tuple[Curve, ...]]
     readings: dict[str, tuple[Reading, ...]]
     claims: tuple[Claim, ...]
+    decomposition: Decomposition | None = None

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
+from fairaudit.report.fitting import fitted
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points
 from fairaudit.report.markdown_data import (
     data_section,
@@ -12,6 +13,7 @@ from fairaudit.report.markdown_data import (
     reproduce_section,
 )
 from fairaudit.report.markdown_gates import gates_section, verdict_section
+from fairaudit.report.markdown_review import instruments_section, register_section, selection_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -19,21 +21,30 @@ from fairaudit.report.numbers import shown_up
 from fairaudit.report.tables import Row, count, number, table
 
 MOST_LINES = 200
+_MOST_WARNINGS = 12
 _WITHIN = (
     "accuracy",
     "loss",
-    "selection_rate",
     "tpr",
     "fpr",
     "precision",
-    "impact_ratio",
     "auc",
     "calibration_error",
 )
 
 
-def to_markdown(report: Report) -> str:
-    """The report as text for people; what it shortens is whole in the JSON."""
+def to_markdown(report: Report, *, reserved: int = 0) -> str:
+    """The report as text for people; what it shortens is whole in the JSON.
+
+    Args:
+        report: What was found.
+        reserved: Lines to leave free, for charts that are put between.
+    """
+    return "\n".join(fitted(full_text(report), MOST_LINES - 1 - reserved)) + "\n"
+
+
+def full_text(report: Report) -> list[str]:
+    """The lines of the report before they are cut to length."""
     sections = (
         verdict_section(report),
         _audited(report),
@@ -42,19 +53,22 @@ def to_markdown(report: Report) -> str:
         gates_section(report),
         _control(report),
         _within(report),
+        selection_section(report),
         diagnostics_section(report),
         readings_section(report),
         _privacy(report),
         data_section(report),
         _warnings(report),
         _limitations(report),
+        register_section(report),
+        instruments_section(report),
         reproduce_section(report),
     )
     lines = [f"# Privacy cost by group: {markdown(report.data.name)}"]
     for section in sections:
         written = list(section)
         lines += ["", *written] if written else []
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _audited(report: Report) -> Iterator[str]:
@@ -285,11 +299,11 @@ def _warnings(report: Report) -> Iterator[str]:
     others = [w for w in report.warnings if w.code != CONTROL_NOT_RUN]  # it has a section of its own
     if not others:
         yield "None."
-    for warning in others[:20]:
+    for warning in others[:_MOST_WARNINGS]:
         fix = f" ({markdown(warning.fix, 200)})" if warning.fix else ""
         yield f"- {warning.level} {markdown(warning.code)}: {markdown(warning.message, 600)}{fix}"
-    if len(others) > 20:
-        yield f"- {len(others) - 20} more are in report.json."
+    if len(others) > _MOST_WARNINGS:
+        yield f"- {len(others) - _MOST_WARNINGS} more are in report.json."
 
 
 def _limitations(report: Report) -> Iterator[str]:

@@ -26,7 +26,7 @@ HEAVY = ("torch", "pandas", "scipy", "pyarrow", "sklearn", "fairlearn", "dp_acco
 def elsewhere(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("fairaudit.pool.warm_up", lambda: None)
+    monkeypatch.setattr("fairaudit.audit.warm_up", lambda: None)
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)

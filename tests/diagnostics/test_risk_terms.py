@@ -10,7 +10,9 @@ from steps import RECORDS, a_step, all_batches, loss_of
 from fairaudit.diagnostics import risk_terms as module
 from fairaudit.diagnostics.risk_terms import Forms, clip_term, noise_term, risk_terms, vectors
 
-DPSGD, GLOBAL = (next(f for f in DEFAULTS if f.key == key) for key in ("dpsgd", "global"))
+DPSGD, GLOBAL, ADAPT = (
+    next(f for f in DEFAULTS if f.key == key) for key in ("dpsgd", "global", "global-adapt")
+)
 Q = 0.5
 EXPECTED = Q * RECORDS
 
@@ -183,6 +185,22 @@ def test_forms_come_apart_in_the_order_in_which_vectors_go_together():
     batches, means = enumerated(step)
     stacked = vectors(batches, means)
     flat = torch.einsum("vp,kpq,vq->vk", stacked, step.hessians, stacked)
-    expected, found = step.forms(batches, means), Forms.of(flat)
+    expected, found = step.forms(batches, means), Forms.of(flat, batches)
     for field in dataclasses.fields(Forms):
         torch.testing.assert_close(getattr(found, field.name), getattr(expected, field.name))
+
+
+def test_the_effective_magnitude_is_that_of_flat_clipping_at_the_threshold_with_the_same_step():
+    """Scaling by C / max(norm, Z) with eta is clipping at Z with eta C / Z; direction does not change."""
+    threshold, bound, eta = 1.2, 0.3, 0.4
+    scaled = a_step(ADAPT, threshold=threshold, max_grad_norm=bound, eta=eta)
+    flat = a_step(DPSGD, max_grad_norm=threshold, eta=eta * bound / threshold)
+    found = []
+    for step in (scaled, flat):
+        batches, means = enumerated(step)
+        batches = dataclasses.replace(batches, unclipped=step.reader.unclipped(0))
+        found.append(risk_terms(batches, means, step.forms(batches, means), step.sampling()))
+    for name in ("r_direction", "r_magnitude_effective"):
+        torch.testing.assert_close(found[0][name], found[1][name], rtol=1e-5, atol=1e-12)
+    torch.testing.assert_close(found[1]["r_magnitude_effective"], found[1]["r_magnitude"])
+    assert not torch.allclose(found[0]["r_magnitude"], found[1]["r_magnitude"], rtol=0.1)

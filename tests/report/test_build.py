@@ -219,7 +219,7 @@ def test_curves_are_averaged_over_seeds_without_absent_groups_and_thinned():
     curves = {c.name: c for c in report_of(findings()).diagnostics.arms["global-adapt"]}
     assert curves["loss"].columns == ("F", "M")
     assert curves["loss"].values[1] == (0.5, None)
-    assert len(curves["threshold"].steps) == 100
+    assert len(curves["threshold"].steps) == 60
     assert (curves["threshold"].steps[0], curves["threshold"].steps[-1]) == (0, 399)
     assert curves["threshold"].columns == ("",)
 

@@ -1,6 +1,8 @@
 """Kinds of hostile input: each writes a case into a folder and says the command line that reads it."""
 
+import copy
 import functools
+import json
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -168,6 +170,75 @@ def sidecars(rng: random.Random, folder: Path) -> list[str]:
     return ["inspect", str(path), "--group", "g"]
 
 
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "report.json"
+_METRICS = (
+    "accuracy_gap",
+    "privacy_cost_gap",
+    "privacy_cost",
+    "impact_ratio",
+    "epsilon",
+    "accuracy",
+    "acuracy",
+)
+_STATS = ("", "", ".mean", ".ci_low", ".ci_high", ".max", ".delta", ".")
+_GROUPS = ("", "", "@sex=F", "@sex", '@"sex"="F"', "@F", "@=", '@"', "@" + "x" * 3000)
+_ARMS = ("", "", ":global-adapt", ":dpsgd@3", ":sgd:x", ":", ':"a')
+_TAILS = (
+    " > 0.05",
+    " < 0.8",
+    ">=1e300",
+    "<=nan",
+    " > inf",
+    "",
+    " 0.05",
+    " > 0.05 > 1",
+    " = 1",
+    " > -0",
+    " >> 1",
+)
+
+
+def rules(rng: random.Random, folder: Path) -> list[str]:
+    """Rules of a gate on a whole report."""
+    given: list[str] = []
+    for _ in range(rng.randrange(1, 3)):
+        rule = "".join(rng.choice(part) for part in (_METRICS, _STATS, _GROUPS, _ARMS, _TAILS))
+        if rng.random() < 0.3:
+            rule = mutated(rng, rule.encode()).decode("utf-8", "replace").replace("\x00", "")
+        given.append(f"--fail-on={rule}")
+    return ["gate", str(GOLDEN), *given]
+
+
+def reports(rng: random.Random, folder: Path) -> list[str]:
+    """A report with broken bytes, or with a value of another kind in some place."""
+    path, content = folder / "report.json", GOLDEN.read_bytes()
+    if rng.random() < 0.5:
+        content = mutated(rng, content)
+    else:
+        tree = json.loads(content)
+        for _ in range(rng.randrange(1, 4)):
+            _spoil(rng, tree)
+        content = json.dumps(tree).encode()
+    path.write_bytes(content)
+    return ["gate", str(path), "--fail-on=privacy_cost_gap > 0.02", "--fail-on=epsilon > 3"]
+
+
+_ODD = (None, True, 0, -1, 1e300, 10**400, "", "x", "\ud800", [], {}, [None], {"a": 1}, "9" * 5000)
+
+
+def _spoil(rng: random.Random, tree: object) -> None:
+    """Replace, remove or add one node, anywhere."""
+    while isinstance(tree, dict | list) and tree:
+        key = rng.choice(list(tree) if isinstance(tree, dict) else range(len(tree)))
+        if not isinstance(tree[key], dict | list) or not tree[key] or rng.random() < 0.1:
+            if isinstance(tree, dict) and rng.random() < 0.3:
+                del tree[key]
+            else:
+                tree[key] = copy.deepcopy(rng.choice(_ODD))
+            return
+        tree = tree[key]
+
+
 KINDS: Mapping[str, Case] = {
     "broken-tables": broken_tables,
     "hostile-tables": hostile_tables,
@@ -175,4 +246,6 @@ KINDS: Mapping[str, Case] = {
     "config-files": config_files,
     "options": options,
     "sidecars": sidecars,
+    "rules": rules,
+    "reports": reports,
 }

@@ -1,0 +1,96 @@
+"""What the finished seeds of one arm read at their kept steps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.jobs import Array, JobResult
+from fairaudit.metrics.intervals import quantiles
+from fairaudit.plan import Arm, Plan
+from fairaudit.report.curves import nan_mean
+from fairaudit.report.decomposition import OverSeeds
+
+Float64 = NDArray[np.float64]
+
+PREFIX = "cause."
+STEPS = "cause_steps"
+
+
+@dataclass(frozen=True, slots=True)
+class ArmReadings:
+    """One arm's readings, mean over the repeats of each seed.
+
+    Args:
+        steps: Kept steps, [C]. total_steps: T. seeds: Of the finished jobs, [S].
+        values: Name -> [S, C, ...]; NaN is unknown.
+        batches: M. hessian_records: Records that curvature was read from, at the first seed.
+    """
+
+    steps: tuple[int, ...]
+    total_steps: int
+    seeds: tuple[int, ...]
+    values: Mapping[str, Float64]
+    batches: int
+    hessian_records: int
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether steps were split into parts; those of a plain reference are not."""
+        return "r_direction" in self.values
+
+    def per_step(self, name: str) -> Float64:
+        """Mean of a series over all steps of the training, by trapezoids between kept ones, [S, ...]."""
+        values = self.values[name]
+        steps = np.asarray(self.steps, dtype=np.float64)
+        # Every step stands for itself; the last kept one stands for all that follow it.
+        after = self.total_steps - 1 - self.steps[-1]
+        ends = 0.5 * values[:, 0] + (0.5 + after) * values[:, -1]
+        mean: Float64 = (np.trapezoid(values, steps, axis=1) + ends) / self.total_steps
+        return mean
+
+    def averaged(self, name: str) -> Float64:
+        """Mean over the kept steps at which it is known, [S, ...]."""
+        return nan_mean(np.moveaxis(self.values[name], 1, 0))
+
+
+def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmReadings | None:
+    """What the finished seeds of an arm read at their kept steps; None where none did."""
+    jobs = [job for job in plan.jobs if job.arm == arm.key and job.id in results]
+    holders = [(job, results[job.id].arrays) for job in jobs if STEPS in results[job.id].arrays]
+    if not holders:
+        return None
+    names = [key for key in holders[0][1] if key.startswith(PREFIX)]
+    facts = results[holders[0][0].id].facts["causes"]
+    assert isinstance(facts, Mapping)
+    return ArmReadings(
+        steps=tuple(int(step) for step in np.asarray(holders[0][1][STEPS])),
+        total_steps=plan.schedule.steps,
+        seeds=tuple(job.seed for job, _ in holders),
+        values={
+            name.removeprefix(PREFIX): np.stack([_over_repeats(arrays[name]) for _, arrays in holders])
+            for name in names
+        },
+        batches=int(facts["batches"]),
+        hessian_records=int(facts["hessian_records"]),
+    )
+
+
+def _over_repeats(series: Array) -> Float64:
+    """[C, R, ...] -> [C, ...]."""
+    return nan_mean(np.moveaxis(np.asarray(series, dtype=np.float64), 1, 0))
+
+
+def over_seeds(values: Sequence[float] | Float64) -> OverSeeds:
+    """Mean and 95 % interval of the mean over seeds; no interval below two known values."""
+    known = [float(v) for v in values if np.isfinite(v)]
+    by_seed = tuple(float(v) if np.isfinite(v) else None for v in values)
+    if not known:
+        return OverSeeds(value=None, low=None, high=None, by_seed=by_seed)
+    mean = float(np.mean(known))
+    if len(known) < 2:
+        return OverSeeds(value=mean, low=None, high=None, by_seed=by_seed)
+    t = quantiles(0.975, len(known) - 1)[0]
+    half = t * float(np.std(known, ddof=1)) / len(known) ** 0.5
+    return OverSeeds(value=mean, low=mean - half, high=mean + half, by_seed=by_seed)

@@ -1,0 +1,250 @@
+"""Readings of kept steps -> each group's parts, traits and bounds, in the report's types."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.data.dataset import Dataset
+from fairaudit.jobs import JobResult
+from fairaudit.methods.catalog import REFERENCE
+from fairaudit.plan import Plan
+from fairaudit.presets import find_preset
+from fairaudit.report.arm_readings import ArmReadings, arm_readings, over_seeds
+from fairaudit.report.curves import curve, nan_mean
+from fairaudit.report.decomposition import (
+    ArmCauses,
+    BoundRecord,
+    Correlation,
+    Curve,
+    Decomposition,
+    GroupCauses,
+)
+from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.sign_claims import Orders, sign_claims
+
+Float64 = NDArray[np.float64]
+
+PARTS = ("direction", "magnitude_effective", "noise")
+ALL_PARTS = (*PARTS, "magnitude", "clip", "direction_star", "magnitude_star")
+CORRELATED = (("input_norm", "gradient_norm"), ("closeness", "trace"), ("input_norm", "trace"))
+
+# name -> what it is; in the order of the report
+SERIES: Mapping[str, str] = {
+    "r_direction": "excess risk of this step from clipping's direction, nats",
+    "r_magnitude_effective": "excess risk of this step from clipping's magnitude, nats, against a plain step "
+    "of the same effective length",
+    "r_magnitude": "the same against a plain step of the arm's own learning rate",
+    "r_noise": "excess risk of this step from noise, nats",
+    "r_clip": "excess risk of this step from clipping, in closed form, nats",
+    "angle_turned": "degrees by which clipping turns the batch's gradient away from the group's",
+    "cos_before": "cosine of the group's gradient and the batch's",
+    "cos_after": "cosine of the group's gradient and the processed batch's",
+    "clipped_share": "share of the group's records that are clipped",
+    "excess_norm": "mean length that clipping takes from a record of the group",
+    "norm_group_mean": "norm of the group's mean gradient",
+    "mean_gradient_norm": "mean norm of the group's record gradients",
+    "mean_loss": "mean loss of the group, nats",
+    "mean_closeness": "closeness to the boundary, 1 - sum p^2",
+    "mean_input_norm": "mean norm of the group's inputs",
+    "hessian_trace": "trace of the group's Hessian",
+    "eigenvalue_largest": "largest eigenvalue of the group's Hessian",
+    "eigenvalue_smallest": "smallest eigenvalue of the group's Hessian",
+    "noise_norm": "length of the noise on a mean over the group's part of a batch",
+    "shrinkage": "length of the processed batch's gradient over the plain one's",
+    "cos_batch": "cosine of the batch's gradient before and after",
+}
+TRAITS = (
+    *("angle_turned", "clipped_share", "excess_norm", "mean_gradient_norm", "mean_input_norm"),
+    *("mean_closeness", "mean_loss", "hessian_trace", "eigenvalue_largest"),
+)
+
+_NO_TERMS = (
+    "no kept step: it does not train by steps, its steps are not sums over the expected batch, or no seed "
+    "finished"
+)
+_TRAN = "Tran et al. 2021, Thm 3 with Lemma 2 corrected"
+# bound -> (the quantity it bounds, name, source)
+BOUNDS: Mapping[str, tuple[str, str, str]] = {
+    "bound_direction": ("r_direction", "Prop. 3", "Esipova et al. 2023, Prop. 3"),
+    "bound_direction_convex": ("r_direction", "Prop. 3, any step", "Esipova et al. 2023, Prop. 3"),
+    "bound_direction_star": (
+        "r_direction_star",
+        "Prop. 3*",
+        "Esipova et al. 2023, Prop. 3*, last term corrected",
+    ),
+    "bound_clip": ("r_clip", "Thm 3", _TRAN),
+    "bound_clip_convex": ("r_clip", "Thm 3, any step", _TRAN),
+}
+
+
+def decomposition(
+    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult], compared: Sequence[ComparisonRecord]
+) -> Decomposition | None:
+    """Everything that was read of kept steps; None where none was asked for.
+
+    Args:
+        plan, dataset, results: The audit. compared: By the first grouping.
+    """
+    if plan.config.diagnostics != "full":
+        return None
+    hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
+    found = {arm.key: readings for arm in plan.arms if (readings := arm_readings(plan, arm, results))}
+    payers = {c.arm: pair for c in compared if c.reference == REFERENCE and (pair := payer(c))}
+    pairs = {key: _published(plan, dataset, hidden) or pair for key, pair in payers.items()}
+    split = {key: readings for key, readings in found.items() if readings.has_terms}
+    shown = [name for name in dataset.groupings[0].names if name not in hidden]
+    first = next(iter(found.values()), None)
+    return Decomposition(
+        steps=len(first.steps) if first else 0,
+        batches=first.batches if first else 0,
+        hessian_records=first.hessian_records if first else 0,
+        optimizer=plan.config.optimizer,
+        arms={
+            arm.key: arm_causes(found[arm.key], dataset, hidden, pairs.get(arm.key))
+            if arm.key in found
+            else ArmCauses(reason=_NO_TERMS)
+            for arm in plan.arms
+        },
+        claims=sign_claims(plan, split, dataset.groupings[0].names, shown, Orders(pairs, payers)),
+    )
+
+
+def payer(comparison: ComparisonRecord) -> tuple[str, str] | None:
+    """The group of the largest excess risk and that of the smallest."""
+    risks = {
+        group.group: estimate.value
+        for group in comparison.by_group
+        if (estimate := group.estimates.get("excess_risk")) and estimate.value is not None
+    }
+    if len(risks) < 2:
+        return None
+    return max(risks, key=lambda name: risks[name]), min(risks, key=lambda name: risks[name])
+
+
+def _published(plan: Plan, dataset: Dataset, hidden: Collection[str]) -> tuple[str, str] | None:
+    """The order of groups that the publication behind a preset reports, where the file has them."""
+    if plan.config.preset is None:
+        return None
+    order = find_preset(plan.config.preset).payer
+    names = set(dataset.groupings[0].names) - set(hidden)
+    return order if order is not None and set(order) <= names else None
+
+
+def arm_causes(
+    found: ArmReadings, dataset: Dataset, hidden: Collection[str], pair: tuple[str, str] | None
+) -> ArmCauses:
+    """The readings of one arm in the report's types.
+
+    Args:
+        found: The readings. dataset: Names. hidden: Suppressed groups.
+        pair: The group that pays more and the one it is compared with, or None.
+    """
+    names = dataset.groupings[0].names
+    shown = [name for name in names if name not in hidden]
+    if not found.has_terms:
+        return ArmCauses(
+            reason="no record is clipped and no noise is added: every part is zero",
+            series=tuple(_series(found, names, hidden)),
+        )
+    eta_lambda = found.values["learning_rate"] * found.values["eigenvalue_largest"]
+    return ArmCauses(
+        reason="",
+        groups=tuple(_group(found, name, names.index(name)) for name in shown),
+        series=tuple(_series(found, names, hidden)),
+        correlations=tuple(_correlations(found, names, hidden)),
+        bounds=tuple(_bounds(found, names, pair)) if pair else (),
+        dropped_batches=_mean(found.values["dropped"]),
+        largest_step=_largest(eta_lambda),
+    )
+
+
+def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
+    totals = {part: found.per_step(f"r_{part}")[:, place] for part in ALL_PARTS}
+    size = sum(np.abs(totals[part]) for part in PARTS)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = {part: np.abs(totals[part]) / size for part in PARTS}
+    return GroupCauses(
+        group=name,
+        parts={part: over_seeds(values) for part, values in totals.items()},
+        shares={part: over_seeds(values) for part, values in shares.items()},
+        traits={trait: over_seeds(found.averaged(trait)[:, place]) for trait in TRAITS},
+    )
+
+
+def _series(found: ArmReadings, names: Sequence[str], hidden: Collection[str]) -> Iterator[Curve]:
+    for name, meaning in SERIES.items():
+        if name not in found.values:
+            continue
+        values = found.values[name]  # [S, C, K or K + 1 or 1]
+        columns = names if values.shape[2] > 1 else ("",)
+        shown = values[:, :, : len(columns)].copy()
+        shown[:, :, [column in hidden for column in columns]] = np.nan
+        yield curve(name, found.steps, columns, shown, meaning)
+
+
+def _correlations(found: ArmReadings, names: Sequence[str], hidden: Collection[str]) -> Iterator[Correlation]:
+    kinds: tuple[Literal["pearson", "spearman"], ...] = ("pearson", "spearman")
+    for kind in kinds:
+        table = nan_mean(found.averaged(kind))  # [pairs, K + 1, 3]
+        for number, between in enumerate(CORRELATED):
+            for place, group in enumerate((*names, "")):
+                if group in hidden:
+                    continue
+                value, low, high = (_finite(v) for v in table[number, place])
+                yield Correlation(between=between, group=group, kind=kind, value=value, low=low, high=high)
+
+
+def _bounds(found: ArmReadings, names: Sequence[str], pair: tuple[str, str]) -> Iterator[BoundRecord]:
+    a, b = (names.index(name) for name in pair)
+    for bound, (quantity, name, source) in BOUNDS.items():
+        values = found.values[bound][:, :, a, b]
+        truth = found.values[quantity][:, :, a] - found.values[quantity][:, :, b]
+        known = np.isfinite(values) & np.isfinite(truth)
+        alike = np.where(known, np.sign(values) == np.sign(truth), np.nan)
+        positive = np.where(np.isfinite(values), values > 0, np.nan)
+        yield BoundRecord(
+            name=name,
+            source=source,
+            a=pair[0],
+            b=pair[1],
+            bound=_mean(values),
+            truth=_mean(truth),
+            slack=_mean(truth - values),
+            agreement=_mean(alike),
+            positive=over_seeds(nan_mean(positive.T)),
+            assumption=_assumption(found, any_step=bound.endswith("_convex")),
+        )
+
+
+def _assumption(found: ArmReadings, *, any_step: bool) -> str:
+    """In words, which assumption of a bound failed at how many kept steps; empty where none did."""
+    failed = []
+    small, convex = found.values["small_step"], found.values["convex"]
+    if not any_step:
+        failed += _failed(small, "the step is longer than 1 / largest eigenvalue")
+    failed += _failed(convex, "a group's loss is not convex")
+    return "; ".join(failed)
+
+
+def _failed(flags: Float64, what: str) -> list[str]:
+    known = flags[np.isfinite(flags)]
+    if not len(known):
+        return [f"not known whether {what}: no eigenvalue was found"]
+    share = float((known == 0).mean())
+    return [f"assumption not met at {100 * share:.0f} % of the kept steps: {what}"] if share else []
+
+
+def _mean(values: Float64) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _largest(values: Float64) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.max()) if len(known) else None
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,143 @@
+"""Why a group pays, in the report's types: parts of its excess risk, bounds, claims, sentences."""
+
+from typing import Literal
+
+from fairaudit.report.facts import Part
+from fairaudit.report.numbers import Figure, HighEnd, LowEnd
+
+
+class Curve(Part):
+    """One diagnostic over training: mean over seeds and repeats, ``values[observation][column]``.
+
+    ``columns`` are the groups of the first grouping, or one empty name for a whole-batch number.
+    ``spread`` is the standard deviation between seeds, of the shape of ``values``; None for one seed.
+    """
+
+    name: str
+    meaning: str = ""
+    steps: tuple[int, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[Figure | None, ...], ...]
+    spread: tuple[tuple[Figure | None, ...], ...] = ()
+
+
+class OverSeeds(Part):
+    """A mean over seeds and a 95 % interval of that mean over the seeds; None is unknown, never 0.
+
+    The seeds share records, so the interval says how steady the figure is, not how true of others.
+    """
+
+    value: Figure | None
+    low: LowEnd | None
+    high: HighEnd | None
+    by_seed: tuple[Figure | None, ...]
+
+    @property
+    def is_clear(self) -> bool:
+        """The interval excludes zero."""
+        return self.low is not None and self.high is not None and not self.low <= 0.0 <= self.high
+
+
+class GroupCauses(Part):
+    """One group under one arm.
+
+    ``parts`` are nats per step, means over the training's steps: direction, magnitude_effective and noise,
+    then magnitude as published, clip (in closed form) and the starred split. ``shares`` are of the sum of
+    the absolute values of the first three. ``traits`` are means over the kept steps.
+    """
+
+    group: str
+    parts: dict[str, OverSeeds]
+    shares: dict[str, OverSeeds]
+    traits: dict[str, OverSeeds]
+
+
+class Correlation(Part):
+    """Correlation over records of two readings, mean over seeds and kept steps, with mean interval ends."""
+
+    between: tuple[str, str]
+    group: str
+    kind: Literal["pearson", "spearman"]
+    value: Figure | None
+    low: LowEnd | None
+    high: HighEnd | None
+
+
+class BoundRecord(Part):
+    """A lower bound on how much more ``a`` than ``b`` pays, beside the truth; means over steps and seeds.
+
+    ``agreement`` is the share of steps at which bound and truth have one sign, ``positive`` that at
+    which the bound says that ``a`` pays more. ``assumption`` is empty where it holds at every step.
+    """
+
+    name: str
+    source: str
+    a: str
+    b: str
+    bound: Figure | None
+    truth: Figure | None
+    slack: Figure | None
+    agreement: Figure | None
+    positive: OverSeeds
+    assumption: str
+
+
+class ArmCauses(Part):
+    """What one arm's training did to each group; ``reason`` says why there is nothing."""
+
+    reason: str
+    groups: tuple[GroupCauses, ...] = ()
+    series: tuple[Curve, ...] = ()
+    correlations: tuple[Correlation, ...] = ()
+    bounds: tuple[BoundRecord, ...] = ()
+    dropped_batches: Figure | None = None
+    largest_step: Figure | None = None
+
+
+class SignClaim(Part):
+    """A claim of a paper as the sign of one number per seed, and whether the seeds bear it out.
+
+    ``p`` is that of the one-sided sign test over seeds that are not zero, conditional on this file.
+    """
+
+    statement: str
+    source: str
+    expected: Literal["+", "-"]
+    found: tuple[Literal["+", "-", "0"], ...]
+    values: tuple[Figure | None, ...]
+    held: int
+    p: Figure | None
+    verdict: Literal["held", "failed", "mixed"]
+
+
+class Decomposition(Part):
+    """Readings of kept steps; exact functions of raw data, internal, not private."""
+
+    steps: int
+    batches: int
+    hessian_records: int
+    optimizer: str
+    arms: dict[str, ArmCauses]
+    claims: tuple[SignClaim, ...]
+
+
+class Sentence(Part):
+    """One finding in words, with the fields of this report that it rests on."""
+
+    kind: Literal["finding", "control", "trait", "ablation", "limit", "lever"]
+    text: str
+    rests_on: tuple[str, ...]
+
+
+class Why(Part):
+    """The explanation: what was found, what it cannot say, and what might help.
+
+    ``headline`` is the one line for a console. A lever is an expectation, not a result.
+    """
+
+    headline: str
+    sentences: tuple[Sentence, ...]
+
+    def of(self, *kinds: str) -> tuple[Sentence, ...]:
+        """The sentences of these kinds, in order."""
+        return tuple(s for s in self.sentences if s.kind in kinds)

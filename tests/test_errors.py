@@ -1,0 +1,15 @@
+import pytest
+
+from fairaudit.errors import ConfigError, PrivacyError
+
+
+def test_a_word_of_thousands_of_characters_does_not_bury_the_message():
+    said = str(ConfigError(f"unknown preset '{'a' * 5000}'", hint="known: xu-adult"))
+    assert len(said) < 400
+    assert said.startswith("unknown preset 'aaa")
+    assert said.endswith("(known: xu-adult)")
+
+
+@pytest.mark.parametrize("text", ["a b " * 500, "x" * 300])
+def test_what_people_write_is_left_as_it_is(text):
+    assert str(PrivacyError(text)) == text
