@@ -105,7 +105,7 @@ def traces(landscape: Landscape, *, seed: int, probes: int = PROBES) -> Traces:
     """
     records, layers = landscape.records, landscape.layers()
     if layers is not None and is_chain(layers) and work_of(layers).gradients <= probes:
-        value = records.means(records.sums(traces_of_records(landscape, layers))[None])[0]
+        value = records.means(records.sums(traces_of_records(landscape, layers)))
         return _exact(value, CLOSED_FORM)
     if landscape.n_parameters <= BASIS_LIMIT:
         return _exact(_trace_by_basis(landscape), BASIS)
@@ -132,7 +132,7 @@ def _trace_by_basis(landscape: Landscape) -> Tensor:
     total = torch.zeros(landscape.records.n_groups, dtype=torch.float64)
     for start in range(0, size, BASIS_AT_ONCE):
         total += ways.forms(_basis(landscape, start)).sum(0)
-    return landscape.records.means(total[None])[0]
+    return landscape.records.means(total)
 
 
 def _basis(landscape: Landscape, start: int) -> Tensor:
