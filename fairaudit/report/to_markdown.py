@@ -1,6 +1,6 @@
 """Report -> Markdown for reviewers: under 200 lines, no timing, every name escaped."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
@@ -12,6 +12,7 @@ from fairaudit.report.markdown_data import (
     reproduce_section,
 )
 from fairaudit.report.markdown_gates import gates_section, verdict_section
+from fairaudit.report.markdown_why import why_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -34,15 +35,16 @@ _WITHIN = (
 
 def to_markdown(report: Report) -> str:
     """The report as text for people; what it shortens is whole in the JSON."""
-    sections = (
+    before = _written(
         verdict_section(report),
         _audited(report),
         _costs(report),
         _gaps(report),
         gates_section(report),
         _control(report),
+    )
+    after = _written(
         _within(report),
-        diagnostics_section(report),
         readings_section(report),
         _privacy(report),
         data_section(report),
@@ -50,11 +52,22 @@ def to_markdown(report: Report) -> str:
         _limitations(report),
         reproduce_section(report),
     )
+    why, training = _explained(report, MOST_LINES - 2 - sum(len(s) + 1 for s in (*before, *after)))
     lines = [f"# Privacy cost by group: {markdown(report.data.name)}"]
-    for section in sections:
-        written = list(section)
-        lines += ["", *written] if written else []
+    for section in (*before, why, *after[:1], training, *after[1:]):
+        lines += ["", *section] if section else []
     return "\n".join(lines) + "\n"
+
+
+def _written(*sections: Iterable[str]) -> list[list[str]]:
+    return [list(section) for section in sections]
+
+
+def _explained(report: Report, room: int) -> tuple[list[str], list[str]]:
+    """Why a group pays, and the last readings of training, which give way where both do not fit."""
+    why, training = why_section(report, room - 1), list(diagnostics_section(report))
+    fits = not why or len(why) + len(training) + 2 <= room
+    return why, training if fits else []
 
 
 def _audited(report: Report) -> Iterator[str]:
