@@ -4,7 +4,9 @@ import contextlib
 import errno
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from fairaudit.errors import OutputError
 
@@ -36,6 +38,29 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
                 temporary.unlink()
             raise
         _sync_directory(path.parent)
+    except OSError as error:
+        raise output_error(path, error) from error
+
+
+@contextlib.contextmanager
+def appearing(path: Path) -> Iterator[BinaryIO]:
+    """A file that is written in parts and has its name only when all of them are there.
+
+    For what can be made again: it is not forced to the disk, so a power cut may leave damage.
+
+    Raises:
+        OutputError: The directory is not writable, or the disk is full.
+    """
+    temporary = path.parent / f".fairaudit-{secrets.token_hex(8)}.tmp"
+    try:
+        try:
+            with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+                yield file
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
     except OSError as error:
         raise output_error(path, error) from error
 

@@ -14,17 +14,20 @@ from typing import TypeVar
 import pandas as pd
 
 from fairaudit import __version__
-from fairaudit.config import AuditConfig
+from fairaudit.cluster import Request, require_ray
+from fairaudit.config import RAY_ONLY, AuditConfig
 from fairaudit.data.dataset import Dataset
+from fairaudit.data.public import load_inputs
+from fairaudit.data.store import is_intact, is_large, write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
 from fairaudit.execute import Execution, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import Rule, parse_rules
 from fairaudit.gate.targets import Vocabulary
-from fairaudit.layers import ResolvedConfig, resolve_config
+from fairaudit.layers import ResolvedConfig, option_name, resolve_config
 from fairaudit.measure import measure
-from fairaudit.plan import Plan, make_plan
+from fairaudit.plan import Plan, make_plan, records_path
 from fairaudit.pool import available_cores, warm_up
 from fairaudit.progress import Listener, StageStarted, silent
 from fairaudit.report.build import Circumstances, Findings, build_report
@@ -32,7 +35,7 @@ from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.report.write import write_report
-from fairaudit.rundir import open_rundir
+from fairaudit.rundir import RunDir, open_rundir
 
 _LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
@@ -92,8 +95,22 @@ def run_audit(
 
 def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
     """Every stage of an audit, one after the other; the report is written before it is returned."""
-    warm_up()  # the workers import torch while this process reads the table
+    get_ready(resolved.config)
     return carry_out(prepare(resolved, listener), listener)
+
+
+def get_ready(config: AuditConfig) -> None:
+    """Let local workers import torch while this process reads the table.
+
+    Raises:
+        ConfigError: The executor is not installed, or an option belongs to another one.
+    """
+    if config.executor == "ray":
+        return require_ray()
+    rays = [name for name in RAY_ONLY if getattr(config, name) != AuditConfig.model_fields[name].default]
+    if rays:
+        raise ConfigError(f"{option_name(rays[0])} is for --executor ray", hint="add it, or leave this out")
+    warm_up()
 
 
 def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Prepared:
@@ -128,13 +145,17 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
     resolved, dataset, plan, seconds = prepared.resolved, prepared.dataset, prepared.plan, prepared.seconds
     config = resolved.config
     with open_rundir(plan) as rundir:
+        if is_large(dataset) and not rundir.is_complete(plan):
+            _timed("encoding", seconds, listener, lambda: _leave_records(rundir, plan, dataset))
         outcome = _timed(
             "training",
             seconds,
             listener,
-            lambda: execute(plan, rundir, listener=listener, execution=Execution(workers=config.workers)),
+            lambda: execute(plan, rundir, listener=listener, execution=_execution(config, dataset)),
         )
         comparisons = _timed("measuring", seconds, listener, lambda: measure(plan, dataset, outcome.by_job))
+        if not outcome.failures:
+            rundir.drop_records()
         failures = {failure.job_id: failure.message for failure in outcome.failures}
         findings = Findings(resolved, plan, dataset, outcome.by_job, failures, comparisons)
         report = build_report(findings, _circumstances(config, seconds, command))
@@ -142,11 +163,27 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
         return write_report(report, config.out, config.format)
 
 
+def _leave_records(rundir: RunDir, plan: Plan, dataset: Dataset) -> None:
+    """Write a large table's records for the workers, unless an earlier run did."""
+    path = records_path(plan.config, plan.digest)
+    rundir.drop_records(but=path)
+    if not is_intact(path):
+        write_store(path, dataset)
+
+
+def _execution(config: AuditConfig, dataset: Dataset) -> Execution:
+    if config.executor == "local":
+        return Execution(workers=config.workers)
+    request = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
+    return Execution(workers=config.workers, cluster=request, inputs=load_inputs(dataset, config))
+
+
 def _load(config: AuditConfig) -> Dataset:
     dataset = load_dataset(config)
     if not dataset.groupings:
+        classes = "" if dataset.image_shape is None else ", or --group-by-label for the classes"
         raise ConfigError(
-            "no group given", hint=f"--group COL; `fairaudit inspect {config.data}` lists candidates"
+            "no group given", hint=f"--group COL{classes}; `fairaudit inspect {config.data}` lists candidates"
         )
     return dataset
 
@@ -169,6 +206,6 @@ def _circumstances(config: AuditConfig, seconds: dict[str, float], command: Sequ
             "platform": f"{sys.platform} {platform.machine()}",
             **{name: version(name) for name in _LIBRARIES},
         },
-        workers=config.workers or available_cores(),
+        workers=config.workers or (available_cores() if config.executor == "local" else None),
         seconds=dict(seconds),
     )

@@ -10,7 +10,8 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 
 # Performance only: no result depends on these, so they void no cached result and no report repeats them.
-EXECUTION = ("device", "executor", "memory", "resume", "workers")
+RAY_ONLY = ("ray_address", "cpus_per_job", "gpus_per_job")
+EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers")
 # What is asked of a finished report; no training depends on them.
 GATES = ("baseline", "fail_on", "inconclusive")
 
@@ -79,7 +80,11 @@ class AuditConfig(BaseModel):
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
     out: Path = Path("fairaudit-report")
-    format: tuple[Literal["json", "md", "html", "junit", "svg", "png"], ...] = ("json", "md", "html")
+    format: tuple[Literal["json", "md", "html", "junit", "model-card", "svg", "png"], ...] = (
+        "json",
+        "md",
+        "html",
+    )
     # gates; see GATES
     fail_on: tuple[str, ...] = ()
     baseline: Path | None = None
@@ -87,7 +92,10 @@ class AuditConfig(BaseModel):
     # execution; see EXECUTION
     device: Literal["auto", "cpu"] = "auto"
     workers: Count | None = None
-    executor: Literal["local"] = "local"
+    executor: Literal["local", "ray"] = "local"
+    ray_address: str | None = None
+    cpus_per_job: Positive = 1.0
+    gpus_per_job: Annotated[float, Field(ge=0)] = 0.0
     memory: Count | None = None  # MiB of activations kept between the two passes of a step
     resume: bool = True
 

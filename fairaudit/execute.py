@@ -10,9 +10,11 @@ import importlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
+from fairaudit.cluster import Cluster, Request
+from fairaudit.data.public import Inputs
 from fairaudit.errors import FairauditError, TrainingError
 from fairaudit.executor import Died, Executor, Raised
 from fairaudit.jobs import JobResult
@@ -24,7 +26,7 @@ from fairaudit.rundir import RunDir
 RUN_JOB = "fairaudit.worker:run_job"
 _ATTEMPTS = 3  # of a job whose worker dies
 
-Train = Callable[[Plan, Job, JobResult | None], JobResult]
+Train = Callable[[Plan, Job, JobResult | None, Inputs | None], JobResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,17 @@ class Execution:
     """How to run a plan; nothing here can change a result.
 
     Args:
-        workers: Processes, None for one per core. train: ``module:function`` of type `Train`.
-        preload: Modules that the workers find imported.
+        workers: Trainings at a time, None for as many as there is room for.
+        train: ``module:function`` of type `Train`. preload: Modules that local workers find imported.
+        cluster: What to ask of Ray; None for processes of this machine.
+        inputs: What workers on a cluster train on: they may see no file of this machine.
     """
 
     workers: int | None = None
     train: str = RUN_JOB
     preload: tuple[str, ...] = PRELOAD
+    cluster: Request | None = None
+    inputs: Inputs | None = None
 
 
 class Training(NamedTuple):
@@ -89,24 +95,32 @@ class WorkerBug(Exception):
 def execute(
     plan: Plan, rundir: RunDir, *, listener: Listener = silent, execution: Execution = Execution()
 ) -> Results:
-    """Train what is not finished, one process per core, and read everything back.
+    """Train what is not finished, on every core or on a cluster, and read everything back.
 
     The order is the plan's, a worker staying with its seed so that an encoding is made once. A
     job whose worker dies is tried three times. Leaving early, by any exception, ends the workers
     at once and keeps every finished file.
 
     Raises:
+        ConfigError: The cluster cannot be used.
         OutputError: A result cannot be written.
         WorkerBug: A job raised something else than a FairauditError.
     """
     board = _Board.of(plan, rundir)
     listener(JobsFound(total=len(board.jobs), finished=len(board.done)))
     if board.waiting:
-        size = min(execution.workers or available_cores(), len(board.waiting))
-        serve = functools.partial(_train, plan, execution.train)
-        with Pool(serve, size, preload=execution.preload) as pool:
-            _work_off(board, pool, rundir, listener)
+        with _executor(plan, len(board.waiting), execution) as executor:
+            _work_off(board, executor, rundir, listener)
     return board.results()
+
+
+def _executor(plan: Plan, jobs: int, execution: Execution) -> Executor[Training, Trained]:
+    if execution.cluster is not None:
+        serve = functools.partial(_train, plan, execution.train)
+        return Cluster(serve, execution.inputs, jobs, replace(execution.cluster, workers=execution.workers))
+    serve_here = functools.partial(_train, plan, execution.train, None)
+    size = min(execution.workers or available_cores(), jobs)
+    return Pool(serve_here, size, preload=execution.preload)
 
 
 @dataclass(slots=True)
@@ -174,16 +188,15 @@ class _Board:
 def _work_off(
     board: _Board, executor: Executor[Training, Trained], rundir: RunDir, listener: Listener
 ) -> None:
-    while True:
+    while board.waiting or board.running:
         for number in executor.idle:
             job = board.take(number)
             if job is not None:
                 executor.give(number, board.training(job))
-        if not board.running:
-            break
+        idle = board.waiting and executor.idle and not board.running
+        assert not idle, "a job reads the result of a job that is not in the plan"
         for number, answer in executor.wait():
             _settle(board, board.running.pop(number), answer, rundir, listener)
-    assert not board.waiting, "a job reads the result of a job that is not in the plan"
 
 
 def _settle(
@@ -191,7 +204,7 @@ def _settle(
 ) -> None:
     """Enter what became of a job."""
     if isinstance(answer, Died):
-        _mourn(board, job, listener)
+        _mourn(board, job, answer, listener)
     elif isinstance(answer, Raised):
         if answer.error is None:
             raise WorkerBug(f"{job.arm}, seed {job.seed}\n{answer.report}")
@@ -204,14 +217,15 @@ def _settle(
         listener(JobFinished(job.arm, job.seed, answer.seconds, len(board.done), len(board.jobs)))
 
 
-def _mourn(board: _Board, job: Job, listener: Listener) -> None:
+def _mourn(board: _Board, job: Job, death: Died, listener: Listener) -> None:
     """A worker died at this job: try again, for it may have been killed by mistake, but not for ever."""
     board.deaths[job.id] += 1
     if board.deaths[job.id] < _ATTEMPTS:
         board.put_back(job)
         return
     error = TrainingError(
-        f"the training process died {_ATTEMPTS} times", hint="out of memory? try fewer --workers"
+        f"the training process died {_ATTEMPTS} times, at last of {death.cause}",
+        hint="out of memory? try fewer --workers",
     )
     _announce(board.fail(job, error), listener)
 
@@ -221,11 +235,11 @@ def _announce(failures: Sequence[JobFailure], listener: Listener) -> None:
         listener(JobFailed(failure.arm, failure.seed, failure.message))
 
 
-def _train(plan: Plan, train: str, training: Training) -> Trained:
+def _train(plan: Plan, train: str, inputs: Inputs | None, training: Training) -> Trained:
     """In a worker: train one job."""
     start = time.perf_counter()
     try:
-        result = _resolve(train)(plan, training.job, training.source)
+        result = _resolve(train)(plan, training.job, training.source, inputs)
     except MemoryError as error:
         raise TrainingError("out of memory", hint="try fewer --workers or a smaller --batch-size") from error
     return Trained(result, time.perf_counter() - start)

@@ -17,7 +17,13 @@ Answer = TypeVar("Answer", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """The worker ended without an answer: killed, its machine gone, or a crash below Python."""
+    """The worker ended without an answer: killed, its machine gone, or a crash below Python.
+
+    Args:
+        cause: What is known of it, in a few words.
+    """
+
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +62,5 @@ class Executor(Protocol[Task, Answer]):
         ...
 
     def wait(self) -> Sequence[tuple[int, Answer | Raised | Died]]:
-        """Block until at least one busy worker answers or dies; those are idle again."""
+        """Block until a busy worker answers or dies, or one that was not idle before is."""
         ...

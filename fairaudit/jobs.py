@@ -30,6 +30,8 @@ Array = NDArray[np.generic]
 NUMERICS_VERSION = "1"
 _FORMAT = "fairaudit-job-1"
 _SUFFIX = ".safetensors"
+JOBS = "jobs"  # the folder of results inside the output directory
+RECORDS = ".records.safetensors"  # a large table's, beside them
 _ID_DIGITS = 24
 _STORABLE = frozenset("?bBhHiIlLqQefd")  # numpy's one-letter types that a tensor file keeps exactly
 

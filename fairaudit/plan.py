@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from fairaudit.arms import Arm, ArmPrivacy, Numbers, Schedule, make_arms, make_schedule
 from fairaudit.config import EXECUTION, AuditConfig
@@ -9,7 +10,7 @@ from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size
 from fairaudit.errors import ConfigError
-from fairaudit.jobs import job_id
+from fairaudit.jobs import JOBS, RECORDS, job_id
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import Sizes, default_delta
 from fairaudit.methods.spec import Need
@@ -122,6 +123,12 @@ def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
         epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
         notices=(*_omissions(numbers), *_notices(config, arms)),
     )
+
+
+def records_path(config: AuditConfig, digest: str) -> Path:
+    """Where a run keeps the records of a large table for its workers, named by what they depend on."""
+    data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
+    return config.out / JOBS / f"{job_id({'records': digest, 'data': data})}{RECORDS}"
 
 
 def _jobs(

@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -39,7 +39,8 @@ PRELOAD = (
     "sklearn.linear_model",  # also for those who import it lazily
     "fairaudit.worker",
 )
-_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# OpenMP and BLAS read these once, when they are loaded.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _STARTING = threading.Lock()
 
@@ -59,7 +60,7 @@ def warm_up(preload: Sequence[str] = PRELOAD) -> None:
     """Start the fork server now, so that its imports overlap with what the parent does next."""
     forkserver.set_forkserver_preload(list(preload))
     resource_tracker.ensure_running()  # first: starting it unblocks SIGINT, which the next line blocks
-    with _no_main_module(), _interrupts_blocked(), _one_thread_in_children():
+    with _no_main_module(), _interrupts_blocked(), environment(ONE_THREAD):
         forkserver.ensure_running()
 
 
@@ -131,9 +132,8 @@ class Pool(Generic[Task, Answer]):
             answer = worker.tasks.recv()
             self._idle[number] = worker
         except (EOFError, OSError):
-            answer = Died()
             worker.process.kill()  # what no longer answers must not go on computing either
-            _bury(worker)
+            answer = Died(_bury(worker))
             self._idle[number] = None
         del self._busy[number]
         return answer
@@ -153,11 +153,14 @@ def _start(serve: Callable[[Task], Answer]) -> _Worker:
     return _Worker(process, near, lifeline)
 
 
-def _bury(worker: _Worker) -> None:
+def _bury(worker: _Worker) -> str:
+    """Free what belonged to a worker, and say what it died of."""
     worker.lifeline.close()
     worker.tasks.close()
     worker.process.join()
+    code = worker.process.exitcode or 0
     worker.process.close()
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def _work(serve: Callable[[Task], Answer], tasks: Connection, lifeline: Connection) -> None:
@@ -165,22 +168,28 @@ def _work(serve: Callable[[Task], Answer], tasks: Connection, lifeline: Connecti
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
-    _use_one_thread()
-    keep_freed_memory()
+    settle_in()
     while True:
         try:
             task = tasks.recv()
         except EOFError:
             return
-        tasks.send(_answer(serve, task))
+        tasks.send(answer_of(serve, task))
 
 
-def _answer(serve: Callable[[Task], Answer], task: Task) -> Answer | Raised:
+def answer_of(serve: Callable[[Task], Answer], task: Task) -> Answer | Raised:
+    """What a worker answers, whatever the task does to it."""
     try:
         return serve(task)
     except BaseException as error:  # the border of the process: what is not sent is lost
         known = error if isinstance(error, FairauditError) else None
         return Raised(known, "".join(traceback.format_exception(error)))
+
+
+def settle_in() -> None:
+    """Make this process a worker: one thread, and freed memory kept."""
+    _use_one_thread()
+    keep_freed_memory()
 
 
 def _end_with_parent(lifeline: Connection) -> None:
@@ -191,7 +200,7 @@ def _end_with_parent(lifeline: Connection) -> None:
 
 def _use_one_thread() -> None:
     """One thread per worker, also when the fork server was started by somebody else."""
-    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    os.environ.update(ONE_THREAD)
     torch = sys.modules.get("torch")  # if not imported yet, the environment above decides
     if torch is not None:
         torch.set_num_threads(1)
@@ -222,10 +231,10 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _one_thread_in_children() -> Iterator[None]:
-    """OpenMP and BLAS read these once, when they are loaded; the parent keeps its own."""
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables for the processes started meanwhile; this one gets its own back."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:

@@ -16,7 +16,17 @@ from typing import NamedTuple
 from fairaudit.atomic import output_error, remove_temporaries, write_atomically
 from fairaudit.config import EXECUTION, GATES
 from fairaudit.errors import OutputError
-from fairaudit.jobs import NUMERICS_VERSION, JobResult, canonical_json, is_job_file, read_result, write_result
+from fairaudit.jobs import (
+    JOBS,
+    NUMERICS_VERSION,
+    RECORDS,
+    JobResult,
+    canonical_json,
+    is_job_file,
+    job_path,
+    read_result,
+    write_result,
+)
 from fairaudit.plan import Plan
 
 _MANIFEST = "run.json"
@@ -39,6 +49,16 @@ class RunDir:
         """The stored result, or None when the job is not done."""
         return read_result(self.jobs, job_id)
 
+    def is_complete(self, plan: Plan) -> bool:
+        """Whether there is a file for every job, whatever is in it."""
+        return all(job_path(self.jobs, job.id).is_file() for job in plan.jobs)
+
+    def drop_records(self, but: Path | None = None) -> None:
+        """Remove the records that runs left for their workers; they can be made again."""
+        for path in _record_files(self.jobs):
+            if path != but:
+                path.unlink(missing_ok=True)
+
     def keep(self, result: JobResult) -> JobResult:
         """Store a result and read it back: what counts is what the next run will find.
 
@@ -55,7 +75,7 @@ class RunDir:
 
 
 class Kept(NamedTuple):
-    """Finished trainings in a run directory, and their size in bytes."""
+    """Finished trainings in a run directory; their size in bytes, with what else they left there."""
 
     trainings: int
     size: int
@@ -71,7 +91,7 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         OutputError: Not writable, in use by another run, not a run directory, or of other data.
     """
     out = plan.config.out
-    rundir = RunDir(out, out / "jobs")
+    rundir = RunDir(out, out / JOBS)
     with _held(rundir) as lock:
         try:
             _clear(rundir, fresh=not plan.config.resume)
@@ -87,8 +107,8 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
 
 def kept_trainings(out: Path) -> Kept:
     """What the run directory of that output holds now."""
-    sizes = [path.stat().st_size for path in _job_files(out / "jobs")]
-    return Kept(len(sizes), sum(sizes))
+    trainings, records = _job_files(out / JOBS), _record_files(out / JOBS)
+    return Kept(len(trainings), sum(path.stat().st_size for path in (*trainings, *records)))
 
 
 def clean(out: Path) -> Kept:
@@ -102,7 +122,7 @@ def clean(out: Path) -> Kept:
     Raises:
         OutputError: Not an output directory of a run, in use by one, or not writable.
     """
-    rundir = RunDir(out, out / "jobs")
+    rundir = RunDir(out, out / JOBS)
     if not (rundir.jobs / _LOCK).is_file():
         raise OutputError(f"{out} holds no finished trainings", hint="name the --out of a run")
     with _held(rundir):
@@ -154,9 +174,13 @@ def _clear(rundir: RunDir, *, fresh: bool) -> None:
     remove_temporaries(rundir.out)
     remove_temporaries(rundir.jobs)
     if fresh:
-        for path in _job_files(rundir.jobs):
+        for path in (*_job_files(rundir.jobs), *_record_files(rundir.jobs)):
             path.unlink()
         (rundir.jobs / _MANIFEST).unlink(missing_ok=True)
+
+
+def _record_files(jobs: Path) -> list[Path]:
+    return sorted(jobs.glob(f"*{RECORDS}"))
 
 
 def _job_files(jobs: Path) -> list[Path]:

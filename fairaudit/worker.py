@@ -3,10 +3,7 @@
 import hashlib
 import importlib
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
@@ -14,12 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairaudit.arms import Arm
-from fairaudit.config import AuditConfig
-from fairaudit.data.dataset import Dataset, Encoded
-from fairaudit.data.encode import Encoder, make_encoder
-from fairaudit.data.public import PoolEncoder
-from fairaudit.data.split import draw_split
-from fairaudit.data.tabular import load_dataset
+from fairaudit.data.dataset import InputRows
+from fairaudit.data.public import Inputs
 from fairaudit.diagnostics import causes
 from fairaudit.diagnostics.checkpoints import checkpoint_steps, refuse_too_many
 from fairaudit.diagnostics.curves import EpochCurves
@@ -28,110 +21,43 @@ from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.pooling import ChannelsFirst
 from fairaudit.engine.tape import DEFAULT_BUDGET
-from fairaudit.errors import OutputError, TrainingError
+from fairaudit.errors import TrainingError
 from fairaudit.jobs import Array, JobResult
-from fairaudit.methods.base import Method, PublicPool, Task, TrainedReplicates, diverged
+from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
-from fairaudit.models.names import resolve_model, sees_images
 from fairaudit.models.zoo import make_model
 from fairaudit.plan import Job, Plan
+from fairaudit.prepared import Prepared, prepare_seed
 from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.privacy.streams import seed_of
 
+ROWS_AT_ONCE = 65_536  # of inputs that are not kept in memory
+YARDSTICK_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
 
 
-class Prepared(NamedTuple):
-    """One seed's data, ready to train on; ``public`` for a method whose student learns from a pool."""
-
-    dataset: Dataset
-    encoded: Encoded
-    pool: TrainingPool
-    public: PublicPool | None = None
-
-
-class _Key(NamedTuple):
-    digest: str
-    config: AuditConfig
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-
-@lru_cache(maxsize=1)
-def _encoder(key: _Key) -> tuple[Dataset, Encoder]:
-    dataset = load_dataset(key.config)
-    if dataset.digest != key.digest:
-        raise OutputError(f"{dataset.name} changed while it was audited", hint="start again with --fresh")
-    return dataset, make_encoder(dataset, key.config)
-
-
-@lru_cache(maxsize=1)
-def _pool_encoder(key: _Key) -> PoolEncoder:
-    return PoolEncoder(_encoder(key)[0], key.config)
-
-
-def _prepare(key: _Key, seed: int, by_pool: bool) -> Prepared:
-    """A seed's split and encoding.
-
-    Args:
-        key, seed: Which. by_pool: Encode by what the student pool shows, not the training rows.
-    """
-    return _prepared_by_pool(key, seed) if by_pool else _prepared(key, seed)
-
-
-@lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
-def _prepared(key: _Key, seed: int) -> Prepared:
-    dataset, encoder = _encoder(key)
-    encoded = encoder.encode(draw_split(dataset, key.config, seed))
-    if not sees_images(resolve_model(key.config.model, dataset.image_shape)):
-        encoded = replace(encoded, train=_rows(encoded.train), test=_rows(encoded.test))
-    return Prepared(dataset, encoded, _training_pool(dataset, encoded))
-
-
-@lru_cache(maxsize=2)
-def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
-    dataset = _encoder(key)[0]
-    found = _pool_encoder(key).encode(draw_split(dataset, key.config, seed))
-    groups = None if found.groups is None else torch.from_numpy(found.groups)
-    public = PublicPool(torch.from_numpy(found.pool), groups)
-    return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)
-
-
-def _rows(records: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Images [n, H, W, C] as rows of numbers [n, H W C], for models that know no neighbourhood."""
-    return records.reshape(len(records), -1)
-
-
-def _training_pool(dataset: Dataset, encoded: Encoded) -> TrainingPool:
-    first, train = dataset.groupings[0], encoded.split.train
-    return TrainingPool(
-        torch.from_numpy(encoded.train),
-        torch.from_numpy(dataset.labels[train]),
-        torch.from_numpy(first.groups[train]),
-        n_classes=len(dataset.classes),
-        n_groups=len(first.names),
-    )
-
-
-def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
+def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | None = None) -> JobResult:
     """Train one arm at one seed and keep what it predicts.
 
     Args:
         plan: The frozen plan. job: Which. source: The result of ``job.source_id``, for a control.
+        inputs: The data, where this process cannot read them itself.
 
     Raises:
         DataError, OutputError: The data cannot be read, or are not those of the plan.
         TrainingError: Diverged.
     """
     began = time.perf_counter()
+    # Gradients of records that are surely right fade below float32's normal range, where a processor
+    # takes several times as long; the reference of an image audit took twice the time.
+    torch.set_flush_denormal(True)
     arm = plan.arm(job.arm)
     spec = find(arm.method)
-    prepared = _prepare(_Key(plan.digest, plan.config), job.seed, Need.PUBLIC_POOL in spec.needs)
+    prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
     try:
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
@@ -147,11 +73,12 @@ def run_job(plan: Plan, job: Job, source: JobResult | None) -> JobResult:
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
     )
-    test = _predictions(trained, prepared, prepared.encoded.test, prepared.encoded.split.test)
+    rows = prepared.encoded.split.test
+    test = np.concatenate(list(_predictions(trained, prepared, prepared.encoded.test, rows)), 1)
     if not np.isfinite(test).all():
         raise diverged(arm.key, job.seed, arm.settings.get("learning_rate", 1.0), "predictions")
     arrays: dict[str, Array] = {
-        "test_rows": prepared.encoded.split.test,
+        "test_rows": rows,
         "probabilities": test,
         **_training_metrics(trained, prepared),
         **_series(trained),
@@ -265,24 +192,29 @@ def _causes(method: Method, task: Task, trained: TrainedReplicates) -> dict[str,
 
 
 def _predictions(
-    trained: TrainedReplicates, prepared: Prepared, features: NDArray[np.float32], rows: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """[R, n, Y] on rows of the dataset and their inputs."""
-    groups = prepared.dataset.groupings[0].groups[rows]
-    found: NDArray[np.float32] = trained.probabilities(
-        torch.from_numpy(features), torch.from_numpy(groups)
-    ).numpy()
-    return found
+    trained: TrainedReplicates, prepared: Prepared, features: InputRows, rows: NDArray[np.int64]
+) -> Iterator[NDArray[np.float32]]:
+    """[R, n, Y] on rows of the dataset and their inputs; piece by piece where those are not in memory."""
+    size = max(1, len(rows)) if isinstance(features, np.ndarray) else ROWS_AT_ONCE
+    groups = prepared.dataset.groupings[0].groups
+    for start in range(0, max(1, len(rows)), size):
+        piece = slice(start, start + size)
+        yield trained.probabilities(
+            torch.from_numpy(features[piece]), torch.from_numpy(groups[rows[piece]])
+        ).numpy()
 
 
 def _training_metrics(trained: TrainedReplicates, prepared: Prepared) -> dict[str, Array]:
     """Mean accuracy and loss of each group on the training split, [R, K] per grouping."""
     rows = prepared.encoded.split.train
-    probabilities = _predictions(trained, prepared, prepared.encoded.train, rows)
     labels = prepared.dataset.labels[rows]
+    found, start = [], 0
+    for part in _predictions(trained, prepared, prepared.encoded.train, rows):
+        those = labels[start : start + part.shape[1]]
+        found.append((record_correct(part, those), record_loss(part, those)))
+        start += len(those)
+    correct, loss = (np.concatenate(parts, 1) for parts in zip(*found, strict=True))
     arrays: dict[str, Array] = {}
-    correct = record_correct(probabilities, labels)
-    loss = record_loss(probabilities, labels)
     for number, grouping in enumerate(prepared.dataset.groupings):
         groups, k = grouping.groups[rows], len(grouping.names)
         count = np.bincount(groups, minlength=k)
@@ -344,11 +276,17 @@ def _individual(trained: TrainedReplicates, delta: float) -> dict[str, Array]:
 
 
 def _yardstick(prepared: Prepared) -> dict[str, float]:
+    """On all rows, or on every k-th where their inputs are not in memory."""
     encoded, labels = prepared.encoded, prepared.dataset.labels
+    whole = isinstance(encoded.train, np.ndarray)
+    train, test = (
+        slice(None, None, 1 if whole else -(-len(part) // YARDSTICK_ROWS))
+        for part in (encoded.train, encoded.test)
+    )
     return logistic_yardstick(
-        encoded.train,
-        labels[encoded.split.train],
-        encoded.test,
-        labels[encoded.split.test],
+        encoded.train[train],
+        labels[encoded.split.train[train]],
+        encoded.test[test],
+        labels[encoded.split.test[test]],
         len(prepared.dataset.classes),
     )

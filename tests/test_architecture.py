@@ -24,10 +24,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "presets": {"errors"},
     "executor": {"errors"},
     "pool": {"errors", "executor"},
+    "cluster": {"errors", "executor", "pool"},
     "privacy": {"errors"},
     "layers": {"errors", "config", "presets"},
     "jobs": {"errors", "atomic"},
-    "data": {"errors", "config", "privacy.streams"},
+    "data": {"errors", "atomic", "config", "privacy.streams"},
     "models": {"errors"},
     "engine": {"errors", "privacy"},
     "methods": {"errors", "engine", "models", "data", "privacy", "methods.rules"},
@@ -50,13 +51,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("methods.catalog", "methods.defaults", "methods.spec", "models.names"),
     },
     "rundir": {"errors", "atomic", "config", "jobs", "plan"},
+    "prepared": {"errors", "config", "plan", "data", "models.names", "engine", "methods.base"},
     "worker": {
-        *("errors", "config", "jobs", "arms", "plan", "data", "models", "engine", "methods", "diagnostics"),
-        *("metrics", "privacy"),
+        *("errors", "config", "jobs", "arms", "plan", "prepared", "data", "models", "engine", "methods"),
+        *("diagnostics", "metrics", "privacy"),
     },
     "execute": {
-        *("errors", "plan", "jobs", "executor", "pool", "progress", "rundir", "worker", "methods"),
-        "diagnostics",
+        *("errors", "plan", "jobs", "data", "executor", "pool", "cluster", "progress", "rundir"),
+        *("worker", "methods", "diagnostics"),
     },
     "measure": {"errors", "data", "jobs", "methods.spec", "metrics", "plan"},
     "report": {
@@ -66,9 +68,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gate": {"errors", "report.facts", "report.gates", "report.measured", "report.model"},
     "changes": {"errors", "gate", "report"},
     "starter": {"errors", "atomic", "config", "data", "report.names"},
+    "score": {
+        *("", "errors", "config", "layers", "data", "gate", "jobs", "metrics", "report"),
+    },
     "audit": {
         *("", "errors", "config", "layers", "presets", "data", "plan", "execute", "measure", "metrics"),
-        *("report", "rundir", "pool", "progress", "jobs", "gate"),
+        *("report", "rundir", "pool", "cluster", "progress", "jobs", "gate"),
     },
     "cli": {
         *(
@@ -86,7 +91,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "data",
         ),
         *("methods.ablation", "methods.catalog", "pool", "privacy.events", "rundir"),
-        *("changes", "starter"),
+        *("changes", "score", "starter"),
     },
     "__main__": {"cli"},
     "": {"audit", "config", "report.model"},  # the top __init__, lazily
@@ -103,6 +108,7 @@ NEVER = [  # said apart from the table, because each is a security argument or a
 
 OWNERS = {  # third party -> the only places that may import it
     "dp_accounting": {"privacy.accounting"},
+    "ray": {"cluster"},
     "jinja2": {"report.to_html"},
     "markupsafe": {"report.to_html"},
     "markdown_it": {"report.to_html"},
@@ -124,7 +130,8 @@ OWNERS = {  # third party -> the only places that may import it
 }
 
 TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `--help`
-    *("engine", "models.zoo", "models.convex", "models.linear", "diagnostics", "worker", "privacy.noise"),
+    *("engine", "models.zoo", "models.convex", "models.linear", "diagnostics", "prepared", "worker"),
+    "privacy.noise",
     *("methods.base", "methods.gradient", "methods.published", "methods.rules", "methods.objectives"),
     *("methods.output_perturbation", "methods.pate", "methods.descent"),
 }
@@ -417,7 +424,7 @@ def only_training_reaches_torch(package: Package) -> Complaints:
 
 def slow_libraries_wait_until_needed(package: Package) -> Complaints:
     for name, module in package.items():
-        if within_any(name, TORCH - {"worker"}):
+        if within_any(name, TORCH - {"worker", "prepared"}):
             continue
         for found in module.imports:
             if not found.local and found.target.split(".")[0] in NEVER_AT_START:

@@ -102,7 +102,7 @@ def test_sys_exit_in_a_task_is_an_answer_too():
 def test_a_killed_worker_is_reported_and_replaced():
     with Pool(eval, 1, preload=LIGHT) as pool:
         pool.give(0, "__import__('os').kill(__import__('os').getpid(), 9)")
-        assert pool.wait() == [(0, Died())]
+        assert pool.wait() == [(0, Died("signal 9"))]
         pool.give(0, "1 + 1")
         assert pool.wait() == [(0, 2)]
 
@@ -115,7 +115,7 @@ def test_a_worker_that_died_while_idle_is_reported():
         os.kill(pid, signal.SIGKILL)
         wait_until_gone(pid)
         pool.give(0, "1")
-        assert pool.wait() == [(0, Died())]
+        assert pool.wait() == [(0, Died("signal 9"))]
 
 
 @pytest.mark.faults
@@ -123,7 +123,7 @@ def test_a_killed_worker_costs_its_neighbour_nothing():
     with Pool(eval, 2, preload=LIGHT) as pool:
         pool.give(0, "__import__('time').sleep(0.5) or 'survived'")
         pool.give(1, "__import__('os').abort()")
-        assert pool.wait() == [(1, Died())]
+        assert pool.wait() == [(1, Died("signal 6"))]
         assert pool.wait() == [(0, "survived")]
 
 

@@ -1,12 +1,15 @@
 """One job through the process that trains it: what it leaves behind for the report."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fairaudit.config import AuditConfig
+from fairaudit.data.public import load_inputs
 from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import DataError
 from fairaudit.plan import make_plan
 from fairaudit.worker import run_job
 
@@ -52,3 +55,20 @@ def test_a_rule_that_treats_groups_unlike_leaves_its_multipliers_and_each_groups
 def test_no_other_arm_has_a_groups_epsilon(arm, given):
     """Not where groups are treated alike, and never where there is no guarantee to describe."""
     assert "reading.individual_epsilon" not in result_of(planned(**given), arm).arrays
+
+
+def test_data_that_come_with_the_job_give_what_data_read_here_give():
+    plan = planned(
+        method=("pate-hard",), public_data=LOANS, settings={"pate-hard": {"teachers": 5}}, epochs=1
+    )
+    inputs = load_inputs(load_dataset(plan.config), plan.config)
+    absent = {"data": Path("absent.parquet"), "public_data": Path("absent.parquet")}
+    elsewhere = replace(plan, config=plan.config.model_copy(update=absent))
+    with pytest.raises(DataError, match="absent"):
+        run_job(elsewhere, plan.jobs[0], None)
+    for job in plan.jobs:
+        read = run_job(plan, job, None)
+        brought = run_job(elsewhere, job, None, inputs)
+        assert read.arrays.keys() == brought.arrays.keys()
+        for name, array in read.arrays.items():
+            assert array.tobytes() == brought.arrays[name].tobytes(), name

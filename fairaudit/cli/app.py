@@ -24,6 +24,7 @@ from fairaudit.cli.commands import (
     report,
     run,
     schema,
+    score,
 )
 from fairaudit.errors import (
     EXIT_BUG,
@@ -49,6 +50,7 @@ app.command(name="run")(run.run)
 app.command(name="ablate")(ablate.ablate)
 app.command(name="plan")(plan.plan)
 app.command(name="gate")(gate.gate)
+app.command(name="score")(score.score)
 app.command(name="compare")(compare.compare)
 app.command(name="report")(report.report)
 app.command(name="init")(init.init)

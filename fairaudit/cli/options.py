@@ -87,7 +87,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "format",
         list,
-        "Kinds of report file: json, md, html, junit; svg or png for charts (default: json,md,html).",
+        "Report files: json, md, html, junit, model-card; svg or png charts (default: json,md,html).",
         "KIND,...",
     ),
     Option("fail_on", list, "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
@@ -95,7 +95,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("inconclusive", str, "What an inconclusive rule counts as; else exit 3.", "fail|pass"),
     Option("device", str, "Where to train (default: auto).", "auto|cpu"),
     Option("workers", int, "Trainings at a time (default: one per core).", "N"),
-    Option("executor", str, "How trainings are run (default: local).", "local"),
+    Option("executor", str, "Where trainings are run (default: local).", "local|ray"),
+    Option("ray_address", str, "Ray cluster to use, or `auto`; else one is started here.", "ADDRESS"),
+    Option("cpus_per_job", float, "Processors that a training asks of Ray (default: 1).", "N"),
+    Option("gpus_per_job", float, "GPUs that a training asks of Ray (default: 0).", "N"),
     Option("memory", int, "Activations kept between the two passes of a step.", "MIB"),
     Option("resume", bool, "Go on from finished trainings, or not.", None, "--resume/--fresh"),
 )  # fmt: skip

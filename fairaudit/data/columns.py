@@ -1,7 +1,8 @@
 """Columns as few plain kinds: what Arrow offers in dozens of types, made numbers, text and times."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +66,19 @@ class Codes:
         return Codes(self.codes[rows], self.values, self.kind)
 
 
+class RowKeys(NamedTuple):
+    """A column as one whole number per row, equal where the values are.
+
+    Args:
+        keys: ``[N]``: a code, the number, or a float's bits; anything where the value is missing.
+        missing: ``[N]``. codes: Where the column is no number.
+    """
+
+    keys: Int64
+    missing: NDArray[np.bool_]
+    codes: Codes | None
+
+
 def kind_of(arrow_type: pa.DataType) -> Kind:
     """What a column of that type is to the audit."""
     t = pa.types
@@ -89,25 +103,46 @@ def kind_of(arrow_type: pa.DataType) -> Kind:
     return "category" if any(test(arrow_type) for test in text + raw) else "unsupported"
 
 
-def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
-    """The table in plain types, infinities and empty text made missing.
+@dataclass(slots=True)
+class PlainColumns:
+    """Columns made plain, one after the other.
 
-    Returns:
-        The table without unsupported columns, column -> reason for those, and what to say.
+    Args:
+        kept: Column -> its values in a plain type. dropped: Column -> reason.
+        infinite, blank: Columns that held infinities, and empty text.
     """
-    kept: dict[str, pa.ChunkedArray] = {}
-    dropped: dict[str, str] = {}
-    infinite, blank = [], []
-    for name in table.column_names:
-        column = _plain_type(table.column(name))
-        if column is None:
-            dropped[name] = "bytes that are not text"
-            continue
-        finite = _without_infinities(column)
-        filled = _without_blanks(finite)
-        infinite += [name] if finite.null_count > column.null_count else []
-        blank += [name] if filled.null_count > finite.null_count else []
-        kept[name] = filled
+
+    kept: dict[str, pa.ChunkedArray] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    infinite: list[str] = field(default_factory=list)
+    blank: list[str] = field(default_factory=list)
+
+    def add(self, table: pa.Table, keep: Callable[[pa.ChunkedArray], pa.ChunkedArray] = lambda c: c) -> None:
+        """Take in a table's columns, infinities and empty text made missing; ``keep`` may move them."""
+        for name in table.column_names:
+            column = _plain_type(table.column(name))
+            if column is None:
+                self.dropped[name] = "bytes that are not text"
+                continue
+            finite = _without_infinities(column)
+            filled = _without_blanks(finite)
+            self.infinite += [name] if finite.null_count > column.null_count else []
+            self.blank += [name] if filled.null_count > finite.null_count else []
+            self.kept[name] = keep(filled)
+
+    def finish(self) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
+        """The table without unsupported columns, column -> reason for those, and what to say."""
+        return pa.table(self.kept), self.dropped, _oddities(self.infinite, self.blank)
+
+
+def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
+    """The table in plain types; as :class:`PlainColumns` finishes it."""
+    columns = PlainColumns()
+    columns.add(table)
+    return columns.finish()
+
+
+def _oddities(infinite: Sequence[str], blank: Sequence[str]) -> tuple[Notice, ...]:
     notices = []
     if infinite:
         notices.append(
@@ -121,7 +156,7 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
         notices.append(
             Notice("blank_text", f"empty text in {listed(blank)} counts as missing", level="notice")
         )
-    return pa.table(kept), dropped, tuple(notices)
+    return tuple(notices)
 
 
 def encode_codes(column: pa.ChunkedArray) -> Codes:
@@ -137,6 +172,21 @@ def encode_codes(column: pa.ChunkedArray) -> Codes:
     values = encoded.dictionary
     codes = pc.fill_null(encoded.indices, len(values)).to_numpy(zero_copy_only=False)
     return Codes(np.asarray(codes, dtype=np.int32), values, kind)
+
+
+def row_keys(column: pa.ChunkedArray) -> RowKeys:
+    """Something to compare a plain column's rows by, without looking for the distinct numbers."""
+    kind = kind_of(column.type)
+    if kind not in ("number", "time"):
+        codes = encode_codes(column)
+        return RowKeys(codes.codes.astype(np.int64), codes.missing(), codes)
+    missing = np.asarray(column.is_null())
+    if pa.types.is_floating(column.type):
+        return RowKeys(numeric_values(column).view(np.int64), missing, None)
+    if kind == "time":
+        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    filled = pc.fill_null(column, 0).cast(pa.int64())
+    return RowKeys(np.asarray(filled, dtype=np.int64), missing, None)
 
 
 def encode_levels(column: pa.ChunkedArray) -> Levels:

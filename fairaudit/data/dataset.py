@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,38 @@ class Grouping:
     groups: Int64
     names: tuple[str, ...]
     missing: int | None = None
+
+
+class LabelledRows(Protocol):
+    """What splits, trainings and metrics read of a data set; as of :class:`Dataset`."""
+
+    @property
+    def labels(self) -> Int64:
+        """Class of each row, ``[N]``."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names, ``[Y]``."""
+
+    @property
+    def groupings(self) -> tuple[Grouping, ...]:
+        """At least one."""
+
+    @property
+    def split(self) -> Int64 | None:
+        """0 train, 1 test, or None."""
+
+    @property
+    def image_shape(self) -> Shape | None:
+        """Height, width and channels of images, None of tables."""
+
+    @property
+    def duplicate_of(self) -> Int64 | None:
+        """First identical row of each, ``[N]``."""
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +163,19 @@ class Split:
     test: Int64
 
 
+class InputRows(Protocol):
+    """Model inputs by row: an array, or something that makes rows when they are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, d), or (n, H, W, C)."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: slice | Int64, /) -> Float32:
+        """Those rows' inputs, float32 and C-contiguous."""
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """One seed's model inputs, fitted on its training rows only.
@@ -143,8 +189,8 @@ class Encoded:
     """
 
     split: Split
-    train: Float32
-    test: Float32
+    train: InputRows
+    test: InputRows
     names: tuple[str, ...]
     fitted: tuple[str, ...]
     merged: dict[str, int] = field(default_factory=dict)

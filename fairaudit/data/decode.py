@@ -144,9 +144,12 @@ def decode_image(content: bytes, options: ImageOptions) -> UInt8:
                 _refuse_large(image.width, image.height)
                 if image.mode.startswith(_DEEP_MODES):
                     raise UnreadableImageError("has more than 8 bits per channel")
-                turned = ImageOps.exif_transpose(image)
+                image.load()
+                is_turned = image.format == "TIFF" or "exif" in image.info  # asking costs a copy
+                turned = ImageOps.exif_transpose(image) if is_turned else image
                 colour = options.channels == "rgb" or turned.mode not in _GREY_MODES
-                plain = turned.convert("RGB" if colour and options.channels != "grey" else "L")
+                mode = "RGB" if colour and options.channels != "grey" else "L"
+                plain = turned if turned.mode == mode else turned.convert(mode)
                 if options.size is not None:
                     plain = plain.resize(options.size[::-1], Image.Resampling.BILINEAR)
                 pixels = np.asarray(plain, dtype=np.uint8)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from fairaudit.config import AuditConfig
 from fairaudit.data.columns import Codes, encode_codes, encode_levels, kind_of
@@ -27,6 +28,8 @@ from fairaudit.data.naming import (
 )
 from fairaudit.errors import ConfigError, DataError
 
+Numbers = NDArray[np.int64] | NDArray[np.float64]
+
 MAX_INFERRED_CLASSES = 20
 MAX_NUMERIC_CLASSES = 20
 MAX_CLASSES = 100
@@ -38,6 +41,7 @@ _NAMED_ID_SHARE = 0.5
 _ID_MIN_VALUES = 20
 _ID_MANY_VALUES = 1_000
 _ID_MAX_SPREAD = 1.1
+_PIECE = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +154,51 @@ def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
     present, distinct = int(counts.sum()), int((counts > 0).sum())
     if distinct < 2 or pa.types.is_boolean(codes.values.type):
         return False
-    share = distinct / present
-    named = is_id_name(name)
     if codes.kind == "category":
+        share = distinct / present
         unique = share >= _ID_SHARE and distinct >= _ID_MIN_VALUES
-        return unique or (named and (share >= _NAMED_ID_SHARE or distinct > _ID_MANY_VALUES))
+        return unique or (is_id_name(name) and (share >= _NAMED_ID_SHARE or distinct > _ID_MANY_VALUES))
     values = np.asarray(codes.values.to_numpy(zero_copy_only=False), dtype=np.float64)[counts > 0]
-    if not np.array_equal(values, np.floor(values)):
+    return _numbers_look_like_ids(name, values, present, rows)
+
+
+def numbers_look_like_ids(name: str, present: Numbers, rows: int) -> bool:
+    """:func:`looks_like_id` of numbers as they are, of which most columns need not be sorted.
+
+    Args:
+        name: Column. present: Its values, repeats included, without gaps. rows: Of the table.
+    """
+    if len(present) < 2 or not _all_whole(present):
         return False
-    if named and (share >= _NAMED_ID_SHARE or distinct > _ID_MANY_VALUES):
+    numbering = len(present) == rows and int(present.max()) - int(present.min()) + 1 >= rows
+    if not numbering and not is_id_name(name):
+        return False  # fewer places than rows: some number occurs twice
+    return _numbers_look_like_ids(name, _distinct_numbers(present), len(present), rows)
+
+
+def _numbers_look_like_ids(name: str, distinct: Numbers, present: int, rows: int) -> bool:
+    n = len(distinct)
+    if n < 2 or not _all_whole(distinct):
+        return False
+    if is_id_name(name) and (n / present >= _NAMED_ID_SHARE or n > _ID_MANY_VALUES):
         return True
-    spread = float(values.max() - values.min()) + 1
-    numbered = distinct == present == rows and spread <= _ID_MAX_SPREAD * distinct
+    low = distinct.min()
+    spread = int(distinct.max()) - int(low) + 1
+    numbered = n == present == rows and spread <= _ID_MAX_SPREAD * n
     # A small table may hold every age once; running numbers start at 0 or 1, or are many.
-    return numbered and distinct >= (_ID_MIN_VALUES if values.min() in (0, 1) else _ID_MANY_VALUES)
+    return numbered and n >= (_ID_MIN_VALUES if low in (0, 1) else _ID_MANY_VALUES)
+
+
+def _distinct_numbers(values: Numbers) -> Numbers:
+    ordered = np.sort(values)
+    found: Numbers = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return found
+
+
+def _all_whole(values: Numbers) -> bool:
+    """Whether every number is an integer; found out early where one is not."""
+    pieces = range(0, len(values), _PIECE)
+    return all(np.array_equal(v, np.floor(v)) for v in (values[start : start + _PIECE] for start in pieces))
 
 
 def _find_label(
@@ -197,7 +232,7 @@ def _find_label(
     if taken:
         raise DataError(
             f"column {quoted(taken[0])} is the only one named like a label and is also a group",
-            "name the label with --label, or choose another --group",
+            "name the label with --label, choose another --group, or take its classes: --group-by-label",
         )
     possible = [n for n in names if _may_be_label(table, n, config)]
     possible.sort(key=lambda n: (is_group_name(n), _distinct(table, n)))
@@ -267,3 +302,11 @@ def _spelling(value: str) -> str:
     """What two spellings of one class have in common: case, blanks, ``1.0`` for ``1``."""
     plain = value.strip().casefold()
     return plain.removesuffix(".0") if plain.removesuffix(".0").lstrip("-").isdigit() else plain
+
+
+def same_class(value: str, classes: Sequence[str]) -> int | None:
+    """The class that a value spells, or None: ``1.0`` is ``1``, ``True`` is ``true``."""
+    if value in classes:
+        return classes.index(value)
+    spelled = [_spelling(name) for name in classes]
+    return spelled.index(_spelling(value)) if spelled.count(_spelling(value)) == 1 else None

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,13 @@ class PublicRows:
 
     features: pa.Table
     groups: Int64 | None
+
+
+class Inputs(NamedTuple):
+    """All that a worker reads, for one that sees no file of this machine."""
+
+    dataset: Dataset
+    public: PublicRows | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,15 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
     return PublicRows(features, _groups(table, dataset, config))
 
 
+def load_inputs(dataset: Dataset, config: AuditConfig) -> Inputs:
+    """The audited table with the public one, if there is one.
+
+    Raises:
+        DataError: As :func:`load_public`.
+    """
+    return Inputs(dataset, None if config.public_data is None else load_public(dataset, config))
+
+
 class PoolEncoder:
     """Encodes training and test rows by constants of the student pool.
 
@@ -93,8 +110,8 @@ class PoolEncoder:
     the pool says nothing about them. The pool's own records are not protected. Source: METHODS 4b.
     """
 
-    def __init__(self, dataset: Dataset, config: AuditConfig) -> None:
-        self._public = None if config.public_data is None else load_public(dataset, config)
+    def __init__(self, inputs: Inputs, config: AuditConfig) -> None:
+        dataset, self._public = inputs
         self._own = dataset.groupings[0].groups
         self._rows = dataset.features.num_rows
         table = dataset.features
@@ -124,7 +141,7 @@ class PoolEncoder:
             fitted=(),
             merged=fitted.merged,
         )
-        return PoolEncoded(encoded, fitted.train, groups)
+        return PoolEncoded(encoded, fitted.train[:], groups)
 
 
 def halve(split: Split) -> tuple[Int64, Int64]:

@@ -48,6 +48,8 @@ _NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL"]  # "?" i
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _SIDECAR_KEYS = ("label", "positive")
 _HEADER_BYTES = 1 << 16
+_VALUE_BYTES = 8
+_PACKED = 4  # how much smaller a compressed file may be than what it holds
 _WINDOWS_TEXT = Notice(
     "csv_encoding", "the file is not UTF-8 and is read as Windows-1252 text", "save it as UTF-8"
 )
@@ -118,6 +120,15 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
 def is_table_name(path: Path) -> bool:
     """Whether a file is named like a table that can be read."""
     return path.suffix.lower() in _FORMATS
+
+
+def size_of(source: Source, columns: Sequence[str]) -> int:
+    """About how many bytes some columns of a file take in memory."""
+    if source.format == "parquet":
+        return int(pq.read_metadata(source.path).num_rows) * len(columns) * _VALUE_BYTES
+    packed = source.path.suffix.lower() == ".gz" or source.format == "feather"
+    whole = source.path.stat().st_size * (_PACKED if packed else 1)
+    return whole * len(columns) // max(len(source.schema.names), 1)
 
 
 def digest_of(path: Path) -> str:

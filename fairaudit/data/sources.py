@@ -15,7 +15,7 @@ from fairaudit.data.decode import ImageOptions
 from fairaudit.data.folder import is_image_folder, open_folder
 from fairaudit.data.image_tables import StoredImages, find_images, with_pixels
 from fairaudit.data.naming import listed, quoted, typed
-from fairaudit.data.readers import Source, digest_of, is_table_name, open_source, read_columns
+from fairaudit.data.readers import Source, digest_of, is_table_name, open_source, read_columns, size_of
 from fairaudit.errors import DataError
 
 _WILD = frozenset("*?[")
@@ -46,6 +46,9 @@ class DataSource(Protocol):
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """Those columns in that order, images decoded, and what to say about them."""
+
+    def size(self, columns: Sequence[str]) -> int:
+        """About how many bytes those columns take in memory; 0 for what is read in one piece anyway."""
 
     def digest(self) -> str:
         """sha256 of everything that is read, in hexadecimal."""
@@ -102,6 +105,10 @@ class TableFiles:
             return table, notices
         table, said = with_pixels(table, self.images, self.options, self.files[0].path.name)
         return table, (*notices, *said)
+
+    def size(self, columns: Sequence[str]) -> int:
+        """Of tables without images."""
+        return sum(size_of(file, columns) for file in self.files) if self.images is None else 0
 
     def digest(self) -> str:
         """Of the only file's content, else of all names and contents in order."""

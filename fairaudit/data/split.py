@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.config import AuditConfig
-from fairaudit.data.dataset import Dataset, Int64, Split
+from fairaudit.data.dataset import Int64, LabelledRows, Split
 from fairaudit.data.naming import nearest, quoted
 from fairaudit.errors import ConfigError, DataError
 from fairaudit.privacy.streams import numpy_stream
@@ -32,7 +32,7 @@ class _Sizes:
     kept: Int64
 
 
-def training_size(dataset: Dataset, config: AuditConfig) -> int:
+def training_size(dataset: LabelledRows, config: AuditConfig) -> int:
     """N, the training rows of every seed, known before any row is drawn.
 
     Raises:
@@ -42,12 +42,12 @@ def training_size(dataset: Dataset, config: AuditConfig) -> int:
     return int(_sizes(dataset, config).kept.sum())
 
 
-def holdout_size(dataset: Dataset, config: AuditConfig) -> int:
+def holdout_size(dataset: LabelledRows, config: AuditConfig) -> int:
     """Test rows of every seed. Raises: as :func:`training_size`."""
     return int(_sizes(dataset, config).test.sum())
 
 
-def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
+def draw_split(dataset: LabelledRows, config: AuditConfig, seed: int) -> Split:
     """The rows one seed trains and tests on.
 
     ``balance`` draws equal group sizes first (with a given split, on each side of it), then the
@@ -98,13 +98,13 @@ def largest_remainder(total: int, sizes: Int64) -> Int64:
     return quota
 
 
-def _first_groups(dataset: Dataset) -> Int64:
+def _first_groups(dataset: LabelledRows) -> Int64:
     if dataset.groupings:
         return dataset.groupings[0].groups
     return np.zeros(dataset.n_rows, np.int64)
 
 
-def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
+def _sizes(dataset: LabelledRows, config: AuditConfig) -> _Sizes:
     groups = _first_groups(dataset)
     n_groups = len(dataset.groupings[0].names) if dataset.groupings else 1
     if dataset.split is None:
@@ -126,7 +126,7 @@ def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
     return _Sizes(pool, test, kept)
 
 
-def _balanced(dataset: Dataset, counts: Int64) -> Int64:
+def _balanced(dataset: LabelledRows, counts: Int64) -> Int64:
     """Every named group at the size of the smallest; rows without a group are left out."""
     if not dataset.groupings:
         raise ConfigError("balance needs a group", "add --group COLUMN")
@@ -142,7 +142,7 @@ def _balanced(dataset: Dataset, counts: Int64) -> Int64:
     return np.where(named, smallest, 0).astype(np.int64)
 
 
-def _kept(dataset: Dataset, config: AuditConfig, train: Int64) -> Int64:
+def _kept(dataset: LabelledRows, config: AuditConfig, train: Int64) -> Int64:
     if not config.keep:
         return train
     names = dataset.groupings[0].names if dataset.groupings else ()
@@ -157,7 +157,7 @@ def _kept(dataset: Dataset, config: AuditConfig, train: Int64) -> Int64:
     return kept
 
 
-def _draw_test(dataset: Dataset, groups: Int64, pool: Int64, test: Int64, seed: int) -> Int64:
+def _draw_test(dataset: LabelledRows, groups: Int64, pool: Int64, test: Int64, seed: int) -> Int64:
     """Test rows of the pool: per group as allocated, per class in the group by largest remainder."""
     n_classes = len(dataset.classes)
     cells = groups * n_classes + dataset.labels

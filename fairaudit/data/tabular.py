@@ -6,30 +6,23 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from fairaudit.config import AuditConfig
-from fairaudit.data.columns import (
-    Codes,
-    Levels,
-    encode_codes,
-    encode_levels,
-    kind_of,
-    levels_in_use,
-    plain_table,
-)
-from fairaudit.data.dataset import SPLIT, Dataset, Grouping, Int64, Notice
+from fairaudit.data.columns import Levels, PlainColumns, encode_levels, kind_of, levels_in_use
+from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
 from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, protected, quoted, typed
-from fairaudit.data.pixels import image_columns, unreadable
-from fairaudit.data.screen import Duplicates, constant, duplicates, leaks, refuse_many_levels, worthless
+from fairaudit.data.pixels import image_columns
+from fairaudit.data.rows import Chosen, choose_rows, sampled
+from fairaudit.data.screen import leaks
 from fairaudit.data.sources import DataSource, open_data
+from fairaudit.data.spool import Spool
 from fairaudit.errors import ConfigError, DataError
 
-ALL_ROWS = "(all)"  # what rows are counted under when no group is given
 BESIDE_IMAGES = "beside the images"
-BAD_IMAGE = "image cannot be read"
+# Of columns as they are in memory: a table of more is read by and by and kept in a file beside the output.
+IN_MEMORY_BYTES = 2**28
 _TRAIN_WORDS = frozenset({"train", "training", "0", "false"})
 _TEST_WORDS = frozenset({"test", "testing", "1", "true"})
 
@@ -42,6 +35,7 @@ class CheckedTable:
         source: The data. digest: sha256 of their content.
         table: Columns in plain types, ``contrast`` applied.
         dropped: column -> reason. notices: What reading it showed.
+        spool: Where the columns of a large table are, or None where they are in memory.
     """
 
     source: DataSource
@@ -49,24 +43,7 @@ class CheckedTable:
     table: pa.Table
     dropped: dict[str, str]
     notices: tuple[Notice, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows that are used and what became of the others.
-
-    Args:
-        used: Row indices into the file, ascending.
-        columns: Feature columns as codes, on those rows.
-        dropped: reason -> group -> count. missing: column -> group -> count.
-        reasons: column -> why it is dropped.
-    """
-
-    used: Int64
-    columns: dict[str, Codes]
-    dropped: dict[str, dict[str, int]]
-    missing: dict[str, dict[str, int]]
-    reasons: dict[str, str]
+    spool: Spool | None = None
 
 
 def load_dataset(config: AuditConfig) -> Dataset:
@@ -98,9 +75,8 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     wanted = [n for n in names if n not in dropped]
     if not wanted:
         raise DataError(f"no column of {config.data.name} can be used", "give columns of numbers or text")
-    read, notices = source.read(wanted)
-    table, unreadable, said = plain_table(read)
-    notices += said
+    spool = Spool(config.out) if source.size(wanted) > IN_MEMORY_BYTES else None
+    table, unreadable, notices = _read_plain(source, wanted, spool)
     odd = [n for n, why in dropped.items() if why != "dropped by option"] + list(unreadable)
     if odd:
         notices += (Notice("unsupported_columns", f"left out, not numbers or text: {listed(odd)}"),)
@@ -110,7 +86,28 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         raise DataError(f"column {quoted(used[0])} holds neither numbers nor text", "choose another column")
     for name, value in config.contrast.items():
         table = _contrast(table, name, value)
-    return CheckedTable(source, source.digest(), table, {**dropped, **unreadable}, notices)
+    return CheckedTable(source, source.digest(), table, {**dropped, **unreadable}, notices, spool)
+
+
+def _read_plain(
+    source: DataSource, wanted: Sequence[str], spool: Spool | None
+) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
+    """The columns in plain types: all at once, or some at a time where there is a spool for them."""
+    columns = PlainColumns()
+    if spool is None:
+        read, notices = source.read(wanted)
+        columns.add(read)
+    else:
+        notices = ()
+        at_once = max(1, len(wanted) * IN_MEMORY_BYTES // source.size(wanted))
+        for first in range(0, len(wanted), at_once):
+            read, said = source.read(wanted[first : first + at_once])
+            columns.add(read, spool.keep)
+            notices += tuple(notice for notice in said if notice not in notices)
+            del read
+            pa.default_memory_pool().release_unused()
+    table, dropped, said = columns.finish()
+    return table, dropped, (*notices, *said)
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
@@ -122,26 +119,25 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     groupings, group_notices = make_groupings(table, config, by_label)
     split = _read_split(table, config)
     features, reasons = _feature_names(table, choice, config)
-    rows = _choose_rows(table.select(features), label, groupings, config)
+    rows = choose_rows(table.select(features), label, groupings, config)
     reasons = {**checked.dropped, **reasons, **rows.reasons}
     kept = tuple(restrict(g, rows.used) for g in groupings)
     labels, positive, classes = _restrict_label(label, choice, rows.used)
     named_pairs(config.compare, kept)  # a name that is no group is refused before any training
     if image_columns(table.schema):
         _refuse_single_images(labels, classes)
-    doubled = duplicates([*(c.codes for c in rows.columns.values()), labels])
     notices = (
         *checked.notices,
         *_label_notices(choice, label),
         *group_notices,
-        *_row_notices(rows, reasons, doubled, len(labels)),
-        *leaks(rows.columns, choice.column, labels, kept),
+        *_row_notices(rows, reasons, len(labels)),
+        *leaks(sampled(table, rows), choice.column, labels, kept),
     )
     return Dataset(
         name=config.data.name,
         format=checked.source.format,
         digest=checked.digest,
-        features=_taken(table.select(list(rows.columns)), rows.used),
+        features=_taken(table.select(list(rows.columns)), rows.used, checked.spool),
         labels=labels,
         classes=classes,
         label=choice.column,
@@ -154,8 +150,8 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         dropped_rows=rows.dropped,
         missing=rows.missing,
         dropped_columns=reasons,
-        duplicate_rows=doubled.count,
-        duplicate_of=doubled.first,
+        duplicate_rows=rows.doubled.count,
+        duplicate_of=rows.doubled.first,
         notices=notices,
     )
 
@@ -248,50 +244,15 @@ def _feature_names(
     return features, reasons
 
 
-def _choose_rows(
-    table: pa.Table, label: LabelColumn, groupings: Sequence[Grouping], config: AuditConfig
-) -> _Rows:
-    """Rows with a label, thinned by the policy for missing values; columns that are left of them."""
-    groups, names = _counted_by(groupings, table.num_rows)
-    labelled = np.flatnonzero(label.codes >= 0)
-    dropped = {}
-    if len(labelled) < table.num_rows:
-        dropped["label missing"] = _by_group(groups[label.codes < 0], names)
-    bad = np.intersect1d(labelled, unreadable(table), assume_unique=True)
-    if len(bad):
-        dropped[BAD_IMAGE] = _by_group(groups[bad], names)
-        labelled = np.setdiff1d(labelled, bad, assume_unique=True)
-    columns = {name: encode_codes(table.column(name)).take(labelled) for name in table.column_names}
-    reasons = worthless(columns, len(labelled))
-    columns = {n: c for n, c in columns.items() if n not in reasons}
-    gaps = {name: c.missing() for name, c in columns.items()}
-    for grouping in groupings[: len(groupings) - config.intersect]:
-        if grouping.missing is not None:
-            gaps[grouping.name] = grouping.groups[labelled] == grouping.missing
-    missing = {n: _by_group(groups[labelled][gap], names) for n, gap in gaps.items() if gap.any()}
-    keep = np.ones(len(labelled), np.bool_)
-    if missing and config.missing == "error":
-        raise DataError(
-            f"missing values in {len(missing)} columns: {listed(missing)}", "use --missing impute or drop"
-        )
-    if missing and config.missing == "drop":
-        keep = ~np.logical_or.reduce([gaps[name] for name in missing])
-        dropped["value missing"] = _by_group(groups[labelled][~keep], names)
-    used = labelled[keep]
-    if not len(used):
-        raise DataError("every row has a missing value", "use --missing impute")
-    columns = {n: c.take(np.flatnonzero(keep)) for n, c in columns.items()}
-    reasons |= constant(columns)
-    columns = {n: c for n, c in columns.items() if n not in reasons}
-    refuse_many_levels(columns)
-    if not columns:
-        raise DataError(f"no feature column is left in {config.data.name}", "see `fairaudit inspect`")
-    return _Rows(used, columns, dropped, missing, reasons)
-
-
-def _taken(table: pa.Table, rows: Int64) -> pa.Table:
+def _taken(table: pa.Table, rows: Int64, spool: Spool | None) -> pa.Table:
     """Those rows; the table itself where that is all of them, since images are large."""
-    return table if len(rows) == table.num_rows else table.take(pa.array(rows))
+    if len(rows) == table.num_rows:
+        return table
+    if spool is None:
+        return table.take(pa.array(rows))
+    return pa.table(
+        {name: spool.keep(table.column(name).take(pa.array(rows))) for name in table.column_names}
+    )
 
 
 def _refuse_single_images(labels: Int64, classes: Sequence[str]) -> None:
@@ -302,17 +263,6 @@ def _refuse_single_images(labels: Int64, classes: Sequence[str]) -> None:
         raise DataError(
             f"class {quoted(name)} has one image", "a class needs images to train and to test on; add some"
         )
-
-
-def _counted_by(groupings: Sequence[Grouping], rows: int) -> tuple[Int64, tuple[str, ...]]:
-    if groupings:
-        return groupings[0].groups, groupings[0].names
-    return np.zeros(rows, np.int64), (ALL_ROWS,)
-
-
-def _by_group(groups: NDArray[np.int64], names: Sequence[str]) -> dict[str, int]:
-    counts = np.bincount(groups, minlength=len(names))
-    return {name: int(count) for name, count in zip(names, counts, strict=True) if count}
 
 
 def _restrict_label(
@@ -336,7 +286,7 @@ def _label_notices(choice: LabelChoice, label: LabelColumn) -> tuple[Notice, ...
     return (Notice("label_inferred", message, "confirm it with --label", "notice"), *label.notices)
 
 
-def _row_notices(rows: _Rows, reasons: dict[str, str], doubled: Duplicates, n_rows: int) -> Sequence[Notice]:
+def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence[Notice]:
     notices = []
     for reason, counts in rows.dropped.items():
         message = f"{sum(counts.values()):,} rows left out: {reason}"
@@ -352,8 +302,8 @@ def _row_notices(rows: _Rows, reasons: dict[str, str], doubled: Duplicates, n_ro
             is_split = why == BESIDE_IMAGES and SPLIT in found
             fix = f"a split that the data bring is used with --split-column {SPLIT}" if is_split else ""
             notices.append(Notice("columns_dropped", message, fix, "notice"))
-    if doubled.count:
-        message = f"{doubled.count:,} of {n_rows:,} rows repeat an earlier row"
+    if rows.doubled.count:
+        message = f"{rows.doubled.count:,} of {n_rows:,} rows repeat an earlier row"
         fix = "epsilon protects a row, not a person who has several"
         notices.append(Notice("duplicate_rows", message, fix, "notice"))
     return notices

@@ -101,7 +101,7 @@ def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
         deviation=(students.theta - reference.theta).double().norm(dim=1),
         excess=risk,
         p=p,
-        x=INPUTS(queried, nowhere),
+        x=INPUTS(queried.flatten(1), nowhere),
         share=_shares(task),
     )
 

@@ -243,7 +243,8 @@ def _ends(
 
 def _told(report: Report) -> str:
     """The largest gap in words."""
-    gaps = [(c, gap) for c in report.costs if (gap := main_gap(c)) is not None and gap.absolute.value]
+    first = [c for c in report.costs if c.grouping == report.data.groupings[0].name]
+    gaps = [(c, gap) for c in first if (gap := main_gap(c)) is not None and gap.absolute.value]
     if not gaps:
         return "No gap between groups was measured."
     comparison, gap = max(gaps, key=lambda pair: pair[1].absolute.value or 0.0)

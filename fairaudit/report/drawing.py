@@ -17,6 +17,7 @@ _LANE, _ROW, _LINE_HEIGHT = 18, 30, 220  # pixels
 _NOMINAL_SERIES: Mapping[str, object] = {"field": "series", "type": "nominal"}
 _FEW_TICKS: Mapping[str, object] = {"tickCount": 8}
 _LEGEND_LETTERS = 60  # of one line beside a narrow panel
+_MARGIN, _ASIDE = 1.25, 1.03  # factors on a log scale
 _FEW = 40  # points of a line up to which each of them gets a dot
 _FONT = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 _FILE_WIDTH, _FILE_INK, _FILE_FONT = 440, "#222222", "DejaVu Sans, Liberation Sans, Arial, sans-serif"
@@ -113,11 +114,14 @@ def _amounts(panel: Amounts) -> Spec:
 def _lines(panel: Lines) -> Spec:
     series = _series([p.series for p in panel.points])
     values: list[Spec] = [
-        {"x": p.x, "series": p.series, "value": p.value, "low": p.low, "high": p.high} for p in panel.points
+        {"x": p.x, "at": at, "series": p.series, "value": p.value, "low": p.low, "high": p.high}
+        for p, at in zip(panel.points, _places(panel, series), strict=True)
     ]
-    x: Spec = {"field": "x", "type": "quantitative", "title": panel.x_title}
+    x: Spec = {"field": "at", "type": "quantitative", "title": panel.x_title}
     if panel.is_log:
-        x |= {"scale": {"type": "log"}, "axis": {"values": sorted({p.x for p in panel.points})}}
+        known = sorted({p.x for p in panel.points})
+        ends = [known[0] / _MARGIN, known[-1] * _MARGIN]
+        x |= {"scale": {"type": "log", "domain": ends, "nice": False}, "axis": {"values": known}}
     else:
         x |= {"scale": {"zero": False, "nice": False}, "axis": {"grid": False}}
     scale: Spec = {"zero": False} if panel.between is None else {"domain": list(panel.between)}
@@ -130,13 +134,20 @@ def _lines(panel: Lines) -> Spec:
         dots = {"type": "point", "filled": True, "size": 45, "opacity": 1}
         layers.append({"mark": dots, "encoding": {"y": y, "shape": _shape(series)}})
     if any(p.low is not None for p in panel.points):
-        ends = {"y": {**y, "field": "low"}, "y2": {"field": "high"}}
-        whisker: Spec = {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": ends}
+        span = {"y": {**y, "field": "low"}, "y2": {"field": "high"}}
+        whisker: Spec = {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": span}
         layers.append({**whisker, "transform": [{"filter": "isValid(datum.low)"}]})
     if panel.origin is not None:
         layers.insert(0, _line_at("y", panel.origin))
     shared: Spec = {"x": x, "color": _colour(series), "tooltip": _tooltip(("x", "value", "low", "high"))}
     return _layered(values, layers, shared, _LINE_HEIGHT)
+
+
+def _places(panel: Lines, series: Sequence[str]) -> list[float]:
+    """Where points are drawn: on a log scale beside each other, or their whiskers would hide each other."""
+    if not panel.is_log:
+        return [p.x for p in panel.points]
+    return [p.x * _ASIDE ** (series.index(p.series) - (len(series) - 1) / 2) for p in panel.points]
 
 
 def _in_rows(

@@ -20,31 +20,19 @@ _INTERNAL = (
 )
 
 
-def why_section(report: Report, room: int) -> list[str]:
-    """The sentences, then the tables that they rest on, as far as there is room.
-
-    Args:
-        report: Of the audit. room: Most lines; what does not fit is whole in the JSON.
-    """
+def why_section(report: Report) -> Iterator[str]:
+    """The sentences, then the tables that they rest on."""
     decomposition = report.diagnostics.decomposition
     if report.why is None or decomposition is None:
-        return []
-    blocks = [
-        *(list(_sentences(report.why, kinds, heading)) for kinds, heading in _HEADINGS),
-        list(_parts(decomposition)),
-        list(_claims(decomposition)),
-        list(_bounds(decomposition)),
-    ]
-    lines = ["## Why", "", _INTERNAL]
-    left_out = 0
-    for block in blocks:
-        if len(lines) + len(block) + 2 <= room:  # two lines say what was left out
-            lines += block
-        else:
-            left_out += 1
-    if left_out:
-        lines += ["", f"{left_out} more parts of this section are in report.json."]
-    return lines
+        return
+    yield "## Why"
+    yield ""
+    yield _INTERNAL
+    for kinds, heading in _HEADINGS:
+        yield from _sentences(report.why, kinds, heading)
+    yield from _parts(decomposition)
+    yield from _claims(decomposition)
+    yield from _bounds(decomposition)
 
 
 def _sentences(why: Why, kinds: tuple[str, ...], heading: str) -> Iterator[str]:

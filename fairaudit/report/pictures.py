@@ -9,6 +9,7 @@ from fairaudit.report.names import markdown
 from fairaudit.report.panels import Chart
 from fairaudit.report.placing import passages
 
+LINES = 2  # of the Markdown that one chart takes
 _ALT_LIMIT = 300
 _SCALE = 2.0  # pixels of a PNG per pixel of the drawing
 

@@ -11,7 +11,8 @@ HOMES: Mapping[str, str] = {
     "accuracy": "Cost of privacy by group",
     "excess-risk": "Cost of privacy by group",
     "epsilon-sweep": "Gaps between groups",
-    "selection-rate": "Within each model",
+    "selection-rate": "Selection rates and impact ratios",
+    "risk-parts": "Training, group by group",
     "angle": "Training, group by group",
     "training-loss": "Training, group by group",
     "gradient-norm": "Training, group by group",
@@ -27,6 +28,11 @@ class Passage:
     lead: str
     charts: tuple[Chart, ...]
     rest: str
+
+
+def opening(text: str) -> str:
+    """What the Markdown says between its title and its first section: the verdict, if there is one."""
+    return text.partition("\n## ")[0].partition("\n")[2].strip("\n")
 
 
 def passages(text: str, charts: Sequence[Chart]) -> Iterator[Passage]:

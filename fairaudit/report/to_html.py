@@ -23,8 +23,8 @@ from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.numbers import DIGITS
 from fairaudit.report.panels import Cell, Chart
-from fairaudit.report.placing import passages
-from fairaudit.report.to_markdown import to_markdown
+from fairaudit.report.placing import opening, passages
+from fairaudit.report.to_markdown import full_text
 
 _NAME_IN_TABLE = 80
 
@@ -43,7 +43,8 @@ class Section:
 def to_html(report: Report) -> str:
     """The report as one page; no timing, so two runs of one command give the same bytes."""
     drawn = charts(report)
-    sections = tuple(_sections(to_markdown(report), drawn))
+    text = "\n".join(full_text(report)) + "\n"
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     environment = Environment(
         loader=PackageLoader("fairaudit.report"),
         autoescape=True,
@@ -57,7 +58,8 @@ def to_html(report: Report) -> str:
     return environment.get_template("report.html.j2").render(
         title=f"Privacy cost by group: {plain(report.data.name)}",
         version=report.tool.version,
-        sections=sections,
+        opening=_rendered(parser, opening(text)),
+        sections=tuple(_sections(parser, text, drawn)),
         style=style,
         script=script,
         runtime=runtime,
@@ -79,8 +81,7 @@ def shown(cell: Cell) -> str:
             return f"{cell:.{DIGITS}g}"
 
 
-def _sections(text: str, drawn: Sequence[Chart]) -> Iterator[Section]:
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+def _sections(parser: MarkdownIt, text: str, drawn: Sequence[Chart]) -> Iterator[Section]:
     for passage in passages(text, drawn):
         lead, rest = (_rendered(parser, part) for part in (passage.lead, passage.rest))
         yield Section(_anchor(passage.title), passage.title, lead, passage.charts, rest)

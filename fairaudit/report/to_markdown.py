@@ -1,10 +1,12 @@
 """Report -> Markdown for reviewers: under 200 lines, no timing, every name escaped."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points
+from fairaudit.report.fitting import fitted
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points
+from fairaudit.report.markdown_alone import alone_section
 from fairaudit.report.markdown_data import (
     data_section,
     diagnostics_section,
@@ -12,6 +14,7 @@ from fairaudit.report.markdown_data import (
     reproduce_section,
 )
 from fairaudit.report.markdown_gates import gates_section, verdict_section
+from fairaudit.report.markdown_review import instruments_section, register_section, selection_section
 from fairaudit.report.markdown_why import why_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
@@ -20,54 +23,55 @@ from fairaudit.report.numbers import shown_up
 from fairaudit.report.tables import Row, count, number, table
 
 MOST_LINES = 200
+_MOST_WARNINGS = 12
 _WITHIN = (
     "accuracy",
     "loss",
-    "selection_rate",
     "tpr",
     "fpr",
     "precision",
-    "impact_ratio",
     "auc",
     "calibration_error",
 )
 
 
-def to_markdown(report: Report) -> str:
-    """The report as text for people; what it shortens is whole in the JSON."""
-    before = _written(
+def to_markdown(report: Report, *, reserved: int = 0) -> str:
+    """The report as text for people; what it shortens is whole in the JSON.
+
+    Args:
+        report: What was found.
+        reserved: Lines to leave free, for charts that are put between.
+    """
+    return "\n".join(fitted(full_text(report), MOST_LINES - 1 - reserved)) + "\n"
+
+
+def full_text(report: Report) -> list[str]:
+    """The lines of the report before they are cut to length."""
+    sections = (
         verdict_section(report),
         _audited(report),
-        _costs(report),
-        _gaps(report),
+        *((_costs(report), _gaps(report)) if report.costs else (alone_section(report),)),
         gates_section(report),
         _control(report),
-    )
-    after = _written(
+        why_section(report),
         _within(report),
+        selection_section(report),
+        diagnostics_section(report),
         readings_section(report),
         _privacy(report),
         data_section(report),
         _warnings(report),
         _limitations(report),
+        register_section(report),
+        instruments_section(report),
         reproduce_section(report),
     )
-    why, training = _explained(report, MOST_LINES - 2 - sum(len(s) + 1 for s in (*before, *after)))
-    lines = [f"# Privacy cost by group: {markdown(report.data.name)}"]
-    for section in (*before, why, *after[:1], training, *after[1:]):
-        lines += ["", *section] if section else []
-    return "\n".join(lines) + "\n"
-
-
-def _written(*sections: Iterable[str]) -> list[list[str]]:
-    return [list(section) for section in sections]
-
-
-def _explained(report: Report, room: int) -> tuple[list[str], list[str]]:
-    """Why a group pays, and the last readings of training, which give way where both do not fit."""
-    why, training = why_section(report, room - 1), list(diagnostics_section(report))
-    fits = not why or len(why) + len(training) + 2 <= room
-    return why, training if fits else []
+    title = "Privacy cost by group" if report.costs or report.training else "Predictions by group"
+    lines = [f"# {title}: {markdown(report.data.name)}"]
+    for section in sections:
+        written = list(section)
+        lines += ["", *written] if written else []
+    return lines
 
 
 def _audited(report: Report) -> Iterator[str]:
@@ -85,16 +89,19 @@ def _audited(report: Report) -> Iterator[str]:
     yield f"- Label: {markdown(data.label.column)} ({markdown(data.label.origin)}), positive = {positive}"
     yield f"- Groups: {groups}"
     arms = ", ".join(markdown(arm.key) for arm in report.arms[:12])
-    yield (
-        f"- Arms: {arms}; model {markdown(training.model)}, {training.seeds} seed(s), "
+    how = (
+        "predictions were given, nothing was trained"
+        if training is None
+        else f"model {markdown(training.model)}, {training.seeds} seed(s), "
         f"{training.repeats} private run(s) per seed, {training.epochs} epochs"
     )
+    yield f"- Arms: {arms}; {how}"
     status = (
         "complete" if report.status == "complete" else "PARTIAL: some trainings have no result, see warnings"
     )
     yield f"- Status: {status}"
-    if report.costs:
-        yield f"- Intervals: 95 %; {report.costs[0].estimand}"
+    if report.comparisons:
+        yield f"- Intervals: 95 %; {(report.costs or report.comparisons)[0].estimand}"
     check = report.yardstick
     if check.reference_accuracy is not None and check.yardstick_accuracy is not None:
         said = (
@@ -115,7 +122,7 @@ def _costs(report: Report) -> Iterator[str]:
             number(_value(group.estimates.get("reference.accuracy"))),
             number(_value(group.estimates.get("accuracy"))),
             points(group.estimates.get(COST)) if group.estimates else markdown(group.reason),
-            _plain_interval(group.estimates.get("excess_risk")),
+            plain_interval(group.estimates.get("excess_risk")),
             markdown(comparison.note_on(group), 60),
         )
         for comparison in report.costs
@@ -162,7 +169,7 @@ def _named_risks(report: Report) -> Iterator[str]:
     """What the pairs that were asked for lose in loss, beside what they lose in accuracy."""
     told = [
         f"- {_versus(comparison)}, {markdown(gap.a)} against {markdown(gap.b)}: gap in excess risk "
-        f"{_plain_interval(gap.absolute)} nats, {markdown(gap.direction, 80) or 'not resolved'}."
+        f"{plain_interval(gap.absolute)} nats, {markdown(gap.direction, 80) or 'not resolved'}."
         for comparison in report.costs
         for gap in comparison.gaps
         if gap.named and gap.metric == "excess_risk"
@@ -204,12 +211,16 @@ def _needed(gap: GapRecord) -> str:
 
 
 def _control(report: Report) -> Iterator[str]:
+    if report.training is None:
+        return
     yield "## Control: does scaling do more than clip less?"
     yield ""
     yield markdown(report.control.message, 4000)
 
 
 def _within(report: Report) -> Iterator[str]:
+    if not report.costs:
+        return
     metrics = [m for m in _WITHIN if any(m in g.estimates for c in report.costs for g in c.by_group)]
     rows: list[Row] = []
     for comparison in report.costs:
@@ -221,7 +232,7 @@ def _within(report: Report) -> Iterator[str]:
         (
             markdown(c.arm),
             markdown(gap.metric.removeprefix("change.")),
-            _plain_interval(gap.signed),
+            plain_interval(gap.signed),
             gap.a,
             gap.b,
         )
@@ -298,11 +309,11 @@ def _warnings(report: Report) -> Iterator[str]:
     others = [w for w in report.warnings if w.code != CONTROL_NOT_RUN]  # it has a section of its own
     if not others:
         yield "None."
-    for warning in others[:20]:
+    for warning in others[:_MOST_WARNINGS]:
         fix = f" ({markdown(warning.fix, 200)})" if warning.fix else ""
         yield f"- {warning.level} {markdown(warning.code)}: {markdown(warning.message, 600)}{fix}"
-    if len(others) > 20:
-        yield f"- {len(others) - 20} more are in report.json."
+    if len(others) > _MOST_WARNINGS:
+        yield f"- {len(others) - _MOST_WARNINGS} more are in report.json."
 
 
 def _limitations(report: Report) -> Iterator[str]:
@@ -319,14 +330,6 @@ def _value(estimate: EstimateRecord | None) -> float | None:
 def _pair(estimates: dict[str, EstimateRecord], metric: str) -> str:
     before, after = _value(estimates.get(f"reference.{metric}")), _value(estimates.get(metric))
     return f"{number(before)} → {number(after)}"
-
-
-def _plain_interval(estimate: EstimateRecord | None) -> str:
-    if estimate is None or estimate.value is None:
-        return "–"
-    if estimate.low is None or estimate.high is None:
-        return number(estimate.value)
-    return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
 
 
 def _is_resolved(estimate: EstimateRecord) -> bool:

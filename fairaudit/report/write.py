@@ -12,6 +12,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.to_json import to_json
 from fairaudit.report.to_junit import to_junit
 from fairaudit.report.to_markdown import to_markdown
+from fairaudit.report.to_model_card import to_model_card
 
 
 class Rendering(NamedTuple):
@@ -31,6 +32,7 @@ JSON, MARKDOWN = "json", "md"
 RENDERINGS: Mapping[str, Rendering] = {
     MARKDOWN: Rendering("report.md", to_markdown),
     "html": Rendering("report.html", _html),
+    "model-card": Rendering("model-card.md", to_model_card),
     "junit": Rendering("report.junit.xml", to_junit),
 }
 PICTURES = ("svg", "png")  # one file per chart; the Markdown shows them, SVG where both are asked for
@@ -87,7 +89,8 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
 
         drawn = charts(report)
         if MARKDOWN in texts:
-            texts[MARKDOWN] = pictures.with_pictures(texts[MARKDOWN], drawn, folder=FIGURES, kind=wanted[0])
+            text = to_markdown(report, reserved=pictures.LINES * len(drawn))
+            texts[MARKDOWN] = pictures.with_pictures(text, drawn, folder=FIGURES, kind=wanted[0])
         for chart in drawn:
             for kind in wanted:
                 yield f"{FIGURES}/{chart.name}.{kind}", pictures.picture(chart, kind)

@@ -20,7 +20,8 @@ from fairaudit.data.decode import (
     refuse_too_large,
 )
 from fairaudit.data.pixels import pixels_of
-from fairaudit.data.tabular import BAD_IMAGE, load_dataset
+from fairaudit.data.rows import BAD_IMAGE
+from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
 
 AS_IS = ImageOptions()

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset, Grouping, Split
-from fairaudit.data.encode import STANDARDISED_LIMIT, TableEncoder, encode
+from fairaudit.data.encode import TableEncoder, encode
+from fairaudit.data.recipe import STANDARDISED_LIMIT
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 
@@ -165,7 +166,7 @@ def test_text_missing_in_all_training_rows_has_one_input():
 def test_without_merging_the_inputs_do_not_depend_on_the_split():
     dataset = dataset_of({"x": ["a"] * 8 + ["b", "c"], "z": [1.0] * 9 + [None]})
     splits = [Split(0, np.arange(8), np.arange(8, 10)), Split(1, np.arange(2, 10), np.arange(2))]
-    encoder = TableEncoder(dataset, FIXED)
+    encoder = TableEncoder.of(dataset, FIXED)
     names = [encoder.encode(s).names for s in splits]
     assert names[0] == names[1] == ("x=a", "x=b", "x=c", "z", "z=(missing)")
     assert any("from all rows" in line for line in encoder.encode(splits[0]).fitted)
@@ -189,7 +190,7 @@ def test_an_encoder_gives_the_same_as_the_function():
     dataset = dataset_of({"x": ["a", "b", "c", None] * 5, "z": [*range(19), None]})
     split = draw_split(dataset, MERGING, 1)
     assert np.array_equal(
-        TableEncoder(dataset, MERGING).encode(split).train, encode(dataset, split, MERGING).train
+        TableEncoder.of(dataset, MERGING).encode(split).train, encode(dataset, split, MERGING).train
     )
 
 
@@ -286,7 +287,7 @@ def test_the_papers_encodings_have_the_papers_inputs_and_are_fast(real_data):
         merge_rare=0,
     )
     dataset = load_dataset(adult)
-    encoder = TableEncoder(dataset, adult)
+    encoder = TableEncoder.of(dataset, adult)
     outputs, seconds = [], []
     for seed in range(3):
         split = draw_split(dataset, adult, seed)

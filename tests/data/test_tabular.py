@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from fairaudit.data.dataset import MISSING
-from fairaudit.data.tabular import ALL_ROWS
+from fairaudit.data.rows import ALL_ROWS
 from fairaudit.errors import ConfigError, DataError, FairauditError
 
 

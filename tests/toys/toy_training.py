@@ -32,11 +32,10 @@ def make_plan(scratch, arms=("plain", "other"), seeds=2, sources=None, digest="d
     return Plan(config, digest, "toy", Schedule(100, 10, 1), 1e-5, (), tuple(jobs), {}, None)
 
 
-def run_plan(plan, workers=2, listener=silent, train=RUN):
+def run_plan(plan, workers=2, listener=silent, train=RUN, cluster=None):
+    execution = Execution(workers=workers, train=train, preload=LIGHT, cluster=cluster)
     with open_rundir(plan) as rundir:
-        return execute(
-            plan, rundir, listener=listener, execution=Execution(workers=workers, train=train, preload=LIGHT)
-        )
+        return execute(plan, rundir, listener=listener, execution=execution)
 
 
 def runs(plan, arm=None):
@@ -47,7 +46,7 @@ def runs(plan, arm=None):
     return [entry for entry in started if arm in (None, entry[0])]
 
 
-def run(plan, job, source):
+def run(plan, job, source, inputs=None):
     """Train: a few numbers that depend on the job and its source only."""
     from fairaudit.jobs import JobResult  # here, so that the test sees workers resolve by name
 
@@ -86,3 +85,16 @@ def _misbehave(plan, job):
 
 def no_main_guard_result(scratch):
     return sorted(r.facts["seed"] for r in run_plan(make_plan(scratch)).by_job.values())
+
+
+def serve_shared(shared, task):
+    """Serve a worker of a cluster: add, or misbehave as the task says."""
+    with open(shared["log"], "a") as log:
+        log.write(f"threads={os.environ['OMP_NUM_THREADS']} {os.environ.get('RAY_SESSION_DIR', sys.argv)}\n")
+    if task == "fail":
+        raise TrainingError("the toy failed", hint="try again")
+    if task == "bug":
+        raise ZeroDivisionError
+    if task == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return shared["offset"] + task

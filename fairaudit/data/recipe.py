@@ -1,0 +1,192 @@
+"""Records to model inputs by one seed's constants, a few rows or all of them, with the same bits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.data.dataset import Float32, Int64
+from fairaudit.data.fit import Fitted, FittedCategory, FittedNumber
+from fairaudit.data.records import Block, Float64, Layout, Records, UInt8
+
+# Standard deviations. Of n training values none lies further out than sqrt(n - 1), so up to a million
+# rows this cuts test rows only; it keeps one absurd value from overflowing float32 in the model.
+STANDARDISED_LIMIT = 1e3
+_ORDINARY_EXPONENT = 500  # within, no difference and no quotient can leave float64's range by scaling
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """How a block of n numbers is standardised: ``(x - centre) / spread``.
+
+    Args:
+        block: Where they are. exponents: x is first divided by 2 to this, ``[n]``; None: by 1.
+        centre, spread: ``[n]``. fill: What a missing value becomes, ``[n]``.
+        runs: (first, end, input): neighbours in the block that are neighbours among the inputs.
+        gaps: (place, input) of each indicator.
+    """
+
+    block: Block
+    exponents: NDArray[np.intc] | None
+    centre: Float64
+    spread: Float64
+    fill: Float64
+    runs: tuple[tuple[int, int, int], ...]
+    gaps: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, block: Block, fitted: Sequence[FittedNumber], starts: Sequence[int]) -> "_Numbers":
+        """The block's numbers, and the first input of each."""
+        exponents = np.array([f.exponent for f in fitted], dtype=np.intc)
+        centre = np.array([f.mean for f in fitted])
+        spread = np.array([f.deviation or 1.0 for f in fitted])
+        fill = _limited((np.array([f.median for f in fitted]) - centre) / spread)
+        # A constant number stays 0 everywhere, whatever other rows hold.
+        placed = [
+            (j, start) for j, (f, start) in enumerate(zip(fitted, starts, strict=True)) if f.deviation > 0
+        ]
+        gaps = [
+            (j, start + 1)
+            for j, (f, start) in enumerate(zip(fitted, starts, strict=True))
+            if len(f.names) > 1
+        ]
+        if np.abs(exponents).max(initial=0) > _ORDINARY_EXPONENT:
+            return cls(block, exponents, centre, spread, fill, _runs(placed), tuple(gaps))
+        # A power of two changes no digit, so it may as well be in the constants.
+        centre, spread = np.ldexp(centre, exponents), np.ldexp(spread, exponents)
+        return cls(block, None, centre, spread, fill, _runs(placed), tuple(gaps))
+
+    def decode(self, rows: UInt8, out: Float32) -> None:
+        """Write the inputs of some records ``[n, width]`` into ``out``."""
+        raw = self.block.of(rows)
+        values = raw if self.exponents is None else np.ldexp(raw.astype(np.float64), -self.exponents)
+        x = np.subtract(values, self.centre, dtype=np.float64)
+        x /= self.spread
+        _limited(x)
+        if self.block.gaps:
+            missing = np.isnan(raw)
+            np.copyto(x, self.fill, where=missing)
+            for place, at in self.gaps:
+                out[:, at] = missing[:, place]
+        for first, end, at in self.runs:
+            out[:, at : at + end - first] = x[:, first:end]
+
+
+@dataclass(frozen=True, slots=True)
+class _Codes:
+    """How a block of categories is expanded: every code sets one input.
+
+    Args:
+        block: Where they are. used: Places in it of those that have inputs, or None for all.
+        offsets: Where each one's codes begin in the two look-ups.
+        inputs: Of each code. values: What it sets the input to; None where that is 1 for all.
+    """
+
+    block: Block
+    used: NDArray[np.intp] | None
+    offsets: NDArray[np.intp]
+    inputs: NDArray[np.intp]
+    values: Float32 | None
+
+    @classmethod
+    def of(cls, block: Block, fitted: Sequence[FittedCategory], starts: Sequence[int]) -> "_Codes":
+        """The block's categories, and the first input of each."""
+        some = [j for j, f in enumerate(fitted) if f.names]
+        chosen = [(fitted[j], starts[j]) for j in some]
+        sizes = [len(f.places) for f, _ in chosen]
+        inputs = [f.places + start for f, start in chosen]
+        values = np.concatenate([f.values for f, _ in chosen]) if chosen else np.ones(0, np.float32)
+        return cls(
+            block,
+            None if len(some) == len(fitted) else np.array(some, dtype=np.intp),
+            np.array([0, *accumulate(sizes)][: len(sizes)], dtype=np.intp),
+            np.concatenate(inputs).astype(np.intp) if inputs else np.zeros(0, np.intp),
+            None if (values == 1).all() else values,
+        )
+
+    def decode(self, rows: UInt8, out: Float32) -> None:
+        """Write the inputs of some records ``[n, width]`` into ``out``, C-contiguous."""
+        codes = self.block.of(rows).astype(np.intp)
+        places = (codes if self.used is None else codes[:, self.used]) + self.offsets
+        flat = self.inputs.take(places)
+        flat += (np.arange(len(rows)) * out.shape[1])[:, None]
+        out.reshape(-1)[flat] = 1.0 if self.values is None else self.values.take(places)
+
+
+class Recipe:
+    """One seed's constants, laid out for decoding many records at once.
+
+    Args:
+        layout: Of the records. fitted: What the seed learned of each column, in column order.
+    """
+
+    def __init__(self, layout: Layout, fitted: Sequence[Fitted]) -> None:
+        ends = list(accumulate(len(f.names) for f in fitted))
+        starts = [0, *ends]
+        self.width = ends[-1] if ends else 0
+        self._numbers = []
+        for block in layout.numbers:
+            numbers = [f for f in (fitted[n] for n in block.fields) if isinstance(f, FittedNumber)]
+            self._numbers.append(_Numbers.of(block, numbers, [starts[n] for n in block.fields]))
+        categories = [f for f in (fitted[n] for n in layout.codes.fields) if isinstance(f, FittedCategory)]
+        self._codes = _Codes.of(layout.codes, categories, [starts[n] for n in layout.codes.fields])
+
+    def decode(self, rows: UInt8, out: Float32) -> None:
+        """Write the inputs of records ``[n, width]`` into zeros ``[n, d or more]``, C-contiguous."""
+        with np.errstate(over="ignore", invalid="ignore"):  # the limit catches it; NaN is filled
+            for numbers in self._numbers:
+                numbers.decode(rows, out)
+        if len(self._codes.offsets):
+            self._codes.decode(rows, out)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRows:
+    """Inputs of some rows, made when they are asked for; indexed like an array of rows.
+
+    Args:
+        records: All rows. rows: Which. recipe: How.
+    """
+
+    records: Records
+    rows: Int64
+    recipe: Recipe
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, d)."""
+        return len(self.rows), self.recipe.width
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: slice | Int64) -> Float32:
+        """Those rows' inputs, float32 and C-contiguous."""
+        rows = self.rows[index]
+        out = np.zeros((len(rows), self.recipe.width), np.float32)
+        self._decode(rows, out)
+        return out
+
+    def fill(self, index: Int64, out: Float32) -> None:
+        """Write the inputs of n of the rows into zeros ``[n, d or more]``, C-contiguous."""
+        self._decode(self.rows.take(index), out)
+
+    def _decode(self, rows: Int64, out: Float32) -> None:
+        for piece, taken in self.records.chunks(rows):
+            self.recipe.decode(taken, out[piece])
+
+
+def _limited(values: Float64) -> Float64:
+    return np.clip(values, -STANDARDISED_LIMIT, STANDARDISED_LIMIT, out=values)
+
+
+def _runs(placed: Sequence[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
+    runs: list[tuple[int, int, int]] = []
+    for place, at in placed:
+        if runs and runs[-1][1] == place and runs[-1][2] + place - runs[-1][0] == at:
+            runs[-1] = (runs[-1][0], place + 1, runs[-1][2])
+        else:
+            runs.append((place, place + 1, at))
+    return tuple(runs)

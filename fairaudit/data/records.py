@@ -1,0 +1,216 @@
+"""A table's features as records of bytes: everything about a row side by side, for any number of rows.
+
+A batch of a training reads a few rows out of millions. Side by side they cost one look-up each, in
+memory or in a mapped file. A record holds what no seed changes, numbers as they were read and the
+codes of categories; what a seed learns of its training rows is applied when the record is read.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fairaudit.data.columns import encode_levels, kind_of, numeric_values
+from fairaudit.data.dataset import Int64
+
+UInt8 = NDArray[np.uint8]
+Float64 = NDArray[np.float64]
+
+CHUNK_ROWS = 65_536  # rows that are handled at once
+_ALIGNMENT = 8  # bytes, so that every number of a record lies where a processor wants it
+
+
+@dataclass(frozen=True, slots=True)
+class NumberField:
+    """A number or a time in s.
+
+    Args:
+        name: Column. type: ``float32`` where that holds every value exactly, else ``float64``.
+        gaps: Whether a value is missing in some row; NaN there.
+    """
+
+    name: str
+    type: str
+    gaps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryField:
+    """A category as the code of its level.
+
+    Args:
+        name: Column. levels: Sorted; a missing value has the code ``len(levels)``.
+        gaps: Whether a value is missing in some row.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    gaps: bool
+
+
+Field = NumberField | CategoryField
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Fields of one type, next to each other in the record.
+
+    Args:
+        fields: Their indices in the column order, ascending. type: numpy's name of it.
+        start: First byte in the record. gaps: Whether values may be missing.
+    """
+
+    fields: tuple[int, ...]
+    type: str
+    start: int
+    gaps: bool
+
+    @property
+    def stop(self) -> int:
+        """One past the last byte."""
+        return self.start + np.dtype(self.type).itemsize * len(self.fields)
+
+    def of(self, rows: UInt8) -> NDArray[np.generic]:
+        """The values in records ``[n, width]``, a view ``[n, len(fields)]``."""
+        return rows[:, self.start : self.stop].view(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where everything is in a record; numbers first, by type, then the codes.
+
+    Args:
+        fields: In column order. numbers: Blocks of numbers. codes: The block of categories.
+    """
+
+    fields: tuple[Field, ...]
+    numbers: tuple[Block, ...]
+    codes: Block
+
+    @classmethod
+    def of(cls, fields: Sequence[Field]) -> "Layout":
+        """The layout of those fields; the same for the same fields."""
+        blocks, start = [], 0
+        for kind in (("float64", False), ("float64", True), ("float32", False), ("float32", True)):
+            members = [
+                i for i, f in enumerate(fields) if isinstance(f, NumberField) and (f.type, f.gaps) == kind
+            ]
+            if members:
+                blocks.append(Block(tuple(members), kind[0], start, kind[1]))
+                start = blocks[-1].stop
+        categories = {i: f for i, f in enumerate(fields) if isinstance(f, CategoryField)}
+        highest = max((len(f.levels) for f in categories.values()), default=0)
+        codes = Block(
+            tuple(categories),
+            np.min_scalar_type(highest).name,
+            start,
+            any(f.gaps for f in categories.values()),
+        )
+        return cls(tuple(fields), tuple(blocks), codes)
+
+    @property
+    def width(self) -> int:
+        """Bytes of a record."""
+        return -(-max(self.codes.stop, 1) // _ALIGNMENT) * _ALIGNMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """All rows of a table.
+
+    Args:
+        layout: What a record holds. table: ``[N, width]``; in memory, or a map of a file.
+    """
+
+    layout: Layout
+    table: UInt8
+
+    def take(self, rows: Int64) -> UInt8:
+        """Some records, ``[n, width]``."""
+        return np.take(self.table, rows, axis=0)
+
+    def chunks(self, rows: Int64) -> Iterator[tuple[slice, UInt8]]:
+        """Some records piece by piece, with the place of each piece in ``rows``."""
+        for start in range(0, len(rows), CHUNK_ROWS):
+            piece = slice(start, start + CHUNK_ROWS)
+            yield piece, self.take(rows[piece])
+
+
+class RecordWriter:
+    """Looks at every column once, then gives the records from the first row to the last.
+
+    Args:
+        features: The columns.
+    """
+
+    def __init__(self, features: pa.Table) -> None:
+        self._features = features
+        self._codes: dict[int, NDArray[np.generic]] = {}
+        self.layout = Layout.of([self._field(i, name) for i, name in enumerate(features.column_names)])
+
+    @property
+    def size(self) -> int:
+        """Bytes of all records."""
+        return int(self._features.num_rows) * self.layout.width
+
+    def blocks(self) -> Iterator[UInt8]:
+        """The records, some rows at a time, ``[n, width]`` each."""
+        layout = self.layout
+        for start in range(0, self._features.num_rows, CHUNK_ROWS):
+            stop = min(start + CHUNK_ROWS, self._features.num_rows)
+            rows = np.zeros((stop - start, layout.width), np.uint8)
+            for block in layout.numbers:
+                for place, number in enumerate(block.fields):
+                    part = self._features.column(layout.fields[number].name).slice(start, stop - start)
+                    block.of(rows)[:, place] = numeric_values(part)
+            for place, number in enumerate(layout.codes.fields):
+                layout.codes.of(rows)[:, place] = self._codes[number][start:stop]
+            yield rows
+
+    def in_memory(self) -> Records:
+        """All records at once."""
+        table = np.empty((self._features.num_rows, self.layout.width), np.uint8)
+        start = 0
+        for rows in self.blocks():
+            table[start : start + len(rows)] = rows
+            start += len(rows)
+        return Records(self.layout, table)
+
+    def _field(self, number: int, name: str) -> Field:
+        if kind_of(self._features.schema.field(name).type) in ("number", "time"):
+            return self._number(name)
+        levels = encode_levels(self._features.column(name))
+        missing = levels.codes < 0
+        codes = np.where(missing, len(levels.names), levels.codes)
+        self._codes[number] = codes.astype(np.min_scalar_type(len(levels.names)))
+        return CategoryField(name, levels.names, bool(missing.any()))
+
+    def _number(self, name: str) -> NumberField:
+        gaps, exact = False, True
+        for start in range(0, self._features.num_rows, CHUNK_ROWS):
+            stop = min(start + CHUNK_ROWS, self._features.num_rows)
+            values = numeric_values(self._features.column(name).slice(start, stop - start))
+            with np.errstate(over="ignore"):  # what becomes infinite is not exact
+                exact = exact and np.array_equal(values.astype(np.float32), values, equal_nan=True)
+            gaps = gaps or bool(np.isnan(values).any())
+        return NumberField(name, "float32" if exact else "float64", gaps)
+
+
+def fields_to_json(fields: Sequence[Field]) -> list[dict[str, object]]:
+    """The fields of a layout as JSON values."""
+    return [
+        {"name": f.name, "type": f.type, "gaps": f.gaps}
+        if isinstance(f, NumberField)
+        else {"name": f.name, "levels": list(f.levels), "gaps": f.gaps}
+        for f in fields
+    ]
+
+
+def field_from_json(value: Mapping[str, object]) -> Field:
+    """One field of :func:`fields_to_json`."""
+    name, gaps, levels = str(value["name"]), bool(value["gaps"]), value.get("levels")
+    if isinstance(levels, list):
+        return CategoryField(name, tuple(str(level) for level in levels), gaps)
+    return NumberField(name, str(value["type"]), gaps)

@@ -1,0 +1,117 @@
+"""One seed's data in a worker: read once, split and encoded when a job of the seed comes."""
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Dataset, Encoded, InputRows, LabelledRows
+from fairaudit.data.encode import Encoder, TableEncoder, make_encoder
+from fairaudit.data.public import Inputs, PoolEncoder, load_inputs
+from fairaudit.data.recipe import DecodedRows
+from fairaudit.data.split import draw_split
+from fairaudit.data.store import open_store
+from fairaudit.data.tabular import load_dataset
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.errors import OutputError
+from fairaudit.methods.base import PublicPool
+from fairaudit.models.names import resolve_model, sees_images
+from fairaudit.plan import Plan, records_path
+
+
+class Prepared(NamedTuple):
+    """One seed's data, ready to train on; ``public`` for a method whose student learns from a pool."""
+
+    dataset: LabelledRows
+    encoded: Encoded
+    pool: TrainingPool
+    public: PublicPool | None = None
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Which data; ``inputs`` are those data where they came with the job, else they are read."""
+
+    digest: str
+    config: AuditConfig
+    inputs: Inputs | None = field(compare=False)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@lru_cache(maxsize=1)
+def _dataset(key: _Key) -> Dataset:
+    dataset = load_dataset(key.config) if key.inputs is None else key.inputs.dataset
+    if dataset.digest != key.digest:
+        raise OutputError(f"{dataset.name} changed while it was audited", hint="start again with --fresh")
+    return dataset
+
+
+@lru_cache(maxsize=1)
+def _encoder(key: _Key) -> tuple[LabelledRows, Encoder]:
+    """Rows and encoder: of the records that the run left for its workers, or made here."""
+    stored = open_store(records_path(key.config, key.digest)) if key.inputs is None else None
+    if stored is not None:
+        return stored.rows, TableEncoder(stored.records, key.config.merge_rare)
+    dataset = _dataset(key)
+    return dataset, make_encoder(dataset, key.config)
+
+
+@lru_cache(maxsize=1)
+def _pool_encoder(key: _Key) -> PoolEncoder:
+    return PoolEncoder(key.inputs or load_inputs(_dataset(key), key.config), key.config)
+
+
+def prepare_seed(plan: Plan, seed: int, inputs: Inputs | None, *, by_pool: bool) -> Prepared:
+    """A seed's split and encoding.
+
+    Args:
+        plan, seed: Which. inputs: The data, where this process cannot read them itself.
+        by_pool: Encode by what the student pool shows, not the training rows.
+
+    Raises:
+        DataError, OutputError: The data cannot be read, or are not those of the plan.
+    """
+    key = _Key(plan.digest, plan.config, inputs)
+    return _prepared_by_pool(key, seed) if by_pool else _prepared(key, seed)
+
+
+@lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
+def _prepared(key: _Key, seed: int) -> Prepared:
+    dataset, encoder = _encoder(key)
+    encoded = encoder.encode(draw_split(dataset, key.config, seed))
+    images = dataset.image_shape
+    if images is not None and not sees_images(resolve_model(key.config.model, images)):
+        encoded = replace(encoded, train=_rows(encoded.train), test=_rows(encoded.test))
+    return Prepared(dataset, encoded, _training_pool(dataset, encoded))
+
+
+@lru_cache(maxsize=2)
+def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
+    dataset = _encoder(key)[0]
+    found = _pool_encoder(key).encode(draw_split(dataset, key.config, seed))
+    groups = None if found.groups is None else torch.from_numpy(found.groups)
+    public = PublicPool(torch.from_numpy(found.pool), groups)
+    return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)
+
+
+def _rows(records: InputRows) -> NDArray[np.float32]:
+    """Images [n, H, W, C] as rows of numbers [n, H W C], for models that know no neighbourhood."""
+    return records[:].reshape(len(records), -1)
+
+
+def _training_pool(dataset: LabelledRows, encoded: Encoded) -> TrainingPool:
+    first, train = dataset.groupings[0], encoded.split.train
+    inputs = encoded.train
+    return TrainingPool(
+        inputs if isinstance(inputs, DecodedRows) else torch.from_numpy(inputs[:]),
+        torch.from_numpy(dataset.labels[train]),
+        torch.from_numpy(first.groups[train]),
+        n_classes=len(dataset.classes),
+        n_groups=len(first.names),
+    )

@@ -1,0 +1,122 @@
+"""Records of bytes, and what a seed's constants make of them: the same bits however they are cut."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fairaudit.data import fit as fitting
+from fairaudit.data import records as recording
+from fairaudit.data.dataset import Split
+from fairaudit.data.encode import TableEncoder
+from fairaudit.data.records import RecordWriter, field_from_json, fields_to_json
+
+N = 300
+rng = np.random.default_rng(8)
+GAPS = rng.random(N) < 0.2
+COLUMNS = {
+    "age": pa.array(rng.integers(18, 90, N)),
+    "score": pa.array(rng.normal(size=N)),
+    "income": pa.array(np.round(np.exp(rng.normal(8, 1, N)), 2), mask=GAPS),
+    "tiny": pa.array(rng.normal(size=N) * 1e-300, mask=GAPS[::-1]),
+    "huge": pa.array(rng.normal(size=N) * 1e300),
+    "same": pa.array(np.full(N, -2.5)),
+    "seen": pa.array(rng.integers(0, 2**31, N), pa.timestamp("s")),
+    "town": pa.array(rng.choice(list("abcdefgh"), N, p=[0.3, 0.3, 0.3, 0.02, 0.02, 0.02, 0.02, 0.02])),
+    "flag": pa.array(rng.random(N) < 0.5, mask=GAPS),
+    "plan": pa.array(rng.choice(["x", "y"], N)),
+    "gone": pa.array([None] * N, pa.large_string()),
+}
+TABLE = pa.table(COLUMNS)
+SPLIT = Split(3, np.flatnonzero(np.arange(N) % 4 > 0), np.flatnonzero(np.arange(N) % 4 == 0))
+
+
+def encoded(merge_rare=0.05, **options):
+    return TableEncoder(RecordWriter(TABLE).in_memory(), merge_rare, **options).encode(SPLIT)
+
+
+def same(a, b):
+    return (
+        np.array_equal(a.train[:], b.train[:]) and np.array_equal(a.test[:], b.test[:]) and a.names == b.names
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 7, N - 1])
+@pytest.mark.parametrize("merge_rare", [0, 0.05])
+def test_pieces_of_any_size_give_the_bits_of_the_whole(monkeypatch, rows, merge_rare):
+    whole = encoded(merge_rare)
+    monkeypatch.setattr(recording, "CHUNK_ROWS", rows)
+    monkeypatch.setattr(fitting, "FIT_BYTES", 1)  # one column a pass
+    assert same(encoded(merge_rare), whole)
+    assert same(encoded(merge_rare, in_memory=0), whole)
+
+
+def test_a_piece_that_is_shifted_by_one_row_is_noticed(monkeypatch):
+    whole = encoded()
+    monkeypatch.setattr(recording, "CHUNK_ROWS", 7)
+    take = recording.Records.take
+    monkeypatch.setattr(recording.Records, "take", lambda self, rows: take(self, np.roll(rows, 1)))
+    assert not same(encoded(), whole)
+
+
+def test_rows_are_made_in_the_order_asked_for_and_as_often():
+    made, kept = encoded(in_memory=0), encoded()
+    index = np.array([5, 0, 5, 200])
+    assert made.train.shape == kept.train.shape == (len(SPLIT.train), len(made.names))
+    assert len(made.test) == len(kept.test)
+    assert np.array_equal(made.train[index], kept.train[index])
+    assert np.array_equal(made.test[10:40:3], kept.test[10:40:3])
+    out = np.zeros((len(index), len(made.names) + 3), np.float32)
+    made.train.fill(index, out)
+    assert np.array_equal(out[:, :-3], kept.train[index])
+    assert not out[:, -3:].any()
+
+
+def test_inputs_are_made_at_once_only_where_all_of_them_fit():
+    size = 4 * N * len(encoded().names)
+    assert isinstance(encoded(in_memory=size).train, np.ndarray)
+    assert not isinstance(encoded(in_memory=size - 1).train, np.ndarray)
+
+
+def test_a_number_is_kept_in_half_the_bytes_only_where_nothing_is_lost():
+    kinds = {f.name: getattr(f, "type", "") for f in RecordWriter(TABLE).layout.fields}
+    assert kinds["age"] == kinds["same"] == "float32"
+    assert kinds["score"] == kinds["income"] == kinds["tiny"] == kinds["huge"] == "float64"
+    assert RecordWriter(pa.table({"n": [2**24 + 1]})).layout.fields[0].type == "float64"
+
+
+def test_records_hold_every_value_as_it_was_read():
+    records = RecordWriter(TABLE).in_memory()
+    for block in records.layout.numbers:
+        for place, number in enumerate(block.fields):
+            name = records.layout.fields[number].name
+            wanted = recording.numeric_values(TABLE.column(name))
+            assert np.array_equal(
+                block.of(records.table)[:, place].astype(np.float64), wanted, equal_nan=True
+            )
+
+
+def test_every_number_lies_at_a_multiple_of_its_size():
+    layout = RecordWriter(TABLE).layout
+    assert layout.width % 8 == 0
+    for block in (*layout.numbers, layout.codes):
+        assert block.start % np.dtype(block.type).itemsize == 0
+
+
+@pytest.mark.parametrize(("levels", "kind"), [(255, "uint8"), (256, "uint16"), (65_536, "uint32")])
+def test_codes_take_the_smallest_type_that_holds_the_level_and_the_gap(levels, kind):
+    names = pa.array([*(f"l{i:05}" for i in range(levels)), None])
+    layout = RecordWriter(pa.table({"x": names})).layout
+    assert layout.codes.type == kind
+    assert len(layout.fields[0].levels) == levels
+    assert RecordWriter(pa.table({"x": names})).in_memory().table.view(kind)[-1, 0] == levels
+
+
+def test_fields_survive_json():
+    fields = RecordWriter(TABLE).layout.fields
+    assert tuple(field_from_json(value) for value in fields_to_json(fields)) == fields
+
+
+def test_a_table_of_categories_only_and_one_of_numbers_only_can_be_encoded():
+    for names in (["town", "plan"], ["age", "score"], ["gone"]):
+        encoder = TableEncoder(RecordWriter(TABLE.select(names)).in_memory(), 0.0)
+        assert encoder.encode(SPLIT).train.shape[0] == len(SPLIT.train)
