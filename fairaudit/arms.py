@@ -15,6 +15,7 @@ from fairaudit.privacy.events import PrivacyEvent
 
 SELF_CHECK = "self-check"
 SETS = ("all", ABLATION_SET)  # names of several methods
+KEPT_STEPS = 8  # of a training, unless --diagnostics-every says otherwise
 LARGEST_SETTING = 1e30  # beyond it float32 steps overflow
 LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyond it exp() runs away
 
@@ -37,6 +38,14 @@ class Schedule:
     def steps(self) -> int:
         """T, steps of one training, empty batches included."""
         return self.steps_per_epoch * self.epochs
+
+    def kept(self, every: int | None) -> tuple[int, ...]:
+        """Steps kept for readings after training: every so many, or eight from the first to the last."""
+        if every is not None:
+            return tuple(range(0, self.steps, every))
+        if self.steps <= KEPT_STEPS:
+            return tuple(range(self.steps))
+        return tuple(round(i * (self.steps - 1) / (KEPT_STEPS - 1)) for i in range(KEPT_STEPS))
 
     @property
     def sample_rate(self) -> float:

@@ -14,7 +14,7 @@ from fairaudit.arms import Arm
 from fairaudit.data.dataset import InputRows
 from fairaudit.data.public import Inputs
 from fairaudit.diagnostics import causes
-from fairaudit.diagnostics.checkpoints import checkpoint_steps, refuse_too_many
+from fairaudit.diagnostics.checkpoints import refuse_too_many
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.observe import Observer
@@ -161,7 +161,7 @@ def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...
     """Steps to keep for the readings that say why a group pays."""
     if plan.config.diagnostics != "full":
         return ()
-    steps = checkpoint_steps(plan.schedule.steps, plan.config.diagnostics_every)
+    steps = plan.schedule.kept(plan.config.diagnostics_every)
     refuse_too_many(len(steps), job.repeats * sum(p.numel() for p in model.parameters()))
     return steps
 

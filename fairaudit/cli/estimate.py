@@ -15,6 +15,9 @@ PER_RECORD = 9e-7  # one record of a batch in one step
 PER_WEIGHT = 2e-10  # one record times one hidden weight in one step
 OPACUS_FACTOR = 30  # one weight of a model outside the layer table takes as many multiplications
 PER_READING = 5.0  # students of noised labels, where a method reads them
+PER_KEPT = 0.1  # one kept step of a small model
+KEPT_PASSES = 1.4  # gradients of all training records at each kept step
+KEPT_RECORDS = 50_000  # gradients of one record that its curvature and batches amount to
 _INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 
 
@@ -28,7 +31,19 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     )
     work += sum(PER_READING for job in plan.jobs if find(plan.arm(job.arm).method).readings)
     work += PER_SEED * plan.config.seeds
-    return START_UP + work / max(1, min(cores, len(plan.jobs)))
+    return START_UP + work / max(1, min(cores, len(plan.jobs))) + reading_seconds(plan, cores)
+
+
+def reading_seconds(plan: Plan, cores: int) -> float:
+    """Seconds of that which the readings of kept steps take; 0 where none are asked for."""
+    if plan.config.diagnostics != "full":
+        return 0.0
+    kept = len(plan.schedule.kept(plan.config.diagnostics_every))
+    passes = KEPT_PASSES * plan.schedule.n_public + KEPT_RECORDS
+    each = PER_KEPT + passes * (PER_RECORD + PER_WEIGHT * _products(plan))
+    private = {arm.key for arm in plan.arms if find(arm.method).trains_by_steps and arm.reference}
+    work = sum((job.arm in private) * job.repeats * kept * each for job in plan.jobs)
+    return work / max(1, min(cores, len(plan.jobs)))
 
 
 def _products(plan: Plan) -> float:

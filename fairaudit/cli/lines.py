@@ -38,7 +38,7 @@ def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
         yield f"  group   {plain(grouping.name)}   {shown}{more}"
 
 
-def plan_lines(plan: Plan, *, seconds: float, cores: int) -> Iterator[str]:
+def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) -> Iterator[str]:
     """What will be trained, at which epsilon, and about how long it takes."""
     yield f"  privacy {_privacy(plan)}"
     seeds = plan.config.seeds
@@ -50,6 +50,9 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int) -> Iterator[str]:
         size = f"{facts.parameters:,} parameters"
         yield f"  model   {plain(plan.model)} · {size} · per-sample gradients by {facts.gradients}{why}"
     yield f"  plan    {trainings} · about {spoken_time(seconds)} on {cores} core{'s' if cores > 1 else ''}"
+    if reading:
+        kept = len(plan.schedule.kept(plan.config.diagnostics_every))
+        yield f"  read    {kept:,} kept steps of each private training: about {spoken_time(reading)} of that"
 
 
 def arm_lines(plan: Plan) -> Iterator[str]:

@@ -36,13 +36,18 @@ class Spectrum:
 
 
 def lower_bounds(
-    batches: Batches, means: Means, spectrum: Spectrum, sampling: Sampling
+    batches: Batches, means: Means, spectrum: Spectrum, sampling: Sampling, bound: float
 ) -> Mapping[str, Tensor]:
     """Bounds on differences between groups, [K, K] each, nats; NaN where no batch is kept.
 
+    Args:
+        batches, means, sampling: Of the step. spectrum: Of the groups' Hessians.
+        bound: C, the largest norm of a processed gradient.
+
     Returns:
         ``bound_direction`` (Prop. 3), ``bound_direction_star`` (Prop. 3*), ``bound_clip`` (Tran et al.),
-        as printed but for the corrections, and the same with ``_convex``, which need no small step.
+        as printed but for the corrections, and the same with ``_convex``, which need no small step;
+        ``bound_clip_printed`` with ||g_D||^2 and C^2, which bound nothing.
     """
     eta, keep = sampling.learning_rate, batches.kept
     plain, clipped, rho = batches.plain[keep], batches.clipped[keep], batches.shrinkage[keep].unsqueeze(1)
@@ -54,7 +59,9 @@ def lower_bounds(
     clip = _differences(groups @ (means.plain - means.clipped))
     row, column = (spectrum.largest.clamp_min(0.0).unsqueeze(i) for i in (1, 0))
     half = eta / 2
+    printed = (means.plain.square().sum() + bound**2) / 2
     found = {
+        "bound_clip_printed": clip - printed,
         "bound_direction": direction - clipped_square,
         "bound_direction_convex": direction - half * (row + column) * clipped_square,
         "bound_direction_star": star - square,

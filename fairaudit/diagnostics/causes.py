@@ -146,7 +146,7 @@ class CauseReading:
             forms = Forms.of(quadratic_forms(landscape, vectors(batches, means)), batches)
             values = {
                 **risk_terms(batches, means, forms, sampling),
-                **lower_bounds(batches, means, self._spectra[r], sampling),
+                **lower_bounds(batches, means, self._spectra[r], sampling, float(checkpoint.sensitivity[r])),
                 **self._sufficient(means, checkpoint.sensitivity[r]),
                 **_angles(batches, means),
                 "r_noise": noise_term(trace[r], sampling),

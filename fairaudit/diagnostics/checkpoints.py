@@ -16,18 +16,8 @@ from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
 from fairaudit.methods.gradient import GradientMethod
 
-CHECKPOINTS = 8  # of a training, unless --diagnostics-every says otherwise
 ROWS_AT_ONCE = 4096
 MOST_BYTES = 2**31  # of kept parameters
-
-
-def checkpoint_steps(steps: int, every: int | None) -> tuple[int, ...]:
-    """Which steps to keep: every so many, or eight spread evenly from the first to the last."""
-    if every is not None:
-        return tuple(range(0, steps, every))
-    if steps <= CHECKPOINTS:
-        return tuple(range(steps))
-    return tuple(round(i * (steps - 1) / (CHECKPOINTS - 1)) for i in range(CHECKPOINTS))
 
 
 def refuse_too_many(count: int, parameters: int) -> None:

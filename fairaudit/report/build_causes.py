@@ -75,6 +75,7 @@ BOUNDS: Mapping[str, tuple[str, str, str]] = {
         "Esipova et al. 2023, Prop. 3*, last term corrected",
     ),
     "bound_clip": ("r_clip", "Thm 3", _TRAN),
+    "bound_clip_printed": ("r_clip", "Thm 3 as printed", "Tran et al. 2021, Thm 3"),
     "bound_clip_convex": ("r_clip", "Thm 3, any step", _TRAN),
 }
 

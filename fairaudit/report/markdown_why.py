@@ -7,13 +7,6 @@ from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.tables import Row, table
 
-_HEADINGS = (
-    (("finding", "control", "trait", "ablation"), ""),
-    (("limit",), "What these figures cannot say:"),
-    (("lever",), "What might help (expected from the figures above, not tried):"),
-)
-
-
 _INTERNAL = (
     "Internal: exact functions of raw records, not differentially private. Rules wrote these sentences from "
     "the figures of this report; report.json names the figures beside each."
@@ -28,23 +21,22 @@ def why_section(report: Report) -> Iterator[str]:
     yield "## Why"
     yield ""
     yield _INTERNAL
-    for kinds, heading in _HEADINGS:
-        yield from _sentences(report.why, kinds, heading)
+    yield ""
+    for sentence in report.why.of("finding", "trait", "ablation"):  # the control has a section of its own
+        yield f"- {markdown(sentence.text, 1200)}"
+    yield from _together(report.why, "limit", "What these figures cannot say:")
+    yield from _together(report.why, "lever", "What might help (expected from the figures above, not tried):")
     yield from _parts(decomposition)
     yield from _claims(decomposition)
     yield from _bounds(decomposition)
 
 
-def _sentences(why: Why, kinds: tuple[str, ...], heading: str) -> Iterator[str]:
-    found = [s for s in why.of(*kinds) if s.kind != "control"]  # it has a section of its own
-    if not found:
-        return
-    yield ""
-    if heading:
-        yield heading
+def _together(why: Why, kind: str, heading: str) -> Iterator[str]:
+    """Sentences of one kind as a paragraph."""
+    found = [markdown(sentence.text, 1200) for sentence in why.of(kind)]
+    if found:
         yield ""
-    for sentence in found:
-        yield f"- {markdown(sentence.text, 1200)}"
+        yield f"**{heading}** {' '.join(found)}"
 
 
 def _parts(decomposition: Decomposition) -> Iterator[str]:
@@ -80,25 +72,19 @@ def _part_row(arm: str, causes: ArmCauses, group: GroupCauses) -> Row:
 
 
 def _bounds(decomposition: Decomposition) -> Iterator[str]:
-    rows = [
-        (
-            markdown(arm),
-            f"{markdown(b.name)}: {markdown(b.a)} over {markdown(b.b)}",
-            *(_short(None if v is None else 1e3 * v) for v in (b.bound, b.truth)),
-            _share(b.agreement),
-            _share(b.positive.value),
-            markdown(b.assumption, 200) or "met",
+    """One line for the first arm that has some; all of them are in the JSON."""
+    for arm, causes in [(a, c) for a, c in decomposition.arms.items() if c.bounds][:1]:
+        first = causes.bounds[0]
+        told = "; ".join(
+            f"{markdown(b.name)} {_thousandth(b.bound)} of {_thousandth(b.truth)}, positive at "
+            f"{_share(b.positive.value)} of the steps, of the truth's sign at {_share(b.agreement)}"
+            for b in causes.bounds
         )
-        for arm, causes in decomposition.arms.items()
-        for b in causes.bounds
-    ]
-    if not rows:
-        return
-    yield ""
-    yield "Lower bounds on a difference between groups beside the truth, thousandths of a nat per step:"
-    yield ""
-    head = ("arm", "bound", "#bound", "#truth", "#same sign", "#positive", "assumptions")
-    yield from table(head, rows, most=5)
+        yield ""
+        yield (
+            f"Lower bounds on what {markdown(first.a)} pays beyond {markdown(first.b)} under "
+            f"{markdown(arm)}, thousandths of a nat per step: {told}."
+        )
 
 
 def _claims(decomposition: Decomposition) -> Iterator[str]:
@@ -127,6 +113,10 @@ def _thousandths(part: OverSeeds) -> str:
     if part.low is None or part.high is None:
         return _short(1e3 * part.value)
     return f"{_short(1e3 * part.value)} [{_short(1e3 * part.low)}, {_short(1e3 * part.high)}]"
+
+
+def _thousandth(value: float | None) -> str:
+    return _short(None if value is None else 1e3 * value)
 
 
 def _share(value: float | None) -> str:

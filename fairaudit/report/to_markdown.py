@@ -56,7 +56,7 @@ def full_text(report: Report) -> list[str]:
         why_section(report),
         _within(report),
         selection_section(report),
-        diagnostics_section(report),
+        *((diagnostics_section(report),) if report.why is None else ()),  # its readings stand under Why
         readings_section(report),
         _privacy(report),
         data_section(report),

@@ -27,7 +27,7 @@ def case(seed, *, eta, bound=0.4, name="logistic"):
     chosen = all_batches()
     batches, means = step.batches(chosen, chosen, expected=RECORDS / 2), step.means()
     terms = risk_terms(batches, means, step.forms(batches, means), step.sampling())
-    bounds = lower_bounds(batches, means, spectrum_of(step), step.sampling())
+    bounds = lower_bounds(batches, means, spectrum_of(step), step.sampling(), 0.4)
     truths = {name: terms[truth][:-1] for name, truth in TRUTHS.items()}
     return step, bounds, {name: v.unsqueeze(1) - v.unsqueeze(0) for name, v in truths.items()}
 
@@ -69,7 +69,7 @@ def tightest(eta=0.1):
     sampling = Sampling(eta, 0.5, 10, 10, 0.0)
     terms = risk_terms(batches, means, forms, sampling)
     largest = torch.full((2,), 1 / eta, dtype=torch.float64)
-    bounds = lower_bounds(batches, means, Spectrum(largest, largest * 0), sampling)
+    bounds = lower_bounds(batches, means, Spectrum(largest, largest * 0), sampling, 1.0)
     truths = {name: terms[truth][0] - terms[truth][1] for name, truth in TRUTHS.items()}
     return {name: bounds[name][0, 1] for name in TRUTHS}, truths
 
@@ -103,3 +103,15 @@ def test_the_sufficient_condition_fires_for_long_gradients_of_a_large_group_alon
     assert sufficient_condition(torch.tensor([10.0, 0.1]), shares, 1.0).tolist() == [[0, 1], [0, 0]]
     assert sufficient_condition(torch.tensor([1.0, 1.0]), shares, 1.0).sum() == 0
     assert sufficient_condition(torch.tensor([10.0, 0.1]), shares, 2.1).sum() == 0
+
+
+def test_the_printed_bound_on_clipping_takes_the_square_of_the_mean_gradient():
+    step, bounds, _ = case(3, eta=0.05)
+    means = step.means()
+    squares = (means.plain.square().sum() + 0.4**2) / 2
+    against = means.group[:-1] @ (means.plain - means.clipped)
+    expected = step.eta * (against[0] - against[1] - squares)
+    torch.testing.assert_close(bounds["bound_clip_printed"][0, 1], expected)
+    assert (
+        bounds["bound_clip_printed"][0, 1] > bounds["bound_clip"][0, 1]
+    )  # the spread of batches is left out

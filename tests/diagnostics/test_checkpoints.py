@@ -3,7 +3,7 @@ import torch
 from forms import DEFAULTS, forms, key_of, make_pool, make_task
 from steps import a_step, small_pool
 
-from fairaudit.diagnostics.checkpoints import StepReader, checkpoint_steps, poisson_batch, refuse_too_many
+from fairaudit.diagnostics.checkpoints import StepReader, poisson_batch, refuse_too_many
 from fairaudit.engine.observe import Observer
 from fairaudit.errors import TrainingError
 from fairaudit.privacy.streams import numpy_stream
@@ -117,14 +117,6 @@ def test_moments_are_means_of_all_records_and_of_each_group():
     torch.testing.assert_close(found.clipped[0], members @ (norms > 1.5).double())
     torch.testing.assert_close(found.excess[0], members @ (norms - 1.5).clamp_min(0), rtol=1e-4, atol=1e-5)
     assert found.clipped[0].min() < found.clipped[0].max() < 1
-
-
-def test_eight_steps_are_kept_from_the_first_to_the_last():
-    steps = checkpoint_steps(1840, None)
-    assert len(set(steps)) == 8
-    assert (steps[0], steps[-1]) == (0, 1839)
-    assert checkpoint_steps(5, None) == (0, 1, 2, 3, 4)
-    assert checkpoint_steps(120, 50) == (0, 50, 100)
 
 
 def test_more_steps_than_memory_holds_are_refused_before_training():

@@ -18,7 +18,7 @@ from stand_ins import ToldNoise, take_steps
 from torch import nn
 
 from fairaudit.engine import tape as tape_module
-from fairaudit.engine.layers import LinearSum
+from fairaudit.engine.linear import LinearSum
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.rules import FlatClip

@@ -18,7 +18,7 @@ def plan(given: Given) -> None:
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import prepare
     from fairaudit.cli.console import Screen, answer
-    from fairaudit.cli.estimate import estimated_seconds
+    from fairaudit.cli.estimate import estimated_seconds, reading_seconds
     from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, option_lines, plan_lines
     from fairaudit.cli.lines_gate import rule_lines
     from fairaudit.cli.records import plan_record
@@ -33,7 +33,8 @@ def plan(given: Given) -> None:
         answer([json.dumps(record, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
         return
     answer(header_lines(prepared.dataset, __version__))
-    answer(plan_lines(prepared.plan, seconds=seconds, cores=cores))
+    reading = reading_seconds(prepared.plan, cores)
+    answer(plan_lines(prepared.plan, seconds=seconds, cores=cores, reading=reading))
     answer(rule_lines(prepared.rules))
     answer(arm_lines(prepared.plan))
     answer(option_lines(resolved, prepared.plan))

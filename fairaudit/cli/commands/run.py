@@ -26,7 +26,7 @@ def audit(given: Given) -> None:
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import carry_out, get_ready, prepare
     from fairaudit.cli.console import Screen, answer
-    from fairaudit.cli.estimate import estimated_seconds
+    from fairaudit.cli.estimate import estimated_seconds, reading_seconds
     from fairaudit.cli.github import tell_github
     from fairaudit.cli.lines import (
         header_lines,
@@ -47,7 +47,8 @@ def audit(given: Given) -> None:
     prepared = prepare(resolved, screen.listen)
     cores = resolved.config.workers or available_cores()
     screen.lines(header_lines(prepared.dataset, __version__))
-    screen.lines(plan_lines(prepared.plan, seconds=estimated_seconds(prepared.plan, cores), cores=cores))
+    seconds, reading = (of(prepared.plan, cores) for of in (estimated_seconds, reading_seconds))
+    screen.lines(plan_lines(prepared.plan, seconds=seconds, cores=cores, reading=reading))
     screen.lines(rule_lines(prepared.rules))
     try:
         report = carry_out(prepared, screen.listen, command=["fairaudit", *sys.argv[1:]])

@@ -1,0 +1,23 @@
+import pytest
+from plans import plan
+
+from fairaudit.cli.estimate import estimated_seconds, reading_seconds
+from fairaudit.cli.lines import plan_lines
+
+
+def seconds(**given):
+    made = plan(epochs=50, n_public=20_000, delta=1e-6, batch_size=256, method=("dpsgd",), **given)
+    return estimated_seconds(made, 1), reading_seconds(made, 1), made
+
+
+def test_the_cost_of_kept_steps_is_told_before_training_and_grows_with_their_number():
+    basic, nothing, _ = seconds()
+    full, eight, made = seconds(diagnostics="full")
+    often, many, _ = seconds(diagnostics="full", diagnostics_every=50)
+    assert nothing == 0
+    assert full - basic == pytest.approx(eight)
+    assert often - basic == pytest.approx(many)
+    assert many > 5 * eight > 0
+    lines = list(plan_lines(made, seconds=full, cores=1, reading=eight))
+    assert any("8 kept steps of each private training" in line for line in lines)
+    assert not any("kept" in line for line in plan_lines(made, seconds=basic, cores=1))

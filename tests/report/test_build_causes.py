@@ -1,0 +1,168 @@
+import numpy as np
+import pytest
+from handmade import arm, comparison, dataset, job_result, plan, resolved
+
+from fairaudit.jobs import JobResult
+from fairaudit.report.arm_readings import arm_readings, over_seeds
+from fairaudit.report.build_causes import CORRELATED, decomposition, payer
+from fairaudit.report.build_measured import comparison_record
+from fairaudit.report.sign_claims import sign_claim
+
+STEPS = (0, 100, 1839)  # of 1,840
+GROUPS = 2
+K1 = GROUPS + 1
+
+
+def series(*values, width=K1):
+    """[C, 1, width]: one value per kept step, group 1 a tenth of group 0."""
+    factors = np.array([1.0, 0.1, 0.5][:width])
+    return np.array(values)[:, None, None] * factors
+
+
+def arrays(scale=1.0):
+    named = {
+        "r_direction": series(1.0, 2.0, 3.0), "r_magnitude": series(0.0, 0.0, 0.0),
+        "r_magnitude_effective": series(1.0, 1.0, 1.0), "r_noise": series(-1.0, -1.0, -1.0),
+        "r_clip": series(2.0, 3.0, 4.0), "r_direction_star": series(1.0, 1.0, 1.0),
+        "r_magnitude_star": series(1.0, 1.0, 1.0), "hessian_trace": series(3.0, 3.0, 3.0),
+        "dropped": series(0.0, 1.0, 2.0, width=1), "learning_rate": series(0.5, 0.5, 0.5, width=1),
+        "small_step": series(1.0, 0.0, 1.0, width=1), "convex": series(1.0, 1.0, 1.0, width=1),
+    }  # fmt: skip
+    groups = ("angle_turned", "clipped_share", "excess_norm", "mean_gradient_norm", "mean_input_norm",
+              "mean_closeness", "mean_loss", "eigenvalue_largest", "eigenvalue_smallest")  # fmt: skip
+    named |= {name: series(2.0, 2.0, 4.0) for name in groups}
+    bounds = ("bound_direction", "bound_direction_star", "bound_clip")
+    names = [*bounds, *(f"{name}_convex" for name in bounds), "bound_clip_printed"]
+    named |= {name: np.tile(np.array([[0.0, 0.5], [-0.5, 0.0]]), (3, 1, 1, 1)) for name in names}
+    named |= {kind: np.full((3, 1, len(CORRELATED), K1, 3), 0.25) for kind in ("pearson", "spearman")}
+    return {"cause_steps": np.array(STEPS), **{f"cause.{n}": scale * v for n, v in named.items()}}
+
+
+def audit(*, names=("F", "M"), **options):
+    """A plan of three seeds whose private arm read its steps, its data, results and comparisons."""
+    made = plan(resolved(diagnostics="full", seeds=3, **options).config)
+    results = {}
+    for job in made.jobs:
+        base = job_result(job.id)
+        read = made.arm(job.arm).reference is not None
+        facts = {**base.facts, "causes": {"batches": 8, "hessian_records": 1024}} if read else base.facts
+        found = {**base.arrays, **(arrays(1.0 + 0.1 * job.seed) if read else {})}
+        results[job.id] = JobResult(job.id, found, facts)
+    compared = [comparison_record(comparison(names=names), least=0)]
+    return made, dataset(names), results, compared
+
+
+def test_without_full_diagnostics_there_is_no_decomposition():
+    made, data, results, compared = audit()
+    basic = plan(resolved().config)
+    assert decomposition(basic, data, results, compared) is None
+    assert decomposition(made, data, results, compared) is not None
+
+
+def test_a_mean_per_step_weighs_kept_steps_by_the_steps_that_they_stand_for():
+    made, _, results, _ = audit()
+    found = arm_readings(made, made.arm("global-adapt"), results)
+    # 1 at step 0, 2 at 100, 3 at 1839, straight between: sums of arithmetic series.
+    line = np.interp(np.arange(1840), STEPS, [1.0, 2.0, 3.0])
+    assert found.per_step("r_direction")[0, 0] == pytest.approx(line.mean())
+    assert found.per_step("r_noise")[0, 0] == pytest.approx(-1.0)
+    assert found.seeds == (0, 1, 2)
+
+
+def test_parts_shares_and_traits_are_told_by_group_and_seed():
+    made, data, results, compared = audit()
+    found = decomposition(made, data, results, compared)
+    causes = found.arms["global-adapt"]
+    assert [group.group for group in causes.groups] == ["F", "M"]
+    shares = causes.groups[0].shares
+    assert sum(share.value for share in shares.values()) == pytest.approx(1.0)
+    assert causes.groups[0].parts["noise"].value == pytest.approx(-1.1)
+    assert causes.groups[1].parts["noise"].by_seed == pytest.approx((-0.1, -0.11, -0.12))
+    assert causes.groups[0].traits["hessian_trace"].value == pytest.approx(3.3)
+    assert causes.dropped_batches == pytest.approx(1.1)
+    curve = next(c for c in causes.series if c.name == "r_direction")
+    assert curve.steps == STEPS
+    assert curve.values[2] == pytest.approx((3.3, 0.33))
+    assert curve.spread[2] == pytest.approx((0.3, 0.03))
+    assert found.arms["sgd"].reason
+
+
+def test_bounds_stand_beside_the_truth_with_what_they_assume():
+    made, data, results, compared = audit()
+    bounds = {b.name: b for b in decomposition(made, data, results, compared).arms["global-adapt"].bounds}
+    first = bounds["Prop. 3"]
+    assert (first.a, first.b) == ("F", "M")
+    assert first.bound == pytest.approx(0.55)
+    assert first.truth == pytest.approx(1.1 * 0.9 * 2)
+    assert first.slack == pytest.approx(first.truth - first.bound)
+    assert first.agreement == first.positive.value == 1.0
+    assert "33 % of the kept steps" in first.assumption
+    assert bounds["Prop. 3, any step"].assumption == ""
+
+
+def test_a_suppressed_group_has_no_figure_anywhere():
+    made, data, results, _ = audit()
+    few = comparison_record(comparison(), least=500)  # every group of 382 rows
+    causes = decomposition(made, data, results, [few]).arms["global-adapt"]
+    assert causes.groups == ()
+    assert causes.bounds == ()
+    assert {c.group for c in causes.correlations} == {""}
+    by_group = [c for c in causes.series if len(c.columns) > 1]
+    assert all(v is None for c in by_group for row in (*c.values, *c.spread) for v in row)
+
+
+def test_an_arm_without_kept_steps_says_why():
+    made, data, _, compared = audit()
+    bare = {job.id: job_result(job.id) for job in made.jobs}
+    found = decomposition(made, data, bare, compared)
+    assert all(causes.reason and not causes.groups for causes in found.arms.values())
+    assert found.claims == ()
+
+
+def test_the_payer_is_the_group_of_the_largest_excess_risk():
+    assert payer(comparison_record(comparison(costs=(0.01, 0.05)), least=0)) == ("M", "F")
+    assert payer(comparison_record(comparison(), least=500)) is None
+
+
+def test_a_preset_names_the_payer_where_the_file_has_its_groups():
+    names = ("Female", "Male")
+    made, data, results, compared = audit(names=names, preset="esipova-adult", method=["dpsgd"])
+    dpsgd = plan(made.config, (arm("sgd", reference=None), arm("dpsgd")))
+    found = {
+        job.id: JobResult(job.id, results[job.id.replace("dpsgd", "global-adapt")].arrays,
+                          results[job.id.replace("dpsgd", "global-adapt")].facts)
+        for job in dpsgd.jobs
+    }  # fmt: skip
+    compared = [comparison_record(comparison("dpsgd", names=names), least=0)]
+    claims = decomposition(dpsgd, data, found, compared).claims
+    first = claims[0]
+    assert first.statement == "dpsgd: direction error is larger for Male than for Female"
+    assert first.verdict == "failed"
+    assert any("Female, which pays more than Male" in claim.statement for claim in claims)
+
+
+@pytest.mark.parametrize(
+    ("expected", "values", "found", "verdict", "p"),
+    [
+        ("+", [1.0, 2.0, 0.5], ("+", "+", "+"), "held", 1 / 8),
+        ("-", [1.0, 2.0, 0.5], ("+", "+", "+"), "failed", 1.0),
+        ("+", [1.0, 2.0, -0.5], ("+", "+", "-"), "mixed", 0.5),
+        ("+", [1.0, -2.0, np.nan, 0.0], ("+", "-", "0"), "failed", 0.75),
+        ("+", [np.nan], (), "failed", None),
+    ],
+)
+def test_a_claim_is_a_sign_at_each_seed_and_can_fail(expected, values, found, verdict, p):
+    claim = sign_claim("a", "b", expected, np.array(values))
+    assert claim.found == found
+    assert claim.verdict == verdict
+    assert claim.p == pytest.approx(p)
+
+
+def test_an_interval_over_seeds_needs_two_of_them():
+    assert over_seeds([1.0]).low is None
+    assert over_seeds([np.nan, np.nan]).value is None
+    two = over_seeds([1.0, 3.0, np.nan])
+    assert two.value == 2.0
+    assert two.high - two.value == pytest.approx(12.706, rel=1e-3)  # t_.975 of one degree, times 1
+    assert two.by_seed == (1.0, 3.0, None)
+    assert not two.is_clear
