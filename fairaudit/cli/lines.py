@@ -44,6 +44,11 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int) -> Iterator[str]:
     seeds = plan.config.seeds
     arms = f"{len(plan.arms)} arm{'s' if len(plan.arms) > 1 else ''}"
     trainings = f"{arms} × {seeds} seed{'s' if seeds > 1 else ''} = {len(plan.jobs)} trainings"
+    facts = plan.model_facts
+    if facts.parameters is not None:
+        why = f": {plain(facts.outside, 200)}" if facts.outside else ""
+        size = f"{facts.parameters:,} parameters"
+        yield f"  model   {plain(plan.model)} · {size} · per-sample gradients by {facts.gradients}{why}"
     yield f"  plan    {trainings} · about {spoken_time(seconds)} on {cores} core{'s' if cores > 1 else ''}"
 
 
@@ -69,6 +74,8 @@ def result_lines(report: Report) -> Iterator[str]:
     yield " Privacy cost by group (accuracy on test rows; 95 % interval over seeds and rows)"
     rows = [row for comparison in report.costs for row in _cost_rows(comparison, report)]
     yield from aligned(rows, left=frozenset({0}))
+    if report.why is not None and report.why.headline:
+        yield f" Why   {plain(report.why.headline, 500)}"
     if report.control.status != "not needed":
         label = "Control: " if report.control.status == "run" else ""
         yield f" {label}{plain(report.control.message, 2000)}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE, Guarantee
-from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
+from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts, TrainingFacts
 from fairaudit.report.fitting import fitted
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points
 from fairaudit.report.markdown_alone import alone_section
@@ -16,6 +16,7 @@ from fairaudit.report.markdown_data import (
 from fairaudit.report.markdown_gates import gates_section, verdict_section
 from fairaudit.report.markdown_review import instruments_section, register_section, selection_section
 from fairaudit.report.markdown_sweep import sweep_section
+from fairaudit.report.markdown_why import why_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -54,6 +55,7 @@ def full_text(report: Report) -> list[str]:
         sweep_section(report),
         gates_section(report),
         _control(report),
+        why_section(report),
         _within(report),
         selection_section(report),
         diagnostics_section(report),
@@ -74,6 +76,12 @@ def full_text(report: Report) -> list[str]:
     return lines
 
 
+def _size(training: TrainingFacts) -> str:
+    if training.parameters is None:
+        return ""
+    return f" ({training.parameters:,} parameters, per-sample gradients by {markdown(training.gradients)})"
+
+
 def _audited(report: Report) -> Iterator[str]:
     data, training = report.data, report.training
     groups = "; ".join(
@@ -92,7 +100,7 @@ def _audited(report: Report) -> Iterator[str]:
     how = (
         "predictions were given, nothing was trained"
         if training is None
-        else f"model {markdown(training.model)}, {training.seeds} seed(s), "
+        else f"model {markdown(training.model)}{_size(training)}, {training.seeds} seed(s), "
         f"{training.repeats} private run(s) per seed, {training.epochs} epochs"
     )
     yield f"- Arms: {arms}; {how}"
