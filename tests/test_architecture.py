@@ -67,6 +67,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gate": {"errors", "report.facts", "report.gates", "report.measured", "report.model"},
     "changes": {"errors", "gate", "report"},
     "starter": {"errors", "atomic", "config", "data", "report.names"},
+    "score": {
+        *("", "errors", "config", "layers", "data", "gate", "jobs", "metrics", "report"),
+    },
     "audit": {
         *("", "errors", "config", "layers", "presets", "data", "plan", "execute", "measure", "metrics"),
         *("report", "rundir", "pool", "cluster", "progress", "jobs", "gate"),
@@ -87,7 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "data",
         ),
         *("methods.catalog", "pool", "privacy.events", "rundir"),
-        *("changes", "starter"),
+        *("changes", "score", "starter"),
     },
     "__main__": {"cli"},
     "": {"audit", "config", "report.model"},  # the top __init__, lazily

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.S)
 LINES = [line for block in BLOCKS for line in block.strip().splitlines()]
-KNOWN = {"--" + option.field.replace("_", "-") for option in OPTIONS} | {"--json", "--config"}
+HELP = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "golden").glob("help-*.txt"))
+KNOWN = set(re.findall(r"--[a-z][a-z-]*", HELP))
 
 
 def marked(name):

@@ -23,6 +23,7 @@ from fairaudit.cli.commands import (
     report,
     run,
     schema,
+    score,
 )
 from fairaudit.errors import (
     EXIT_BUG,
@@ -47,6 +48,7 @@ app = typer.Typer(
 app.command(name="run")(run.run)
 app.command(name="plan")(plan.plan)
 app.command(name="gate")(gate.gate)
+app.command(name="score")(score.score)
 app.command(name="compare")(compare.compare)
 app.command(name="report")(report.report)
 app.command(name="init")(init.init)

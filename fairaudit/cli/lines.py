@@ -1,6 +1,7 @@
 """Plan and report as console lines: text only, no drawing."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.dataset import Dataset, Notice
@@ -14,6 +15,7 @@ from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.numbers import shown_up
+from fairaudit.report.write import report_paths
 
 _MOST_GROUPS = 12
 
@@ -148,6 +150,12 @@ def _sigma(arm: Arm) -> str:
 
 def _epsilon(value: float | None) -> str:
     return "–" if value is None else shown_up(value)
+
+
+def report_line(out: Path, formats: Sequence[str]) -> str:
+    """Where the files of a report lie."""
+    paths = report_paths(out, formats)
+    return f"Report {' · '.join(str(p) if i == 0 else p.name for i, p in enumerate(paths))}"
 
 
 def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:

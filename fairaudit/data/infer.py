@@ -302,3 +302,11 @@ def _spelling(value: str) -> str:
     """What two spellings of one class have in common: case, blanks, ``1.0`` for ``1``."""
     plain = value.strip().casefold()
     return plain.removesuffix(".0") if plain.removesuffix(".0").lstrip("-").isdigit() else plain
+
+
+def same_class(value: str, classes: Sequence[str]) -> int | None:
+    """The class that a value spells, or None: ``1.0`` is ``1``, ``True`` is ``true``."""
+    if value in classes:
+        return classes.index(value)
+    spelled = [_spelling(name) for name in classes]
+    return spelled.index(_spelling(value)) if spelled.count(_spelling(value)) == 1 else None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +10,8 @@ from torch.func import functional_call
 
 from fairaudit.diagnostics.landscape import Landscape, SecondOrder
 
-ROWS_AT_ONCE = 256  # the graph of a gradient is held for so many records
+ROWS_AT_ONCE = 256
+GRAPH_BYTES = 256 * 2**20  # held by the graph of one chunk's gradient
 
 
 def summed_loss(module: nn.Module, features: Tensor, targets: Tensor) -> Callable[[Tensor], Tensor]:
@@ -57,10 +59,33 @@ class AutodiffSecondOrder(SecondOrder):
                 out[number, group] += (apply(vector).double() @ vector.double()).cpu()
         return out
 
+    @cached_property
+    def _rows_at_once(self) -> int:
+        """As many records as the graph's memory allows; a graph of one and of two tell what each adds."""
+        if len(self.landscape.records) == 1:
+            return 1
+        each = self._graph_bytes(2) - self._graph_bytes(1)
+        return max(1, min(ROWS_AT_ONCE, GRAPH_BYTES // max(1, each)))
+
+    def _graph_bytes(self, records: int) -> int:
+        """What the graph of the gradient of some records holds."""
+        landscape, sizes = self.landscape, [0]
+
+        def count(held: Tensor) -> Tensor:
+            sizes.append(held.numel() * held.element_size())
+            return held
+
+        loss = summed_loss(
+            landscape.module, landscape.records.features[:records], landscape.records.targets[:records]
+        )
+        with torch.autograd.graph.saved_tensors_hooks(count, lambda held: held):
+            product_of(loss, landscape.theta)
+        return sum(sizes)
+
     def _pieces(self) -> Iterator[tuple[int, Callable[[Tensor], Tensor]]]:
         """A group and ``v -> sum of H_i v`` over some of its records, until every record was in one."""
         records = self.landscape.records
-        for rows in records.chunks(ROWS_AT_ONCE):
+        for rows in records.chunks(self._rows_at_once):
             for group, piece in records.pieces(rows):
                 features, targets = records.features[rows][piece], records.targets[rows][piece]
                 loss = summed_loss(self.landscape.module, features, targets)

@@ -14,6 +14,7 @@ from fairaudit.diagnostics.exact_trace import traces_of_records, work_of
 from fairaudit.diagnostics.lanczos import Extremes, extremes_of_matrix, lanczos, start_vector
 from fairaudit.diagnostics.landscape import Landscape, SecondOrder
 from fairaudit.diagnostics.second_order import ChainSecondOrder, is_chain
+from fairaudit.diagnostics.taylor import TaylorSecondOrder, is_expandable
 from fairaudit.privacy.streams import numpy_stream
 
 PROBES = 100
@@ -46,9 +47,10 @@ class Traces:
 
 def second_order(landscape: Landscape) -> SecondOrder:
     """The quickest exact way to second derivatives that the model allows."""
-    if is_chain(landscape.layers()):
+    layers = landscape.layers()
+    if is_chain(layers):
         return ChainSecondOrder(landscape)
-    return AutodiffSecondOrder(landscape)
+    return TaylorSecondOrder(landscape) if is_expandable(layers) else AutodiffSecondOrder(landscape)
 
 
 def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
@@ -103,7 +105,7 @@ def traces(landscape: Landscape, *, seed: int, probes: int = PROBES) -> Traces:
     """
     records, layers = landscape.records, landscape.layers()
     if layers is not None and is_chain(layers) and work_of(layers).gradients <= probes:
-        value = records.means(records.sums(traces_of_records(landscape, layers))[None])[0]
+        value = records.means(records.sums(traces_of_records(landscape, layers)))
         return _exact(value, CLOSED_FORM)
     if landscape.n_parameters <= BASIS_LIMIT:
         return _exact(_trace_by_basis(landscape), BASIS)
@@ -113,7 +115,7 @@ def traces(landscape: Landscape, *, seed: int, probes: int = PROBES) -> Traces:
 
 def hutchinson(landscape: Landscape, signs: Tensor) -> Traces:
     """Estimate from given Rademacher vectors [V, P], V >= 2: the mean of z^T H z, SE = sd / sqrt(V)."""
-    forms = quadratic_forms(landscape, signs)
+    forms = landscape.records.means(second_order(landscape).trace_forms(signs.to(landscape.theta)))
     root = len(signs) ** 0.5
     differences = forms.unsqueeze(2) - forms.unsqueeze(1)
     return Traces(forms.mean(0), forms.std(0) / root, differences.std(0) / root, exact=False, how=HUTCHINSON)
@@ -130,7 +132,7 @@ def _trace_by_basis(landscape: Landscape) -> Tensor:
     total = torch.zeros(landscape.records.n_groups, dtype=torch.float64)
     for start in range(0, size, BASIS_AT_ONCE):
         total += ways.forms(_basis(landscape, start)).sum(0)
-    return landscape.records.means(total[None])[0]
+    return landscape.records.means(total)
 
 
 def _basis(landscape: Landscape, start: int) -> Tensor:

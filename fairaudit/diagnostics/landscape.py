@@ -113,10 +113,18 @@ class Records:
         return torch.stack(parts, -1).cpu()
 
     def means(self, sums: Tensor) -> Tensor:
-        """Group means and the whole from group sums [V, K, ...] -> [V, K + 1, ...]; NaN for an absent group.
+        """Group means, then the whole, from group sums; NaN for an absent group.
 
         The whole weighs the means by ``shares``; a group with share 0 does not count in it.
+
+        Args:
+            sums: [K] or [V, K, ...].
+
+        Returns:
+            [K + 1] or [V, K + 1, ...].
         """
+        if sums.dim() == 1:
+            return self.means(sums[None])[0]
         out = sums.new_zeros(len(sums), self.n_groups + 1, *sums.shape[2:])
         whole = out[:, -1]
         for group, share in enumerate(self.shares.tolist()):
@@ -182,6 +190,10 @@ class SecondOrder(ABC):
     @abstractmethod
     def forms(self, vectors: Tensor) -> Tensor:
         """Sum of v^T H_i v over each group's records, [V, K], float64, for vectors [V, P]."""
+
+    def trace_forms(self, signs: Tensor) -> Tensor:
+        """What has the mean of the forms over random signs [V, P] and may be cheaper, [V, K]."""
+        return self.forms(signs)
 
     @abstractmethod
     def products(self, vectors: Tensor) -> Tensor:

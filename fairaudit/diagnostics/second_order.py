@@ -87,6 +87,14 @@ def is_chain(layers: list[Layer] | None) -> bool:
     return layers is not None and all(type(layer) is Linear or type(layer) in DERIVATIVES for layer in layers)
 
 
+def curve_of(layer: Layer, y: Tensor, delta: Tensor) -> CurveBook | None:
+    """The book of an elementwise function by its output and output gradient; None for another layer."""
+    if type(layer) not in DERIVATIVES:
+        return None
+    slope, second = DERIVATIVES[type(layer)](y)
+    return CurveBook(slope, None if second is None else second.mul_(delta))
+
+
 def walk(landscape: Landscape, layers: list[Layer], rows: slice) -> Pass:
     """The forward and the backward pass over some records."""
     values = [landscape.records.features[rows]]
@@ -102,9 +110,10 @@ def walk(landscape: Landscape, layers: list[Layer], rows: slice) -> Pass:
             steps.append(LinearBook(layer, x, delta))
             delta = layer.backward(x, y, delta) if index else delta
         else:
-            slope, bend = DERIVATIVES[type(layer)](y)
-            steps.append(CurveBook(slope, None if bend is None else bend * delta))
-            delta = delta * slope
+            curve = curve_of(layer, y, delta)
+            assert curve is not None
+            steps.append(curve)
+            delta = delta * curve.slope
     return Pass(rows, steps[::-1], probabilities)
 
 

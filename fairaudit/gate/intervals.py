@@ -32,11 +32,14 @@ def growth(variances: Variances | None, *, seeds: int, among: int) -> float:
     Args:
         variances: None where they are not those of the interval (the largest of several gaps);
             then the growth of t alone, which is the most that it can be.
-        seeds: Behind the estimate, at least two. among: How many numbers share.
+        seeds: Behind the estimate; of one the interval is over test records alone.
+        among: How many numbers share.
     """
     if among < 2:
         return 1.0
     level = 1 - (1 - LEVEL) / among
+    if seeds < 2:
+        return NormalDist().inv_cdf(level) / NormalDist().inv_cdf(LEVEL)
     t = student_quantile(LEVEL, seeds - 1), student_quantile(level, seeds - 1)
     if variances is None or not sum(variances):
         return t[1] / t[0]

@@ -84,7 +84,7 @@ def _ends(reading: Reading) -> Interval | None:
 def _shared(reading: Reading, ends: Interval | None, among: int) -> Interval | None:
     if ends is None or reading.value is None:
         return None
-    if reading.is_certain or reading.n_seeds < 2:
+    if reading.is_certain:
         return ends
     factor = growth(reading.variances, seeds=reading.n_seeds, among=among)
     if factor == 1.0:

@@ -35,6 +35,7 @@ FIXED_SPLIT = (
     "the expected gap over training randomness given this training set, on new people of the same population"
 )
 SEVERAL_SPLITS = "the expected gap of the recipe on new files and new people of the same population"
+ONE_MODEL = "these models' gap on new people of the same population; another training may differ"
 NO_SEED = "no seed finished in every arm that is compared"
 NO_POSITIVE = "no favourable class is known: rates are given per class"
 TRAINING_ONLY = "training rows: no interval over records; gates read test rows"
@@ -51,6 +52,7 @@ def compare(
     positive: int | None,
     n_classes: int,
     fixed_split: bool,
+    one_model: bool = False,
 ) -> Comparison:
     """Everything that is known about an arm's cost, by group.
 
@@ -64,20 +66,23 @@ def compare(
         grouping: How to cut the records into groups.
         positive: The favourable class, or None. n_classes: Y.
         fixed_split: All seeds share one split; only names the estimand.
+        one_model: One model of each arm is what is measured, not how such models are trained; then
+            the intervals are over test records alone.
     """
     private, baseline = _paired(private, baseline)
-    outcome = Outcome(n_classes, positive)
-    cut, records = _cut(baseline, grouping)
+    outcome, estimand = Outcome(n_classes, positive), _estimand(fixed_split, one_model)
+    cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
-        return _nothing((arm, reference, grouping.name), outcome, cut, fixed_split)
+        return _nothing((arm, reference, grouping.name), outcome, cut, estimand)
     own, other, changed = both_tables(private, baseline, labels, records, outcome)
     tables = {**cost_tables(changed), **own, **other, **changed}
     if positive is not None:
         tables |= impact_change(tables, cut.eligible)
+    tables = _about(tables, one_model)
     train = _training(private, baseline, len(cut.names))
     gaps = [g for table in tables.values() for g in gaps_of(table, cut)]
     gaps = _with_shuffles(gaps, (arm, grouping.name), private, baseline, labels, records, cut)
-    return _comparison((arm, reference, grouping.name), fixed_split, cut, tables, train, gaps)
+    return _comparison((arm, reference, grouping.name), estimand, cut, tables, train, gaps)
 
 
 def measure_reference(
@@ -88,19 +93,30 @@ def measure_reference(
     positive: int | None,
     n_classes: int,
     fixed_split: bool,
+    one_model: bool = False,
 ) -> Comparison:
     """The within-model metrics of one arm by itself; no cost, no change. Arguments as ``compare``."""
     baseline = sorted(baseline, key=lambda p: p.seed)
-    outcome = Outcome(n_classes, positive)
-    cut, records = _cut(baseline, grouping)
+    outcome, estimand = Outcome(n_classes, positive), _estimand(fixed_split, one_model)
+    cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
-        return _nothing((arm, "", grouping.name), outcome, cut, fixed_split)
+        return _nothing((arm, "", grouping.name), outcome, cut, estimand)
     tables = own_tables(baseline, labels, records, outcome)
     if positive is not None:
         tables["impact_ratio"] = impact_ratio(tables["selection_rate"], "impact_ratio", cut.eligible)[0]
+    tables = _about(tables, one_model)
     train = _training(baseline, (), len(cut.names))
     gaps = [g for table in tables.values() for g in gaps_of(table, cut)]
-    return _comparison((arm, "", grouping.name), fixed_split, cut, tables, train, gaps)
+    return _comparison((arm, "", grouping.name), estimand, cut, tables, train, gaps)
+
+
+def _estimand(fixed_split: bool, one_model: bool) -> str:
+    return ONE_MODEL if one_model else FIXED_SPLIT if fixed_split else SEVERAL_SPLITS
+
+
+def _about(tables: Mapping[str, MetricTable], one_model: bool) -> dict[str, MetricTable]:
+    """The tables with what their intervals are about."""
+    return {name: replace(table, one_model=one_model) for name, table in tables.items()}
 
 
 def _paired(
@@ -115,10 +131,10 @@ def _paired(
     return kept, matched
 
 
-def _cut(predictions: Sequence[Predictions], grouping: Grouping) -> tuple[Cut, Records]:
+def _cut(predictions: Sequence[Predictions], grouping: Grouping, one_model: bool) -> tuple[Cut, Records]:
     rows = [p.rows for p in predictions] or [np.empty(0, dtype=np.int64)]
     records = Records.of(rows, grouping.groups, len(grouping.names))
-    return Cut(grouping.names, grouping.missing, records.count(), len(predictions)), records
+    return Cut(grouping.names, grouping.missing, records.count(), len(predictions), one_model), records
 
 
 class _Training(NamedTuple):
@@ -197,7 +213,7 @@ _OUTCOMES = {"privacy_cost": (record_correct, -1.0), "excess_risk": (record_loss
 
 def _comparison(
     names: tuple[str, str, str],
-    fixed_split: bool,
+    estimand: str,
     cut: Cut,
     tables: Mapping[str, MetricTable],
     train: _Training,
@@ -208,7 +224,7 @@ def _comparison(
         arm=names[0],
         reference=names[1],
         grouping=names[2],
-        estimand=FIXED_SPLIT if fixed_split else SEVERAL_SPLITS,
+        estimand=estimand,
         overall=groups[-1],
         by_group=tuple(groups[:-1]),
         gaps=tuple(gaps),
@@ -260,12 +276,11 @@ def _worst(groups: Sequence[GroupMeasure], cut: Cut) -> dict[str, str]:
     return worst
 
 
-def _nothing(names: tuple[str, str, str], outcome: Outcome, cut: Cut, fixed_split: bool) -> Comparison:
+def _nothing(names: tuple[str, str, str], outcome: Outcome, cut: Cut, estimand: str) -> Comparison:
     """No seed finished: every group and number is named, nothing is known."""
     within = [*outcome.metrics, *RATES, "impact_ratio", "auc", "train.accuracy", "train.loss"]
     costs = [*COSTS, *(f"train.{cost}" for cost in COSTS)]
     keys = [*costs, *within, *(f"reference.{m}" for m in within)] if names[1] else within
     estimates = {key: undefined(NO_SEED, unit_of(key)) for key in keys}
     groups = [GroupMeasure(name, 0, 0.0, False, NO_SEED, estimates) for name in (*cut.names, "")]
-    estimand = FIXED_SPLIT if fixed_split else SEVERAL_SPLITS
     return Comparison(*names, estimand, groups[-1], tuple(groups[:-1]), (), {})

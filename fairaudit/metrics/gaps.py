@@ -49,13 +49,14 @@ class Cut:
     Args:
         names: Group names, ``[K]``. missing: The level of rows without a group, or None.
         counts: Distinct test records, ``[K + 1]``, the last over all.
-        n_seeds: Seeds measured.
+        n_seeds: Seeds measured. one_model: One model is what is measured, so no seeds are missing.
     """
 
     names: tuple[str, ...]
     missing: int | None
     counts: Int64
     n_seeds: int
+    one_model: bool = False
 
     def too_few(self, k: int) -> str:
         """Why group k takes no part in maxima, or ""."""
@@ -77,6 +78,8 @@ class Cut:
     def too_few_seeds(self) -> str:
         """Why nothing is gated at all, or ""."""
         n = self.n_seeds
+        if self.one_model:
+            return ""
         return "" if n >= LEAST_SEEDS else f"{n} seed{'s' * (n != 1)}; gates need {LEAST_SEEDS}"
 
 
@@ -184,7 +187,11 @@ def _direction(name: str, cut: Cut, groups: tuple[int, int], value: float) -> st
 
 def _with_wilcoxon(pairs: list[Gap]) -> list[Gap]:
     """Signed-rank p of every gated pair over seeds, Holm over those pairs."""
-    tested = [i for i, g in enumerate(pairs) if not g.signed.reason and not g.simultaneous.reason]
+    tested = [
+        i
+        for i, g in enumerate(pairs)
+        if not g.signed.reason and not g.simultaneous.reason and g.signed.n_seeds > 1
+    ]
     adjusted = holm([signed_rank_p(np.array(pairs[i].signed.by_seed)) for i in tested])
     p_of = dict(zip(tested, adjusted, strict=True))
     return [replace(g, wilcoxon_p=p_of.get(i)) for i, g in enumerate(pairs)]

@@ -96,6 +96,7 @@ class MetricTable:
             sum_i psi_ia psi_ib, the floor on its diagonal. NaN where no honest one exists.
         counts: Distinct records behind each value, ``[K + 1]``.
         reason: Why there is no value or no interval, or "".
+        one_model: The interval is about this one model on new people, not about its training.
     """
 
     name: str
@@ -104,6 +105,7 @@ class MetricTable:
     covariance: Float64
     counts: Int64
     reason: str = ""
+    one_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ class Spread:
     Args:
         by_seed: Y_s, ``[S]``; NaN where undefined.
         value: D, their mean where defined; NaN where there is none.
-        seed_variance: V_seed; NaN for one seed. record_variance: V_rec.
+        seed_variance: V_seed; NaN for one seed, 0 where one model is what is measured.
+        record_variance: V_rec.
         n_test: Distinct records behind it. n_min: In the smaller of its groups.
         unit: Of Y. reason: Why it is undefined or without interval, or "".
     """
@@ -134,7 +137,7 @@ class Spread:
         """
         if self.reason:
             return math.nan
-        t, z = quantiles(1 - 0.025 / pairs, len(self.by_seed) - 1)
+        t, z = quantiles(1 - 0.025 / pairs, max(1, len(self.by_seed) - 1))
         return math.sqrt(t**2 * self.seed_variance + z**2 * self.record_variance)
 
 
@@ -249,12 +252,12 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
     return Spread(
         by_seed=values,
         value=mean,
-        seed_variance=_seed_variance(seeds, mean),
+        seed_variance=0.0 if table.one_model else _seed_variance(seeds, mean),
         record_variance=max(v_rec, 0.0),
         n_test=int(n_test),
         n_min=int(n_min),
         unit=table.unit,
-        reason=table.reason or _why_undefined(len(seeds) - len(defined), len(seeds), v_rec),
+        reason=table.reason or _why_undefined(len(seeds) - len(defined), len(seeds), v_rec, table.one_model),
     )
 
 
@@ -266,12 +269,12 @@ def _seed_variance(values: list[float], mean: float) -> float:
     return math.fsum((v - mean) ** 2 for v in values) / (s - 1) / s
 
 
-def _why_undefined(missing: int, seeds: int, record_variance: float) -> str:
+def _why_undefined(missing: int, seeds: int, record_variance: float, one_model: bool) -> str:
     if missing == seeds:
         return "undefined at every seed"
     if missing:
         return f"undefined at {missing} of {seeds} seeds"
-    if seeds == 1:
+    if seeds == 1 and not one_model:
         return ONE_SEED
     return "no variance over test records" if math.isnan(record_variance) else ""
 
@@ -318,7 +321,7 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
         value=value,
         low=low if bounded else None,
         high=value + half if bounded else None,
-        training_sd=_root(spread.seed_variance),
+        training_sd=_root(spread.seed_variance) if len(spread.by_seed) > 1 else None,
         records_sd=_root(spread.record_variance),
         n_seeds=len(by_seed),
         n_test=spread.n_test,

@@ -27,10 +27,10 @@ def _detectable(v_seed: float, v_rec: float, seeds: int, n_min: int, pairs: int)
     variance = v_seed + v_rec
     if variance == 0:
         return 0.0
-    spent = v_seed**2 / (seeds - 1) + v_rec**2 / max(n_min - 1, 1)
+    spent = v_seed**2 / max(seeds - 1, 1) + v_rec**2 / max(n_min - 1, 1)
     # Past a million degrees t is normal; the cap also answers a vanishing denominator.
     degrees = min(variance**2 / spent, 1e6) if spent > 0 else 1e6
-    t, z = quantiles(1 - 0.025 / pairs, seeds - 1)
+    t, z = quantiles(1 - 0.025 / pairs, max(1, seeds - 1))
     half_width = math.sqrt(t**2 * v_seed + z**2 * v_rec)
     return half_width + float(stdtrit(degrees, 0.80)) * math.sqrt(variance)
 
@@ -57,6 +57,8 @@ def seeds_needed(spread: Spread, pairs: int = 1) -> int | None:
     already resolved, or where the test records alone hide it.
     """
     seeds = len(spread.by_seed)
+    if seeds == 1:
+        return None  # the interval is about one model
 
     def needs(factor: float) -> float:
         more = math.ceil(seeds * factor)

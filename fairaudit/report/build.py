@@ -126,7 +126,7 @@ def _warnings(
     yield from _of_seeds(findings.plan, compared)
     yield from _of_self_checks(findings.plan, compared)
     for notice in (*findings.plan.notices, *findings.dataset.notices):
-        yield _from_notice(notice)
+        yield from_notice(notice)
     if findings.resolved.config.preset is not None:
         for note in find_preset(findings.resolved.config.preset).notes:
             yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
@@ -190,7 +190,8 @@ def _of_self_checks(plan: Plan, compared: Sequence[ComparisonRecord]) -> Iterato
         )
 
 
-def _from_notice(notice: Notice) -> ReportWarning:
+def from_notice(notice: Notice) -> ReportWarning:
+    """What reading the data showed, as the report says it."""
     level = "warning" if notice.level == "warning" else "notice"
     return ReportWarning.model_validate(
         {"code": notice.code, "level": level, "message": notice.message, "fix": notice.fix}

@@ -47,16 +47,16 @@ def data_facts(dataset: Dataset, plan: Plan, results: Mapping[str, JobResult]) -
         rows_read=dataset.rows_read,
         columns_read=dataset.columns_read,
         rows=dataset.n_rows,
-        label=_label(dataset),
+        label=label_facts(dataset),
         groupings=tuple(
-            _grouping(grouping, steers=index == 0, least=least)
+            grouping_facts(grouping, steers=index == 0, least=least)
             for index, grouping in enumerate(dataset.groupings)
         ),
         features=tuple(dataset.features.column_names),
         inputs=_inputs(dataset, first),
-        dropped_rows=_by_group(dataset.dropped_rows, least),
+        dropped_rows=counts_by_group(dataset.dropped_rows, least),
         dropped_columns=dict(dataset.dropped_columns),
-        missing=_by_group(dataset.missing, least),
+        missing=counts_by_group(dataset.missing, least),
         duplicate_rows=dataset.duplicate_rows,
         duplicates_across_split=_whole(first, "duplicates_across_split"),
         fitted=_strings(first, "fitted"),
@@ -151,7 +151,8 @@ def _not_covered(arm: Arm, plan: Plan, *, fitted: bool) -> tuple[str, ...]:
     return (*find(arm.method).unprotected, *items)
 
 
-def _label(dataset: Dataset) -> LabelFacts:
+def label_facts(dataset: Dataset) -> LabelFacts:
+    """The label with the rows of each class."""
     counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
     return LabelFacts(
         column=dataset.label,
@@ -163,7 +164,8 @@ def _label(dataset: Dataset) -> LabelFacts:
     )
 
 
-def _grouping(grouping: Grouping, *, steers: bool, least: int) -> GroupingFacts:
+def grouping_facts(grouping: Grouping, *, steers: bool, least: int) -> GroupingFacts:
+    """One grouping with the rows of each group, small counts suppressed."""
     counts = np.bincount(grouping.groups, minlength=len(grouping.names))
     return GroupingFacts(
         name=grouping.name,
@@ -206,7 +208,8 @@ def _images(dataset: Dataset, config: AuditConfig) -> ImageFacts | None:
     )
 
 
-def _by_group(counts: Mapping[str, Mapping[str, int]], least: int) -> dict[str, dict[str, int | None]]:
+def counts_by_group(counts: Mapping[str, Mapping[str, int]], least: int) -> dict[str, dict[str, int | None]]:
+    """Counts by reason and group, small ones suppressed."""
     return {
         reason: {group: visible(count, least) for group, count in by_group.items()}
         for reason, by_group in counts.items()

@@ -1,5 +1,6 @@
 """Report -> the charts that it has numbers for, in reading order."""
 
+from fairaudit.report.charts_causes import parts_chart
 from fairaudit.report.charts_costs import accuracy_chart, cost_chart, risk_chart, sweep_chart
 from fairaudit.report.charts_groups import selection_chart, size_chart
 from fairaudit.report.charts_training import angle_chart, loss_chart, norm_chart
@@ -12,6 +13,7 @@ _MAKERS = (
     risk_chart,
     sweep_chart,
     selection_chart,
+    parts_chart,
     angle_chart,
     loss_chart,
     norm_chart,

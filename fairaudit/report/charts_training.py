@@ -80,7 +80,7 @@ def _chart(
     by_step: bool = False,
 ) -> Chart | None:
     """``frame`` with the panels and the table of one reading; None where no arm has it."""
-    per_unit = 1 if by_step else max(report.training.steps_per_epoch, 1)
+    per_unit = 1 if by_step or report.training is None else max(report.training.steps_per_epoch, 1)
     curves = {
         arm.key: curve
         for arm in report.arms  # in the plan's order, which the keys of a stored report no longer have

@@ -89,7 +89,8 @@ class DataFacts(Part):
 
     ``dropped_rows`` and ``missing`` count per group of the first grouping; a count that is
     suppressed is None. ``fitted`` lists what was learned from training rows without privacy. Of
-    images, rows are images and ``images`` tells their shape; None for a table.
+    images, rows are images and ``images`` tells their shape; None for a table. Of given predictions
+    there are no features, so repeated rows are not known.
     """
 
     name: str
@@ -105,7 +106,7 @@ class DataFacts(Part):
     dropped_rows: dict[str, dict[str, int | None]]
     dropped_columns: dict[str, str]
     missing: dict[str, dict[str, int | None]]
-    duplicate_rows: int
+    duplicate_rows: int | None
     duplicates_across_split: int | None
     fitted: tuple[str, ...]
     merged_levels: dict[str, int]

@@ -34,3 +34,12 @@ def points(estimate: EstimateRecord | None) -> str:
 
 def _signed(fraction: float) -> str:
     return number(100 * fraction, 1)
+
+
+def plain_interval(estimate: EstimateRecord | None) -> str:
+    """A number in its own unit with its interval; a dash where it is undefined."""
+    if estimate is None or estimate.value is None:
+        return "–"
+    if estimate.low is None or estimate.high is None:
+        return number(estimate.value)
+    return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"

@@ -49,6 +49,9 @@ def data_section(report: Report) -> Iterator[str]:
             if group.is_missing:
                 rows_without = count(group.rows)
                 yield f"- No group in {markdown(grouping.name)}: {rows_without} rows; kept, never in a gap"
+    if data.duplicate_rows is None:
+        yield f"- Every one of the {data.rows:,} rows is a test row of every model."
+        return
     split = data.split
     how = "given by a column" if split.given else "drawn per seed, stratified by group and class"
     extra = ", groups balanced before the split" if split.balanced else ""
@@ -76,6 +79,8 @@ def _read(data: DataFacts) -> str:
 
 def diagnostics_section(report: Report) -> Iterator[str]:
     """The last reading of every curve: what training did to each group's gradients."""
+    if report.training is None:
+        return
     yield "## Training, group by group"
     yield ""
     arms = {arm.key: report.diagnostics.arms.get(arm.key, ()) for arm in report.arms}  # in the plan's order

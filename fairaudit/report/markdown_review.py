@@ -73,7 +73,7 @@ def register_section(report: Report) -> Iterator[str]:
         for arm in report.arms
         if report.privacy[arm.key].guarantee is Guarantee.ESTABLISHED
     }
-    if not established:
+    if not established or report.training is None:
         return
     first = next(iter(established.values()))
     yield f"## {REGISTER}"

@@ -48,7 +48,7 @@ class Report(Part):
     environment: dict[str, str]
     execution: Execution
     data: DataFacts
-    training: TrainingFacts
+    training: TrainingFacts | None  # None: predictions were given, nothing was trained
     arms: tuple[ArmFacts, ...]
     privacy: dict[str, PrivacyFacts]
     yardstick: Yardstick

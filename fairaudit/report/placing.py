@@ -12,6 +12,7 @@ HOMES: Mapping[str, str] = {
     "excess-risk": "Cost of privacy by group",
     "epsilon-sweep": "Gaps between groups",
     "selection-rate": "Selection rates and impact ratios",
+    "risk-parts": "Training, group by group",
     "angle": "Training, group by group",
     "training-loss": "Training, group by group",
     "gradient-norm": "Training, group by group",

@@ -15,7 +15,7 @@ NEIGHBOURING = "add or remove one record"
 SAMPLING = "Poisson: each record joins each step's batch independently with probability q"
 NOT_PRIVATE = "no noise is added and nothing is claimed"
 
-_REPORT_NOT_DP = (
+REPORT_NOT_DP = (
     "This report is not differentially private: group sizes, test metrics and diagnostics are "
     "exact functions of raw rows. Handle it like the data. The number of training records and the "
     "list of groups are treated as public."
@@ -70,7 +70,7 @@ _STATISTICS = (
     "exact signed-rank test over {seeds} seed(s) cannot give a p-value below {least:.2g}, and is "
     "conditional on this file."
 )
-_LABELS = (
+LABELS_TAKEN_AS_TRUE = (
     "Group labels and outcomes are taken as true. Errors in group labels pull gaps towards zero; a "
     "model can match labels that are themselves skewed."
 )
@@ -114,7 +114,7 @@ def limitations(
         *_of_data(plan.config, dataset, plan),
         ("no_attack", _NO_ATTACK),
         ("statistics", _statistics(plan, comparisons)),
-        ("labels_taken_as_true", _LABELS),
+        ("labels_taken_as_true", LABELS_TAKEN_AS_TRUE),
     ]
     return tuple(Limitation(code=code, text=text) for code, text in texts)
 
@@ -135,7 +135,7 @@ def not_covered(config: AuditConfig, *, fitted: bool, source: str | None) -> tup
 
 
 def _of_privacy(plan: Plan, fitted: int) -> Iterator[tuple[str, str]]:
-    yield "report_not_private", _REPORT_NOT_DP
+    yield "report_not_private", REPORT_NOT_DP
     if fitted:
         yield "preprocessing", _PREPROCESSING.format(count=fitted)
     yield "hyperparameters", _HYPERPARAMETERS

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.fitting import fitted
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points
+from fairaudit.report.markdown_alone import alone_section
 from fairaudit.report.markdown_data import (
     data_section,
     diagnostics_section,
@@ -48,8 +49,7 @@ def full_text(report: Report) -> list[str]:
     sections = (
         verdict_section(report),
         _audited(report),
-        _costs(report),
-        _gaps(report),
+        *((_costs(report), _gaps(report)) if report.costs else (alone_section(report),)),
         gates_section(report),
         _control(report),
         _within(report),
@@ -64,7 +64,8 @@ def full_text(report: Report) -> list[str]:
         instruments_section(report),
         reproduce_section(report),
     )
-    lines = [f"# Privacy cost by group: {markdown(report.data.name)}"]
+    title = "Privacy cost by group" if report.costs or report.training else "Predictions by group"
+    lines = [f"# {title}: {markdown(report.data.name)}"]
     for section in sections:
         written = list(section)
         lines += ["", *written] if written else []
@@ -86,16 +87,19 @@ def _audited(report: Report) -> Iterator[str]:
     yield f"- Label: {markdown(data.label.column)} ({markdown(data.label.origin)}), positive = {positive}"
     yield f"- Groups: {groups}"
     arms = ", ".join(markdown(arm.key) for arm in report.arms[:12])
-    yield (
-        f"- Arms: {arms}; model {markdown(training.model)}, {training.seeds} seed(s), "
+    how = (
+        "predictions were given, nothing was trained"
+        if training is None
+        else f"model {markdown(training.model)}, {training.seeds} seed(s), "
         f"{training.repeats} private run(s) per seed, {training.epochs} epochs"
     )
+    yield f"- Arms: {arms}; {how}"
     status = (
         "complete" if report.status == "complete" else "PARTIAL: some trainings have no result, see warnings"
     )
     yield f"- Status: {status}"
-    if report.costs:
-        yield f"- Intervals: 95 %; {report.costs[0].estimand}"
+    if report.comparisons:
+        yield f"- Intervals: 95 %; {(report.costs or report.comparisons)[0].estimand}"
     check = report.yardstick
     if check.reference_accuracy is not None and check.yardstick_accuracy is not None:
         said = (
@@ -116,7 +120,7 @@ def _costs(report: Report) -> Iterator[str]:
             number(_value(group.estimates.get("reference.accuracy"))),
             number(_value(group.estimates.get("accuracy"))),
             points(group.estimates.get(COST)) if group.estimates else markdown(group.reason),
-            _plain_interval(group.estimates.get("excess_risk")),
+            plain_interval(group.estimates.get("excess_risk")),
             markdown(comparison.note_on(group), 60),
         )
         for comparison in report.costs
@@ -163,7 +167,7 @@ def _named_risks(report: Report) -> Iterator[str]:
     """What the pairs that were asked for lose in loss, beside what they lose in accuracy."""
     told = [
         f"- {_versus(comparison)}, {markdown(gap.a)} against {markdown(gap.b)}: gap in excess risk "
-        f"{_plain_interval(gap.absolute)} nats, {markdown(gap.direction, 80) or 'not resolved'}."
+        f"{plain_interval(gap.absolute)} nats, {markdown(gap.direction, 80) or 'not resolved'}."
         for comparison in report.costs
         for gap in comparison.gaps
         if gap.named and gap.metric == "excess_risk"
@@ -205,12 +209,16 @@ def _needed(gap: GapRecord) -> str:
 
 
 def _control(report: Report) -> Iterator[str]:
+    if report.training is None:
+        return
     yield "## Control: does scaling do more than clip less?"
     yield ""
     yield markdown(report.control.message, 4000)
 
 
 def _within(report: Report) -> Iterator[str]:
+    if not report.costs:
+        return
     metrics = [m for m in _WITHIN if any(m in g.estimates for c in report.costs for g in c.by_group)]
     rows: list[Row] = []
     for comparison in report.costs:
@@ -222,7 +230,7 @@ def _within(report: Report) -> Iterator[str]:
         (
             markdown(c.arm),
             markdown(gap.metric.removeprefix("change.")),
-            _plain_interval(gap.signed),
+            plain_interval(gap.signed),
             gap.a,
             gap.b,
         )
@@ -320,14 +328,6 @@ def _value(estimate: EstimateRecord | None) -> float | None:
 def _pair(estimates: dict[str, EstimateRecord], metric: str) -> str:
     before, after = _value(estimates.get(f"reference.{metric}")), _value(estimates.get(metric))
     return f"{number(before)} → {number(after)}"
-
-
-def _plain_interval(estimate: EstimateRecord | None) -> str:
-    if estimate is None or estimate.value is None:
-        return "–"
-    if estimate.low is None or estimate.high is None:
-        return number(estimate.value)
-    return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
 
 
 def _is_resolved(estimate: EstimateRecord) -> bool:

@@ -41,7 +41,8 @@ def _front_matter(report: Report) -> Iterator[str]:
     yield "- differential-privacy"
     yield "metrics:"
     yield "- accuracy"
-    yield f"model_name: {json.dumps(plain(report.training.model))}"
+    if report.training is not None:
+        yield f"model_name: {json.dumps(plain(report.training.model))}"
     yield "---"
 
 
@@ -53,11 +54,17 @@ def _details(report: Report) -> Iterator[str]:
     yield ""
     yield "## Model details"
     yield ""
-    yield f"- Kind: {markdown(training.model)} classifier of {markdown(data.label.column)}"
+    kind = "" if training is None else f"{markdown(training.model)} "
+    yield f"- Kind: {kind}classifier of {markdown(data.label.column)}"
     yield f"- Recipes compared: {arms}"
-    yield f"- Training: {training.epochs} epochs, {training.steps:,} steps, {training.n_public:,} records"
-    yield f"- Figures from fairaudit {report.tool.version}, {training.seeds} seed(s), 95 % intervals"
-    yield "- No model of the audit is the model of this card: train again, with fresh noise, for release"
+    seeds = max(arm.seeds_planned for arm in report.arms)
+    if training is None:
+        yield f"- Training: not known here, predictions were given. {_OWNER}"
+    else:
+        yield f"- Training: {training.epochs} epochs, {training.steps:,} steps, {training.n_public:,} records"
+    yield f"- Figures from fairaudit {report.tool.version}, {seeds} seed(s), 95 % intervals"
+    if training is not None:
+        yield "- No model of the audit is the model of this card: train again, with fresh noise, for release"
     yield ""
     yield "## Intended use"
     yield ""

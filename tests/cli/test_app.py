@@ -16,7 +16,7 @@ from fairaudit.cli import app
 from fairaudit.report.build import build_report
 
 COMMANDS = (
-    *("run", "gate", "plan", "inspect", "compare", "report", "init"),
+    *("run", "gate", "plan", "inspect", "score", "compare", "report", "init"),
     *("methods", "schema", "doctor", "clean"),
 )
 HEAVY = ("torch", "pandas", "scipy", "pyarrow", "sklearn", "fairlearn", "dp_accounting", "numpy", "rich")
@@ -232,16 +232,17 @@ def test_help_imports_nothing_heavy(arguments, tmp_path):
 
 
 def table(tmp_path):
-    rows = [f"{20 + i % 40},{'F' if i % 3 else 'M'},{(i * 7) % 11},{i % 2}" for i in range(600)]
+    rows = [f"{20 + i % 40},{'F' if i % 3 else 'M'},{(i * 7) % 11},{i % 3 % 2},{i % 2}" for i in range(600)]
     path = tmp_path / "people.csv"
-    path.write_text("age,sex,score_a,approved\n" + "\n".join(rows) + "\n")
+    path.write_text("age,sex,score_a,guess,approved\n" + "\n".join(rows) + "\n")
     return str(path)
 
 
-@pytest.mark.parametrize("command", ["plan", "inspect", "methods", "schema"])
+@pytest.mark.parametrize("command", ["plan", "inspect", "score", "methods", "schema"])
 def test_no_command_but_run_and_doctor_imports_torch(command, tmp_path):
     data = table(tmp_path)
     given = {"plan": ["--data", data, "--group", "sex"], "inspect": [data, "--group", "sex"]}
+    given["score"] = [data, "--y-true", "approved", "--y-pred", "guess", "--group", "sex"]
     code, modules = loaded_by([command, *given.get(command, [])], tmp_path)
     assert code == 0
     assert "torch" not in modules

@@ -79,6 +79,18 @@ def test_cutting_records_and_vectors_into_pieces_changes_no_answer(name, monkeyp
         torch.testing.assert_close(one, other, rtol=0, atol=1e-11, equal_nan=True)
 
 
+def test_graphs_hold_no_more_than_their_share_of_memory(monkeypatch):
+    landscape = landscape_of("convolution", count=41)
+    vectors, limit = directions(landscape, 1), 10_000
+    whole = hvp(landscape, vectors)
+    monkeypatch.setattr(autodiff, "GRAPH_BYTES", limit)
+    ways = AutodiffSecondOrder(landscape)
+    fixed = ways._graph_bytes(1)  # weights stay in a graph however few its records
+    assert 2 < ways._rows_at_once < 20
+    assert 0.5 * limit < ways._graph_bytes(ways._rows_at_once) < limit + fixed
+    torch.testing.assert_close(hvp(landscape, vectors), whole)
+
+
 def test_books_that_would_be_too_large_are_made_again_for_each_call(monkeypatch):
     landscape, walks = landscape_of("mlp-tanh"), []
     walk = second_order.walk

@@ -27,7 +27,7 @@ def test_sums_and_means_are_per_group_with_the_whole_in_the_last_place():
     found = records([2, 0, 2, 0, 0])
     sums = found.sums(found.features.flatten())
     assert sums.tolist() == [8, 0, 2]
-    means = found.means(sums[None])[0]
+    means = found.means(sums)
     torch.testing.assert_close(
         means, torch.tensor([8 / 3, torch.nan, 1, 2], dtype=torch.float64), equal_nan=True
     )
@@ -43,9 +43,9 @@ def test_shares_of_float32_counts_are_exact():
 def test_an_absent_group_that_should_count_makes_the_whole_unknown():
     shares = torch.tensor([0.5, 0.25, 0.25])
     found = records([0, 0, 2], shares=shares)
-    assert found.means(torch.tensor([[2.0, 0.0, 1.0]]))[0, 3].isnan()
+    assert found.means(torch.tensor([2.0, 0.0, 1.0]))[3].isnan()
     gone = records([0, 0, 2], shares=torch.tensor([0.75, 0.0, 0.25]))
-    assert float(gone.means(torch.tensor([[2.0, 0.0, 1.0]]))[0, 3]) == 1.0
+    assert float(gone.means(torch.tensor([2.0, 0.0, 1.0]))[3]) == 1.0
 
 
 def test_pieces_of_a_slice_are_the_groups_that_it_meets():

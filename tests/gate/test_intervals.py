@@ -29,6 +29,11 @@ def test_the_grown_interval_is_that_of_bonferroni(seeds, among, v_seed, v_rec):
     assert factor <= growth(None, seeds=seeds, among=among) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("variances", [None, Variances(0.0, 0.3)])
+def test_the_interval_of_one_model_grows_as_a_normal_one(variances):
+    assert growth(variances, seeds=1, among=6) == pytest.approx(norm.ppf(1 - 0.025 / 6) / norm.ppf(0.975))
+
+
 def test_a_number_alone_keeps_its_interval():
     assert growth(Variances(1.0, 1.0), seeds=5, among=1) == 1.0
 

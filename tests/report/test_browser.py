@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import chromium
@@ -162,6 +164,49 @@ def test_every_drawing_is_described(browser, pages):
     assert browser.run("document.querySelectorAll('figure[aria-labelledby] h3').length") == browser.run(
         "document.querySelectorAll('figure').length"
     )
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    """HTML of audits as a user runs them: the sample, and real data where they are at hand."""
+
+    def run(data, *options):
+        out = tmp_path_factory.mktemp("audit")
+        words = [sys.executable, "-m", "fairaudit", "run", "--data", str(data), "--out", str(out), "--quiet"]
+        done = subprocess.run([*words, *options], capture_output=True, text=True, cwd=out, check=False)
+        assert done.returncode == 0, done.stderr
+        return out / "report.html"
+
+    return run
+
+
+def opens_whole(browser, path):
+    browser.open(path)
+    assert browser.logged == []
+    assert browser.requested == [path.as_uri()]
+    boxes = browser.run(
+        "[...document.querySelectorAll('.chart')].map(b => b.querySelectorAll('svg path').length)"
+    )
+    assert len(boxes) >= 6
+    assert all(count > 3 for count in boxes)
+    assert path.stat().st_size < 2_000_000
+
+
+def test_the_sample_s_report_opens_whole(browser, audited):
+    sample = Path(__file__).parents[2] / "sample_data" / "loans.parquet"
+    opens_whole(browser, audited(sample, "--group", "sex", "--seeds", "2", "--epochs", "2"))
+
+
+@pytest.mark.slow
+def test_adult_s_report_opens_whole(browser, audited, shared_data):
+    options = ("--preset", "esipova-adult", "--seeds", "2", "--epochs", "2", "--method", "all")
+    opens_whole(browser, audited(shared_data("adult.parquet"), "--group", "sex", *options))
+
+
+@pytest.mark.slow
+def test_mnist_s_report_opens_whole(browser, audited, shared_data):
+    options = ("--preset", "esipova-mnist", "--seeds", "1", "--epochs", "1", "--method", "dpsgd")
+    opens_whole(browser, audited(shared_data("mnist.parquet"), *options))
 
 
 @pytest.mark.skipif(PICTURES is None, reason="REPORT_PICTURES names no folder")

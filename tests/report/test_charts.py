@@ -11,6 +11,7 @@ from hostile import hostile_report
 
 from fairaudit.report.build import Findings, build_report
 from fairaudit.report.charts import charts
+from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds
 from fairaudit.report.drawing import DASHES, PALETTE, SHAPES, file_spec, page_spec
 from fairaudit.report.panels import MOST_SERIES, Amounts, Bar, Intervals, Lines, Point, labels
 from fairaudit.report.placing import HOMES, passages
@@ -47,7 +48,37 @@ def chart(report, name):
     return next(c for c in charts(report) if c.name == name)
 
 
-REPORTS = [lambda: build_report(findings(), circumstances()), sweep, many_groups, hostile_report]
+def with_parts():
+    """A report whose parts of the excess risk are known."""
+    report = build_report(findings(), circumstances())
+
+    def read(value):
+        return OverSeeds(value=value, low=value - 0.001, high=value + 0.001, by_seed=(value,))
+
+    groups = tuple(
+        GroupCauses(
+            group=name,
+            parts={"direction": read(d), "magnitude_effective": read(0.002), "noise": read(-0.001)},
+            shares={"direction": read(0.7)},
+            traits={},
+        )
+        for name, d in (("F", 0.01), ("M", 0.003))
+    )
+    found = Decomposition(
+        steps=3,
+        batches=2,
+        hessian_records=100,
+        optimizer="sgd",
+        arms={"global-adapt": ArmCauses(reason="", groups=groups), "sgd": ArmCauses(reason="not private")},
+        claims=(),
+    )
+    diagnostics = report.diagnostics.model_copy(update={"decomposition": found})
+    return report.model_copy(update={"diagnostics": diagnostics})
+
+
+REPORTS = [
+    *(lambda: build_report(findings(), circumstances()), sweep, many_groups, hostile_report, with_parts),
+]
 
 
 @pytest.mark.parametrize("make", REPORTS)
@@ -117,6 +148,17 @@ def test_epsilon_rises_from_left_to_right_and_the_gap_has_its_own_panel():
     assert [p.value for p in cost.points if p.series == "F"] == pytest.approx([6.0, 3.0, 1.0])
     assert [p.value for p in gap.points] == pytest.approx([4.0, 2.0, 1.0])
     assert all(p.low <= p.value <= p.high for p in cost.points)
+
+
+def test_parts_of_the_excess_risk_are_drawn_for_arms_that_have_them():
+    one = chart(with_parts(), "risk-parts")
+    (panel,) = one.panels
+    assert panel.title == "global-adapt"
+    first = panel.bars[0]
+    assert (first.row, first.value, first.low) == ("F", 0.01, pytest.approx(0.009))
+    assert first.series.startswith("direction")
+    assert one.table.rows[0][:4] == ("global-adapt", "F", "direction", 0.01)
+    assert one.table.rows[0][4:] == pytest.approx((0.009, 0.011, 0.7))
 
 
 def test_one_epsilon_makes_no_sweep(report):

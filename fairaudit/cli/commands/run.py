@@ -23,12 +23,18 @@ def run(given: Given) -> None:
     from fairaudit.cli.console import Screen, answer
     from fairaudit.cli.estimate import estimated_seconds
     from fairaudit.cli.github import tell_github
-    from fairaudit.cli.lines import header_lines, plan_lines, result_lines, spoken_trainings, warning_lines
+    from fairaudit.cli.lines import (
+        header_lines,
+        plan_lines,
+        report_line,
+        result_lines,
+        spoken_trainings,
+        warning_lines,
+    )
     from fairaudit.cli.lines_gate import rule_lines, verdict_lines
     from fairaudit.gate.check import exit_code
     from fairaudit.pool import available_cores
     from fairaudit.report.to_json import to_json
-    from fairaudit.report.write import report_paths
     from fairaudit.rundir import kept_trainings
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
@@ -45,8 +51,7 @@ def run(given: Given) -> None:
     screen.lines(result_lines(report))
     screen.lines(warning_lines(report, verbose=given.verbose))
     out = resolved.config.out
-    paths = report_paths(out, resolved.config.format)
-    screen.lines([f"Report {' · '.join(str(p) if i == 0 else p.name for i, p in enumerate(paths))}"])
+    screen.lines([report_line(out, resolved.config.format)])
     kept = spoken_trainings(*kept_trainings(out))
     screen.lines([f"Kept {kept} in {out / 'jobs'}; `fairaudit clean {out}` removes them"])
     if given.json:

@@ -1,0 +1,120 @@
+"""Write the pages of this folder that are made by the program: the reference, the examples, the figure.
+
+python docs/make.py reference     from the command line and the report's schema; a second
+python docs/make.py examples      three audits of the sample table; half a minute
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from fairaudit.report.model import Report
+
+HERE = Path(__file__).resolve().parent
+SAMPLE = "sample_data/loans.parquet"
+AUDIT = ("run", "--data", SAMPLE, "--group", "sex", "--method", "dpsgd")
+# file -> the rule that gives the verdict in its name
+EXAMPLES = {
+    "pass": "privacy_cost_gap > 0.10",
+    "fail": "privacy_cost_gap > 0.02",
+    "inconclusive": "privacy_cost_gap > 0.05",
+}
+_USAGE = "Usage: fairaudit "
+
+
+def reference() -> str:
+    """Every command's help and every field of the report."""
+    lines = [
+        "# Reference",
+        "",
+        "Made by `python docs/make.py reference`; a test compares it with the program.",
+        "",
+        "## Commands",
+        "",
+    ]
+    for command in _commands():
+        lines += [f"### fairaudit {command}", "", "```text", _help(command).strip(), "```", ""]
+    lines += ["## Fields of report.json", "", *_fields(Report.model_json_schema(mode="serialization"))]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def examples() -> None:
+    """Three reports of one audit that differ in their gate, and the figure of the page on reading."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, rule in EXAMPLES.items():
+            options = ("--fail-on", rule, "--out", folder, "--format", "md,svg", "--quiet")
+            subprocess.run(
+                [sys.executable, "-m", "fairaudit", *AUDIT, *options],
+                cwd=HERE.parent,
+                check=False,  # 1 and 3 are what two of them are for
+            )
+            text = (Path(folder) / "report.md").read_text(encoding="utf-8")
+            text = re.sub(r"!\[[^\n]*\n\n", "", text)  # the figures would be most of this folder
+            (HERE / "examples" / f"{name}.md").write_text(text, encoding="utf-8")
+        picture = (Path(folder) / "figures" / "privacy-cost.svg").read_bytes()
+        (HERE / "figures" / "privacy-cost.svg").write_bytes(picture)
+
+
+def _commands() -> list[str]:
+    listed = _help("").split("Commands:")[1]
+    return re.findall(r"^  (\w+) ", listed, flags=re.M)
+
+
+def _help(command: str) -> str:
+    words = [command] if command else []
+    done = subprocess.run(
+        [sys.executable, "-m", "fairaudit", *words, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"COLUMNS": "100", "TERM": "dumb", "PYTHONPATH": str(HERE.parent), "PATH": ""},
+    )
+    return done.stdout
+
+
+def _fields(schema: Mapping[str, object]) -> Iterator[str]:
+    """A table for the report and for every kind of part in it."""
+    parts = schema["$defs"]
+    assert isinstance(parts, dict)
+    for name, part in {"report.json": schema, **dict(sorted(parts.items()))}.items():
+        properties = part.get("properties")
+        if not properties:
+            continue
+        yield f"### {name}"
+        yield ""
+        yield from part.get("description", "").splitlines()
+        yield ""
+        yield "| field | type |"
+        yield "|---|---|"
+        for field, kind in properties.items():
+            yield f"| {field} | {_type(kind)} |"
+        yield ""
+
+
+def _type(kind: Mapping[str, object]) -> str:
+    """A JSON schema type in words."""
+    if "$ref" in kind:
+        return f"{str(kind['$ref']).rpartition('/')[2]}"
+    if "anyOf" in kind:
+        return " or ".join(dict.fromkeys(_type(one) for one in kind["anyOf"]))
+    if "enum" in kind:
+        return " or ".join(f"`{value}`" for value in kind["enum"])
+    if "const" in kind:
+        return f"`{str(kind['const']).lower()}`"
+    if kind.get("type") == "array":
+        return f"list of {_type(kind['items'])}" if kind.get("items") else "list"
+    if kind.get("type") == "object" and isinstance(kind.get("additionalProperties"), dict):
+        return f"by name: {_type(kind['additionalProperties'])}"
+    return str(kind.get("type", "any"))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["reference"]:
+        (HERE / "reference.md").write_text(reference(), encoding="utf-8")
+    elif sys.argv[1:] == ["examples"]:
+        examples()
+    else:
+        sys.exit(__doc__)

@@ -1,0 +1,83 @@
+"""``fairaudit score``: long by its options alone."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fairaudit.layers import parse_pairs, resolve_config
+
+Columns = Annotated[
+    list[str],
+    typer.Option(help="Predicted class, or its probability; repeat for seeds.", metavar="COL"),
+]
+Baselines = Annotated[
+    list[str] | None, typer.Option(help="The same of models to compare with; repeat.", metavar="COL")
+]
+Groups = Annotated[list[str], typer.Option(help="Column of groups; repeat.", metavar="COL")]
+Bins = Annotated[
+    list[str] | None, typer.Option("--bin", help="Cut a numeric group; repeat.", metavar="COL=EDGES|qN")
+]
+Formats = Annotated[
+    list[str] | None, typer.Option("--format", help="Kinds of report file, as for `run`.", metavar="KIND,...")
+]
+Rules = Annotated[
+    list[str] | None, typer.Option(help="Failing condition, as 'tpr_gap > 0.1'; repeat.", metavar="RULE")
+]
+CountsAs = Annotated[
+    str | None, typer.Option(help="What an inconclusive rule counts as; else exit 3.", metavar="fail|pass")
+]
+
+
+def score(
+    data: Annotated[str, typer.Argument(help="Table of predictions.", show_default=False)],
+    y_true: Annotated[str, typer.Option(help="Column of what was true.", metavar="COL")],
+    y_pred: Columns,
+    group: Groups,
+    baseline_pred: Baselines = None,
+    positive: Annotated[str | None, typer.Option(help="The favourable label.", metavar="VALUE")] = None,
+    intersect: Annotated[bool, typer.Option("--intersect", help="Also compare intersections.")] = False,
+    bins: Bins = None,
+    suppress_below: Annotated[int, typer.Option(help="Hide groups of fewer rows.", metavar="N")] = 0,
+    out: Annotated[str, typer.Option(help="Folder of the report.", metavar="DIR")] = "fairaudit-score",
+    form: Formats = None,
+    fail_on: Rules = None,
+    baseline: Annotated[str | None, typer.Option(help="Earlier report.", metavar="REPORT")] = None,
+    inconclusive: CountsAs = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON on stdout.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Measure predictions of your own by group; nothing is trained."""
+    given = {
+        "data": data,
+        "label": y_true,
+        "group": group,
+        "positive": positive,
+        "intersect": intersect,
+        "bin": parse_pairs(bins or [], "bin"),
+        "suppress_below": suppress_below,
+        "out": out,
+        "format": form,
+        "fail_on": fail_on,
+        "baseline": baseline,
+        "inconclusive": inconclusive,
+    }
+    shared = resolve_config(given).config
+    # Imported here: `--help` must not wait for numpy and pyarrow.
+    from fairaudit.cli.console import Screen, answer
+    from fairaudit.cli.github import tell_github
+    from fairaudit.cli.lines_gate import verdict_lines
+    from fairaudit.cli.lines_score import score_lines
+    from fairaudit.gate.check import exit_code
+    from fairaudit.report.to_json import to_json
+    from fairaudit.score import ScoreConfig, score_predictions
+
+    config = ScoreConfig(shared, tuple(y_pred), tuple(baseline_pred or ()))
+    report = score_predictions(config, command=["fairaudit", *sys.argv[1:]])
+    screen = Screen(quiet=quiet)
+    screen.lines(score_lines(report, shared))
+    if as_json:
+        answer([to_json(report).rstrip("\n")])
+    screen.lines(verdict_lines(report, shared.inconclusive))
+    tell_github(report, shared.inconclusive)
+    raise typer.Exit(exit_code(report, shared.inconclusive))

@@ -1,0 +1,42 @@
+"""A report on given predictions as console lines."""
+
+from collections.abc import Iterator
+
+from fairaudit.cli.lines import report_line, result_lines, warning_lines
+from fairaudit.cli.rows import Row, aligned
+from fairaudit.config import AuditConfig
+from fairaudit.report.gaps import main_gap, points
+from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.model import Report
+from fairaudit.report.names import plain
+from fairaudit.report.tables import count
+
+_METRICS = ("accuracy", "selection_rate", "tpr", "fpr")
+_MOST_GROUPS = 12
+
+
+def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
+    """What was scored, the costs or else the metrics by group, warnings, and where the report lies."""
+    data = report.data
+    yield f"fairaudit {report.tool.version} · {plain(data.name)} {data.rows:,} of {data.rows_read:,} rows"
+    positive = "not known" if data.label.positive is None else plain(data.label.positive)
+    yield f"  label   {plain(data.label.column)}   (positive = {positive})"
+    models = ", ".join(f"{plain(arm.key)} {arm.seeds_planned}" for arm in report.arms)
+    yield f"  models  {models}; nothing is trained, and no privacy is stated"
+    if report.costs:
+        yield from result_lines(report)
+    else:
+        yield " Metrics by group (points of 100, with 95 % intervals)"
+        for comparison in report.comparisons:
+            yield from aligned(list(_rows(comparison)), left=frozenset({0}))
+    yield from warning_lines(report, verbose=False)
+    yield report_line(config.out, config.format)
+
+
+def _rows(comparison: ComparisonRecord) -> Iterator[Row]:
+    yield Row((plain(comparison.grouping), "n", *(metric.replace("_", " ") for metric in _METRICS)))
+    for group in comparison.by_group[:_MOST_GROUPS]:
+        cells = (points(group.estimates.get(metric)) if group.estimates else "–" for metric in _METRICS)
+        yield Row((plain(group.group, 24), count(group.n_test), *cells), plain(comparison.note_on(group), 60))
+    gaps = [main_gap(comparison, metric) for metric in _METRICS]
+    yield Row(("gap", "", *("–" if gap is None else points(gap.absolute) for gap in gaps)))

@@ -1,0 +1,201 @@
+"""Given predictions -> Report: nothing was trained, so nothing is said of training or privacy."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import JsonValue
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Dataset
+from fairaudit.data.groups import named_pairs
+from fairaudit.jobs import NUMERICS_VERSION
+from fairaudit.layers import option_name
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.metrics.estimates import Comparison
+from fairaudit.report.build import Circumstances, from_notice
+from fairaudit.report.build_facts import counts_by_group, grouping_facts, label_facts
+from fairaudit.report.build_measured import comparison_record, selections
+from fairaudit.report.facts import (
+    ArmFacts,
+    Control,
+    DataFacts,
+    Execution,
+    Limitation,
+    PrivacyFacts,
+    Setting,
+    SplitFacts,
+    Tool,
+)
+from fairaudit.report.measured import Diagnostics, Yardstick
+from fairaudit.report.model import Report
+from fairaudit.report.text import LABELS_TAKEN_AS_TRUE, REPORT_NOT_DP
+
+NOT_STATED = "none stated: predictions were given, and how they were made is not known"
+_NOTHING_TRAINED = "predictions were given, nothing was trained"
+_ONE_MODEL = (
+    "One model was given for each arm. The intervals cover the choice of test rows and nothing else: another "
+    "training of the same recipe may give other figures."
+)
+_SHARED_BASELINE = (
+    "One baseline stands beside several predictions, so every cost shares the luck of that one baseline; the "
+    "intervals do not cover it."
+)
+_TEST_ROWS = (
+    "The rows are taken to be test rows. Predictions on rows that a model was trained on make every figure "
+    "look better than it is, and differently for each group."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreFindings:
+    """What was given and what was measured.
+
+    Args:
+        config: The options that an audit shares. settings: Those that the report repeats.
+        dataset: The rows. arms: Arm key -> number of models; the baseline first, if there is one.
+        comparisons: What was measured, by arm and grouping.
+    """
+
+    config: AuditConfig
+    settings: Mapping[str, JsonValue]
+    dataset: Dataset
+    arms: Mapping[str, int]
+    comparisons: Sequence[Comparison]
+
+
+def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Report:
+    """The report on given predictions."""
+    dataset, config = found.dataset, found.config
+    named = named_pairs(config.compare, dataset.groupings)
+    compared = tuple(
+        comparison_record(c, least=config.suppress_below, named=named) for c in found.comparisons
+    )
+    keys = list(found.arms)
+    return Report(
+        numerics_version=NUMERICS_VERSION,
+        tool=Tool(name="fairaudit", version=circumstances.version),
+        created_utc=circumstances.created_utc,
+        status="complete",
+        command=circumstances.command,
+        reproduce=_reproduce(found.settings),
+        config={name: Setting(value=value, origin="option") for name, value in found.settings.items()},
+        environment=dict(circumstances.environment),
+        execution=Execution(
+            device="cpu", workers=None, executor="none", memory=None, resume=False, out=str(config.out)
+        ),
+        data=_data(dataset, config),
+        training=None,
+        arms=tuple(_arm(key, count, keys) for key, count in found.arms.items()),
+        privacy=dict.fromkeys(keys, _PRIVACY),
+        yardstick=Yardstick(
+            arm=keys[0], reference_accuracy=None, yardstick="none", yardstick_accuracy=None,
+            undertrained=None, n_seeds=0, reason=_NOTHING_TRAINED,
+        ),
+        comparisons=compared,
+        control=Control(status="not needed", message="Predictions were given; nothing was trained."),
+        selection=selections(compared, dataset),
+        diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}, "claims": ()}),
+        warnings=tuple(map(from_notice, dataset.notices)),
+        limitations=_limitations(found),
+        timing=dict(circumstances.seconds),
+    )  # fmt: skip
+
+
+_PRIVACY = PrivacyFacts(
+    guarantee=Guarantee.NONE,
+    reason=NOT_STATED,
+    unit="",
+    neighbouring="",
+    sampling="",
+    accountant="",
+    epsilon=None,
+    target_epsilon=None,
+    delta=None,
+    sample_rate=None,
+    steps=None,
+    releases=(),
+    effective_noise_multiplier=None,
+    epsilon_if_all_released=None,
+    not_covered=(),
+)
+
+
+def _arm(key: str, count: int, keys: Sequence[str]) -> ArmFacts:
+    return ArmFacts(
+        key=key,
+        method="given predictions",
+        variant=None,
+        settings={},
+        reference=keys[0] if key != keys[0] else None,
+        source=None,
+        reads_groups=False,
+        repeats=1,
+        seeds_planned=count,
+        seeds_finished=count,
+        failed=(),
+    )
+
+
+def _data(dataset: Dataset, config: AuditConfig) -> DataFacts:
+    least = config.suppress_below
+    return DataFacts(
+        name=dataset.name,
+        format=dataset.format,
+        sha256=dataset.digest,
+        rows_read=dataset.rows_read,
+        columns_read=dataset.columns_read,
+        rows=dataset.n_rows,
+        label=label_facts(dataset),
+        groupings=tuple(
+            grouping_facts(grouping, steers=index == 0, least=least)
+            for index, grouping in enumerate(dataset.groupings)
+        ),
+        features=(),
+        inputs=None,
+        dropped_rows=counts_by_group(dataset.dropped_rows, least),
+        dropped_columns={},
+        missing={},
+        duplicate_rows=None,
+        duplicates_across_split=None,
+        fitted=(),
+        merged_levels={},
+        split=SplitFacts(
+            given=True, test_size=None, balanced=False, keep={}, train_rows=None, test_rows=dataset.n_rows
+        ),
+    )
+
+
+def _limitations(found: ScoreFindings) -> tuple[Limitation, ...]:
+    counts = set(found.arms.values())
+    texts = [("report_not_private", REPORT_NOT_DP), ("test_rows", _TEST_ROWS)]
+    if counts == {1}:
+        texts.append(("one_model", _ONE_MODEL))
+    if len(counts) > 1:
+        texts.append(("shared_baseline", _SHARED_BASELINE))
+    smallest = min(int(np.bincount(g.groups).min()) for g in found.dataset.groupings)
+    gaps = sum(len(comparison.gaps) for comparison in found.comparisons)
+    limits = (
+        f"Statistical limits: {max(counts)} model(s) per arm; the smallest group has {smallest:,} rows; "
+        f"{gaps:,} gaps were computed, of which some stand out by chance."
+    )
+    texts += [("statistics", limits), ("labels_taken_as_true", LABELS_TAKEN_AS_TRUE)]
+    return tuple(Limitation(code=code, text=text) for code, text in texts)
+
+
+def _reproduce(settings: Mapping[str, JsonValue]) -> str:
+    words = ["fairaudit", "score", str(settings["data"])]
+    for name, value in settings.items():
+        if name == "data" or value in (None, False, 0, [], {}):
+            continue
+        option = option_name(name)
+        if value is True:
+            words.append(option)
+        elif isinstance(value, list):
+            words += [word for item in value for word in (option, str(item))]
+        elif isinstance(value, dict):
+            words += [word for key, item in value.items() for word in (option, f"{key}={item}")]
+        else:
+            words += [option, str(value)]
+    return shlex.join(words)

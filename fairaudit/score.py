@@ -1,0 +1,151 @@
+"""Given predictions to a report: read, measure, judge, write. No training, no epsilon, no torch."""
+
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+import numpy as np
+from pydantic import JsonValue
+
+from fairaudit import __version__
+from fairaudit.config import AuditConfig
+from fairaudit.data.dataset import Float32, Grouping
+from fairaudit.data.predictions import Scored, load_scored
+from fairaudit.errors import ConfigError
+from fairaudit.gate.check import judged, refuse_without_baseline
+from fairaudit.gate.grammar import parse_rules
+from fairaudit.metrics.compare import compare, measure_reference
+from fairaudit.metrics.estimates import Comparison, Predictions
+from fairaudit.metrics.hard_labels import of_labels
+from fairaudit.report.build import Circumstances
+from fairaudit.report.build_score import ScoreFindings, build_score_report
+from fairaudit.report.load import load_report
+from fairaudit.report.model import Report
+from fairaudit.report.write import write_report
+
+PREDICTIONS, BASELINE = "predictions", "baseline"
+_LIBRARIES = ("numpy", "pyarrow", "scipy")
+# What an audit and a scoring share; the report repeats these options.
+_SHARED = (
+    *("positive", "group", "intersect", "bin", "contrast", "compare", "suppress_below"),
+    *("fail_on", "baseline", "inconclusive"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreConfig:
+    """What to score.
+
+    Args:
+        shared: The options of an audit that apply: data, label (what was true), group, positive,
+            intersect, bin, contrast, compare, suppress_below, out, format and the gates.
+        y_pred: Columns of predictions; several are several trainings (seeds) of one recipe.
+        baseline_pred: Columns of the models to compare with, as many, or one for all, or none.
+    """
+
+    shared: AuditConfig
+    y_pred: tuple[str, ...]
+    baseline_pred: tuple[str, ...] = ()
+
+
+def score_predictions(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
+    """Measure given predictions by group, write the report and return it.
+
+    With one column the intervals are about that model on new people; with several they are about
+    the recipe, as in an audit, and gates need five of them.
+
+    Args:
+        config: What to score. command: As typed, for the report.
+
+    Raises:
+        FairauditError: The table, a rule or the output cannot be used.
+    """
+    started = time.perf_counter()
+    shared = config.shared
+    if shared.label is None or not config.y_pred:
+        raise ConfigError(
+            "what was true and what was predicted must both be named", "--y-true COL --y-pred COL"
+        )
+    rules = parse_rules(shared.fail_on)
+    earlier = load_report(shared.baseline) if shared.baseline else None
+    refuse_without_baseline(rules, has_baseline=earlier is not None)
+    scored = load_scored(shared, config.y_pred, config.baseline_pred)
+    found = ScoreFindings(
+        config=shared,
+        settings=_settings(config),
+        dataset=scored.dataset,
+        arms=_arms(scored),
+        comparisons=measure_scored(scored),
+    )
+    report = build_score_report(found, _circumstances(command, time.perf_counter() - started))
+    return write_report(judged(report, rules, earlier), shared.out, shared.format)
+
+
+def measure_scored(scored: Scored) -> tuple[Comparison, ...]:
+    """Every grouping of given predictions: costs against the baseline, or the models by themselves."""
+    comparisons = []
+    for grouping in scored.dataset.groupings:
+        own = _predictions(scored.predictions, grouping)
+        if scored.baseline:
+            other = _predictions(scored.baseline, grouping, len(own))
+            comparisons += [
+                measure_reference(BASELINE, other, *_facts(scored, grouping)),
+                compare(PREDICTIONS, BASELINE, own, other, *_facts(scored, grouping)),
+            ]
+        else:
+            comparisons.append(measure_reference(PREDICTIONS, own, *_facts(scored, grouping)))
+    return tuple(of_labels(c) if scored.are_labels else c for c in comparisons)
+
+
+def _facts(
+    scored: Scored, grouping: Grouping
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Grouping, int | None, int, bool, bool]:
+    dataset = scored.dataset
+    one_model = len(scored.predictions) == 1
+    return dataset.labels, grouping, dataset.positive, len(dataset.classes), True, one_model
+
+
+def _predictions(
+    arrays: Sequence[Float32], grouping: Grouping, seeds: int | None = None
+) -> list[Predictions]:
+    """Each array as one seed on all rows; one array may stand for every seed. No training rows."""
+    rows = np.arange(len(grouping.groups), dtype=np.int64)
+    unknown = np.full((1, len(grouping.names)), np.nan)
+    none = np.zeros(len(grouping.names), dtype=np.int64)
+    shared = list(arrays) * (seeds or 1) if seeds and len(arrays) == 1 else arrays
+    return [Predictions(seed, rows, array[None], unknown, unknown, none) for seed, array in enumerate(shared)]
+
+
+def _arms(scored: Scored) -> dict[str, int]:
+    arms = {BASELINE: len(scored.baseline)} if scored.baseline else {}
+    return {**arms, PREDICTIONS: len(scored.predictions)}
+
+
+def _settings(config: ScoreConfig) -> dict[str, JsonValue]:
+    values = config.shared.model_dump(mode="json", include={"data", "label", *_SHARED})
+    return {
+        "data": values["data"],
+        "y_true": values["label"],
+        "y_pred": list(config.y_pred),
+        "baseline_pred": list(config.baseline_pred),
+        **{name: values[name] for name in _SHARED},
+    }
+
+
+def _circumstances(command: Sequence[str], seconds: float) -> Circumstances:
+    return Circumstances(
+        version=__version__,
+        created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=tuple(command),
+        environment={
+            "python": platform.python_version(),
+            "platform": f"{sys.platform} {platform.machine()}",
+            **{name: version(name) for name in _LIBRARIES},
+        },
+        workers=None,
+        seconds={"scoring": seconds},
+    )
