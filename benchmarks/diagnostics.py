@@ -129,6 +129,8 @@ def check(problem: Problem) -> None:
     relative = float((ours - forms).abs().max() / forms.abs().max())
     print(f"  largest difference of {PROBES} forms, relative to the largest: {relative:.1e}")
     assert relative < 1e-4, "the two sides do not compute the same thing"
+    distance = (forms.mean(1) - exact.value[:GROUPS]).abs() / (forms.std(1) / PROBES**0.5)
+    assert float(distance.max()) < 5, "the probes do not agree with the traces"
     error = (found.value - exact.value).abs()[:GROUPS] / exact.value.abs()[:GROUPS]
     probe_error = forms.std(1) / PROBES**0.5 / exact.value.abs()[:GROUPS]
     print(f"  relative error of the traces: {float(error.max()):.1e} here ({found.how}), "

@@ -21,12 +21,14 @@ from fairaudit.data.public import load_inputs
 from fairaudit.data.store import is_intact, is_large, write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
+from fairaudit.examine import examine
 from fairaudit.execute import Execution, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import Rule, parse_rules
 from fairaudit.gate.targets import Vocabulary
 from fairaudit.layers import ResolvedConfig, option_name, resolve_config
 from fairaudit.measure import measure
+from fairaudit.models.names import is_factory
 from fairaudit.plan import Plan, make_plan, records_path
 from fairaudit.pool import available_cores, warm_up
 from fairaudit.progress import Listener, StageStarted, silent
@@ -124,7 +126,7 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Prepared:
     baseline = load_report(resolved.config.baseline) if resolved.config.baseline else None
     refuse_without_baseline(rules, has_baseline=baseline is not None)
     dataset = _timed("reading", seconds, listener, lambda: _load(resolved.config))
-    plan = _timed("planning", seconds, listener, lambda: make_plan(resolved.config, dataset))
+    plan = _timed("planning", seconds, listener, lambda: _plan(resolved.config, dataset))
     arms = tuple((arm.key, arm.method) for arm in plan.arms)
     vocabulary = Vocabulary(arms, {grouping.name: grouping.names for grouping in dataset.groupings})
     for rule in rules:
@@ -161,6 +163,11 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
         report = build_report(findings, _circumstances(config, seconds, command))
         report = judged(report, prepared.rules, prepared.baseline)
         return write_report(report, config.out, config.format)
+
+
+def _plan(config: AuditConfig, dataset: Dataset) -> Plan:
+    own = examine(config, dataset.digest) if is_factory(config.model) else None
+    return make_plan(config, dataset, own)
 
 
 def _leave_records(rundir: RunDir, plan: Plan, dataset: Dataset) -> None:

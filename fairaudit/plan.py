@@ -14,7 +14,7 @@ from fairaudit.jobs import JOBS, RECORDS, job_id
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import Sizes, default_delta
 from fairaudit.methods.spec import Need
-from fairaudit.models.names import resolve_model
+from fairaudit.models.names import UNENCODED, ModelFacts, known_facts, resolve_model
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian
 
@@ -49,7 +49,7 @@ class Plan:
         origins: Resolved setting -> the rule that set it, for the report.
         epsilon_if_all_released: PLD epsilon of releasing every private model of established
             arms, or None.
-        notices: Warnings of the plan itself.
+        notices: Warnings of the plan itself. model_facts: What is known of the model.
     """
 
     config: AuditConfig
@@ -62,6 +62,7 @@ class Plan:
     origins: Mapping[str, str]
     epsilon_if_all_released: float | None
     notices: tuple[Notice, ...] = ()
+    model_facts: ModelFacts = UNENCODED
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
@@ -88,8 +89,11 @@ _NOT_IN_A_RESULT = {
 }
 
 
-def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
+def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None = None) -> Plan:
     """Decide everything that training needs, epsilon included; trains nothing.
+
+    Args:
+        config, dataset: What was asked. own_model: What a worker found a user's own model to be.
 
     Raises:
         ConfigError: Unknown method, variant or setting; delta not below 1/N.
@@ -111,6 +115,8 @@ def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
             hint=f"use --delta {default_delta(sizes.n_public):g}",
         )
     arms = make_arms(numbers, schedule, delta)
+    known = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
+    facts = known if own_model is None else own_model
     return Plan(
         config=config,
         digest=dataset.digest,
@@ -118,10 +124,11 @@ def make_plan(config: AuditConfig, dataset: Dataset) -> Plan:
         schedule=schedule,
         delta=delta,
         arms=arms,
-        jobs=_jobs(config, dataset, sizes.model, schedule, arms),
+        jobs=_jobs(config, dataset, (sizes.model, facts.digest), schedule, arms),
         origins=numbers.origins,
         epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
         notices=(*_omissions(numbers), *_notices(config, arms)),
+        model_facts=facts,
     )
 
 
@@ -132,7 +139,11 @@ def records_path(config: AuditConfig, digest: str) -> Path:
 
 
 def _jobs(
-    config: AuditConfig, dataset: Dataset, model: str, schedule: Schedule, arms: tuple[Arm, ...]
+    config: AuditConfig,
+    dataset: Dataset,
+    model: tuple[str, str],
+    schedule: Schedule,
+    arms: tuple[Arm, ...],
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
     pool = pool_digest(config)
@@ -144,12 +155,13 @@ def _jobs(
             event = arm.privacy.event
             reads_pool = Need.PUBLIC_POOL in find(arm.method).needs
             parts = {
-                "digest": dataset.digest, "data": data, "model": model,
+                "digest": dataset.digest, "data": data, "model": model[0],
                 "schedule": [schedule.n_public, schedule.steps_per_epoch, schedule.epochs],
                 "arm": arm.key, "trainer": arm.trainer, "settings": dict(arm.settings),
                 "event": event.effective_noise_multiplier if event else None,
                 "seed": seed, "repeats": arm.repeats, "source": source,
                 **({"pool": pool} if reads_pool and pool else {}),
+                **({"own_model": model[1]} if model[1] else {}),
             }  # fmt: skip
             ids[arm.key] = job_id(parts)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))

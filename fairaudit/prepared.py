@@ -81,6 +81,18 @@ def prepare_seed(plan: Plan, seed: int, inputs: Inputs | None, *, by_pool: bool)
     return _prepared_by_pool(key, seed) if by_pool else _prepared(key, seed)
 
 
+def first_records(config: AuditConfig, digest: str) -> Prepared:
+    """The first seed's data, before there is a plan.
+
+    Args:
+        config: The options. digest: Of the data file.
+
+    Raises:
+        DataError, OutputError: The data cannot be read, or are not those of the digest.
+    """
+    return _prepared(_Key(digest, config, None), config.seed)
+
+
 @lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
 def _prepared(key: _Key, seed: int) -> Prepared:
     dataset, encoder = _encoder(key)

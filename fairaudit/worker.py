@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairaudit.arms import Arm
 from fairaudit.data.dataset import InputRows
@@ -18,9 +18,7 @@ from fairaudit.diagnostics.checkpoints import checkpoint_steps, refuse_too_many
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.observe import Observer
-from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.pooling import ChannelsFirst
-from fairaudit.engine.tape import DEFAULT_BUDGET
+from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import TrainingError
 from fairaudit.jobs import Array, JobResult
 from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
@@ -28,12 +26,11 @@ from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
-from fairaudit.models.zoo import make_model
 from fairaudit.plan import Job, Plan
 from fairaudit.prepared import Prepared, prepare_seed
 from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
-from fairaudit.privacy.streams import seed_of
+from fairaudit.start import start_model
 
 ROWS_AT_ONCE = 65_536  # of inputs that are not kept in memory
 YARDSTICK_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
@@ -109,7 +106,7 @@ def _method(arm: Arm) -> Method:
 
 def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> Task:
     schedule, config = plan.schedule, plan.config
-    model = _model(plan, prepared.pool, job.seed)
+    model = start_model(config, prepared.pool, job.seed)
     return Task(
         arm=arm.key,
         seed=job.seed,
@@ -128,19 +125,6 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult 
         records=prepared.encoded.split.train,
         checkpoints=_checkpoints(plan, job, model),
     )
-
-
-def _model(plan: Plan, pool: TrainingPool, seed: int) -> nn.Module:
-    """A fresh start of that seed; images come channels last and models read them channels first."""
-    made = make_model(
-        plan.model,
-        pool.shape,
-        pool.n_classes,
-        hidden=plan.config.hidden,
-        activation=plan.config.activation,
-        seed=seed_of(seed, "init"),
-    )
-    return nn.Sequential(ChannelsFirst(pool.shape), made) if len(pool.shape) == 3 else made
 
 
 def _sampling(arm: Arm, repeats: int) -> list[str]:

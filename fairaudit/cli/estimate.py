@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from fairaudit.methods.catalog import find
+from fairaudit.models.names import BY_OPACUS
 from fairaudit.plan import Plan
 
 # Seconds on one core of a 2024 server, measured on Adult with logistic regression and the 2 x 256 network.
@@ -12,6 +13,7 @@ PER_SEED = 1.2  # encoding and the yardstick
 PER_STEP = 5e-4  # one step of a small model
 PER_RECORD = 9e-7  # one record of a batch in one step
 PER_WEIGHT = 2e-10  # one record times one hidden weight in one step
+OPACUS_FACTOR = 30  # one weight of a model outside the layer table takes as many multiplications
 PER_READING = 5.0  # students of noised labels, where a method reads them
 _INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 
@@ -19,7 +21,7 @@ _INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 def estimated_seconds(plan: Plan, cores: int) -> float:
     """Seconds of wall time on ``cores`` cores, by a rule of thumb for tables."""
     records = plan.schedule.expected_batch_size
-    step = PER_STEP + records * (PER_RECORD + PER_WEIGHT * _hidden_weights(plan))
+    step = PER_STEP + records * (PER_RECORD + PER_WEIGHT * _products(plan))
     stepping = {arm.key for arm in plan.arms if find(arm.method).trains_by_steps}
     work = sum(
         PER_JOB + (job.arm in stepping) * job.repeats * plan.schedule.steps * step for job in plan.jobs
@@ -29,8 +31,14 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     return START_UP + work / max(1, min(cores, len(plan.jobs)))
 
 
-def _hidden_weights(plan: Plan) -> int:
-    if plan.model.startswith("logistic"):
+def _products(plan: Plan) -> float:
+    """Multiplications of one record on its way, those of a linear model aside."""
+    facts = plan.model_facts
+    if facts.gradients == BY_OPACUS:
+        return OPACUS_FACTOR * (facts.parameters or 0)
+    if facts.products is not None:
+        return facts.products
+    if plan.model != "mlp":
         return 0
     widths = (_INPUTS, *plan.config.hidden)
     return sum(a * b for a, b in pairwise(widths))

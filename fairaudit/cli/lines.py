@@ -44,6 +44,11 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int) -> Iterator[str]:
     seeds = plan.config.seeds
     arms = f"{len(plan.arms)} arm{'s' if len(plan.arms) > 1 else ''}"
     trainings = f"{arms} × {seeds} seed{'s' if seeds > 1 else ''} = {len(plan.jobs)} trainings"
+    facts = plan.model_facts
+    if facts.parameters is not None:
+        why = f": {plain(facts.outside, 200)}" if facts.outside else ""
+        size = f"{facts.parameters:,} parameters"
+        yield f"  model   {plain(plan.model)} · {size} · per-sample gradients by {facts.gradients}{why}"
     yield f"  plan    {trainings} · about {spoken_time(seconds)} on {cores} core{'s' if cores > 1 else ''}"
 
 

@@ -59,7 +59,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("test_size", float, "Share of rows held out (default: 0.2).", "SHARE"),
     Option("balance", bool, "Cut all groups to one size before the split."),
     Option("keep", dict, "Keep this fraction of a group's training rows; repeat.", "GROUP=FRACTION"),
-    Option("model", str, "logistic, mlp or cnn (default: logistic, cnn for images).", "NAME"),
+    Option(
+        "model",
+        str,
+        "logistic, mlp, cnn or module:factory, which runs that code (default: logistic; images: cnn).",
+        "NAME",
+    ),
     Option("hidden", list, "Width of a hidden layer of mlp; repeat (default: 256, 256).", "WIDTH"),
     Option("activation", str, "Activation of mlp (default: tanh).", "tanh|relu"),
     Option("epochs", int, "Passes over the training rows (default: by rule).", "N"),

@@ -16,7 +16,7 @@ GRAPH_BYTES = 256 * 2**20  # held by the graph of one chunk's gradient
 
 def summed_loss(module: nn.Module, features: Tensor, targets: Tensor) -> Callable[[Tensor], Tensor]:
     """The summed cross-entropy of records as a function of the flat parameters [P]."""
-    shapes = {name: parameter.shape for name, parameter in module.named_parameters()}
+    shapes = {name: p.shape for name, p in module.named_parameters() if p.requires_grad}
     sizes = [math.prod(shape) for shape in shapes.values()]
 
     def loss(theta: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from fairaudit.engine.loop import NORM_GUARD
-from fairaudit.engine.network import Network
 from fairaudit.engine.observe import Checkpoint
+from fairaudit.engine.replicates import stack
 from fairaudit.engine.rules import ClippingRule, Erm, Objective
 from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
@@ -93,7 +93,7 @@ class StepReader:
 
     def __init__(self, method: GradientMethod, task: Task, checkpoint: Checkpoint) -> None:
         self.task, self.checkpoint = task, checkpoint
-        self.network = Network([task.model] * task.repeats)
+        self.network = stack([task.model] * task.repeats, task.seed)
         self.network.theta.copy_(checkpoint.parameters)
         self.objective: Objective[Any] = method.objective(task)
         self.rule: ClippingRule[Any] = method.rule(task)

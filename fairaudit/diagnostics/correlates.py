@@ -17,8 +17,7 @@ from torch import Tensor
 from fairaudit.diagnostics.curvature import traces_of_each_record
 from fairaudit.diagnostics.landscape import Landscape, Records
 from fairaudit.diagnostics.ranks import RESAMPLES, Ranked, pearson, with_interval
-from fairaudit.engine.network import Network
-from fairaudit.engine.tape import Tape
+from fairaudit.engine.replicates import stack, tape_of
 from fairaudit.privacy.streams import numpy_stream
 
 Float64 = NDArray[np.float64]
@@ -85,9 +84,9 @@ def read_records(landscape: Landscape) -> RecordReadings:
 def _gradients(landscape: Landscape) -> tuple[Tensor, Tensor]:
     """Norm of each record's gradient [n] and softmax outputs [n, Y], from the tape training uses."""
     module = copy.deepcopy(landscape.module).to(landscape.theta)
-    network = Network([module])
+    network = stack([module])
     network.theta[0] = landscape.theta
-    tape = Tape(network)
+    tape = tape_of(network)
     norms, outputs = [], []
     for rows in landscape.records.chunks(ROWS_AT_ONCE):
         probabilities = torch.softmax(tape.forward(landscape.records.features[rows]), -1)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fairaudit.diagnostics.perturbation import standard_error
 from fairaudit.diagnostics.ranks import spearman_interval
-from fairaudit.engine.network import Network
+from fairaudit.engine.stacked import Stacked
 from fairaudit.methods.base import Method, Predictor, Task, TrainedReplicates
 from fairaudit.methods.pate import INPUTS, Pate, PateHard, is_convex, query_rows, train_students, vote_noise
 from fairaudit.privacy.noise import noise_stream
@@ -106,8 +106,8 @@ def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
     )
 
 
-def _predicted(students: Predictor | Network, queried: Tensor) -> Tensor:
-    if isinstance(students, Network):
+def _predicted(students: Predictor | Stacked, queried: Tensor) -> Tensor:
+    if isinstance(students, Stacked):
         return students.probabilities(queried).double()
     return students.probabilities(queried, torch.zeros(len(queried), dtype=torch.int64)).double()
 

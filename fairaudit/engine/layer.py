@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-HIDDEN = 1e-18  # more than the norm of a vector whose squares all underflow in float32
+# More than the norm of a vector of fewer than 10^7 numbers whose squares all underflow in float32,
+# numbers below its normal range being taken for zero.
+HIDDEN = 1e-15
 
 Shape = tuple[int, ...]  # of one record, channels last: (d,) or (H, W, C)
 Book = tuple[Tensor, ...]  # what a layer keeps of a chunk between its norms and its sums

@@ -56,7 +56,7 @@ class _Chain:
 def unsupported(module: nn.Module, how: str = "") -> TrainingError:
     """The error of a layer that the table lacks."""
     return TrainingError(
-        f"layer {type(module).__name__} is not supported{' ' + how if how else ''}",
+        f"layer {type(module).__name__}{' ' + how if how else ''} is not in the layer table",
         hint="use Linear, Conv2d, GroupNorm, LayerNorm, pooling, Flatten, Tanh, ReLU and Sigmoid layers",
     )
 

@@ -12,14 +12,14 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from fairaudit.engine.network import Network
 from fairaudit.engine.observe import Checkpoint, Observer, StepView
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
 from fairaudit.engine.release import Realised, Release, Row, UnprovenRelease
+from fairaudit.engine.replicates import tape_of
 from fairaudit.engine.rules import Asks, ClippingRule, Objective, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
-from fairaudit.engine.tape import DEFAULT_BUDGET, Tape
+from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 from fairaudit.privacy.noise import GaussianNoise
 
@@ -28,7 +28,7 @@ from fairaudit.privacy.noise import GaussianNoise
 NORM_GUARD = 1.0 + 1e-5
 
 S = TypeVar("S")
-TapeMaker = Callable[[Network, int, int], Tape]  # network, most weight rows, bytes of books kept
+TapeMaker = Callable[[Stacked, int, int], GradientTape]  # network, most weight rows, bytes of books kept
 
 
 class Asking(Generic[S]):
@@ -85,7 +85,7 @@ class Training:
     observers: Sequence[Observer] = ()
     checkpoints: Collection[int] = ()
     budget: int = DEFAULT_BUDGET
-    tape: TapeMaker = Tape
+    tape: TapeMaker = tape_of
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class Outcome:
     checkpoints: tuple[Checkpoint, ...]
 
 
-def train(network: Network, pool: TrainingPool, training: Training) -> Outcome:
+def train(network: Stacked, pool: TrainingPool, training: Training) -> Outcome:
     """Train ``network`` in place on ``pool``.
 
     Same streams give the same bits on the same hardware, with or without observers and whatever
@@ -129,7 +129,7 @@ def train(network: Network, pool: TrainingPool, training: Training) -> Outcome:
 class Loop:
     """A training that can be taken some steps at a time; :func:`train` takes them all."""
 
-    def __init__(self, network: Network, pool: TrainingPool, training: Training) -> None:
+    def __init__(self, network: Stacked, pool: TrainingPool, training: Training) -> None:
         self.network, self.pool, self.training = network, pool, training
         replicates, facts = network.replicates, training.facts
         self.single = replicates == 1

@@ -7,15 +7,13 @@ from torch import Tensor, nn
 
 from fairaudit.engine.layer import Elementwise, Parametric
 from fairaudit.engine.layers import bind
+from fairaudit.engine.stacked import Stacked, refuse_untrainable
 from fairaudit.errors import TrainingError
-
-ROWS_AT_ONCE = 4096  # of predictions
-PREDICTION_BYTES = 128 * 2**20  # of activations of one chunk of predictions
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
     """The chain of layers of a (nested) Sequential."""
-    if isinstance(module, nn.Sequential):
+    if isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward:
         return [leaf for child in module for leaf in flatten(child)]
     return [module]
 
@@ -32,7 +30,21 @@ def _refuse_loose_parameters(module: nn.Module, layers: Sequence[nn.Module]) -> 
         raise TrainingError("the model has frozen parameters", hint="train all of them")
 
 
-class Network:
+def check_table(module: nn.Module) -> None:
+    """Whether :class:`Network` can hold a module.
+
+    Raises:
+        TrainingError: What stands against it.
+    """
+    layers = flatten(module)
+    _refuse_loose_parameters(module, layers)
+    size = sum(p.numel() for p in module.parameters())
+    bound = bind(layers, torch.empty(1, size, device="meta"))
+    if not any(isinstance(layer, Parametric) for layer in bound):
+        refuse_untrainable(module)
+
+
+class Network(Stacked):
     """Replicates of one architecture, stacked: ``theta`` [R, P] and the layers bound to it.
 
     Args:
@@ -57,17 +69,12 @@ class Network:
             for number, layer in enumerate(self.layers)
         ]
         floats = sum(layer.floats_per_record for layer in self.layers if isinstance(layer, Parametric))
-        self.bytes_per_record = 4 * self.replicates * floats  # of activations and their gradients
+        self._bytes_per_record = 4 * self.replicates * floats
 
     @property
-    def replicates(self) -> int:
-        """R."""
-        return len(self.theta)
-
-    @property
-    def n_parameters(self) -> int:
-        """P."""
-        return self.theta.shape[1]
+    def bytes_per_record(self) -> int:
+        """Activations and their gradients."""
+        return self._bytes_per_record
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """Input and output of every layer: [(R,) B, ...] each, the logits last.
@@ -85,15 +92,3 @@ class Network:
         for layer in self.layers:
             x = layer.forward(x)
         return x
-
-    @torch.inference_mode()
-    def probabilities(self, features: Tensor) -> Tensor:
-        """Softmax outputs of all replicates on ``features`` [n, ...] -> [R, n, Y], in chunks."""
-        parts = []
-        at_once = max(1, min(ROWS_AT_ONCE, PREDICTION_BYTES // self.bytes_per_record))
-        for chunk in torch.split(features, at_once):
-            single = self.replicates == 1
-            x = chunk.to(self.theta.device)
-            logits = self.logits(x if single else x.expand(self.replicates, *chunk.shape))
-            parts.append(torch.softmax(logits.unsqueeze(0) if single else logits, -1).cpu())
-        return torch.cat(parts, 1)

@@ -20,8 +20,8 @@ class ChannelsFirst(nn.Module):
         self.shape = shape
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, H, W, C] -> [B, C, H, W]."""
-        return x.permute(0, 3, 1, 2)
+        """[B, H, W, C] -> [B, C, H, W], laid out anew: Opacus misreads a permuted view."""
+        return x.permute(0, 3, 1, 2).contiguous()
 
     def extra_repr(self) -> str:
         """The shape."""

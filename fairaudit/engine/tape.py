@@ -14,11 +14,11 @@ from torch import Tensor
 
 from fairaudit.engine.layer import Book, Elementwise, Layer, Parametric
 from fairaudit.engine.network import Network
+from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape
 
 CHUNK_BYTES = 16 * 2**20  # activations of one chunk: fits a core's last-level cache share
 SMALLEST_CHUNK = 32  # records, unless one takes more than LARGE_RECORD bytes
 LARGE_RECORD = 2**20
-DEFAULT_BUDGET = 512 * 2**20
 
 Books = dict[int, Book]  # layer index -> what its weighted sums need of one chunk
 
@@ -36,7 +36,7 @@ class Chunk:
     books: Books | None = None
 
 
-class Tape:
+class Tape(GradientTape):
     """Records of one batch through a network: logits, then norms, then weighted gradient sums.
 
     A record with a non-finite activation or gradient has its output gradient and its activation
@@ -63,13 +63,7 @@ class Tape:
         self._targets = [[(i, layer.bind_sum(row)) for i, layer in parametric.items()] for row in self._rows]
 
     def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
-        """Logits [(R,) B, Y] of inputs [(R,) B, d] or [(R,) B, H, W, C].
-
-        Args:
-            x: Inputs. norms: Of the inputs with a bias 1 appended, [(R,) B], where they are known.
-            clean: Zero the rows that are not finite now, for a query before the backward pass;
-                otherwise that pass does it.
-        """
+        """Logits [(R,) B, Y]; see the base class."""
         rows = x.shape[0 if self.single else 1]
         kept = 0
         self.chunks = []
@@ -109,11 +103,7 @@ class Tape:
         return norms[0] if whole else torch.cat(norms, -1)
 
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """``sum_i w_i g_i`` of each row of weights, W times [R, B] -> W times [R, P].
-
-        The results are the tape's own and change with the next call. Each row is a pass of its own,
-        so asking for more rows leaves the others bit-identical.
-        """
+        """``sum_i w_i g_i`` of each row of weights; see the base class."""
         whole = len(self.chunks) == 1
         for number, chunk in enumerate(self.chunks):
             books = chunk.books or self._walk(chunk)[0]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairaudit.engine.loop import Trace
-from fairaudit.engine.network import Network
 from fairaudit.engine.observe import Checkpoint, Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import PublicFacts
+from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import TrainingError
 from fairaudit.privacy.events import PrivacyEvent
 
@@ -98,7 +98,7 @@ class TrainedReplicates:
         kept: Raw intermediate values, name -> tensor, for the readings after training; never stored.
     """
 
-    network: Network | Predictor
+    network: Stacked | Predictor
     trace: Trace
     event: PrivacyEvent | None
     kept: Mapping[str, Tensor] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class TrainedReplicates:
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
         """What every replicate predicts: features [n, d], groups [n] -> [R, n, Y]."""
-        if isinstance(self.network, Network):
+        if isinstance(self.network, Stacked):
             return self.network.probabilities(features)
         return self.network.probabilities(features, groups)
 

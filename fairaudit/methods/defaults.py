@@ -28,7 +28,7 @@ class Sizes:
     @property
     def is_linear(self) -> bool:
         """Whether the model has no hidden layer."""
-        return self.model.startswith("logistic")
+        return self.model in ("logistic", "logistic-squashed")
 
     @property
     def input_norm(self) -> float:

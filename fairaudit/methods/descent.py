@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fairaudit.engine.network import Network
-from fairaudit.engine.tape import Tape
+from fairaudit.engine.replicates import tape_of
+from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import TrainingError
 
 
@@ -25,7 +25,7 @@ class Descent:
 
 
 def descend(
-    network: Network, features: Tensor, targets: Tensor, draw: Callable[[], Tensor], descent: Descent
+    network: Stacked, features: Tensor, targets: Tensor, draw: Callable[[], Tensor], descent: Descent
 ) -> None:
     """Train ``network`` in place on the mean cross-entropy of the drawn records.
 
@@ -37,7 +37,7 @@ def descend(
     Raises:
         TrainingError: Parameters that are not finite.
     """
-    tape = Tape(network)
+    tape = tape_of(network)
     single = network.replicates == 1
     for _ in range(descent.steps):
         index = draw()

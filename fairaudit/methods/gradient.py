@@ -8,13 +8,12 @@ from typing import Any
 import torch
 
 from fairaudit.engine.loop import TapeMaker, Training, train
-from fairaudit.engine.network import Network
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.optimizers import make_optimizer
 from fairaudit.engine.release import ExactRelease, GaussianRelease, Release, UnprovenRelease
+from fairaudit.engine.replicates import stack, tape_of
 from fairaudit.engine.rules import ClippingRule, Erm, FlatClip, NoClip, Objective
 from fairaudit.engine.sampling import PoissonSampler
-from fairaudit.engine.tape import Tape
 from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
 from fairaudit.methods.objectives import FairLens
 from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip
@@ -38,7 +37,7 @@ class GradientMethod(Method):
 
     def tape(self, objective: Objective[Any]) -> TapeMaker:
         """How a batch goes through the network."""
-        return Tape
+        return tape_of
 
     @abstractmethod
     def rule(self, task: Task) -> ClippingRule[Any]:
@@ -55,7 +54,7 @@ class GradientMethod(Method):
 
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
         """Train all repeats side by side from this seed's one start."""
-        network = Network([task.model] * task.repeats)
+        network = stack([task.model] * task.repeats, task.seed)
         streams = [numpy_stream(task.seed, "sampling", label) for label in task.sampling]
         objective = self.objective(task)
         training = Training(

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairaudit.engine.loop import Trace
-from fairaudit.engine.network import Network, flatten
+from fairaudit.engine.network import flatten
 from fairaudit.engine.observe import Observer
+from fairaudit.engine.replicates import stack
+from fairaudit.engine.stacked import Stacked
 from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
 from fairaudit.methods.descent import Descent, descend
 from fairaudit.models.convex import LogisticProblems, minimise, scores
@@ -152,13 +154,13 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
     return votes.scatter_add_(1, winners.T, torch.ones_like(winners.T, dtype=torch.float64))
 
 
-def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | Network:
+def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | Stacked:
     """One student per row of targets [R, m, Y], all from one start and on one order of batches."""
     penalty = task.settings["student_penalty"]
     if is_convex(task):
         x = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
         return LogisticModels(minimise(LogisticProblems(x, targets, penalty)), INPUTS)
-    network = Network([task.model] * len(targets))
+    network = stack([task.model] * len(targets), task.seed)
     stream, size = numpy_stream(task.seed, "sampling", "student"), len(queried)
 
     def draw() -> Tensor:
@@ -208,7 +210,7 @@ def _network_votes(task: Task, queried: Tensor, teacher: Tensor, teachers: int) 
     records = task.pool.gather(torch.arange(task.pool.n_records), None)
     shards = [torch.nonzero(teacher == number)[:, 0] for number in range(teachers)]
     streams = [numpy_stream(task.seed, "sampling", "teacher", number) for number in range(teachers)]
-    network = Network([task.model] * teachers)
+    network = stack([task.model] * teachers, task.seed)
 
     def draw() -> Tensor:
         rows = [
@@ -220,7 +222,8 @@ def _network_votes(task: Task, queried: Tensor, teacher: Tensor, teachers: int) 
     # A public number of steps: one that followed a shard's size would follow its records.
     steps = task.epochs * math.ceil(task.n_public / teachers / BATCH)
     schedule = Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"])
-    x = BoundedInputs(LONGEST, 0.0)(records.inputs, records.group).float()
+    rows = BoundedInputs(LONGEST, 0.0)(records.inputs.flatten(1), records.group)
+    x = rows.float().view(records.inputs.shape)
     descend(network, x, records.targets, draw, schedule)
     winners = network.probabilities(queried).argmax(-1)
     empty = torch.tensor([len(shard) == 0 for shard in shards])

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fairaudit.errors import ConfigError, did_you_mean
 
@@ -10,6 +12,29 @@ Shape = tuple[int, ...]  # of one record: (d,) or (H, W, C)
 MODELS = ("logistic", "mlp", "cnn", "logistic-squashed")
 CNN_CHANNELS = (32, 16)
 CNN_KERNEL = 3
+BY_TABLE, BY_OPACUS = "the layer table", "Opacus"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What is known of a model before training.
+
+    Args:
+        parameters: P, or None where it depends on how a table is encoded.
+        products: Multiplications of one record's forward pass, or None likewise.
+        gradients: Which engine gives each record's gradient: BY_TABLE or BY_OPACUS.
+        outside: Why the layer table does not do, or "".
+        digest: Of a user's own model: its code, its architecture and its start; else "".
+    """
+
+    parameters: int | None = None
+    products: int | None = None
+    gradients: str = BY_TABLE
+    outside: str = ""
+    digest: str = ""
+
+
+UNENCODED = ModelFacts()  # of a model whose inputs are not counted yet
 
 
 def resolve_model(name: str, image_shape: Shape | None) -> str:
@@ -46,14 +71,26 @@ def sees_images(name: str) -> bool:
     return name == "cnn" or is_factory(name)
 
 
-def parameter_count(name: str, shape: Shape, classes: int, hidden: tuple[int, ...]) -> int:
-    """P of one of MODELS for records of that shape."""
-    if name == "cnn":
-        height, width, channels = shape
-        sizes = itertools.pairwise((channels, *CNN_CHANNELS))
-        kernels = sum(out * (into * CNN_KERNEL**2 + 1) for into, out in sizes)
-        shrunk = len(CNN_CHANNELS) * (CNN_KERNEL - 1)
-        flat = CNN_CHANNELS[-1] * (height - shrunk) * (width - shrunk)
-        return kernels + classes * (flat + 1)
-    widths = (math.prod(shape), *(hidden if name == "mlp" else ()), classes)
-    return sum(out * (into + 1) for into, out in itertools.pairwise(widths))
+def known_facts(name: str, image_shape: Shape | None, classes: int, hidden: tuple[int, ...]) -> ModelFacts:
+    """What is known of one of MODELS; a table's inputs are not, for it is encoded seed by seed."""
+    if image_shape is None:
+        return UNENCODED
+    sizes = layer_sizes(name, image_shape, classes, hidden)
+    return ModelFacts(
+        sum(out * (into + 1) for out, into, _ in sizes), sum(out * into * spots for out, into, spots in sizes)
+    )
+
+
+def layer_sizes(
+    name: str, shape: Shape, classes: int, hidden: Sequence[int]
+) -> tuple[tuple[int, int, int], ...]:
+    """(outputs, inputs, positions) of each layer with parameters, for records of that shape."""
+    if name != "cnn":
+        widths = (math.prod(shape), *(hidden if name == "mlp" else ()), classes)
+        return tuple((out, into, 1) for into, out in itertools.pairwise(widths))
+    height, width, channels = shape
+    sizes = []
+    for into, out in itertools.pairwise((channels, *CNN_CHANNELS)):
+        height, width = height - CNN_KERNEL + 1, width - CNN_KERNEL + 1
+        sizes.append((out, into * CNN_KERNEL**2, height * width))
+    return (*sizes, (classes, CNN_CHANNELS[-1] * height * width, 1))

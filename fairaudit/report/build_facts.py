@@ -71,6 +71,8 @@ def training_facts(plan: Plan) -> TrainingFacts:
     schedule = plan.schedule
     return TrainingFacts(
         model=plan.model,
+        parameters=plan.model_facts.parameters,
+        gradients=plan.model_facts.gradients,
         n_public=schedule.n_public,
         steps_per_epoch=schedule.steps_per_epoch,
         epochs=schedule.epochs,

@@ -115,9 +115,15 @@ class DataFacts(Part):
 
 
 class TrainingFacts(Part):
-    """What every arm shares: model, sampling and schedule; ``rules`` says what set each number."""
+    """What every arm shares: model, sampling and schedule; ``rules`` says what set each number.
+
+    ``parameters`` is None where it depends on how a seed's table is encoded; ``gradients`` says which
+    engine gives each record's gradient.
+    """
 
     model: str
+    parameters: int | None
+    gradients: str
     n_public: int
     steps_per_epoch: int
     epochs: int

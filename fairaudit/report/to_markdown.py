@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE, Guarantee
-from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
+from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts, TrainingFacts
 from fairaudit.report.fitting import fitted
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points
 from fairaudit.report.markdown_alone import alone_section
@@ -72,6 +72,12 @@ def full_text(report: Report) -> list[str]:
     return lines
 
 
+def _size(training: TrainingFacts) -> str:
+    if training.parameters is None:
+        return ""
+    return f" ({training.parameters:,} parameters, per-sample gradients by {markdown(training.gradients)})"
+
+
 def _audited(report: Report) -> Iterator[str]:
     data, training = report.data, report.training
     groups = "; ".join(
@@ -90,7 +96,7 @@ def _audited(report: Report) -> Iterator[str]:
     how = (
         "predictions were given, nothing was trained"
         if training is None
-        else f"model {markdown(training.model)}, {training.seeds} seed(s), "
+        else f"model {markdown(training.model)}{_size(training)}, {training.seeds} seed(s), "
         f"{training.repeats} private run(s) per seed, {training.epochs} epochs"
     )
     yield f"- Arms: {arms}; {how}"

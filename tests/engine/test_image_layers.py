@@ -16,7 +16,8 @@ from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.engine.network import Network
 from fairaudit.engine.patches import Layout
 from fairaudit.engine.pooling import ChannelsFirst
-from fairaudit.engine.tape import DEFAULT_BUDGET, Tape
+from fairaudit.engine.stacked import DEFAULT_BUDGET
+from fairaudit.engine.tape import Tape
 from fairaudit.errors import TrainingError
 
 ROWS = 2

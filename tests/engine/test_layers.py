@@ -124,3 +124,15 @@ def scaled():
 def test_parameters_that_the_layers_cannot_train_one_to_one_are_refused(make):
     with pytest.raises(TrainingError):
         Network([make()])
+
+
+def test_a_gradient_whose_squares_are_flushed_to_zero_still_has_its_norm():
+    """Trainings take numbers below float32's normal range for zero; a norm lost to that is not clipped."""
+    layer = Linear(torch.zeros(1, 400 * 2 + 400), 0, (400, 2), True)
+    x, delta = torch.full((1, 2), 1e18), torch.full((1, 400), 9e-20)
+    torch.set_flush_denormal(True)
+    try:
+        norm = layer.book(x, delta)[0].double()
+    finally:
+        torch.set_flush_denormal(False)
+    assert norm.item() >= (delta.double().norm() * x.double().norm()).item()

@@ -9,7 +9,8 @@ from oracles import MODELS, classes_of, gradients, model, output_gradient, recor
 from fairaudit.engine import tape as tape_module
 from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.engine.network import Network
-from fairaudit.engine.tape import DEFAULT_BUDGET, Tape
+from fairaudit.engine.stacked import DEFAULT_BUDGET
+from fairaudit.engine.tape import Tape
 
 SMALLEST_CHUNK = 32
 

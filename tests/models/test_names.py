@@ -1,8 +1,12 @@
 import pytest
 
 from fairaudit.errors import ConfigError
-from fairaudit.models.names import MODELS, parameter_count, resolve_model
+from fairaudit.models.names import MODELS, known_facts, layer_sizes, resolve_model
 from fairaudit.models.zoo import make_model
+
+
+def parameter_count(*model):
+    return sum(out * (into + 1) for out, into, _ in layer_sizes(*model))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -38,3 +42,10 @@ def test_a_model_that_cannot_be_is_refused_before_training(name, shape, message)
     with pytest.raises(ConfigError, match=message) as caught:
         resolve_model(name, shape)
     assert caught.value.hint
+
+
+def test_a_tables_model_has_no_size_before_the_table_is_encoded():
+    assert known_facts("mlp", None, 2, (5,)).parameters is None
+    facts = known_facts("cnn", (28, 28, 1), 10, ())
+    assert facts.parameters == 97_114
+    assert facts.products == 26 * 26 * 9 * 32 + 24 * 24 * 288 * 16 + 24 * 24 * 16 * 10

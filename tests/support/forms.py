@@ -9,7 +9,7 @@ import torch
 from oracles import model
 
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.tape import DEFAULT_BUDGET
+from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.methods.base import PublicPool, Task
 from fairaudit.methods.catalog import Guarantee, MethodSpec, catalog
 from fairaudit.methods.defaults import RULES, Sizes

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from fairaudit.engine.layers import Layer, Linear
+from fairaudit.engine.layer import Elementwise, Layer
+from fairaudit.engine.linear import Linear
 from fairaudit.engine.loop import TapeMaker
 from fairaudit.engine.network import Network
 from fairaudit.engine.rules import Erm, FlatClip, Objective
-from fairaudit.engine.tape import DEFAULT_BUDGET, Tape
+from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
+from fairaudit.engine.tape import Tape
 from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
 from fairaudit.methods.published.flat import RealisedMeanMethod
@@ -140,6 +142,10 @@ class Records(NamedTuple):
     member: Tensor
 
 
+def _is_chain(layers: Sequence[Layer]) -> bool:
+    return all(isinstance(layer, Linear | Elementwise) for layer in layers)
+
+
 def logits_of(layers: Sequence[Layer], theta: Tensor, x: Tensor) -> Tensor:
     """Logits of inputs [..., d] as a function of flat parameters [P]."""
     for layer in layers:
@@ -172,8 +178,12 @@ class CoupledTape(Tape):
     """
 
     def __init__(
-        self, objective: Coupled, network: Network, rows: int = 1, budget: int = DEFAULT_BUDGET
+        self, objective: Coupled, network: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET
     ) -> None:
+        if not isinstance(network, Network) or not _is_chain(network.layers):
+            raise TrainingError(
+                "the published fairlens forms train models of linear layers only", hint="use --model logistic"
+            )
         super().__init__(network, rows, budget)
         if objective.gamma1 and network.n_parameters > LARGEST_MODEL:
             raise TrainingError(

@@ -1,0 +1,56 @@
+"""Asks a worker what a user's own model is, before anything is planned around it.
+
+The model is code that imports torch; neither it nor torch is loaded where the audit is planned.
+"""
+
+import functools
+import importlib
+from typing import NamedTuple
+
+from fairaudit.config import AuditConfig
+from fairaudit.errors import TrainingError
+from fairaudit.executor import Died, Raised
+from fairaudit.models.names import ModelFacts
+from fairaudit.pool import PRELOAD, Pool
+
+EXAMINE = "fairaudit.start:examine_model"
+
+
+class Question(NamedTuple):
+    """Which model, for which data."""
+
+    config: AuditConfig
+    digest: str
+
+
+class ModelBug(Exception):
+    """An exception of the worker that no user can act on; its text is the worker's traceback."""
+
+
+def examine(config: AuditConfig, digest: str, work: str = EXAMINE) -> ModelFacts:
+    """Make the model once, on the first seed's records, and say what it is.
+
+    Args:
+        config: The options. digest: Of the data file. work: ``module:function`` that does it.
+
+    Raises:
+        ConfigError: The factory or its model cannot be used.
+        TrainingError: A layer that cannot be private; per-sample gradients that are wrong.
+        ModelBug: Anything else.
+    """
+    with Pool(functools.partial(_ask, work), 1, preload=PRELOAD) as pool:
+        pool.give(0, Question(config, digest))
+        ((_, answer),) = pool.wait()
+    if isinstance(answer, Died):
+        raise TrainingError("the process died in which the model was made", hint="out of memory?")
+    if isinstance(answer, Raised):
+        if answer.error is None:
+            raise ModelBug(answer.report)
+        raise answer.error
+    return answer
+
+
+def _ask(work: str, question: Question) -> ModelFacts:
+    module, _, function = work.partition(":")
+    found: ModelFacts = getattr(importlib.import_module(module), function)(question.config, question.digest)
+    return found

@@ -1,0 +1,138 @@
+"""Models of users' own, as factories: ``--model foreign_models:NAME`` finds them."""
+
+import torch
+from torch import Tensor, nn
+
+WORDS = 12
+
+
+class Residual(nn.Module):
+    """A skip connection, which no chain of layers is."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(width, width), nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.outer(x + torch.tanh(self.inner(x)))
+
+
+class Attention(nn.Module):
+    """Self-attention over tokens: embeddings, layer norms, positions, dropout; numbers are cut into words."""
+
+    def __init__(self, length: int, classes: int, width: int = 8, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, width), nn.Embedding(length, width)
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.mixed, self.wide = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.dropout, self.out = nn.Dropout(dropout), nn.Linear(width, classes)
+        self.register_buffer("order", torch.arange(length), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = ((x + 3.0) * 2.0).clamp(0, WORDS - 1).long()
+        h = self.words(tokens) + self.places(self.order.expand(len(x), -1))
+        query, key, value = self.mixed(self.first(h)).chunk(3, -1)
+        weight = torch.softmax(query @ key.mT / key.shape[-1] ** 0.5, -1)
+        h = h + self.dropout(weight @ value)
+        h = h + torch.relu(self.wide(self.second(h)))
+        return self.out(h.mean(1))
+
+
+class OwnParameter(nn.Module):
+    """A parameter that no layer of PyTorch owns, and an output that one parameter never reaches."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.out = nn.Linear(width, classes)
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(x * self.scale)
+
+
+def chain(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Layers of the table alone."""
+    return nn.Sequential(nn.Linear(shape[0], 5), nn.Tanh(), nn.Linear(5, classes))
+
+
+def residual(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return Residual(shape[0], classes)
+
+
+def attention(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return Attention(shape[0], classes)
+
+
+def own_parameter(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return OwnParameter(shape[0], classes)
+
+
+def partly_frozen(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The first layer stays as it is."""
+    model = nn.Sequential(nn.Linear(shape[0], 5), nn.Tanh(), nn.Linear(5, classes))
+    model[0].requires_grad_(False)
+    return model
+
+
+def convolution(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Images channels first; GELU is not in the table."""
+    height, width, channels = shape
+    flat = 4 * (height - 2) * (width - 2)
+    return nn.Sequential(nn.Conv2d(channels, 4, 3), nn.GELU(), nn.Flatten(), nn.Linear(flat, classes))
+
+
+def normalised(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """One record's output depends on the others."""
+    return nn.Sequential(nn.Linear(shape[0], 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, classes))
+
+
+def multihead(shape: tuple[int, ...], classes: int) -> nn.Module:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attend = nn.MultiheadAttention(4, 2, batch_first=True)
+            self.out = nn.Linear(4, classes)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = x[:, :4].unsqueeze(1)
+            return self.out(self.attend(h, h, h)[0][:, 0])
+
+    return Net()
+
+
+def mixing(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Mixes records without a layer that a validator knows."""
+
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(shape[0], classes)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.out(x - x.mean(0, keepdim=True))
+
+    return Mixed()
+
+
+def wrong_width(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Linear(shape[0], classes + 1)
+
+
+def wants_more(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Linear(shape[0] + 1, classes)
+
+
+def no_module(shape: tuple[int, ...], classes: int) -> str:
+    return "a string"
+
+
+def raises(shape: tuple[int, ...], classes: int) -> nn.Module:
+    raise ValueError("no such width")
+
+
+def frozen(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Linear(shape[0], classes).requires_grad_(False)
+
+
+not_callable = 3

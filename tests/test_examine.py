@@ -1,0 +1,89 @@
+"""What a user's own model is found to be, before anything is planned around it."""
+
+from pathlib import Path
+
+import pytest
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import ConfigError, TrainingError
+from fairaudit.examine import ModelBug, examine
+from fairaudit.models.names import BY_OPACUS, BY_TABLE, ModelFacts
+from fairaudit.plan import make_plan
+from fairaudit.start import examine_model
+
+LOANS = Path(__file__).resolve().parents[1] / "sample_data" / "loans.parquet"
+
+
+def config(model, **given):
+    return AuditConfig(data=LOANS, group=("sex",), model=model, method=("dpsgd",), seeds=1, **given)
+
+
+def found(model):
+    given = config(model)
+    return examine_model(given, load_dataset(given).digest)
+
+
+@pytest.fixture(scope="module")
+def chain():
+    return found("foreign_models:chain")
+
+
+def test_layers_of_the_table_take_the_fast_path(chain):
+    assert chain.gradients == BY_TABLE
+    assert chain.outside == ""
+    assert chain.parameters is not None
+
+
+def test_a_layer_outside_the_table_goes_to_opacus_and_is_named():
+    facts = found("foreign_models:attention")
+    assert facts.gradients == BY_OPACUS
+    assert "Attention" in facts.outside
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        ("foreign_models:wrong_width", ConfigError, "puts out"),
+        ("foreign_models:normalised", TrainingError, "BatchNorm1d at '1'"),
+        ("foreign_models:mixing", TrainingError, "one record alone"),
+        ("foreign_models:frozen", TrainingError, "no parameter"),
+    ],
+)
+def test_a_model_that_cannot_be_audited_is_refused_before_any_training(model, error, message):
+    with pytest.raises(error, match=message):
+        found(model)
+
+
+def test_a_job_is_the_models_as_well_as_its_names(chain):
+    given = config("foreign_models:chain")
+    dataset = load_dataset(given)
+    ids = [
+        tuple(job.id for job in make_plan(given, dataset, facts).jobs)
+        for facts in (chain, chain, ModelFacts(digest="of other code"))
+    ]
+    assert ids[0] == ids[1]
+    assert not set(ids[0]) & set(ids[2])
+
+
+def answering(config, digest):
+    return ModelFacts(parameters=len(digest))
+
+
+def refusing(config, digest):
+    raise ConfigError("no such model", hint="name another")
+
+
+def failing(config, digest):
+    raise KeyError("not for users")
+
+
+@pytest.mark.slow
+def test_the_answer_and_the_refusal_come_back_from_the_worker():
+    given = config("foreign_models:chain")
+    assert examine(given, "12345", f"{__name__}:answering").parameters == 5
+    with pytest.raises(ConfigError, match="no such model") as caught:
+        examine(given, "", f"{__name__}:refusing")
+    assert caught.value.hint == "name another"
+    with pytest.raises(ModelBug, match="not for users"):
+        examine(given, "", f"{__name__}:failing")
