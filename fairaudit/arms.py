@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from fairaudit.config import AuditConfig
 from fairaudit.errors import ConfigError, PrivacyError, did_you_mean
+from fairaudit.methods.ablation import NAME as ABLATION_SET
 from fairaudit.methods.admission import unmet
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
 from fairaudit.methods.defaults import RULES, ZERO_ALLOWED, Sizes
@@ -13,6 +14,7 @@ from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import PrivacyEvent
 
 SELF_CHECK = "self-check"
+SETS = ("all", ABLATION_SET)  # names of several methods
 LARGEST_SETTING = 1e30  # beyond it float32 steps overflow
 LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyond it exp() runs away
 
@@ -150,9 +152,11 @@ def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, 
     targets: tuple[float | None, ...] = config.epsilon if config.noise_multiplier is None else (None,)
     for target in targets:
         for spec in chosen:
+            if spec.ablation and target != targets[0]:
+                continue  # no epsilon to sweep
             forms = [None, *(v.name for v in spec.variants if v.name in config.variant)]
             arms += [_arm(numbers, schedule, delta, spec, form, target) for form in forms]
-            if config.self_check and not spec.control_of:
+            if config.self_check and not spec.control_of and not spec.ablation:
                 arms.append(_self_check(arms[-len(forms)]))
     return tuple(arms)
 
@@ -179,14 +183,16 @@ def _chosen(numbers: Numbers) -> list[MethodSpec]:
 
 def _admitted(numbers: Numbers) -> dict[str, MethodSpec]:
     """The methods asked for by name, and with `all` those that data and model admit."""
-    asked = [find(name) for name in numbers.config.method if name != "all"]
+    asked = [find(name) for name in numbers.config.method if name not in SETS]
     specs = {spec.name: spec for spec in asked if spec.reference is not None}
     for spec in specs.values():
         lacking = unmet(spec, numbers.sizes)
         if lacking:
             raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
+    if ABLATION_SET in numbers.config.method:
+        specs |= {spec.name: spec for spec in catalog().values() if spec.ablation}
     if "all" in numbers.config.method:
-        for spec in catalog().values():
+        for spec in (spec for spec in catalog().values() if not spec.ablation):
             lacking = unmet(spec, numbers.sizes)
             if spec.reference is not None and lacking:
                 numbers.omitted[spec.name] = f"it {lacking.reason}"
@@ -204,7 +210,7 @@ def _arm(
     target: float | None,
 ) -> Arm:
     config = numbers.config
-    suffix = f"@{target:g}" if target is not None and len(config.epsilon) > 1 else ""
+    suffix = f"@{target:g}" if target is not None and len(config.epsilon) > 1 and not spec.ablation else ""
     variant = next((v for v in spec.variants if v.name == form), None)
     if spec.gaussian and target is None:
         target = config.epsilon[0]  # a gradient's noise multiplier says nothing about it
@@ -243,7 +249,7 @@ def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> di
     ``beside`` names a variant's own.
     """
     config = numbers.config
-    own, model = _own(config, spec), spec.control_of or spec.reference_of
+    own, model = _own(config, spec), spec.model
     known = {*spec.known_settings, *(find(model).known_settings if model else ())}
     for name in own:
         if name not in known:
@@ -284,8 +290,7 @@ def _converted(spec: MethodSpec, own: Mapping[str, float]) -> dict[str, str]:
 
 def _own(config: AuditConfig, spec: MethodSpec) -> dict[str, float]:
     """The settings that name the method, over those that name what it controls or is the reference of."""
-    model = spec.control_of or spec.reference_of or ""
-    return {**config.settings.get(model, {}), **config.settings.get(spec.name, {})}
+    return {**config.settings.get(spec.model or "", {}), **config.settings.get(spec.name, {})}
 
 
 def _refuse_senseless(method: str, name: str, value: float) -> None:

@@ -119,7 +119,7 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult 
         epochs=schedule.epochs,
         n_public=schedule.n_public,
         sampling=_sampling(arm, job.repeats),
-        source=_released(source),
+        source=_released(arm, source),
         budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
         public=prepared.public,
         records=prepared.encoded.split.train,
@@ -133,9 +133,10 @@ def _sampling(arm: Arm, repeats: int) -> list[str]:
     return ["shared", *own[1:]] if arm.shares_samples else own
 
 
-def _released(source: JobResult | None) -> dict[str, Array]:
-    """What a control may read of its source: the released state over time, no reading of raw data."""
-    return {"threshold": source.arrays["trace.threshold"]} if source else {}
+def _released(arm: Arm, source: JobResult | None) -> dict[str, Array]:
+    """What a control may read of its source: one series; a released one where the arm is private."""
+    name = find(arm.method).source_series
+    return {name: source.arrays[f"trace.{name}"]} if source else {}
 
 
 def _observers(plan: Plan) -> list[Observer]:

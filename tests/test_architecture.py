@@ -32,7 +32,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"errors"},
     "engine": {"errors", "privacy"},
     "methods": {"errors", "engine", "models", "data", "privacy", "methods.rules"},
-    "methods.catalog": {"errors", "methods.spec", "methods.unsampled"},
+    "methods.ablation": {"methods.spec"},
+    "methods.catalog": {"errors", "methods.ablation", "methods.spec", "methods.unsampled"},
     "methods.unsampled": {"methods.spec", "methods.defaults", "methods.mechanisms"},
     "methods.spec": {"methods.defaults", "methods.mechanisms", "privacy.events"},
     "methods.mechanisms": {"errors", "privacy.accounting", "privacy.events"},
@@ -43,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"errors", "data", "privacy.streams"},
     "arms": {
         *("errors", "config", "data", "privacy"),
-        *("methods.admission", "methods.catalog", "methods.defaults", "methods.spec"),
+        *("methods.ablation", "methods.admission", "methods.catalog", "methods.defaults", "methods.spec"),
     },
     "plan": {
         *("errors", "arms", "config", "data", "jobs", "privacy"),
@@ -92,7 +93,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "progress",
             "data",
         ),
-        *("methods.catalog", "models.names", "pool", "privacy.events", "rundir"),
+        *("methods.ablation", "methods.catalog", "models.names", "pool", "privacy.events", "rundir"),
         *("changes", "score", "starter"),
     },
     "__main__": {"cli"},

@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from fairaudit import __version__
 from fairaudit.cli.commands import (
+    ablate,
     clean,
     compare,
     doctor,
@@ -46,6 +47,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(name="run")(run.run)
+app.command(name="ablate")(ablate.ablate)
 app.command(name="plan")(plan.plan)
 app.command(name="gate")(gate.gate)
 app.command(name="score")(score.score)

@@ -74,6 +74,8 @@ def result_lines(report: Report) -> Iterator[str]:
     yield " Privacy cost by group (accuracy on test rows; 95 % interval over seeds and rows)"
     rows = [row for comparison in report.costs for row in _cost_rows(comparison, report)]
     yield from aligned(rows, left=frozenset({0}))
+    if report.why is not None and report.why.headline:
+        yield f" Why   {plain(report.why.headline, 500)}"
     if report.control.status != "not needed":
         label = "Control: " if report.control.status == "run" else ""
         yield f" {label}{plain(report.control.message, 2000)}"

@@ -71,7 +71,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("batch_size", int, "Expected batch size (default: by rule).", "N"),
     Option("learning_rate", float, "Step size of every arm (default: by rule).", "RATE"),
     Option("optimizer", str, "What is done with the released gradient (default: sgd).", "sgd|momentum|adam"),
-    Option("method", list, "Method to audit, or `all`; repeat (default: global-adapt).", "NAME"),
+    Option("method", list, "Method, `all` or `ablation`; repeat (default: global-adapt).", "NAME"),
     Option("variant", list, "Add a published form beside the default one; repeat.", "NAME"),
     Option("epsilon", list, "Calibrate each arm to this epsilon; repeat to sweep (default: 3).", "E"),
     Option("noise_multiplier", float, "Set the noise instead; epsilons may differ.", "SIGMA"),

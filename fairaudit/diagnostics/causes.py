@@ -214,7 +214,7 @@ class CauseReading:
 def _group_means(readings: RecordReadings, name: str) -> Tensor:
     """Of one quantity of the records, [K + 1]."""
     records = readings.records
-    return records.means(records.sums(torch.from_numpy(readings.values[name])))
+    return records.means(records.sums(torch.from_numpy(readings.values[name])).unsqueeze(0))[0]
 
 
 def _spectrum(landscape: Landscape) -> Spectrum:

@@ -177,6 +177,8 @@ class Loop:
         self.trace.add(step, training.objective.describe(objective.released))
         self.trace.add(step, training.rule.describe(rule.released))
         training.optimizer.step(self.network.theta, self._close(sums, sensitivity, batch))
+        if isinstance(training.release, UnprovenRelease):
+            self.trace.add(step, training.release.describe())
         objective.advance()
         rule.advance()
         self.taken += 1

@@ -100,3 +100,7 @@ class UnprovenRelease(ABC):
         self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
     ) -> Tensor:
         """The gradient [R, P], from whatever the published form reads of the batch."""
+
+    def describe(self) -> dict[str, Tensor]:
+        """What it says of the step it just closed, [R, ...] each, for the trace."""
+        return {}

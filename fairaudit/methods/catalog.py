@@ -4,6 +4,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.methods.ablation import ABLATION
 from fairaudit.methods.spec import REFERENCE, Guarantee, MethodSpec, Variant
 from fairaudit.methods.unsampled import UNSAMPLED
 
@@ -155,6 +156,7 @@ BUILT_IN: tuple[MethodSpec, ...] = (
         ),
     ),
     *UNSAMPLED,
+    *ABLATION,
 )
 
 

@@ -83,7 +83,9 @@ class MethodSpec:
         reads_groups: Group labels enter training (disparate treatment).
         reference: Method its cost is measured against, or None for a reference itself.
         reference_of: The method whose settings this reference takes, or None.
-        control_of: The method whose released thresholds it reads, or None.
+        settings_of: The method whose settings an ablation takes, or None.
+        control_of: The method whose series it reads, or None. source_series: Which series.
+        ablation: No noise and no guarantee, to take a method apart; `all` leaves it out.
         readings: ``module:function`` that reads a finished training for the report, or "".
         unprotected: What its guarantee leaves out beside what every guarantee does.
         variants: Published forms.
@@ -105,7 +107,10 @@ class MethodSpec:
     reads_groups: bool = False
     reference: str | None = REFERENCE
     reference_of: str | None = None
+    settings_of: str | None = None
     control_of: str | None = None
+    source_series: str = "threshold"
+    ablation: bool = False
     readings: str = ""
     unprotected: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
@@ -114,6 +119,11 @@ class MethodSpec:
     def is_private(self) -> bool:
         """Whether the default form has an epsilon."""
         return self.guarantee is Guarantee.ESTABLISHED
+
+    @property
+    def model(self) -> str | None:
+        """The method whose settings it takes, or None."""
+        return self.settings_of or self.control_of or self.reference_of
 
     @property
     def trains_by_steps(self) -> bool:

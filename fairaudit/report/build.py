@@ -19,6 +19,7 @@ from fairaudit.report.measured import ComparisonRecord, Yardstick
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
 from fairaudit.report.text import limitations
+from fairaudit.report.why import explain
 
 MANY_GROUPS_SEEDS = 10  # recommended for three groups and more
 
@@ -70,6 +71,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     control = describe_control(plan, first)
     check = yardstick(plan, dataset, results)
+    read = diagnostics(plan, dataset, results, first)
     return Report(
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=circumstances.version),
@@ -88,7 +90,8 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
         comparisons=compared,
         control=control,
         selection=selections(compared, dataset),
-        diagnostics=diagnostics(plan, dataset, results, first),
+        diagnostics=read,
+        why=explain(read.decomposition, arms, first, control),
         warnings=tuple(_warnings(findings, arms, check, control, first)),
         limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
         timing=dict(circumstances.seconds),

@@ -29,6 +29,7 @@ def describe_control(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> Con
     """
     by_arm = {comparison.arm: comparison for comparison in comparisons}
     pairs = [(arm, plan.arm(arm.source)) for arm in plan.arms if arm.source is not None]
+    pairs = [(control, copied) for control, copied in pairs if _scales_by_threshold(copied)]
     if pairs:
         told = [
             _beside(by_arm[control.key], by_arm[copied.key])

@@ -3,6 +3,7 @@
 import html
 from typing import Literal
 
+from fairaudit.report.decomposition import Why
 from fairaudit.report.facts import (
     ArmFacts,
     Artifact,
@@ -58,6 +59,7 @@ class Report(Part):
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set
     diagnostics: Diagnostics
+    why: Why | None = None
     warnings: tuple[ReportWarning, ...]
     limitations: tuple[Limitation, ...]
     artifacts: tuple[Artifact, ...] = ()

@@ -146,7 +146,7 @@ def _of_privacy(plan: Plan, fitted: int) -> Iterator[tuple[str, str]]:
     yield "fixed_seeds", _SEEDS
     yield "arithmetic", _ARITHMETIC
     yield "reference_unprotected", _REFERENCE
-    copies = [arm.key for arm in plan.arms if arm.source is not None]
+    copies = [arm.key for arm in plan.arms if arm.source is not None and arm.key in private]
     if copies:
         yield "reads_other_arm", _COPIES.format(who=", ".join(copies))
 

@@ -199,7 +199,7 @@ def test_the_sample_s_report_opens_whole(browser, audited):
 
 @pytest.mark.slow
 def test_adult_s_report_opens_whole(browser, audited, shared_data):
-    options = ("--preset", "esipova-adult", "--seeds", "2", "--epochs", "2", "--method", "all")
+    options = ("--preset", "esipova-adult", "--seeds", "2", "--epochs", "2", "--method", "global-adapt")
     opens_whole(browser, audited(shared_data("adult.parquet"), "--group", "sex", *options))
 
 

@@ -147,7 +147,7 @@ def make_task(form, pool, *, repeats=1, seed=0, **given):
         "epochs": 2,
         "n_public": pool.n_records,
         "sampling": ["shared", *(f"{form.key}/{r}" for r in range(1, repeats))],
-        "source": {"threshold": threshold} if form.spec.control_of else {},
+        "source": {form.spec.source_series: threshold} if form.spec.control_of else {},
         "budget": DEFAULT_BUDGET,
         "public": make_public(SIZES.pool, groups=pool.n_groups, width=pool.width),
         "records": np.arange(pool.n_records),

@@ -15,6 +15,11 @@ from fairaudit.layers import resolve_config
 @takes_audit_options
 def run(given: Given) -> None:
     """Train, measure each arm's cost by group, report."""
+    audit(given)
+
+
+def audit(given: Given) -> None:
+    """What `run` does with its options."""
     resolved = resolve_config(
         given.values, environment=os.environ, folder=Path.cwd(), config_file=given.config
     )

@@ -1,0 +1,17 @@
+"""``fairaudit ablate``."""
+
+from dataclasses import replace
+
+from fairaudit.cli.commands.run import audit
+from fairaudit.cli.options import Given, takes_audit_options
+from fairaudit.methods.ablation import NAME
+
+OUT = "fairaudit-ablation"
+
+
+@takes_audit_options
+def ablate(given: Given) -> None:
+    """Take clipping apart: its direction and its magnitude alone, without noise."""
+    asked = given.values.get("method", [])
+    assert isinstance(asked, list)
+    audit(replace(given, values={"out": OUT, **given.values, "method": [*asked, NAME]}))

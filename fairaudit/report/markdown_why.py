@@ -1,0 +1,137 @@
+"""Markdown sections on why a group pays; raw data, internal."""
+
+from collections.abc import Iterator
+
+from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Why
+from fairaudit.report.model import Report
+from fairaudit.report.names import markdown
+from fairaudit.report.tables import Row, table
+
+_HEADINGS = (
+    (("finding", "control", "trait", "ablation"), ""),
+    (("limit",), "What these figures cannot say:"),
+    (("lever",), "What might help (expected from the figures above, not tried):"),
+)
+
+
+_INTERNAL = (
+    "Internal: exact functions of raw records, not differentially private. Rules wrote these sentences from "
+    "the figures of this report; report.json names the figures beside each."
+)
+
+
+def why_section(report: Report) -> Iterator[str]:
+    """The sentences, then the tables that they rest on."""
+    decomposition = report.diagnostics.decomposition
+    if report.why is None or decomposition is None:
+        return
+    yield "## Why"
+    yield ""
+    yield _INTERNAL
+    for kinds, heading in _HEADINGS:
+        yield from _sentences(report.why, kinds, heading)
+    yield from _parts(decomposition)
+    yield from _claims(decomposition)
+    yield from _bounds(decomposition)
+
+
+def _sentences(why: Why, kinds: tuple[str, ...], heading: str) -> Iterator[str]:
+    found = [s for s in why.of(*kinds) if s.kind != "control"]  # it has a section of its own
+    if not found:
+        return
+    yield ""
+    if heading:
+        yield heading
+        yield ""
+    for sentence in found:
+        yield f"- {markdown(sentence.text, 1200)}"
+
+
+def _parts(decomposition: Decomposition) -> Iterator[str]:
+    rows = [
+        _part_row(arm, causes, group) for arm, causes in decomposition.arms.items() for group in causes.groups
+    ]
+    if not rows:
+        return
+    yield ""
+    yield (
+        "Mean per step in thousandths of a nat, with intervals over seeds; direction, magnitude (against a "
+        "plain step of the same effective length) and noise add up to what a step costs. Trace, share of "
+        "clipped records, closeness to the boundary and input norm are means over the kept steps."
+    )
+    yield ""
+    head = ("arm", "group", "#direction", "#magnitude", "#noise", "#turned °", "#Tr H", "#clipped",
+            "#closeness", "#input norm")  # fmt: skip
+    yield from table(head, rows, most=8)
+
+
+def _part_row(arm: str, causes: ArmCauses, group: GroupCauses) -> Row:
+    traits = group.traits
+    return (
+        markdown(arm),
+        markdown(group.group),
+        *(_thousandths(group.parts[part]) for part in ("direction", "magnitude_effective", "noise")),
+        _short(traits["angle_turned"].value),
+        _short(traits["hessian_trace"].value),
+        _short(traits["clipped_share"].value),
+        _short(traits["mean_closeness"].value),
+        _short(traits["mean_input_norm"].value),
+    )
+
+
+def _bounds(decomposition: Decomposition) -> Iterator[str]:
+    rows = [
+        (
+            markdown(arm),
+            f"{markdown(b.name)}: {markdown(b.a)} over {markdown(b.b)}",
+            *(_short(None if v is None else 1e3 * v) for v in (b.bound, b.truth)),
+            _share(b.agreement),
+            _share(b.positive.value),
+            markdown(b.assumption, 200) or "met",
+        )
+        for arm, causes in decomposition.arms.items()
+        for b in causes.bounds
+    ]
+    if not rows:
+        return
+    yield ""
+    yield "Lower bounds on a difference between groups beside the truth, thousandths of a nat per step:"
+    yield ""
+    head = ("arm", "bound", "#bound", "#truth", "#same sign", "#positive", "assumptions")
+    yield from table(head, rows, most=5)
+
+
+def _claims(decomposition: Decomposition) -> Iterator[str]:
+    rows = [
+        (
+            markdown(claim.statement, 200),
+            markdown(claim.source, 80),
+            claim.expected,
+            " ".join(claim.found) or "–",
+            _short(claim.p),
+            "**failed**" if claim.verdict == "failed" else claim.verdict,
+        )
+        for claim in decomposition.claims
+    ]
+    if not rows:
+        return
+    yield ""
+    yield "Claims of the papers, the sign found at each seed, and a one-sided sign test over the seeds:"
+    yield ""
+    yield from table(("claim", "source", "expected", "found", "#p", "verdict"), rows, most=10)
+
+
+def _thousandths(part: OverSeeds) -> str:
+    if part.value is None:
+        return "–"
+    if part.low is None or part.high is None:
+        return _short(1e3 * part.value)
+    return f"{_short(1e3 * part.value)} [{_short(1e3 * part.low)}, {_short(1e3 * part.high)}]"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def _short(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"

@@ -1,0 +1,352 @@
+"""Why a group pays, in sentences: each follows from a rule on figures of the report and names them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fairaudit.methods.catalog import find
+from fairaudit.report.decomposition import (
+    ArmCauses,
+    Decomposition,
+    GroupCauses,
+    OverSeeds,
+    Sentence,
+    Why,
+)
+from fairaudit.report.facts import ArmFacts, Control
+from fairaudit.report.gaps import COST, main_gap, points
+from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.names import plain
+
+APART = 1.25  # a trait sets a group apart beyond this ratio, at every seed
+LARGE = 0.5  # share of a group's parts from which one part is the main one
+SMALL = 0.1
+LITTLE_CLIPPED = 0.05
+MOST_ARMS = 3
+PART_NAMES = {
+    "direction": "direction error",
+    "magnitude_effective": "magnitude error",
+    "noise": "noise",
+}
+# trait -> (how it is said, whether a paper names it as a cause)
+TRAIT_NAMES: Mapping[str, str] = {
+    "mean_gradient_norm": "gradient norm",
+    "mean_input_norm": "input norm",
+    "hessian_trace": "curvature (Hessian trace)",
+    "mean_closeness": "closeness to the decision boundary",
+    "clipped_share": "share of clipped records",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One arm whose cost is to be explained.
+
+    Args:
+        arm: Its facts. causes: Its readings. comparison: Against its reference, first grouping.
+        payer, other: The groups of the largest and the smallest excess risk.
+    """
+
+    arm: ArmFacts
+    causes: ArmCauses
+    comparison: ComparisonRecord
+    payer: GroupCauses
+    other: GroupCauses
+
+    @property
+    def place(self) -> str:
+        """Where its figures stand in the report."""
+        return f"diagnostics.decomposition.arms.{self.arm.key}"
+
+
+def explain(
+    decomposition: Decomposition | None,
+    arms: Sequence[ArmFacts],
+    compared: Sequence[ComparisonRecord],
+    control: Control,
+) -> Why | None:
+    """The explanation; None where steps were not read.
+
+    Args:
+        decomposition: What was read of kept steps. arms: All arms.
+        compared: By the first grouping. control: What the control showed.
+    """
+    if decomposition is None:
+        return None
+    cases = list(_cases(decomposition, arms, compared))[:MOST_ARMS]
+    sentences: list[Sentence] = []
+    for case in cases:
+        sentences += [_cost(case), _parts(case), *_main_part(case)]
+    if cases:
+        sentences += _traits(cases[0])
+    if control.status == "run":
+        sentences.append(_say("control", control.message, "control.message"))
+    sentences += _ablation(arms, compared)
+    sentences += _limits(decomposition, cases)
+    for case in cases:
+        sentences += _levers(case)
+    return Why(headline=_headline(cases[0]) if cases else "", sentences=tuple(sentences))
+
+
+def _cases(
+    decomposition: Decomposition, arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]
+) -> Iterator[Case]:
+    for arm in arms:
+        causes = decomposition.arms.get(arm.key)
+        comparison = next((c for c in compared if c.arm == arm.key and c.reference == arm.reference), None)
+        if causes is None or not causes.groups or comparison is None or arm.source is not None:
+            continue  # a control explains another arm
+        risks = {
+            g.group: e.value
+            for g in comparison.by_group
+            if (e := g.estimates.get("excess_risk")) and e.value is not None
+        }
+        groups = sorted((g for g in causes.groups if g.group in risks), key=lambda g: -risks[g.group])
+        if len(groups) > 1:
+            yield Case(arm, causes, comparison, groups[0], groups[-1])
+
+
+def _headline(case: Case) -> str:
+    turned = [_number(g.traits["angle_turned"].value, 0) for g in (case.payer, case.other)]
+    shares = ", ".join(f"{spoken} {_percent(case.payer.shares[part])}" for part, spoken in PART_NAMES.items())
+    return (
+        f"{case.arm.key}: clipping turns the batch's gradient {turned[0]}° further from "
+        f"{_name(case.payer)}'s "
+        f"({_name(case.other)}'s {turned[1]}°); of what a step costs {_name(case.payer)}, {shares}."
+    )
+
+
+def _cost(case: Case) -> Sentence:
+    by_group = {g.group: g.estimates.get("excess_risk") for g in case.comparison.by_group}
+    told = []
+    for group in (case.payer, case.other):
+        estimate = by_group[group.group]
+        assert estimate is not None
+        assert estimate.value is not None
+        interval = (
+            "" if estimate.low is None or estimate.high is None
+            else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
+        )  # fmt: skip
+        told.append(f"{_name(group)} {estimate.value:.3f}{interval}")
+    gap = main_gap(case.comparison, "excess_risk")
+    resolved = "" if gap is not None and gap.direction else " The difference in loss is not resolved here."
+    return _say(
+        "finding",
+        f"Under {case.arm.key} privacy costs {told[0]} nats of loss and {told[1]}; in accuracy the gap is "
+        f"{points(cost.absolute) if (cost := main_gap(case.comparison, COST)) else 'not measured'} points."
+        f"{resolved}",
+        f"comparisons[{case.arm.key}].by_group[{case.payer.group}].estimates.excess_risk",
+    )
+
+
+def _parts(case: Case) -> Sentence:
+    told = []
+    for group in (case.payer, case.other):
+        shares = ", ".join(f"{spoken} {_percent(group.shares[part])}" for part, spoken in PART_NAMES.items())
+        told.append(f"{_name(group)}: {shares}")
+    return _say(
+        "finding",
+        f"Shares of what clipping and noise do to a group's loss in a step of {case.arm.key}. "
+        f"{'. '.join(told)}.",
+        *(f"{case.place}.groups[{group.group}].shares" for group in (case.payer, case.other)),
+    )
+
+
+def _main_part(case: Case) -> Iterator[Sentence]:
+    """Which part makes the difference between the two groups, where every seed says so."""
+    differences = {part: _difference(case, part) for part in PART_NAMES}
+    known = {part: value for part, value in differences.items() if value is not None}
+    if not known:
+        return
+    main = max(known, key=lambda part: known[part][0])
+    mean, agreeing, seeds = known[main]
+    if mean <= 0 or agreeing < seeds:
+        yield _say(
+            "finding",
+            f"No part of a step of {case.arm.key} costs {_name(case.payer)} more than {_name(case.other)} at "
+            "every seed.",
+            f"{case.place}.groups",
+        )
+        return
+    yield _say(
+        "finding",
+        f"What {_name(case.payer)} pays per step beyond {_name(case.other)} under {case.arm.key} is mostly "
+        f"{PART_NAMES[main]}: {1e3 * mean:.3g} thousandths of a nat, larger at each of {seeds} seed(s); "
+        + ", ".join(f"{PART_NAMES[p]} {1e3 * v[0]:.3g}" for p, v in known.items() if p != main)
+        + ".",
+        f"{case.place}.groups[{case.payer.group}].parts.{main}",
+        f"{case.place}.groups[{case.other.group}].parts.{main}",
+    )
+
+
+def _difference(case: Case, part: str) -> tuple[float, int, int] | None:
+    """Mean over seeds of payer minus other, at how many seeds it has the mean's sign, and seeds."""
+    pairs = zip(case.payer.parts[part].by_seed, case.other.parts[part].by_seed, strict=True)
+    values = [a - b for a, b in pairs if a is not None and b is not None]
+    if not values:
+        return None
+    mean = sum(values) / len(values)
+    return mean, sum(v * mean > 0 for v in values), len(values)
+
+
+def _traits(case: Case) -> Iterator[Sentence]:
+    sizes = {g.group: g.n_train for g in case.comparison.by_group}
+    mine, theirs = sizes.get(case.payer.group), sizes.get(case.other.group)
+    apart: list[str] = []
+    alike: list[str] = []
+    unclear: list[str] = []
+    if mine and theirs:
+        said = f"size ({mine:,.0f} training records beside {theirs:,.0f})"
+        (apart if max(mine, theirs) / min(mine, theirs) > APART else alike).append(said)
+    for trait, spoken in TRAIT_NAMES.items():
+        ratios = _ratios(case.payer.traits[trait], case.other.traits[trait])
+        if not ratios:
+            continue
+        mean = sum(ratios) / len(ratios)
+        said = f"{spoken} ({mean:.2f} times)"
+        if min(ratios) > APART or max(ratios) < 1 / APART:
+            apart.append(said)
+        elif min(ratios) >= 1 / APART and max(ratios) <= APART:
+            alike.append(said)
+        else:
+            unclear.append(said)
+    who, other = _name(case.payer), _name(case.other)
+    place = f"{case.place}.groups[{case.payer.group}].traits"
+    if apart:
+        yield _say("trait", f"{who} is set apart from {other} at every seed by {'; '.join(apart)}.", place)
+    if alike:
+        yield _say("trait", f"{who} and {other} hardly differ in {'; '.join(alike)}.", place)
+    if unclear:
+        yield _say("trait", f"Seeds disagree, or differ too little, on {'; '.join(unclear)}.", place)
+
+
+def _ratios(mine: OverSeeds, theirs: OverSeeds) -> list[float]:
+    pairs = zip(mine.by_seed, theirs.by_seed, strict=True)
+    return [a / b for a, b in pairs if a is not None and b is not None and a > 0 and b > 0]
+
+
+def _ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> Iterator[Sentence]:
+    by_method = {arm.method: c for arm in arms for c in compared if c.arm == arm.key and c.reference}
+    shorter, turned = by_method.get("magnitude-only"), by_method.get("direction-only")
+    if shorter is None or turned is None:
+        return
+    told = []
+    for mine, theirs in zip(turned.by_group, shorter.by_group, strict=True):
+        if mine.estimates and theirs.estimates:
+            told.append(
+                f"{plain(mine.group)} {points(mine.estimates.get(COST))} by direction alone, "
+                f"{points(theirs.estimates.get(COST))} by magnitude alone"
+            )
+    yield _say(
+        "ablation",
+        f"Taken apart without noise, clipping costs in points of accuracy: {'; '.join(told)}.",
+        "comparisons[direction-only]",
+        "comparisons[magnitude-only]",
+    )
+    slowed = by_method.get("sgd-slowed")
+    if slowed is not None:
+        costs = ", ".join(
+            f"{plain(g.group)} {points(g.estimates.get(COST))}" for g in slowed.by_group if g.estimates
+        )
+        yield _say(
+            "ablation",
+            "magnitude-only takes shorter steps, so at a fixed number of epochs it is a learning-rate "
+            f"experiment as well; plain SGD slowed by as much costs {costs} points.",
+            "comparisons[sgd-slowed]",
+        )
+    yield _say(
+        "ablation",
+        "The two arms are the two pure parts (magnitude, and direction in its starred form); these do not "
+        "add up to clipping's whole cost.",
+        "diagnostics.decomposition",
+    )
+
+
+def _limits(decomposition: Decomposition, cases: Sequence[Case]) -> Iterator[Sentence]:
+    yield _say(
+        "limit",
+        f"Parts are second-order readings of single steps at {decomposition.steps} kept steps, each against "
+        "the plain step from the same point. They say what a step does there, not what training would have "
+        "become, and do not add up to the measured excess risk.",
+        "diagnostics.decomposition.steps",
+    )
+    if decomposition.optimizer != "sgd":
+        yield _say(
+            "limit",
+            f"The optimizer is {decomposition.optimizer}; the parts are those of a plain gradient step.",
+            "config.optimizer",
+        )
+    failed = [f"{c.arm.key}: {b.assumption}" for c in cases for b in c.causes.bounds[:1] if b.assumption]
+    if failed:
+        yield _say(
+            "limit",
+            f"The printed bounds rest on assumptions that fail here: {'; '.join(failed)}.",
+            "diagnostics.decomposition.arms",
+        )
+    if cases and len(cases[0].causes.groups) == 2:
+        yield _say(
+            "limit",
+            "With two groups every trait that differs goes along with the cost; which of them causes it, "
+            "these figures cannot say.",
+            "diagnostics.decomposition.arms",
+        )
+
+
+def _levers(case: Case) -> Iterator[Sentence]:
+    shares = {part: case.payer.shares[part].value or 0.0 for part in PART_NAMES}
+    clipped = case.payer.traits["clipped_share"].value or 0.0
+    who, arm = _name(case.payer), case.arm.key
+    place = f"{case.place}.groups[{case.payer.group}].shares"
+    noise_note = f"noise, now {100 * shares['noise']:.0f} %, grows with it"
+    if shares["direction"] >= LARGE or (shares["direction"] > SMALL and clipped > LITTLE_CLIPPED):
+        larger = (
+            "a larger --threshold or a slower fall of it"
+            if find(case.arm.method).scales_by_threshold
+            else "a larger --max-grad-norm, or a method that scales all gradients by one threshold,"
+        )
+        yield _lever(
+            f"{arm}: {larger} should lower {who}'s direction error, for {100 * clipped:.0f} % of its "
+            f"records are clipped; {noise_note}.",
+            place,
+        )
+    if shares["magnitude_effective"] >= LARGE:
+        yield _lever(
+            f"{arm}: clipped steps are short for {who}; more --epochs or a larger --learning-rate should "
+            "lower its magnitude error (more epochs cost epsilon or noise).",
+            place,
+        )
+    if shares["noise"] >= LARGE:
+        yield _lever(
+            f"{arm}: noise is the main part for {who}: a larger --epsilon, a larger --batch-size, a smaller "
+            "--learning-rate or a smaller --max-grad-norm should lower it.",
+            place,
+        )
+    if clipped < LITTLE_CLIPPED and shares["noise"] < LARGE:
+        yield _lever(
+            f"{arm}: hardly any record of {who} is clipped, so another clipping bound should change little.",
+            f"{case.place}.groups[{case.payer.group}].traits.clipped_share",
+        )
+
+
+def _lever(text: str, *rests_on: str) -> Sentence:
+    return _say("lever", text, *rests_on)
+
+
+def _say(kind: str, text: str, *rests_on: str) -> Sentence:
+    return Sentence.model_validate({"kind": kind, "text": text, "rests_on": rests_on})
+
+
+def _name(group: GroupCauses) -> str:
+    return plain(group.group)
+
+
+def _percent(share: OverSeeds) -> str:
+    if share.value is None:
+        return "unknown"
+    if share.low is None or share.high is None:
+        return f"{100 * share.value:.0f} %"
+    low, high = max(share.low, 0.0), min(share.high, 1.0)
+    return f"{100 * share.value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return "unknown" if value is None else f"{value:.{decimals}f}"

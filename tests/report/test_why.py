@@ -1,0 +1,123 @@
+from handmade import comparison
+
+from fairaudit.report.build_measured import comparison_record
+from fairaudit.report.decomposition import ArmCauses, BoundRecord, Decomposition, GroupCauses, OverSeeds
+from fairaudit.report.facts import ArmFacts, Control
+from fairaudit.report.why import explain
+
+CONTROL = Control(status="not needed", message="No arm scales gradients by a threshold.")
+TRAITS = (
+    *("angle_turned", "clipped_share", "mean_gradient_norm", "mean_input_norm", "hessian_trace"),
+    "mean_closeness",
+)
+
+
+def over(*by_seed, half=0.1):
+    mean = sum(by_seed) / len(by_seed)
+    return OverSeeds(value=mean, low=mean - half, high=mean + half, by_seed=by_seed)
+
+
+def group(name, direction, magnitude, noise, **traits):
+    parts = dict(
+        zip(("direction", "magnitude_effective", "noise"), (direction, magnitude, noise), strict=True)
+    )
+    size = sum(abs(sum(values)) for values in parts.values())
+    return GroupCauses(
+        group=name,
+        parts={part: over(*values) for part, values in parts.items()},
+        shares={part: over(abs(sum(values)) / size) for part, values in parts.items()},
+        traits={trait: over(*traits.get(trait, (1.0, 1.0))) for trait in TRAITS},
+    )
+
+
+def facts(key, *, reference="sgd", source=None):
+    return ArmFacts(
+        key=key, method=key.split("@")[0], variant=None, settings={}, reference=reference, source=source,
+        reads_groups=False, repeats=1, seeds_planned=2, seeds_finished=2, failed=(),
+    )  # fmt: skip
+
+
+def bound(assumption):
+    return BoundRecord(
+        name="Prop. 3", source="", a="F", b="M", bound=0.0, truth=1.0, slack=1.0, agreement=1.0,
+        positive=over(1.0), assumption=assumption,
+    )  # fmt: skip
+
+
+def why(groups, *, key="dpsgd", costs=(0.04, 0.01), optimizer="sgd", bounds=(), control=CONTROL, **arms):
+    causes = {key: ArmCauses(reason="", groups=groups, bounds=bounds)}
+    made = Decomposition(
+        steps=8, batches=8, hessian_records=1024, optimizer=optimizer, arms=causes, claims=()
+    )
+    compared = [comparison_record(comparison(key, costs), least=0)]
+    return explain(made, [facts(key, **arms)], compared, control)
+
+
+F = group("F", (9e-3, 7e-3), (1e-3, 1e-3), (1e-3, 1e-3), clipped_share=(0.5, 0.4), hessian_trace=(3.0, 2.0))
+M = group("M", (1e-3, 1e-3), (1e-3, 2e-3), (1e-3, 1e-3))
+
+
+def text_of(found, *kinds):
+    return " ".join(sentence.text for sentence in found.of(*kinds))
+
+
+def test_without_kept_steps_there_is_no_explanation():
+    assert explain(None, [], [], CONTROL) is None
+
+
+def test_the_group_that_pays_more_is_explained_and_every_sentence_names_its_figures():
+    found = why((F, M))
+    assert "mostly direction error" in text_of(found, "finding")
+    assert "What F pays per step beyond M" in text_of(found, "finding")
+    assert "direction error 80 %" in found.headline
+    assert all(sentence.rests_on for sentence in found.sentences)
+    reverse = why((F, M), costs=(0.01, 0.04))
+    assert "What M pays" not in text_of(reverse, "finding")  # no part says so
+    assert "No part of a step of dpsgd costs M more than F" in text_of(reverse, "finding")
+
+
+def test_a_part_that_is_larger_at_some_seeds_alone_explains_nothing():
+    unsteady = group("F", (9e-3, -1e-3), (1e-3, 1e-3), (1e-3, 1e-3))
+    assert "No part of a step" in text_of(why((unsteady, M)), "finding")
+
+
+def test_traits_set_a_group_apart_only_where_every_seed_agrees():
+    found = text_of(why((F, M)), "trait")
+    assert "set apart from M at every seed by" in found
+    assert "curvature (Hessian trace) (2.50 times)" in found
+    assert "hardly differ in" in found
+    torn = group("F", (9e-3, 7e-3), (1e-3, 1e-3), (1e-3, 1e-3), hessian_trace=(3.0, 0.9))
+    told = text_of(why((torn, M)), "trait")
+    assert "Seeds disagree, or differ too little, on curvature" in told
+
+
+def test_levers_follow_from_the_largest_part_and_are_called_expectations():
+    assert "larger --max-grad-norm" in text_of(why((F, M)), "lever")
+    assert "larger --threshold" in text_of(why((F, M), key="global-adapt"), "lever")
+    noisy = group("F", (1e-4, 1e-4), (1e-4, 1e-4), (9e-3, 9e-3), clipped_share=(0.01, 0.0))
+    said = text_of(why((noisy, M)), "lever")
+    assert "larger --epsilon" in said
+    assert "--max-grad-norm, or a method" not in said
+    short = group("F", (1e-4, 1e-4), (9e-3, 9e-3), (1e-4, 1e-4), clipped_share=(0.01, 0.0))
+    said = text_of(why((short, M)), "lever")
+    assert "more --epochs" in said
+    assert "another clipping bound should change little" in said
+
+
+def test_what_the_figures_cannot_say_is_said():
+    found = text_of(why((F, M), optimizer="adam", bounds=(bound("a group's loss is not convex"),)), "limit")
+    assert "do not add up to the measured excess risk" in found
+    assert "optimizer is adam" in found
+    assert "dpsgd: a group's loss is not convex" in found
+    assert "With two groups" in found
+    assert "optimizer" not in text_of(why((F, M)), "limit")
+
+
+def test_the_control_speaks_where_it_was_run_and_is_not_itself_explained():
+    ran = Control(status="run", message="its gap is no smaller")
+    assert text_of(why((F, M), control=ran), "control") == "its gap is no smaller"
+    assert why((F, M), source="global-adapt").headline == ""
+
+
+def test_an_unresolved_difference_is_called_so():
+    assert "not resolved" in text_of(why((F, M)), "finding")
