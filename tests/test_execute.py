@@ -171,6 +171,8 @@ def test_a_job_without_memory_fails_as_training(toys, tmp_path):
     assert failure.kind == "TrainingError"
     assert failure.message.startswith("out of memory")
     assert len(results.by_job) == 1
+    (tmp_path / "hurry").touch()  # there is more memory now
+    assert len(toys.run_plan(toys.make_plan(tmp_path, arms=("no-memory", "plain"), seeds=1)).by_job) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,20 @@
 """Whole runs in a process of their own, killed in every way; the mark in the environment finds survivors."""
 
-import contextlib
 import importlib
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
-import uuid
 from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
+from processes import Program
 
 pytestmark = pytest.mark.faults
 
 TOYS = Path(__file__).parent / "toys"
-MARK = "FAIRAUDIT_TEST_MARK"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -33,44 +30,11 @@ def toys(monkeypatch):
     return importlib.import_module("toy_training")
 
 
-class Run:
-    """A run in a process group of its own, whose descendants can be found."""
+class Run(Program):
+    """A run of toy jobs."""
 
     def __init__(self, scratch, mode, *arms):
-        self.mark = uuid.uuid4().hex
-        command = [sys.executable, str(TOYS / "interrupted_run.py"), str(scratch), mode, *arms]
-        self.process = subprocess.Popen(
-            command,
-            env={**os.environ, MARK: self.mark},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def survivors(self):
-        wanted = f"{MARK}={self.mark}".encode()
-        found = []
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                if entry.name.isdigit() and wanted in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-        return found
-
-    def wait_for(self, condition, what, seconds=40):
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, f"{what}; alive: {self.survivors()}"
-            time.sleep(0.02)
-
-    def end(self):
-        """Exit status and what was written to standard error, once every process is gone."""
-        code = self.process.wait(40)
-        self.wait_for(lambda: not self.survivors(), "processes were left behind", seconds=20)
-        output, errors = self.process.communicate(timeout=10)
-        assert output == ""
-        return code, errors
+        super().__init__([sys.executable, str(TOYS / "interrupted_run.py"), str(scratch), mode, *arms])
 
 
 @pytest.fixture
@@ -83,10 +47,7 @@ def start():
 
     yield begin
     for run in runs:
-        for pid in run.survivors():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        run.process.communicate()
+        run.destroy()
 
 
 def started(toys, scratch, arm="slow"):

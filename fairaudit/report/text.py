@@ -52,6 +52,11 @@ _ARITHMETIC = (
     "The guarantee is for real numbers and ideal noise. Training runs in float32 with generators "
     "that are not cryptographic; attacks on floating-point noise are known."
 )
+_REPEATABLE = (
+    "The figures repeat exactly with the same versions of the libraries (in report.json) on processors "
+    "of one kind, whatever the number of workers and wherever they run. Another processor or another "
+    "version of torch may round differently."
+)
 _GROUP_USE = (
     "{who} the group label: people are treated differently by group during training or by the "
     "model, which may need a legal basis of its own."
@@ -115,6 +120,7 @@ def limitations(
         ("no_attack", _NO_ATTACK),
         ("statistics", _statistics(plan, comparisons)),
         ("labels_taken_as_true", LABELS_TAKEN_AS_TRUE),
+        ("repeatable", _REPEATABLE),
     ]
     return tuple(Limitation(code=code, text=text) for code, text in texts)
 

@@ -64,8 +64,8 @@ def _misbehave(plan, job):
     first = len([entry for entry in runs(plan) if entry == (arm, job.seed)]) == 1
     if arm == "diverges":
         raise TrainingError("the loss is not finite", hint="lower --learning-rate")
-    if arm == "no-memory":
-        raise MemoryError
+    if arm == "no-memory" and not (plan.config.data / "hurry").exists():
+        np.empty(1 << 60, np.uint8)  # more than any address space
     if arm == "buggy":
         raise ZeroDivisionError("a toy bug")
     if arm == "unreadable":

@@ -11,6 +11,10 @@ def doctor(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the answer as JSON.", show_default=False)
     ] = False,
+    licenses: Annotated[
+        bool,
+        typer.Option("--licenses", help="List the licences of all libraries instead.", show_default=False),
+    ] = False,
 ) -> None:
     """Check Python, libraries and processors."""
     # Imported here: the check imports torch, `--help` must not.
@@ -18,8 +22,16 @@ def doctor(
 
     from fairaudit.cli.checkup import examine
     from fairaudit.cli.console import answer
+    from fairaudit.cli.licences import installed_licences
     from fairaudit.cli.rows import Row, aligned
 
+    if licenses:
+        found = installed_licences()
+        if as_json:
+            answer([json.dumps([entry._asdict() for entry in found], indent=1, ensure_ascii=False)])
+        else:
+            answer(aligned([Row(entry) for entry in found], left=frozenset({0, 1, 2})))
+        return
     checks = examine()
     if as_json:
         answer([json.dumps([c._asdict() for c in checks], indent=1, ensure_ascii=False)])

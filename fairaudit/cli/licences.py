@@ -1,0 +1,55 @@
+"""Under which licence each installed library comes, in its own words."""
+
+import re
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from typing import NamedTuple
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_DEV = "dev"  # the extra of those who change this program
+_LONGEST = 100  # a field that holds the whole text names the licence in its first line
+_UNKNOWN = "not stated; see the files of the package"
+
+
+class Licence(NamedTuple):
+    """One installed library."""
+
+    name: str
+    version: str
+    licence: str
+
+
+def installed_licences(start: str = "fairaudit") -> list[Licence]:
+    """This program, what it needs, and what those need, as far as it is installed; by name."""
+    found: dict[str, Licence] = {}
+    queue = [start]
+    while queue:
+        name = _normal(queue.pop())
+        if name in found:
+            continue
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:  # another platform's, or an extra that nobody asked for
+            continue
+        found[name] = Licence(package.name, package.version, licence_of(package))
+        lines = package.requires or []
+        wanted = [line for line in lines if "extra ==" not in line or (name == start and _DEV not in line)]
+        queue += [match[0] for match in map(_NAME.match, wanted) if match]
+    return sorted(found.values(), key=lambda licence: licence.name.lower())
+
+
+def licence_of(package: Distribution) -> str:
+    """What its metadata say: the expression, else the classifiers, else the free field."""
+    metadata = package.metadata
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
+    classifiers = metadata.get_all("Classifier") or []
+    named = [c.split(" :: ")[-1] for c in classifiers if c.startswith("License :: ")]
+    if named:
+        return " AND ".join(named)
+    text = metadata["License"] if "License" in metadata else ""  # noqa: SIM401 (it has no get)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:_LONGEST] if lines else _UNKNOWN
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

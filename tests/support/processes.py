@@ -1,0 +1,56 @@
+"""Programs in a process group of their own; a mark in the environment finds all that they left behind."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+MARK = "TEST_OF_FAIRAUDIT"  # with the prefix FAIRAUDIT_ it would be an option
+
+
+class Program:
+    """A command that runs until it ends or is killed, and the processes that it started."""
+
+    def __init__(self, command, **options):
+        self.mark = uuid.uuid4().hex
+        self.process = subprocess.Popen(
+            command,
+            env={**os.environ, MARK: self.mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **options,
+        )
+
+    def survivors(self):
+        wanted = f"{MARK}={self.mark}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and wanted in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+        return found
+
+    def wait_for(self, condition, what, seconds=40):
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"{what}; alive: {self.survivors()}"
+            time.sleep(0.02)
+
+    def end(self, seconds=40):
+        """Exit status and what was written to standard error, once every process is gone."""
+        output, errors = self.process.communicate(timeout=seconds)
+        self.wait_for(lambda: not self.survivors(), "processes were left behind", seconds=20)
+        assert output == ""
+        return self.process.returncode, errors
+
+    def destroy(self):
+        for pid in self.survivors():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.communicate()

@@ -1,0 +1,251 @@
+"""Whole audits from the command line, disturbed in every way; the next start ends in the same report.
+
+`pytest -m faults -s` shows the seed and the count of the random kills; FAULTS_SEED repeats a seed and
+FAULTS_SECONDS changes the time they may take.
+"""
+
+import importlib.util
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from processes import Program
+
+from fairaudit.jobs import read_result
+from fairaudit.report.model import VOLATILE
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+KILLS, SECONDS = 50, float(os.environ.get("FAULTS_SECONDS", "900"))
+TRAININGS = 8
+OPTIONS = (
+    *("--group", "sex", "--label", "approved", "--seeds", "2", "--epochs", "6", "--noise-multiplier", "1"),
+    *("--method", "dpsgd", "--method", "global-adapt", "--method", "dpsgd-matched", "--workers", "2"),
+)
+
+
+def people(rows=1500):
+    draw = np.random.default_rng(0)
+    sex = np.where(draw.random(rows) < 0.3, "F", "M")
+    income = draw.normal(size=rows)
+    approved = (income + draw.normal(size=rows) > 0).astype(int)
+    return pd.DataFrame({"income": income.round(6), "sex": sex, "approved": approved})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The table, and in `out` what must come out."""
+    folder = tmp_path_factory.mktemp("runs")
+    people().to_csv(folder / "people.csv", index=False)
+    run = audit(folder)
+    code, errors = run.end(300)
+    assert code == 0, errors
+    return folder
+
+
+@pytest.fixture
+def disturbed(folder, tmp_path):
+    """A folder with the same table and nothing else."""
+    (tmp_path / "people.csv").write_bytes((folder / "people.csv").read_bytes())
+    return tmp_path
+
+
+def audit(folder, out="out", *more, **options):
+    command = [
+        sys.executable,
+        "-m",
+        "fairaudit",
+        "run",
+        "--data",
+        "people.csv",
+        "--out",
+        out,
+        *OPTIONS,
+        *more,
+    ]
+    return Program(command, cwd=folder, **options)
+
+
+def stable(out):
+    """A report without what tells time and place."""
+    report = json.loads((out / "report.json").read_text())
+    kept = {name: value for name, value in report.items() if name not in VOLATILE}
+    return json.dumps(kept), (out / "report.md").read_text()
+
+
+def finished(out):
+    """Names of the finished trainings; every one of them must be whole."""
+    names = {path.stem for path in (out / "jobs").glob("*.safetensors")} if (out / "jobs").is_dir() else set()
+    assert all(read_result(out / "jobs", name) is not None for name in names)
+    return names
+
+
+def trainings(errors):
+    return [line for line in errors.splitlines() if line.startswith("  ") and f"/{TRAININGS} " in line]
+
+
+def completes(folder, reference, out="out"):
+    """The next start ends well, in the same report, and without training what was finished."""
+    before = finished(folder / out)
+    code, errors = audit(folder, out).end(300)
+    assert code == 0, errors
+    assert len(trainings(errors)) == TRAININGS - len(before)
+    assert before <= finished(folder / out)
+    assert stable(folder / out) == stable(reference / "out")
+
+
+def wait_for_trainings(run, folder, count=1):
+    run.wait_for(lambda: len(finished(folder / "out")) >= count, f"{count} were not finished", seconds=120)
+
+
+def one_line(errors):
+    """The only line that is not progress."""
+    lines = [
+        line for line in errors.splitlines() if line.startswith(("Error", "Interrupted", "Terminated", "Bug"))
+    ]
+    assert len(lines) == 1, errors
+    assert "Traceback" not in errors
+    return lines[0]
+
+
+def test_kills_at_random_moments_lose_nothing_that_was_finished(folder, disturbed):
+    seed = int(os.environ.get("FAULTS_SEED", random.SystemRandom().randrange(10**6)))
+    draw, started, kills, completed = random.Random(seed), time.monotonic(), 0, 0
+    out = disturbed / "out"
+    whole = 0.0
+    while kills < KILLS and time.monotonic() - started < SECONDS:
+        before = finished(out)
+        began = time.monotonic()
+        run = audit(disturbed)
+        time.sleep(draw.uniform(0.0, max(whole, 8.0)))
+        alive = run.survivors()
+        parent = run.process.pid
+        victim = parent if draw.random() < 0.6 or len(alive) < 2 else draw.choice(alive)
+        if victim in alive:
+            os.kill(victim, signal.SIGKILL)
+            kills += 1
+        code, errors = run.end(300)
+        assert before <= finished(out), f"seed {seed}, kill {kills}"
+        if code == 0:  # killed too late, or it was a worker
+            whole = max(whole, time.monotonic() - began)
+            completed += 1
+            assert stable(out) == stable(folder / "out"), f"seed {seed}, kill {kills}"
+            for path in (out / "jobs").glob("*.safetensors"):
+                path.unlink()
+        else:
+            assert (code, victim) == (-signal.SIGKILL, parent), f"seed {seed}, kill {kills}: {errors}"
+    completes(disturbed, folder)
+    seconds = time.monotonic() - started
+    sys.stderr.write(
+        f"\nseed {seed}: {kills} kills, {completed} runs completed all the same, {seconds:.0f} s\n"
+    )
+    assert kills >= min(KILLS, 5)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGTERM, 143, "Terminated; finished trainings are kept"),
+        (signal.SIGINT, 130, "Interrupted; finished"),
+    ],
+)
+def test_a_signal_ends_a_run_with_one_line_and_the_next_goes_on(folder, disturbed, number, code, said):
+    run = audit(disturbed)
+    wait_for_trainings(run, disturbed)
+    os.killpg(run.process.pid, number) if number == signal.SIGINT else run.process.send_signal(number)
+    found, errors = run.end()
+    assert found == code
+    assert one_line(errors).startswith(said)
+    completes(disturbed, folder)
+
+
+@pytest.mark.parametrize("largest", ["a training", "a report"])
+def test_a_full_disk_is_one_line_and_code_2(folder, disturbed, largest):
+    job = max(path.stat().st_size for path in (folder / "out" / "jobs").glob("*.safetensors"))
+    report = (folder / "out" / "report.json").stat().st_size
+    limit = {"a training": job // 2, "a report": (job + report) // 2}[largest]
+    assert job < report
+
+    def bounded():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    code, errors = audit(disturbed, preexec_fn=bounded).end(300)
+    assert code == 2
+    assert one_line(errors).startswith("Error: no space left to write ")
+    assert len(finished(disturbed / "out")) == (0 if largest == "a training" else TRAININGS)
+    assert not (disturbed / "out" / "report.json").exists()
+    completes(disturbed, folder)
+
+
+def test_an_output_that_cannot_be_written_is_one_line_and_code_2(disturbed):
+    code, errors = audit(disturbed, "/proc/fairaudit-report").end()
+    assert code == 2
+    assert one_line(errors).startswith("Error: ")
+    assert "/proc/fairaudit-report" in errors
+    assert "choose another --out" in errors
+
+
+def test_damaged_trainings_are_noticed_and_done_again(folder, disturbed):
+    assert audit(disturbed).end(300)[0] == 0
+    cut, flipped, *_ = sorted((disturbed / "out" / "jobs").glob("*.safetensors"))
+    os.truncate(cut, cut.stat().st_size - 1)
+    content = bytearray(flipped.read_bytes())
+    seed = random.SystemRandom().randrange(10**6)
+    position = random.Random(seed).randrange(8 * len(content))
+    content[position // 8] ^= 1 << position % 8
+    flipped.write_bytes(content)
+    assert [read_result(path.parent, path.stem) for path in (cut, flipped)] == [None, None], f"seed {seed}"
+    code, errors = audit(disturbed).end(300)
+    assert code == 0
+    assert len(trainings(errors)) == 2
+    assert stable(disturbed / "out") == stable(folder / "out")
+
+
+def test_a_second_run_into_one_output_is_refused_and_does_not_disturb_the_first(folder, disturbed):
+    first = audit(disturbed)
+    wait_for_trainings(first, disturbed)
+    code, errors = audit(disturbed).end()
+    assert code == 2
+    assert one_line(errors).startswith(f"Error: another run (process {first.process.pid}) is using ")
+    assert first.end(300)[0] == 0
+    assert stable(disturbed / "out") == stable(folder / "out")
+
+
+def test_data_that_changed_since_are_refused(folder, disturbed):
+    run = audit(disturbed)
+    wait_for_trainings(run, disturbed)
+    run.process.kill()
+    run.end()
+    kept = finished(disturbed / "out")
+    table = disturbed / "people.csv"
+    original = table.read_bytes()
+    table.write_bytes(original + b"0.5,F,1\n")
+    code, errors = audit(disturbed).end()
+    assert code == 2
+    assert one_line(errors).startswith("Error: data changed on resume: ")
+    assert finished(disturbed / "out") == kept
+    table.write_bytes(original)
+    completes(disturbed, folder)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (the extra `ray`)")
+def test_a_cluster_that_loses_a_worker_gives_the_same_report(folder, disturbed):
+    run = audit(disturbed, "out", "--executor", "ray")
+    wait_for_trainings(run, disturbed, 2)
+    names = {}
+    for pid in run.survivors():
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            names[pid] = file.read()
+    workers = [pid for pid, name in names.items() if name.startswith(b"ray::_Worker")]
+    assert len(workers) == 2
+    os.kill(workers[0], signal.SIGKILL)
+    code, errors = run.end(300)
+    assert code == 0, errors
+    assert stable(disturbed / "out") == stable(folder / "out")
