@@ -33,6 +33,7 @@ _SUFFIX = ".safetensors"
 JOBS = "jobs"  # the folder of results inside the output directory
 RECORDS = ".records.safetensors"  # a large table's, beside them
 _ID_DIGITS = 24
+_MAPPED_BYTES = 2**20
 _STORABLE = frozenset("?bBhHiIlLqQefd")  # numpy's one-letter types that a tensor file keeps exactly
 
 
@@ -125,7 +126,20 @@ def read_result(directory: Path, job_id: str) -> JobResult | None:
     known = metadata.get("format") == _FORMAT and metadata.get("job_id") == job_id
     if not known or metadata.get("sha256") != _digest(job_id, facts, arrays):
         return None
-    return JobResult(job_id, arrays, json.loads(facts))
+    return JobResult(job_id, _mapped(path, arrays), json.loads(facts))
+
+
+def _mapped(path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays of that file, large ones as maps of it: the results of a run may not fit in memory."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+    found: dict[str, Array] = dict(arrays)
+    for name, array in arrays.items():
+        if array.nbytes >= _MAPPED_BYTES:
+            start = 8 + size + int(header[name]["data_offsets"][0])
+            found[name] = np.memmap(path, array.dtype, "r", start, array.shape)
+    return found
 
 
 def _storable(name: str, array: Array) -> Array:

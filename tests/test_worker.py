@@ -6,11 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairaudit import prepared, worker
 from fairaudit.config import AuditConfig
+from fairaudit.data.encode import TableEncoder
 from fairaudit.data.public import load_inputs
+from fairaudit.data.recipe import DecodedRows
+from fairaudit.data.store import write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
-from fairaudit.plan import make_plan
+from fairaudit.plan import make_plan, records_path
 from fairaudit.worker import run_job
 
 LOANS = Path(__file__).resolve().parents[1] / "sample_data" / "loans.parquet"
@@ -72,3 +76,28 @@ def test_data_that_come_with_the_job_give_what_data_read_here_give():
         assert read.arrays.keys() == brought.arrays.keys()
         for name, array in read.arrays.items():
             assert array.tobytes() == brought.arrays[name].tobytes(), name
+
+
+@pytest.mark.parametrize("arm", ["sgd", "global-adapt"])
+def test_a_training_on_batches_made_from_a_stored_file_is_the_training_in_memory(monkeypatch, tmp_path, arm):
+    """The parameters agree to the bit where the processor's products do not depend on where rows lie."""
+    plan = planned(method=("global-adapt",), out=tmp_path)
+    kept = result_of(plan, arm)
+    (tmp_path / "jobs").mkdir()
+    write_store(records_path(plan.config, plan.digest), load_dataset(plan.config))
+    monkeypatch.setattr(worker, "ROWS_AT_ONCE", 500)
+    monkeypatch.setattr(TableEncoder.__init__, "__kwdefaults__", {"in_memory": 0})
+    monkeypatch.setattr(prepared, "load_dataset", None)  # the stored file is all that is read
+    for cache in (prepared._encoder, prepared._prepared):
+        cache.cache_clear()
+    try:
+        made = result_of(plan, arm)
+        assert isinstance(prepared.prepare_seed(plan, 0, None, by_pool=False).encoded.train, DecodedRows)
+    finally:
+        for cache in (prepared._encoder, prepared._prepared):
+            cache.cache_clear()
+    for name in ("probabilities", "train_loss.0", "train_correct.0", "trace.loss"):
+        assert made.arrays[name] == pytest.approx(kept.arrays[name], abs=1e-5, nan_ok=True)
+    assert np.array_equal(made.arrays["test_rows"], kept.arrays["test_rows"])
+    same = ("n_train", "inputs", "fitted", "merged", "event", "duplicates_across_split")
+    assert {key: made.facts[key] for key in same} == {key: kept.facts[key] for key in same}

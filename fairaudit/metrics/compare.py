@@ -22,11 +22,11 @@ from fairaudit.metrics.gaps import (
 from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate, undefined
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.tables import (
-    arm_scores,
+    both_tables,
     cost_tables,
     impact_change,
     impact_ratio,
-    metric_tables,
+    own_tables,
 )
 from fairaudit.metrics.within_model import RATES, Outcome
 from fairaudit.privacy.streams import numpy_stream
@@ -74,15 +74,8 @@ def compare(
     cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
         return _nothing((arm, reference, grouping.name), outcome, cut, estimand)
-    own = arm_scores(private, labels, records, outcome)
-    other = arm_scores(baseline, labels, records, outcome)
-    changed = metric_tables(own.minus(other), records, outcome, "change.")
-    tables = {
-        **cost_tables(changed),
-        **metric_tables(own, records, outcome, ""),
-        **metric_tables(other, records, outcome, "reference."),
-        **changed,
-    }
+    own, other, changed = both_tables(private, baseline, labels, records, outcome)
+    tables = {**cost_tables(changed), **own, **other, **changed}
     if positive is not None:
         tables |= impact_change(tables, cut.eligible)
     tables = _about(tables, one_model)
@@ -108,7 +101,7 @@ def measure_reference(
     cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
         return _nothing((arm, "", grouping.name), outcome, cut, estimand)
-    tables = metric_tables(arm_scores(baseline, labels, records, outcome), records, outcome, "")
+    tables = own_tables(baseline, labels, records, outcome)
     if positive is not None:
         tables["impact_ratio"] = impact_ratio(tables["selection_rate"], "impact_ratio", cut.eligible)[0]
     tables = _about(tables, one_model)

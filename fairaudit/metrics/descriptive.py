@@ -67,6 +67,12 @@ class _Kinds(NamedTuple):
     cross: Float64
     tested_squares: Float64
 
+    def sums(self, makeup: Int64) -> Float64:
+        """Of each make-up's groups ``[B, K, T]``, in the order of the fields, ``[5, B, K]``."""
+        features = np.stack([self.tested, self.total, self.squares, self.cross, self.tested_squares], axis=1)
+        found: Float64 = np.moveaxis(makeup @ features, -1, 0)
+        return found
+
 
 def shuffle_p(
     differences: Sequence[Float64],
@@ -103,10 +109,10 @@ def shuffle_p(
     kinds = _kinds(total, tested)
     sizes = [int((groups == k).sum()) for k in eligible]
     floors = floor_variance(np.array(sizes)) if is_fraction else np.zeros(len(sizes))
-    each = _Kinds(np.ones_like(groups), tested, total, total**2, total * tested, tested**2)
-    members = np.array([groups == k for k in eligible], dtype=np.int64)
-    seen = _largest_gap(members[None], each, floors)[0]
-    shuffled = _largest_gap(_draws(kinds.size, sizes, rng), kinds, floors)
+    features = (tested, total, total**2, total * tested, tested**2)
+    sums = [np.bincount(groups, v, records.n_groups)[list(eligible)] for v in features]
+    seen = _largest_gap(np.array(sums, dtype=np.float64)[:, None], floors)[0]
+    shuffled = _largest_gap(kinds.sums(_draws(kinds.size, sizes, rng)), floors)
     return float((1 + np.count_nonzero(shuffled >= seen * (1 - 1e-9))) / (1 + SHUFFLES))
 
 
@@ -152,13 +158,12 @@ def _without_replacement(left: Int64, n: int, rng: np.random.Generator) -> Int64
     return drawn
 
 
-def _largest_gap(makeup: Int64, kinds: _Kinds, floors: Float64) -> Float64:
-    """Largest studentised gap of each make-up ``[B, K, T]``, ``[B]``."""
-    features = np.stack([kinds.tested, kinds.total, kinds.squares, kinds.cross, kinds.tested_squares], axis=1)
-    c, e, ee, ec, cc = np.moveaxis(makeup @ features, -1, 0)  # [B, K] each
+def _largest_gap(sums: Float64, floors: Float64) -> Float64:
+    """Largest studentised gap ``[B]`` of groups with these sums of c, e, e^2, e c and c^2, ``[5, B, K]``."""
+    c, e, ee, ec, cc = sums
     mean = e / c
     variance = (ee - 2 * mean * ec + mean**2 * cc) / c**2 + floors
-    a, b = np.triu_indices(makeup.shape[1], 1)
+    a, b = np.triu_indices(sums.shape[2], 1)
     gap, spread = np.abs(mean[:, a] - mean[:, b]), variance[:, a] + variance[:, b]
     gap[gap < 1e-12] = 0.0  # the last bits of equal means are no gap
     with np.errstate(invalid="ignore", divide="ignore"):

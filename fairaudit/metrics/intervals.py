@@ -165,10 +165,19 @@ def summed_over_seeds(records: Records, influences: Sequence[NDArray[np.float64]
     """
     psi = np.zeros((len(influences[0]), len(records.ids)))
     for place, influence in zip(records.places, influences, strict=True):
-        for total, one in zip(psi, influence, strict=True):  # row by row: four times faster
-            total[place] += one  # no record twice in one seed, so nothing is lost
+        add_seed(psi, place, influence)
     psi /= len(influences)
     return psi
+
+
+def add_seed(psi: Float64, place: Int64, influence: Float64) -> None:
+    """Add one seed's influences ``[M, n]`` to those of the distinct records, ``[M, U]``.
+
+    Args:
+        psi: Changed in place. place: Of each row among the records, ``[n]``. influence: ``[M, n]``.
+    """
+    for total, one in zip(psi, influence, strict=True):  # row by row: four times faster
+        total[place] += one  # no record twice in one seed, so nothing is lost
 
 
 def covariances(records: Records, own: Float64, every: Float64) -> Float64:

@@ -13,12 +13,14 @@ from fairaudit.metrics.intervals import (
     Int64,
     MetricTable,
     Records,
+    add_seed,
     covariances,
     floor_variance,
-    summed_over_seeds,
 )
 from fairaudit.metrics.within_model import Outcome, seed_scores
 
+INFLUENCE_BYTES = 2**28  # that the influences of all records on some metrics may take
+BYTES_PER_INFLUENCE = 3 * 17  # of two arms and their change: own, every, behind
 LOSSES = ("loss", "excess_risk")
 NO_CALIBRATION_INTERVAL = "binned calibration error is biased upward in small groups: no interval"
 
@@ -48,60 +50,96 @@ class ArmScores(NamedTuple):
         )
 
 
-def arm_scores(
-    predictions: Sequence[Predictions], labels: Int64, records: Records, outcome: Outcome
-) -> ArmScores:
-    """Every within-model metric of one arm.
+def both_tables(
+    private: Sequence[Predictions],
+    baseline: Sequence[Predictions],
+    labels: Int64,
+    records: Records,
+    outcome: Outcome,
+) -> tuple[dict[str, MetricTable], dict[str, MetricTable], dict[str, MetricTable]]:
+    """One table per metric of an arm, of its reference and of the change between them.
 
     Args:
-        predictions: Seed by seed, in the order of ``records``.
+        private, baseline: Seed by seed, in the order of ``records``.
         labels: Of the whole data set, ``[N]``.
         records: The index of these predictions' rows.
         outcome: Which class is favourable.
     """
-    k = records.n_groups
-    scores = [
-        seed_scores(p.probabilities, labels[p.rows], records.groups[place], k, outcome)
-        for p, place in zip(predictions, records.places, strict=True)
-    ]
-    behind = np.zeros((len(outcome.metrics), len(records.ids)), dtype=bool)
-    for place, score in zip(records.places, scores, strict=True):
+    own: dict[str, MetricTable] = {}
+    other: dict[str, MetricTable] = {}
+    changed: dict[str, MetricTable] = {}
+    for metrics in _some_at_a_time(outcome, records):
+        ours = arm_scores(private, labels, records, outcome, metrics)
+        theirs = arm_scores(baseline, labels, records, outcome, metrics)
+        _add_tables(own, ours, records, outcome, metrics, "")
+        _add_tables(other, theirs, records, outcome, metrics, "reference.")
+        _add_tables(changed, ours.minus(theirs), records, outcome, metrics, "change.")
+    return own, other, changed
+
+
+def own_tables(
+    predictions: Sequence[Predictions], labels: Int64, records: Records, outcome: Outcome
+) -> dict[str, MetricTable]:
+    """One table per metric of one arm. Arguments as of :func:`both_tables`."""
+    tables: dict[str, MetricTable] = {}
+    for metrics in _some_at_a_time(outcome, records):
+        scores = arm_scores(predictions, labels, records, outcome, metrics)
+        _add_tables(tables, scores, records, outcome, metrics, "")
+    return tables
+
+
+def arm_scores(
+    predictions: Sequence[Predictions],
+    labels: Int64,
+    records: Records,
+    outcome: Outcome,
+    metrics: Sequence[str],
+) -> ArmScores:
+    """Some within-model metrics of one arm. Arguments as of :func:`both_tables`; names in their order."""
+    shape = (len(metrics), len(records.ids))
+    own, every, behind = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=bool)
+    values = []
+    for p, place in zip(predictions, records.places, strict=True):
+        groups = records.groups[place]
+        score = seed_scores(p.probabilities, labels[p.rows], groups, records.n_groups, outcome, metrics)
+        values.append(score.values)
+        add_seed(own, place, score.within)
+        add_seed(every, place, score.whole)
         for known, now in zip(behind, score.behind, strict=True):
             known[place] |= now
-    return ArmScores(
-        np.array([s.values for s in scores]),
-        summed_over_seeds(records, [s.within for s in scores]),
-        summed_over_seeds(records, [s.whole for s in scores]),
-        behind,
-    )
+    own /= len(values)
+    every /= len(values)
+    return ArmScores(np.array(values), own, every, behind)
 
 
-def metric_tables(
-    scores: ArmScores, records: Records, outcome: Outcome, prefix: str
-) -> dict[str, MetricTable]:
-    """One table per metric.
+def _some_at_a_time(outcome: Outcome, records: Records) -> list[tuple[str, ...]]:
+    """All metrics at once, or as many as the influences of so many records leave memory for."""
+    size = max(1, INFLUENCE_BYTES // (BYTES_PER_INFLUENCE * max(1, len(records.ids))))
+    names = outcome.metrics
+    return [names[first : first + size] for first in range(0, len(names), size)]
 
-    Args:
-        scores: Of one arm, or of the change between two.
-        records: The index of their rows.
-        outcome: As they were scored.
-        prefix: "", ``reference.`` or ``change.``.
-    """
+
+def _add_tables(
+    tables: dict[str, MetricTable],
+    scores: ArmScores,
+    records: Records,
+    outcome: Outcome,
+    metrics: Sequence[str],
+    prefix: str,
+) -> None:
+    """Add one table per metric, named with the prefix "", ``reference.`` or ``change.``."""
     covariance = covariances(records, scores.own, scores.every)
-    counts_of = {m: records.count(row) for m, row in zip(outcome.metrics, scores.behind, strict=True)}
-    tables = {}
-    for m, metric in enumerate(outcome.metrics):
-        count, reason = counts_of[metric], ""
+    for m, metric in enumerate(metrics):
+        count, reason = records.count(scores.behind[m]), ""
         if metric == "auc":  # rests on both classes, so on the rarer
             suffix = "" if outcome.positive is not None else f"[{outcome.scored}]"
-            count = np.minimum(counts_of[f"tpr{suffix}"], counts_of[f"fpr{suffix}"])
+            count = np.minimum(*(tables[f"{prefix}{rate}{suffix}"].counts for rate in ("tpr", "fpr")))
         if metric == "calibration_error":
             reason = NO_CALIBRATION_INTERVAL
         unit = "nats" if metric in LOSSES else "fraction"
         floor = np.diag(floor_variance(count)) if unit == "fraction" else 0.0
         name = prefix + metric
         tables[name] = MetricTable(name, unit, scores.values[:, m], covariance[m] + floor, count, reason)
-    return tables
 
 
 def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:

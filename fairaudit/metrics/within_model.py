@@ -4,6 +4,7 @@ Rates are ratios of sums over records, so a record's influence on one is its lin
 AUC it is DeLong's placement value. Influences are what :mod:`fairaudit.metrics.intervals` needs.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,10 +42,14 @@ class Outcome:
         return 1 if self.positive is None and self.n_classes == 2 else self.positive
 
     @property
+    def suffixes(self) -> tuple[str, ...]:
+        """What the names of each target's rates end in."""
+        return ("",) if self.positive is not None else tuple(f"[{t}]" for t in self.targets)
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """Names in the order of :class:`SeedScores`; ``tpr[2]`` is the rate of class 2."""
-        suffixes = [""] if self.positive is not None else [f"[{t}]" for t in self.targets]
-        rates = [rate + suffix for suffix in suffixes for rate in RATES]
+        rates = [rate + suffix for suffix in self.suffixes for rate in RATES]
         auc = [] if self.scored is None else ["auc"]
         return ("accuracy", "loss", *rates, *auc, "calibration_error")
 
@@ -66,17 +71,24 @@ class SeedScores(NamedTuple):
 
 
 def seed_scores(
-    probabilities: NDArray[np.float32], labels: Int64, groups: Int64, n_groups: int, outcome: Outcome
+    probabilities: NDArray[np.float32],
+    labels: Int64,
+    groups: Int64,
+    n_groups: int,
+    outcome: Outcome,
+    metrics: Sequence[str] | None = None,
 ) -> SeedScores:
-    """Every within-model metric of one arm at one seed.
+    """Every within-model metric of one arm at one seed, or some of them.
 
     Args:
         probabilities: ``[P, n, Y]``.
         labels: ``[n]``. groups: ``[n]`` in ``0..n_groups - 1``.
         n_groups: K, absent groups included.
         outcome: Which class is favourable.
+        metrics: Names out of ``outcome.metrics``, in that order; None for all.
     """
-    runs = [_one_run(p, labels, groups, n_groups, outcome) for p in probabilities]
+    wanted = frozenset(outcome.metrics if metrics is None else metrics)
+    runs = [_one_run(p, labels, groups, n_groups, outcome, wanted) for p in probabilities]
     if len(runs) == 1:
         return runs[0]
     return SeedScores(
@@ -88,32 +100,53 @@ def seed_scores(
 
 
 def _one_run(
-    probabilities: NDArray[np.float32], labels: Int64, groups: Int64, n_groups: int, outcome: Outcome
+    probabilities: NDArray[np.float32],
+    labels: Int64,
+    groups: Int64,
+    n_groups: int,
+    outcome: Outcome,
+    wanted: frozenset[str],
 ) -> SeedScores:
-    parts = [_rates(probabilities, labels, groups, n_groups, outcome)]
-    if outcome.scored is not None:
+    parts = []
+    if wanted - {"auc", "calibration_error"}:
+        fractions = tuple(zip(*_fractions(probabilities, labels, outcome, wanted), strict=True))
+        parts.append(_ratios(np.array(fractions[0]), np.array(fractions[1]), groups, n_groups))
+    if "auc" in wanted:
         score, truth = probabilities[:, outcome.scored], labels == outcome.scored
         parts.append(_auc(score, truth, groups, n_groups))
-    parts.append(_calibration(probabilities, labels, groups, n_groups, outcome))
+    if "calibration_error" in wanted:
+        parts.append(_calibration(probabilities, labels, groups, n_groups, outcome))
     return SeedScores(*(np.concatenate(field) for field in zip(*parts, strict=True)))
 
 
-def _rates(
-    probabilities: NDArray[np.float32], labels: Int64, groups: Int64, n_groups: int, outcome: Outcome
-) -> SeedScores:
+def _fractions(
+    probabilities: NDArray[np.float32], labels: Int64, outcome: Outcome, wanted: frozenset[str]
+) -> Iterator[tuple[Float64, Float64]]:
     """Accuracy, loss and the rates of each target class, as ratios of sums over records."""
-    n = len(labels)
+    everyone = np.ones(len(labels))
     correct = record_correct(probabilities[None], labels)[0]
-    loss = record_loss(probabilities[None], labels)[0]
+    if "accuracy" in wanted:
+        yield correct, everyone
+    if "loss" in wanted:
+        yield record_loss(probabilities[None], labels)[0], everyone
     broken = np.isnan(correct)
     predicted = predicted_class(probabilities)
-    everyone = np.ones(n)
-    numerators, denominators = [correct, loss], [everyone, everyone]
-    for target in outcome.targets:
-        truth, chosen = labels == target, np.where(broken, np.nan, predicted == target)
-        numerators += [chosen, chosen * truth, chosen * ~truth, chosen * truth]
-        denominators += [everyone, truth.astype(np.float64), (~truth).astype(np.float64), chosen]
-    return _ratios(np.array(numerators), np.array(denominators), groups, n_groups)
+    for target, suffix in zip(outcome.targets, outcome.suffixes, strict=True):
+        some = [rate for rate in RATES if rate + suffix in wanted]
+        truth = labels == target
+        chosen = np.where(broken, np.nan, predicted == target) if some else everyone
+        for rate in some:
+            yield _rate(rate, truth, chosen, everyone)
+
+
+def _rate(rate: str, truth: NDArray[np.bool_], chosen: Float64, everyone: Float64) -> tuple[Float64, Float64]:
+    """Numerator and denominator of one rate: who of those that count was chosen, or was rightly."""
+    if rate == "selection_rate":
+        return chosen, everyone
+    if rate == "precision":
+        return chosen * truth, chosen
+    of = truth if rate == "tpr" else ~truth
+    return chosen * of, of.astype(np.float64)
 
 
 def _ratios(numerators: Float64, denominators: Float64, groups: Int64, n_groups: int) -> SeedScores:

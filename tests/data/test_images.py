@@ -19,7 +19,7 @@ from fairaudit.data.encode import ImageEncoder, make_encoder
 from fairaudit.data.groups import named_pairs
 from fairaudit.data.inspect import describe
 from fairaudit.data.pixels import image_column, image_keys, pixels_of, shape_of
-from fairaudit.data.public import PoolEncoder
+from fairaudit.data.public import PoolEncoder, load_inputs
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
@@ -127,7 +127,7 @@ def test_a_student_pool_of_images_is_scaled_alike(folder):
     settled = config(folder)
     dataset = load_dataset(settled)
     split = draw_split(dataset, settled, 0)
-    found = PoolEncoder(dataset, settled).encode(split)
+    found = PoolEncoder(load_inputs(dataset, settled), settled).encode(split)
     assert np.array_equal(found.encoded.train, make_encoder(dataset, settled).encode(split).train)
     assert len(found.pool) + len(found.encoded.test) == len(split.test)
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from fairaudit.data.dataset import Grouping
+from fairaudit.metrics import tables
 from fairaudit.metrics.compare import compare, measure_reference
 from fairaudit.metrics.estimates import Predictions
 
@@ -439,3 +440,18 @@ def test_ten_arms_of_adult_size_are_measured_in_seconds():
     start = time.process_time()
     compared(data)
     assert time.process_time() - start < 0.6  # 0.12 s on an idle core
+
+
+@pytest.mark.parametrize(("classes", "positive", "repeats"), [(2, 1, 1), (2, None, 3), (3, None, 1)])
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_metrics_measured_a_few_at_a_time_are_those_measured_together(
+    monkeypatch, classes, positive, repeats, at_once
+):
+    """So that the memory which ten million records take does not grow with the number of metrics."""
+    data = audit(classes=classes, repeats=repeats)
+    together = compared(data, positive, classes)
+    alone = measure_reference("sgd", data[1], data[2], data[3], positive, classes, False)
+    records = len(np.unique(np.concatenate([p.rows for p in data[0]])))
+    monkeypatch.setattr(tables, "INFLUENCE_BYTES", at_once * tables.BYTES_PER_INFLUENCE * records)
+    assert compared(data, positive, classes) == together
+    assert measure_reference("sgd", data[1], data[2], data[3], positive, classes, False) == alone
