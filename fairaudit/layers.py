@@ -226,7 +226,7 @@ def _from_text(name: str, text: str) -> object:
     if name in _TABLES:
         return parse_pairs(text.split(","), name)
     if name in _LISTS:
-        between = ";" if name == "compare" else ","  # a pair has a comma of its own
+        between = ";" if name in ("compare", "fail_on") else ","  # a pair has a comma of its own
         return [part.strip() for part in text.split(between) if part.strip()]
     return text
 

@@ -234,3 +234,9 @@ def test_pairs_split_at_the_last_equals_sign() -> None:
     assert parse_pairs(["a=b=1", "c=2"], "keep") == {"a=b": "1", "c": "2"}
     with pytest.raises(ConfigError, match="--keep needs NAME=VALUE"):
         parse_pairs(["F"], "keep")
+
+
+def test_rules_of_the_environment_are_separated_by_semicolons_for_a_pair_of_groups_has_a_comma():
+    given = {"FAIRAUDIT_FAIL_ON": "tpr_gap@race=A,B > 0.1; epsilon > 3"}
+    resolved = resolve_config({"data": "x.csv"}, environment=given)
+    assert resolved.config.fail_on == ("tpr_gap@race=A,B > 0.1", "epsilon > 3")
