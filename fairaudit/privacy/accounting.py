@@ -19,7 +19,6 @@ SMALLEST_SIGMA, LARGEST_SIGMA = 0.02, 1e4
 TOLERANCE = 2e-3  # a calibrated epsilon lies within this fraction below its target
 
 _INTERVAL = 1e-4  # privacy losses are rounded up to multiples of it
-SMALLEST_TARGET = 1e-4  # of a calibration; below it the accountant rounds to 0 or takes minutes
 _COARSE = 10  # the search may round this much more
 _PLD_LIMIT = 1e6  # an RDP epsilon beyond it means no protection; PLD would only overflow on it
 
@@ -105,11 +104,6 @@ def calibrate(
 
     Source: METHODS 1.1 ("to keep a given total"), 1.2.
     """
-    if target_epsilon < SMALLEST_TARGET:
-        raise PrivacyError(
-            f"epsilon {target_epsilon:g} cannot be met: the accountant does not resolve so small a number",
-            hint=f"use --epsilon {SMALLEST_TARGET:g} or more",
-        )
     sigma = _total_sigma(steps_per_epoch, steps, _checked(delta), target_epsilon)
     if not side_noise_multipliers:
         return sigma
