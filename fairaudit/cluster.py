@@ -8,6 +8,7 @@ worker that dies, or whose machine does, is reported, and another is started whe
 import importlib
 import logging
 import math
+import secrets
 import shutil
 import signal
 import socket
@@ -35,8 +36,13 @@ _ATTEMPTS = 3  # to start a worker, when none has started since
 _DECIDE_BITS = ("fairaudit", "numpy", "scipy", "scikit-learn", "torch")
 # Read when Ray is imported: no statistics leave the machine, and its warning of a change to come stays quiet.
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-# Likewise: a cluster of one machine listens on the loopback address, not on every network.
-_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+# Likewise: a cluster of one machine listens on the loopback address, not on every network, and to who knows
+# its token, which Ray would else write into the home directory. Ray keeps the first token of a process.
+_ALONE = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +175,14 @@ class Cluster(Generic[Shared, Task, Answer]):
     def _open(self) -> None:
         require_ray()
         self._closing.enter_context(redirect_stdout(sys.stderr))  # Ray prints what happens to its nodes
-        with environment(_QUIET if self._request.address else {**_QUIET, **_LOOPBACK}):
-            self._ray = importlib.import_module("ray")
-            if not self._ray.is_initialized():
-                self._connect()
+        address = self._request.address
+        if address not in (None, "auto"):
+            _knock(address)
+        alone = _ALONE if address is None else {}
+        self._closing.enter_context(environment({**_QUIET, **alone}))
+        self._ray = importlib.import_module("ray")
+        if not self._ray.is_initialized():
+            self._connect()
         size = min(self._request.workers or self._room(), self._tasks)
         self._stored = self._ray.put(self._shared)
         options = {
@@ -187,8 +197,6 @@ class Cluster(Generic[Shared, Task, Answer]):
 
     def _connect(self) -> None:
         address = self._request.address
-        if address not in (None, "auto"):
-            _knock(address)
         settings: dict[str, object] = {"address": address}
         if address is None:
             private = tempfile.mkdtemp(prefix="fairaudit-")

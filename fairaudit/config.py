@@ -90,7 +90,7 @@ class AuditConfig(BaseModel):
     baseline: Path | None = None
     inconclusive: Literal["fail", "pass"] | None = None
     # execution; see EXECUTION
-    device: Literal["auto", "cpu"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     workers: Count | None = None
     executor: Literal["local", "ray"] = "local"
     ray_address: str | None = None

@@ -17,6 +17,7 @@ from fairaudit.diagnostics import causes
 from fairaudit.diagnostics.checkpoints import checkpoint_steps, refuse_too_many
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
+from fairaudit.engine.devices import find_device
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import TrainingError
@@ -123,6 +124,7 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult 
         budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
         public=prepared.public,
         records=prepared.encoded.split.train,
+        device=find_device(config.device),
         checkpoints=_checkpoints(plan, job, model),
     )
 

@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     people().to_csv(folder / "people.csv", index=False)
     run = audit(folder)
-    code, errors = run.end(300)
+    code, errors = run.end()
     assert code == 0, errors
     return folder
 
@@ -94,7 +94,7 @@ def trainings(errors):
 def completes(folder, reference, out="out"):
     """The next start ends well, in the same report, and without training what was finished."""
     before = finished(folder / out)
-    code, errors = audit(folder, out).end(300)
+    code, errors = audit(folder, out).end()
     assert code == 0, errors
     assert len(trainings(errors)) == TRAININGS - len(before)
     assert before <= finished(folder / out)
@@ -131,7 +131,7 @@ def test_kills_at_random_moments_lose_nothing_that_was_finished(folder, disturbe
         if victim in alive:
             os.kill(victim, signal.SIGKILL)
             kills += 1
-        code, errors = run.end(300)
+        code, errors = run.end()
         assert before <= finished(out), f"seed {seed}, kill {kills}"
         if code == 0:  # killed too late, or it was a worker
             whole = max(whole, time.monotonic() - began)
@@ -176,7 +176,7 @@ def test_a_full_disk_is_one_line_and_code_2(folder, disturbed, largest):
     def bounded():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    code, errors = audit(disturbed, preexec_fn=bounded).end(300)
+    code, errors = audit(disturbed, preexec_fn=bounded).end()
     assert code == 2
     assert one_line(errors).startswith("Error: no space left to write ")
     assert len(finished(disturbed / "out")) == (0 if largest == "a training" else TRAININGS)
@@ -193,7 +193,7 @@ def test_an_output_that_cannot_be_written_is_one_line_and_code_2(disturbed):
 
 
 def test_damaged_trainings_are_noticed_and_done_again(folder, disturbed):
-    assert audit(disturbed).end(300)[0] == 0
+    assert audit(disturbed).end()[0] == 0
     cut, flipped, *_ = sorted((disturbed / "out" / "jobs").glob("*.safetensors"))
     os.truncate(cut, cut.stat().st_size - 1)
     content = bytearray(flipped.read_bytes())
@@ -202,7 +202,7 @@ def test_damaged_trainings_are_noticed_and_done_again(folder, disturbed):
     content[position // 8] ^= 1 << position % 8
     flipped.write_bytes(content)
     assert [read_result(path.parent, path.stem) for path in (cut, flipped)] == [None, None], f"seed {seed}"
-    code, errors = audit(disturbed).end(300)
+    code, errors = audit(disturbed).end()
     assert code == 0
     assert len(trainings(errors)) == 2
     assert stable(disturbed / "out") == stable(folder / "out")
@@ -214,7 +214,7 @@ def test_a_second_run_into_one_output_is_refused_and_does_not_disturb_the_first(
     code, errors = audit(disturbed).end()
     assert code == 2
     assert one_line(errors).startswith(f"Error: another run (process {first.process.pid}) is using ")
-    assert first.end(300)[0] == 0
+    assert first.end()[0] == 0
     assert stable(disturbed / "out") == stable(folder / "out")
 
 
@@ -246,6 +246,6 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_report(folder, disturbed):
     workers = [pid for pid, name in names.items() if name.startswith(b"ray::_Worker")]
     assert len(workers) == 2
     os.kill(workers[0], signal.SIGKILL)
-    code, errors = run.end(300)
+    code, errors = run.end()
     assert code == 0, errors
     assert stable(disturbed / "out") == stable(folder / "out")

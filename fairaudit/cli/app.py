@@ -41,7 +41,6 @@ app = typer.Typer(
     name="fairaudit",
     help="Audit what differential privacy costs each group of people, and why.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # boxes cut long option names at 80 columns, and read [0.2] as markup
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -53,7 +53,7 @@ def _torch() -> Check:
         devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
     except (ImportError, OSError, RuntimeError) as error:
         return Check("torch works", False, " ".join(str(error).split())[:120])
-    return Check("torch works", value == 8.0, f"devices: {', '.join(devices)} (training uses cpu)")
+    return Check("torch works", value == 8.0, f"devices: {', '.join(devices)}")
 
 
 def _memory() -> Check:

@@ -98,7 +98,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("fail_on", list, "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
     Option("baseline", str, "Earlier report, for rules with .delta.", "REPORT"),
     Option("inconclusive", str, "What an inconclusive rule counts as; else exit 3.", "fail|pass"),
-    Option("device", str, "Where to train (default: auto).", "auto|cpu"),
+    Option("device", str, "Where to train; auto: a GPU if there is one (default: auto).", "auto|cpu|cuda"),
     Option("workers", int, "Trainings at a time (default: one per core).", "N"),
     Option("executor", str, "Where trainings are run (default: local).", "local|ray"),
     Option("ray_address", str, "Ray cluster to use, or `auto`; else one is started here.", "ADDRESS"),

@@ -78,7 +78,7 @@ class _Conv(Parametric):
         """[(R,) B, H, W, C] -> [(R,) B, Ho, Wo, O]."""
         weight, bias = self._side_by_side(), None if self.bias is None else self.bias.flatten()
         replicates = len(self.weight)
-        if x.dim() == 4 or x.is_cuda:
+        if _in_one(x):
             return self._apart(F.conv2d(self._beside(x), weight, bias, *self.options, replicates), x)
         weights, biases = (
             weight.chunk(replicates),
@@ -92,7 +92,7 @@ class _Conv(Parametric):
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """The transposed convolution of the output gradient."""
-        if x.dim() == 4 or x.is_cuda:
+        if _in_one(x):
             return self._apart(self._through(self._beside(delta), self._beside(x), self._side_by_side()), x)
         weights = self._side_by_side().chunk(len(self.weight))
         images = [
@@ -120,10 +120,11 @@ class _Conv(Parametric):
         return grouped.permute(0, 3, 1, 2)
 
     def _apart(self, y: Tensor, like: Tensor) -> Tensor:
-        """[B, (R) O, H, W] -> [(R,) B, H, W, O], contiguous."""
+        """[B, (R) C, H, W] -> [(R,) B, H, W, C], contiguous."""
         y = y.permute(0, 2, 3, 1)
         if like.dim() == 5:
-            y = y.view(*y.shape[:3], len(self.weight), self.shape.outputs).permute(3, 0, 1, 2, 4)
+            channels = y.shape[3] // len(self.weight)
+            y = y.reshape(*y.shape[:3], len(self.weight), channels).permute(3, 0, 1, 2, 4)
         return y.contiguous()
 
     def _bias_part(self, out: Tensor) -> tuple[Tensor, ...]:
@@ -223,6 +224,11 @@ class GhostConvSum(SumTarget):
             _put(self.weight[number], found[1], add=add)
             if self.bias is not None:
                 _put(self.bias[number], found[2], add=add)
+
+
+def _in_one(x: Tensor) -> bool:
+    """Whether replicates go through one kernel; on a CPU one after the other is faster."""
+    return x.dim() == 4 or not x.is_cpu
 
 
 def _put(target: Tensor, value: Tensor, *, add: bool) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from fairaudit.engine.devices import CPU
 from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked, refuse_untrainable
 from fairaudit.errors import TrainingError
 from fairaudit.privacy.borrowed import global_stream
@@ -63,18 +64,19 @@ class ForeignNetwork(Stacked):
     Args:
         modules: One per replicate, of equal architecture; they are copied.
         seed: Of what a module draws while it trains, dropout's masks; equal seeds draw alike.
+        device: Where the copies lie.
 
     Raises:
         TrainingError: A layer that cannot be private; no parameter to train.
     """
 
-    def __init__(self, modules: Sequence[nn.Module], seed: int = 0) -> None:
+    def __init__(self, modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU) -> None:
         from opacus import GradSampleModule
 
         refuse_unprivate(modules[0])
         refuse_untrainable(modules[0])
         self.seed = seed
-        copies = [copy.deepcopy(module).train() for module in modules]
+        copies = [copy.deepcopy(module).to(device).train() for module in modules]
         trained = [[p for p in module.parameters() if p.requires_grad] for module in copies]
         self.theta = torch.stack([torch.cat([p.detach().reshape(-1) for p in own]) for own in trained])
         for row, own in zip(self.theta, trained, strict=True):
@@ -101,10 +103,6 @@ class ForeignNetwork(Stacked):
         with torch.no_grad(), _evaluating(self.modules):
             found = [m(one) for m, one in zip(self.modules, self._each(x), strict=True)]
         return found[0] if self.replicates == 1 else torch.stack(found)
-
-    def to(self, device: torch.device) -> "ForeignNetwork":
-        """A copy on another device."""
-        return ForeignNetwork([m._module.to(device) for m in copy.deepcopy(self.modules)], self.seed)
 
     def _each(self, x: Tensor) -> Sequence[Tensor]:
         return [x] if self.replicates == 1 else x.unbind()

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from fairaudit.engine.devices import CPU, on_cpu
 from fairaudit.engine.observe import Checkpoint, Observer, StepView
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
@@ -119,11 +120,14 @@ def train(network: Stacked, pool: TrainingPool, training: Training) -> Outcome:
     """Train ``network`` in place on ``pool``.
 
     Same streams give the same bits on the same hardware, with or without observers and whatever
-    the memory budget. An empty batch takes a step of noise alone.
+    the memory budget. An empty batch takes a step of noise alone. What is handed back lies on the CPU.
     """
     loop = Loop(network, pool, training)
     loop.take(training.epochs * training.sampler.steps_per_epoch)
-    return Outcome(loop.trace, loop.event(), tuple(loop.checkpoints))
+    trace, checkpoints = loop.trace, tuple(loop.checkpoints)
+    if pool.device != CPU:
+        trace, checkpoints = on_cpu(trace), on_cpu(checkpoints)
+    return Outcome(trace, loop.event(), checkpoints)
 
 
 class Loop:

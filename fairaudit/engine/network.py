@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from fairaudit.engine.devices import CPU
 from fairaudit.engine.layer import Elementwise, Parametric
 from fairaudit.engine.layers import bind
 from fairaudit.engine.stacked import Stacked, refuse_untrainable
@@ -49,17 +50,18 @@ class Network(Stacked):
 
     Args:
         modules: One module per replicate, of equal architecture; their parameters are copied.
+        device: Where the copies lie.
 
     Raises:
         TrainingError: A layer is not in the table of ``engine/layers.py``, or a parameter is shared
             between layers, frozen, or of no layer.
     """
 
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
+    def __init__(self, modules: Sequence[nn.Module], device: torch.device = CPU) -> None:
         layers = flatten(modules[0])
         _refuse_loose_parameters(modules[0], layers)
         rows = [torch.cat([p.detach().reshape(-1) for p in m.parameters()]) for m in modules]
-        self.theta: Tensor = torch.stack(rows)
+        self.theta: Tensor = torch.stack(rows).to(device)
         self.layers = bind(layers, self.theta)
         # What a layer with parameters puts out, nobody reads again: the next may write over it.
         self._over = [

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from fairaudit.engine.layer import Shape
 
-PIECE_BYTES = {"cpu": 3 * 2**18, "cuda": 2**28}  # of rows laid out at once: a core's second-level cache
+PIECE_BYTES = 3 * 2**18  # of rows laid out at once: a core's second-level cache
+PIECE_BYTES_ELSEWHERE = 2**28  # a GPU wants few large kernels
 _SHORT_RUN = 16  # floats: shorter runs are copied one by one
 
 
@@ -71,7 +72,8 @@ class Patches:
         """[B, kh kw C O] of images [B, H, W, C] and output gradients [B, Ho, Wo, O]."""
         kh, kw = self.window.kernel
         out = x.new_empty(len(x), kh * kw * self.channels * self.outputs)
-        at_once = max(1, PIECE_BYTES[x.device.type] // (4 * self.floats))
+        piece_bytes = PIECE_BYTES if x.is_cpu else PIECE_BYTES_ELSEWHERE
+        at_once = max(1, piece_bytes // (4 * self.floats))
         lay = self._shared if self.layout is Layout.SHARED else self._full
         for start in range(0, len(x), at_once):
             piece = slice(start, start + at_once)

@@ -86,7 +86,9 @@ class TrainingPool:
         return moved
 
     def gather(self, index: Tensor, present: Tensor | None) -> Batch:
-        """The records of a batch, in the order of ``index`` [(R,) B]."""
+        """The records of a batch, in the order of ``index`` [(R,) B]; both may lie on the CPU."""
+        index = index.to(self.device)
+        present = None if present is None else present.to(self.device)
         if index.dim() == 1:
             rows, group = self._rows(index), self.groups.index_select(0, index)
         else:
@@ -106,7 +108,7 @@ class TrainingPool:
             return self._table.index_select(0, index)
         real = index < self.n_records
         chosen = index[real]
-        made = torch.zeros(len(chosen), sum(self._widths))
+        made = torch.zeros(len(chosen), sum(self._widths), device="cpu")
         self._made.fill(chosen.cpu().numpy(), made.numpy())
         made = made.to(self.device)
         inputs, targets, norms = torch.split_with_sizes(made, self._widths, -1)

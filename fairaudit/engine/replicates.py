@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from fairaudit.engine.devices import CPU
 from fairaudit.engine.foreign import ForeignNetwork, OpacusTape
 from fairaudit.engine.network import Network, check_table
 from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked
@@ -15,16 +16,19 @@ from fairaudit.errors import TrainingError
 _TOLERANCE = 1e-3  # of a gradient's norm; kernels differ by 1e-6 or so, mistakes by much more
 
 
-def stack(modules: Sequence[nn.Module], seed: int = 0) -> Stacked:
+def stack(modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU) -> Stacked:
     """Replicates of one architecture, by the make that fits it.
 
     Args:
         modules: One per replicate. seed: Of what a foreign module draws while it trains.
+        device: Where they lie.
 
     Raises:
         TrainingError: A layer that cannot be private.
     """
-    return ForeignNetwork(modules, seed) if outside_table(modules[0]) else Network(modules)
+    if outside_table(modules[0]):
+        return ForeignNetwork(modules, seed, device)
+    return Network(modules, device)
 
 
 def outside_table(module: nn.Module) -> str:

@@ -107,7 +107,7 @@ class Erm(Objective[None]):
             # softmax over two columns.
             first, second = logits.unbind(-1)
             error = torch.sub(second, first).sigmoid_().sub_(targets.select(-1, 1))
-            return error.unsqueeze(-1).mul(_DIFFERENCE)
+            return error.unsqueeze(-1).mul(_DIFFERENCE.to(error.device))
         return torch.softmax(logits, -1).sub_(targets)
 
 

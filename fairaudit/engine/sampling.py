@@ -73,7 +73,7 @@ class PoissonSampler:
         if len(self._epoch) == 1:
             return self._epoch[0][step], None
         parts = [batches[step] for batches in self._epoch]
-        padded = torch.full((len(parts), max(len(p) for p in parts)), self.records)
+        padded = torch.full((len(parts), max(len(p) for p in parts)), self.records, device="cpu")
         for row, part in zip(padded, parts, strict=True):
             row[: len(part)] = part
         return padded, padded < self.records

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairaudit.engine.devices import CPU
 from fairaudit.engine.loop import Trace
 from fairaudit.engine.observe import Checkpoint, Observer
 from fairaudit.engine.pool import TrainingPool
@@ -62,6 +63,7 @@ class Task:
         public: The student pool, for a method that needs one.
         checkpoints: Steps that a method which trains by steps keeps for readings after training.
         records: Id of every training record, [N]: the same whatever other records there are.
+        device: Where a method that trains by steps computes; its records and readings stay on the CPU.
     """
 
     arm: str
@@ -79,6 +81,7 @@ class Task:
     budget: int
     public: PublicPool | None = None
     records: NDArray[np.int64] | None = None
+    device: torch.device = CPU
     checkpoints: Collection[int] = ()
 
     def facts(self) -> PublicFacts:
@@ -106,8 +109,8 @@ class TrainedReplicates:
 
     @property
     def parameters(self) -> Tensor:
-        """[R, P]."""
-        return self.network.theta
+        """[R, P], on the CPU."""
+        return self.network.theta.cpu()
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
         """What every replicate predicts: features [n, d], groups [n] -> [R, n, Y]."""

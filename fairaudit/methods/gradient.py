@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from fairaudit.engine.devices import working_on
 from fairaudit.engine.loop import TapeMaker, Training, train
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.optimizers import make_optimizer
@@ -14,6 +15,7 @@ from fairaudit.engine.release import ExactRelease, GaussianRelease, Release, Unp
 from fairaudit.engine.replicates import stack, tape_of
 from fairaudit.engine.rules import ClippingRule, Erm, FlatClip, NoClip, Objective
 from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.engine.stacked import Stacked
 from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
 from fairaudit.methods.objectives import FairLens
 from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip
@@ -54,7 +56,17 @@ class GradientMethod(Method):
 
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
         """Train all repeats side by side from this seed's one start."""
-        network = stack([task.model] * task.repeats, task.seed)
+        with working_on(task.device):
+            network, training = self._set_up(task, observers)
+            outcome = train(network, task.pool.to(task.device), training)
+        # Released values only (rule R9). Records that overflow count as zero, so an exploded model may
+        # stand still at huge finite parameters.
+        if not bool((network.theta.abs() <= LARGEST_PARAMETER).all()):
+            raise diverged(task.arm, task.seed, self.learning_rate(task), "parameters")
+        return TrainedReplicates(network, outcome.trace, outcome.event, checkpoints=outcome.checkpoints)
+
+    def _set_up(self, task: Task, observers: Sequence[Observer]) -> tuple[Stacked, Training]:
+        network = stack([task.model] * task.repeats, task.seed, task.device)
         streams = [numpy_stream(task.seed, "sampling", label) for label in task.sampling]
         objective = self.objective(task)
         training = Training(
@@ -72,12 +84,7 @@ class GradientMethod(Method):
             budget=task.budget,
             tape=self.tape(objective),
         )
-        outcome = train(network, task.pool, training)
-        # Released values only (rule R9). Records that overflow count as zero, so an exploded model may
-        # stand still at huge finite parameters.
-        if not bool((network.theta.abs() <= LARGEST_PARAMETER).all()):
-            raise diverged(task.arm, task.seed, self.learning_rate(task), "parameters")
-        return TrainedReplicates(network, outcome.trace, outcome.event, checkpoints=outcome.checkpoints)
+        return network, training
 
 
 class Sgd(GradientMethod):

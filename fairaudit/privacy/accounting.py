@@ -95,7 +95,8 @@ def calibrate(
         steps: T, empty batches included.
         delta: In (0, 1).
         target_epsilon: PLD epsilon of one run; never exceeded, missed by at most 0.2 % (a target
-            met even with SMALLEST_SIGMA gets that).
+            met even with SMALLEST_SIGMA gets that, and one so small that only a loss within delta
+            meets it gets noise that leaves epsilon 0).
         side_noise_multipliers: Those of the queries released beside the gradient.
 
     Raises:
@@ -252,6 +253,10 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
             return sigma
         if sigma == LARGEST_SIGMA and value > target:
             break
+        if (
+            value == 0.0
+        ):  # all that the steps reveal lies within delta: a target so small has no noise of its own
+            return sigma
         point = (math.log(sigma), math.log(value))
         if seen and abs(point[0] - seen[0]) > 1e-4:
             slope = _bounded((point[1] - seen[1]) / (point[0] - seen[0]), -8.0, -0.2)

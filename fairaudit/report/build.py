@@ -18,6 +18,7 @@ from fairaudit.report.gaps import CONTROL_NOT_RUN, main_gap
 from fairaudit.report.measured import ComparisonRecord, Yardstick
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
+from fairaudit.report.sweep import SweepArm, sweeps
 from fairaudit.report.text import limitations
 from fairaudit.report.why import explain
 
@@ -90,12 +91,26 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
         comparisons=compared,
         control=control,
         selection=selections(compared, dataset),
+        sweep=sweeps(compared, _calibrated(plan)),
         diagnostics=read,
         why=explain(read.decomposition, arms, first, control),
         warnings=tuple(_warnings(findings, arms, check, control, first)),
         limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
         timing=dict(circumstances.seconds),
     )
+
+
+def _calibrated(plan: Plan) -> dict[str, SweepArm]:
+    """The arms whose noise was calibrated to an epsilon; an arm that checks the audit is none of them."""
+    return {
+        arm.key: SweepArm(
+            method=f"{arm.method}:{arm.variant}" if arm.variant else arm.method,
+            target_epsilon=arm.privacy.target_epsilon,
+            epsilon=arm.privacy.epsilon_pld,
+        )
+        for arm in plan.arms
+        if arm.privacy.target_epsilon is not None
+    }
 
 
 def _settings(resolved: ResolvedConfig) -> dict[str, Setting]:

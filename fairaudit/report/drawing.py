@@ -69,13 +69,12 @@ def _intervals(panel: Intervals) -> Spec:
     series = _series([b.series for b in panel.bars])
     dots = {"type": "point", "filled": True, "size": 75, "opacity": 1}
     layers: list[Spec] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "transform": [{"filter": "isValid(datum.low)"}],
-            "encoding": {"x": _x("low", panel.x_title), "x2": {"field": "high"}},
-        },
-        {"mark": dots, "encoding": {"x": _x("value", panel.x_title), "shape": _shape(series)}},
+        {"mark": dots, "encoding": {"x": _x("value", panel.x_title), "shape": _shape(series)}}
     ]
+    if any(b.low is not None for b in panel.bars):  # an axis of no numbers would be a warning
+        ends = {"x": _x("low", panel.x_title), "x2": {"field": "high"}}
+        whisker: Spec = {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends}
+        layers.insert(0, {**whisker, "transform": [{"filter": "isValid(datum.low)"}]})
     if panel.origin is not None:
         layers.insert(0, _line_at("x", panel.origin))
     return _in_rows(values, layers, ("value", "low", "high"))

@@ -22,6 +22,7 @@ from fairaudit.report.gates import GateRecord, Outcome
 from fairaudit.report.measured import ComparisonRecord, Diagnostics, EstimateRecord, Selection, Yardstick
 from fairaudit.report.names import plain
 from fairaudit.report.numbers import Figure
+from fairaudit.report.sweep import Sweep
 
 SCHEMA_VERSION = 1
 # Two runs of one command differ in these and in nothing else.
@@ -56,6 +57,7 @@ class Report(Part):
     comparisons: tuple[ComparisonRecord, ...]
     control: Control
     selection: tuple[Selection, ...]
+    sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set
     diagnostics: Diagnostics

@@ -15,6 +15,7 @@ from fairaudit.report.markdown_data import (
 )
 from fairaudit.report.markdown_gates import gates_section, verdict_section
 from fairaudit.report.markdown_review import instruments_section, register_section, selection_section
+from fairaudit.report.markdown_sweep import sweep_section
 from fairaudit.report.markdown_why import why_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
@@ -51,6 +52,7 @@ def full_text(report: Report) -> list[str]:
         verdict_section(report),
         _audited(report),
         *((_costs(report), _gaps(report)) if report.costs else (alone_section(report),)),
+        sweep_section(report),
         gates_section(report),
         _control(report),
         why_section(report),

@@ -13,7 +13,7 @@ NOON = dt.datetime(2020, 1, 2, 12)
 ACCEPTED = {
     "int8": pa.array([3, 1, None, 3], pa.int8()),
     "uint64": pa.array([3, 1, None, 3], pa.uint64()),
-    "float16": pa.array([3.0, 1.0, None, 3.0], pa.float16()),
+    "float16": pa.array([np.float16(3), np.float16(1), None, np.float16(3)], pa.float16()),
     "float32": pa.array([3.0, 1.0, None, 3.0], pa.float32()),
     "decimal": pa.array([Decimal("3.00"), Decimal("1.00"), None, Decimal("3.00")], pa.decimal128(9, 2)),
     "decimal256": pa.array([Decimal("3.00"), Decimal("1.00"), None, Decimal("3.00")], pa.decimal256(50, 2)),

@@ -88,7 +88,7 @@ def test_chunks_of_images_change_results_by_rounding_and_the_budget_by_nothing(n
     whole = run(network, x, labels, weights)
     monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
     monkeypatch.setattr(tape_module, "LARGE_RECORD", 1)
-    monkeypatch.setitem(patches_module.PIECE_BYTES, "cpu", 1)
+    monkeypatch.setattr(patches_module, "PIECE_BYTES", 1)
     assert Tape(network).rows_per_chunk == 1
     ample = run(network, x, labels, weights)
     for budget in (0, 20 * network.bytes_per_record):

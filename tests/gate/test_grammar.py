@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,3 +135,24 @@ def test_any_name_can_be_given_in_quotes(grouping, group):
 
     rule = parse_rule(f"accuracy@{quoted(grouping)}={quoted(group)} < 0.5")
     assert rule.group == GroupSelector(grouping, (group,), "")
+
+
+def test_every_rule_that_the_pages_show_can_be_read():
+    root = Path(__file__).resolve().parents[2]
+    table = re.findall(r"^\| `([^`]+)` \|", (root / "docs" / "ci.md").read_text("utf-8"), re.MULTILINE)
+    given = [
+        rule
+        for page in (root / "README.md", root / "docs" / "ci.md")
+        for rule in re.findall(r"--fail-on '([^']+)'", page.read_text("utf-8"))
+    ]
+    assert len(table) >= 7
+    assert len(given) >= 5
+    assert len(parse_rules([*table, *given])) >= 7
+
+
+def test_the_hook_for_pre_commit_runs_the_gate():
+    text = (Path(__file__).resolve().parents[2] / ".pre-commit-hooks.yaml").read_text("utf-8")
+    fields = dict(re.findall(r"^(?:- |  )(\w+): (.+)$", text, re.MULTILINE))
+    assert fields["entry"] == "fairaudit gate"
+    assert fields["language"] == "python"
+    assert {"id", "name", "files", "pass_filenames"} <= set(fields)

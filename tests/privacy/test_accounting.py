@@ -434,3 +434,9 @@ def test_unsampled_gaussians_compose_exactly_and_with_sampled_ones():
         < together + epsilon(event(30, 60, 1.0), 1e-5)
     )
     assert epsilon(Gaussian("minimiser", 0.0), 1e-5) == math.inf
+
+
+def test_a_target_below_what_delta_allows_anyway_is_met_by_any_noise_that_hides_the_steps_in_delta():
+    noise = calibrate(100, 100, 1e-5, 1e-9, ())
+    assert noise > 0
+    assert epsilon(SampledGaussian(100, 100, (NoisyRelease("gradient", noise),)), 1e-5) <= 1e-9

@@ -212,9 +212,11 @@ def test_there_is_a_colour_a_shape_and_a_dash_for_every_series():
 
 
 def test_an_unknown_interval_is_drawn_as_a_dot_alone():
-    spec = page_spec(Intervals("", "points", (Bar("arm", "F", 1.0),)), description="")
-    layers = spec["layer"][-1]["layer"]
-    assert layers[0]["transform"] == [{"filter": "isValid(datum.low)"}]
+    known, unknown = Bar("arm", "F", 1.0, 0.5, 1.5), Bar("arm", "M", 1.0)
+    both = page_spec(Intervals("", "points", (known, unknown)), description="")["layer"][-1]["layer"]
+    assert both[0]["transform"] == [{"filter": "isValid(datum.low)"}]
+    alone = page_spec(Intervals("", "points", (unknown,)), description="")["layer"][-1]["layer"]
+    assert [layer["mark"]["type"] for layer in alone] == ["point"]
 
 
 def test_stacked_amounts_share_a_row():

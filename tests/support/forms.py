@@ -132,6 +132,7 @@ def make_task(form, pool, *, repeats=1, seed=0, **given):
         "public",
         "records",
         "checkpoints",
+        "device",
     }
     fields = {name: given.pop(name) for name in names & set(given)}
     threshold = np.geomspace(4.0, 2.0, 10, dtype=np.float32)[:, None]

@@ -42,7 +42,7 @@ class Program:
             assert time.monotonic() < end, f"{what}; alive: {self.survivors()}"
             time.sleep(0.02)
 
-    def end(self, seconds=40):
+    def end(self, seconds=300):
         """Exit status and what was written to standard error, once every process is gone."""
         output, errors = self.process.communicate(timeout=seconds)
         self.wait_for(lambda: not self.survivors(), "processes were left behind", seconds=20)

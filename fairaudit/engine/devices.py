@@ -1,0 +1,64 @@
+"""Where a training computes. Batches and noise are drawn on the CPU whatever the device."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from fairaudit.errors import ConfigError
+
+CPU = torch.device("cpu")
+
+Value = TypeVar("Value")
+
+
+def find_device(name: str) -> torch.device:
+    """The device meant: ``auto`` is a CUDA device if there is one, else the CPU.
+
+    Raises:
+        ConfigError: ``cuda`` where there is none.
+    """
+    there = torch.cuda.is_available()
+    if name == "cuda" and not there:
+        raise ConfigError(
+            "no CUDA device can be used here", hint="use --device cpu; `fairaudit doctor` lists devices"
+        )
+    return torch.device("cuda") if there and name != "cpu" else CPU
+
+
+@contextmanager
+def working_on(device: torch.device) -> Iterator[None]:
+    """New tensors are made on ``device``; products keep float32's precision.
+
+    A GPU's shortened products (TF32) lose three digits, more than the guard on a norm allows for.
+    """
+    if device == CPU:
+        yield
+        return
+    matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, conv.allow_tf32, conv.deterministic
+    matmul.allow_tf32, conv.allow_tf32, conv.deterministic = False, False, True
+    try:
+        with device:
+            yield
+    finally:
+        matmul.allow_tf32, conv.allow_tf32, conv.deterministic = before
+
+
+def on_cpu(value: Value) -> Value:
+    """A copy on the CPU of a tensor, or of a dataclass, tuple, list or dict that holds tensors."""
+    moved: object = value
+    if isinstance(value, Tensor):
+        moved = value.cpu()
+    elif isinstance(value, dict):
+        moved = {key: on_cpu(each) for key, each in value.items()}
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        moved = type(value)(*map(on_cpu, value))
+    elif isinstance(value, tuple | list):
+        moved = type(value)(map(on_cpu, value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        moved = replace(value, **{f.name: on_cpu(getattr(value, f.name)) for f in fields(value) if f.init})
+    return cast(Value, moved)

@@ -1,0 +1,45 @@
+"""The Markdown report's curve over epsilon, as a table."""
+
+from collections.abc import Iterator
+
+from fairaudit.report.model import Report
+from fairaudit.report.names import markdown
+from fairaudit.report.sweep import Sweep, SweepValue
+from fairaudit.report.tables import Row, number, table
+
+_MOST_ROWS = 16
+_MOST_EPSILONS = 6
+
+
+def sweep_section(report: Report) -> Iterator[str]:
+    """Cost by group and gap at each epsilon; nothing where no method ran at two of them."""
+    if not report.sweep:
+        return
+    yield "## Cost over epsilon"
+    yield ""
+    yield "Points of accuracy lost, with 95 % intervals; a smaller ε means more privacy."
+    for targets in dict.fromkeys(_targets(sweep) for sweep in report.sweep):
+        rows = [row for sweep in report.sweep if _targets(sweep) == targets for row in _rows(sweep)]
+        yield ""
+        head = ("method", "group", *(f"#ε ≤ {target:g}" for target in targets[:_MOST_EPSILONS]))
+        yield from table(head, rows, most=_MOST_ROWS)
+
+
+def _targets(sweep: Sweep) -> tuple[float, ...]:
+    return tuple(point.target_epsilon for point in sweep.points)
+
+
+def _rows(sweep: Sweep) -> Iterator[Row]:
+    points = sweep.points[:_MOST_EPSILONS]
+    for group in points[0].cost:
+        cells = (_points(point.cost.get(group)) for point in points)
+        yield markdown(sweep.method), f"{markdown(sweep.grouping)} = {markdown(group)}", *cells
+    yield markdown(sweep.method), f"gap by {markdown(sweep.grouping)}", *(_points(p.gap) for p in points)
+
+
+def _points(value: SweepValue | None) -> str:
+    if value is None or value.value is None:
+        return "–"
+    if value.low is None or value.high is None:
+        return number(100 * value.value, 1)
+    return f"{number(100 * value.value, 1)} [{number(100 * value.low, 1)}, {number(100 * value.high, 1)}]"

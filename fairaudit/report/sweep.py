@@ -1,0 +1,81 @@
+"""One method at several epsilons: how the cost of each group, and the gap, move with privacy."""
+
+from collections.abc import Iterator, Sequence
+
+from fairaudit.report.facts import Part
+from fairaudit.report.gaps import COST, main_gap
+from fairaudit.report.measured import ComparisonRecord, EstimateRecord
+from fairaudit.report.numbers import EpsilonFigure, Figure, HighEnd, LowEnd
+
+
+class SweepValue(Part):
+    """A fraction of accuracy with its interval; None where it is undefined or has none."""
+
+    value: Figure | None
+    low: LowEnd | None
+    high: HighEnd | None
+
+
+class SweepPoint(Part):
+    """One arm of a sweep: its target, the epsilon it reached, the cost of each group and the gap."""
+
+    arm: str
+    target_epsilon: Figure
+    epsilon: EpsilonFigure | None
+    cost: dict[str, SweepValue]
+    gap: SweepValue | None
+
+
+class Sweep(Part):
+    """One method (and variant) at two epsilons or more, by rising epsilon, cut by one grouping."""
+
+    method: str
+    reference: str
+    grouping: str
+    points: tuple[SweepPoint, ...]
+
+
+class SweepArm(Part):
+    """What a sweep must know of an arm: the method with its variant, target and epsilon."""
+
+    method: str
+    target_epsilon: Figure
+    epsilon: EpsilonFigure | None
+
+
+def sweeps(comparisons: Sequence[ComparisonRecord], arms: dict[str, SweepArm]) -> tuple[Sweep, ...]:
+    """The curves over epsilon of every method that ran at several.
+
+    Args:
+        comparisons: Of arms with their references. arms: Those that were calibrated to an epsilon.
+    """
+    return tuple(_sweeps(comparisons, arms))
+
+
+def _sweeps(comparisons: Sequence[ComparisonRecord], arms: dict[str, SweepArm]) -> Iterator[Sweep]:
+    families: dict[tuple[str, str, str], list[ComparisonRecord]] = {}
+    for comparison in comparisons:
+        if comparison.arm in arms and comparison.reference:
+            place = arms[comparison.arm].method, comparison.reference, comparison.grouping
+            families.setdefault(place, []).append(comparison)
+    for (method, reference, grouping), family in families.items():
+        points = sorted((_point(c, arms[c.arm]) for c in family), key=lambda point: point.target_epsilon)
+        if len({point.target_epsilon for point in points}) > 1:
+            yield Sweep(method=method, reference=reference, grouping=grouping, points=tuple(points))
+
+
+def _point(comparison: ComparisonRecord, arm: SweepArm) -> SweepPoint:
+    gap = main_gap(comparison)
+    return SweepPoint(
+        arm=comparison.arm,
+        target_epsilon=arm.target_epsilon,
+        epsilon=arm.epsilon,
+        cost={group.group: _value(group.estimates.get(COST)) for group in comparison.by_group},
+        gap=None if gap is None else _value(gap.absolute),
+    )
+
+
+def _value(estimate: EstimateRecord | None) -> SweepValue:
+    if estimate is None:
+        return SweepValue(value=None, low=None, high=None)
+    return SweepValue(value=estimate.value, low=estimate.low, high=estimate.high)

@@ -1,0 +1,170 @@
+"""How a program ends, by real processes: every exit code with its one line, and what lies on the disk."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairaudit.cli import app
+
+SAMPLE = Path(__file__).resolve().parents[1] / "sample_data" / "loans.parquet"
+AUDIT = ("--data", "loans.parquet", "--group", "sex", "--method", "dpsgd", "--epochs", "1", "--workers", "2")
+PASS, FAIL = "privacy_cost_gap > 0.9", "epsilon > 0.1"
+UNSURE = "accuracy_gap > {}"
+
+
+def started(folder, *arguments, **environment):
+    command = [sys.executable, "-m", "fairaudit", *arguments]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "GITHUB_ACTIONS": "", **environment},
+    )  # fmt: skip
+
+
+def run(folder, *arguments, **environment):
+    return started(folder, "run", *AUDIT, "--format", "json,junit", *arguments, **environment)
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    """A folder with finished trainings of five seeds, so that each further run only measures and judges."""
+    folder = tmp_path_factory.mktemp("audited")
+    shutil.copy(SAMPLE, folder)
+    done = run(folder, "--fail-on", PASS)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def stored(folder):
+    return json.loads((folder / "fairaudit-report" / "report.json").read_text("utf-8"))
+
+
+@pytest.mark.slow
+def test_a_run_whose_gates_pass_ends_in_0(audited):
+    report = stored(audited)
+    assert report["verdict"] == "pass"
+    assert [gate["rule"] for gate in report["gates"]] == [PASS]
+
+
+@pytest.mark.slow
+def test_a_run_whose_gate_fails_ends_in_1_after_its_report_is_written(audited):
+    done = run(audited, "--fail-on", PASS, "--fail-on", FAIL, "--json", GITHUB_ACTIONS="true")
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["verdict"] == stored(audited)["verdict"] == "fail"
+    assert "Verdict fail" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr  # no colour reaches a pipe
+    assert "::error title=fairaudit gate fail::" in done.stderr
+    assert "<failure" in (audited / "fairaudit-report" / "report.junit.xml").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_a_run_with_an_open_gate_ends_in_3_or_as_it_is_told_to_count(audited):
+    gap = next(
+        g for c in stored(audited)["comparisons"] if c["arm"] == "dpsgd"
+        for g in c["gaps"] if (g["metric"], g["kind"]) == ("accuracy", "pair")
+    )  # fmt: skip
+    rule = UNSURE.format(gap["absolute"]["value"])
+    for counted, code in ((None, 3), ("fail", 1), ("pass", 0)):
+        options = ("--inconclusive", counted) if counted else ()
+        done = run(audited, "--fail-on", rule, *options)
+        assert done.returncode == code, done.stderr
+        assert stored(audited)["verdict"] == "inconclusive"
+    assert started(audited, "gate", "fairaudit-report/report.json", "--fail-on", rule).returncode == 3
+
+
+@pytest.mark.slow
+def test_quiet_and_json_leave_the_streams_pure(audited):
+    done = run(audited, "--fail-on", FAIL, "--quiet", "--json")
+    assert done.returncode == 1
+    assert done.stderr == ""
+    json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--fail-on", "accuracy_gap"), "no operator"),
+        (("--fail-on", "acuracy_gap > 1"), "did you mean 'accuracy_gap'"),
+        (("--fail-on", "accuracy@sex=X < 1"), "no group 'X'"),
+        (("--fail-on", "accuracy:pate-hard < 1"), "no arm 'pate-hard'"),
+        (("--fail-on", "epsilon.delta > 0"), "--baseline"),
+        (("--baseline", "gone.json", "--fail-on", "epsilon.delta > 0"), "no report 'gone.json'"),
+        (("--inconclusive", "maybe"), "inconclusive"),
+        (("--data", "gone.parquet"), "gone.parquet"),
+        (("--format", "xlsx"), "format"),
+    ],
+)
+def test_what_is_wrong_with_the_input_ends_in_2_before_anything_is_trained(
+    tmp_path, monkeypatch, capsys, arguments, said
+):
+    shutil.copy(SAMPLE, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fairaudit.pool.warm_up", lambda: None)
+    before = signal.getsignal(signal.SIGTERM)
+    assert app.main(["run", *AUDIT, *arguments]) == 2
+    signal.signal(signal.SIGTERM, before)
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "fairaudit-report").exists()
+
+
+@pytest.mark.slow
+def test_a_training_that_diverges_ends_in_4_and_wins_over_its_gates(tmp_path):
+    shutil.copy(SAMPLE, tmp_path)
+    done = run(tmp_path, "--learning-rate", "1e30", "--seeds", "1", "--fail-on", FAIL)
+    assert done.returncode == 4, done.stderr
+    assert "Traceback" not in done.stderr
+    assert stored(tmp_path)["status"] == "partial"
+
+
+def test_a_target_out_of_reach_ends_in_5(tmp_path, monkeypatch, capsys):
+    shutil.copy(SAMPLE, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fairaudit.pool.warm_up", lambda: None)
+    before = signal.getsignal(signal.SIGTERM)
+    # The query alone costs more than the target, whatever the gradient's noise.
+    options = ["--epsilon", "0.2", "--settings", "global-adapt.count_noise_multiplier=1"]
+    assert app.main(["run", *AUDIT[:4], *options]) == 5
+    signal.signal(signal.SIGTERM, before)
+    assert "--epsilon" in capsys.readouterr().err
+    assert not (tmp_path / "fairaudit-report").exists()
+
+
+ENDING = """
+import os, signal, sys, tempfile
+tempfile.tempdir = os.getcwd()
+from fairaudit.cli import app
+from fairaudit import audit
+def prepare(resolved, listener):
+    {what}
+audit.prepare = prepare
+sys.exit(app.main(["run", "--data", "x.csv", "--group", "g"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "said"),
+    [
+        ("raise ZeroDivisionError", 70, "Bug: ZeroDivisionError"),
+        ("os.kill(os.getpid(), signal.SIGINT); signal.pause()", 130, "Interrupted"),
+        ("os.kill(os.getpid(), signal.SIGTERM); signal.pause()", 143, "Terminated"),
+        ("raise MemoryError", 4, "out of memory"),
+    ],
+)
+def test_a_defect_and_a_signal_have_codes_of_their_own(tmp_path, what, code, said):
+    # A shell that runs tests in the background lets its children ignore Ctrl-C.
+    script = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + ENDING.format(
+        what=what
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
