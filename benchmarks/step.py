@@ -1,25 +1,32 @@
 """One training step beside plain PyTorch SGD and Opacus: correctness first, then interleaved timings.
 
-    python benchmarks/step.py [--model logistic|mlp] [--rounds 30] [--malloc stock|tuned]
+    python benchmarks/step.py [--model logistic|mlp|cnn] [--rounds 30] [--malloc stock|tuned] [--memory]
 
 Prints medians and ratios of one run. "tuned" raises glibc's mmap and trim thresholds for every
-system of the process, as the audit's own workers do.
+system of the process, as the audit's own workers do. Where other work runs beside it, --clock cpu
+counts this process's own time. --memory runs each system in a process of its own and prints by how
+much its resident memory grew at most, over that before its first step.
 """
 
 import argparse
+import multiprocessing
 import statistics
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from systems import Problem, Take, opacus_ghost, opacus_hooks, ours, plain_sgd
 from torch import nn
 
+from fairaudit.engine.pooling import ChannelsFirst
 from fairaudit.models.zoo import make_model
 from fairaudit.pool import keep_freed_memory
 
-# records, inputs, classes of Adult (MLP) and Dutch (logistic) in the presets
-SHAPES = {"logistic": (23_512, 59, 2), "mlp": (23_512, 98, 2)}
-STEPS = {"logistic": 150, "mlp": 20}
+# records, inputs, classes of Dutch (logistic), Adult (MLP) and MNIST (CNN) in the presets
+SHAPES = {"logistic": (23_512, (59,), 2), "mlp": (23_512, (98,), 2), "cnn": (23_512, (28, 28, 1), 10)}
+STEPS = {"logistic": 150, "mlp": 20, "cnn": 3}
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 SYSTEMS = {
     "plain SGD": plain_sgd,
     "Opacus hooks": opacus_hooks,
@@ -30,13 +37,14 @@ SYSTEMS = {
 
 def make_problem(model: str) -> Problem:
     """Random records of the preset's shape; timings do not depend on their values."""
-    records, inputs, classes = SHAPES[model]
+    records, shape, classes = SHAPES[model]
     generator = torch.Generator().manual_seed(0)
-    features = torch.randn(records, inputs, generator=generator)
+    features = torch.randn(records, *shape, generator=generator)
     labels = torch.randint(classes, (records,), generator=generator)
 
     def build() -> nn.Sequential:
-        return make_model(model, inputs, classes, hidden=(256, 256), activation="tanh", seed=1)
+        made = make_model(model, shape, classes, hidden=(256, 256), activation="tanh", seed=1)
+        return made if len(shape) == 1 else nn.Sequential(ChannelsFirst(shape), made)
 
     return Problem(features, labels, classes, build)
 
@@ -57,14 +65,42 @@ def check(problem: Problem) -> None:
         assert error < 1e-4, "the systems do not compute the same thing"
 
 
-def timed(take: Take, steps: int) -> float:
+def timed(take: Take, steps: int, clock: Callable[[], float]) -> float:
     """Milliseconds per step over a burst."""
-    began = time.perf_counter()
+    began = clock()
     take(steps)
-    return (time.perf_counter() - began) / steps * 1e3
+    return (clock() - began) / steps * 1e3
 
 
-def compare(model: str, rounds: int) -> None:
+def grown(model: str, system: str, malloc: str) -> float:
+    """By how many MB a process's resident memory grew at most in ten steps of a system."""
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[float] = context.Queue()
+    process = context.Process(target=_grow, args=(model, system, malloc, answers))
+    process.start()
+    found = answers.get()
+    process.join()
+    return found
+
+
+def _grow(model: str, system: str, malloc: str, answers: "multiprocessing.Queue[float]") -> None:
+    torch.set_num_threads(1)
+    if malloc == "tuned":
+        keep_freed_memory()
+    take, _ = SYSTEMS[system](make_problem(model))
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts from here
+    before = _status("VmRSS")
+    take(10)
+    answers.put((_status("VmHWM") - before) / 1024)
+
+
+def _status(field: str) -> int:
+    """A field of this process's status, in kB."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(field)))
+
+
+def compare(model: str, rounds: int, clock: Callable[[], float]) -> None:
     """Bursts of each system in turn, so that whatever else the machine does hits all alike."""
     problem = make_problem(model)
     print(f"\n{model}: batch {problem.expected_batch_size:.0f}")
@@ -72,27 +108,27 @@ def compare(model: str, rounds: int) -> None:
     systems = {name: make(problem)[0] for name, make in SYSTEMS.items()}
     times: dict[str, list[float]] = {name: [] for name in systems}
     for take in systems.values():
-        timed(take, 5)
+        timed(take, min(5, STEPS[model]), clock)
     for number in range(rounds):
         for name, take in systems.items():
-            slow = name == "Opacus hooks" and model != "logistic"
+            slow = name == "Opacus hooks" and model == "mlp"
             if slow and number % 5:
                 continue
-            times[name].append(timed(take, 4 if slow else STEPS[model]))
+            times[name].append(timed(take, 4 if slow else STEPS[model], clock))
     medians = {name: statistics.median(values) for name, values in times.items()}
     for name, value in medians.items():
         print(f"  {name:13} {value:8.3f} ms   {value / medians['plain SGD']:6.2f} x plain SGD"
               f"   {value / medians['fairaudit']:6.2f} x fairaudit")  # fmt: skip
 
 
-def replicates(rounds: int) -> None:
+def replicates(rounds: int, clock: Callable[[], float]) -> None:
     """A hundred stacked replicates of the logistic model beside a hundred single runs."""
     problem = make_problem("logistic")
     together, alone = ours(problem, replicates=100)[0], ours(problem)[0]
     ratios = []
     for _ in range(rounds):
-        stacked = timed(together, 5)
-        ratios.append(100 * timed(alone, 100) / stacked)
+        stacked = timed(together, 5, clock)
+        ratios.append(100 * timed(alone, 100, clock) / stacked)
     print(f"\n100 replicates of logistic: {statistics.median(ratios):.1f} times faster than 100 single runs")
 
 
@@ -101,16 +137,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=SHAPES, action="append")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--malloc", choices=("stock", "tuned"), default="stock")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.malloc == "tuned":
         keep_freed_memory()
     print(f"malloc {arguments.malloc}, torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}")
+    if arguments.memory:
+        for model in arguments.model or SHAPES:
+            print(f"\n{model}: resident memory over that before the first step, malloc {arguments.malloc}")
+            for system in SYSTEMS:
+                print(f"  {system:13} {grown(model, system, arguments.malloc):8.0f} MB")
+        return
+    clock = CLOCKS[arguments.clock]
     for model in arguments.model or SHAPES:
-        compare(model, arguments.rounds)
+        compare(model, arguments.rounds, clock)
     if not arguments.model or "logistic" in arguments.model:
-        replicates(max(3, arguments.rounds // 5))
+        replicates(max(3, arguments.rounds // 5), clock)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairaudit.engine.layer import Shape
 
-PIECE_BYTES = 3 * 2**18  # of rows laid out at once: a core's second-level cache
+PIECE_BYTES = 2**21  # of rows laid out at once: about a core's second-level cache
 PIECE_BYTES_ELSEWHERE = 2**28  # a GPU wants few large kernels
 _SHORT_RUN = 16  # floats: shorter runs are copied one by one
 
@@ -73,12 +73,23 @@ class Patches:
         kh, kw = self.window.kernel
         out = x.new_empty(len(x), kh * kw * self.channels * self.outputs)
         piece_bytes = PIECE_BYTES if x.is_cpu else PIECE_BYTES_ELSEWHERE
-        at_once = max(1, piece_bytes // (4 * self.floats))
-        lay = self._shared if self.layout is Layout.SHARED else self._full
-        for start in range(0, len(x), at_once):
+        at_once = min(len(x), max(1, piece_bytes // (4 * self.floats)))
+        # Laid out in the same memory piece by piece: fetching it anew would take as long as the matmul.
+        windows, shifted = self._work_space(x, at_once)
+        for start in range(0, len(x), at_once or 1):
             piece = slice(start, start + at_once)
-            rows, columns = lay(self._pad(x[piece]), delta[piece])
-            torch.bmm(rows, columns, out=out[piece].view(len(rows), rows.shape[1], columns.shape[2]))
+            n = len(x[piece])
+            windows[:n].copy_(self._windows(self._pad(x[piece]), windows[:n]))
+            rows, columns = windows[:n].view(n, *self._rows), delta[piece]
+            if shifted is None:
+                columns = columns.reshape(n, -1, self.outputs)
+            else:
+                for number in range(kh):
+                    first = number * self.window.dilation[0]
+                    shifted[:n, first : first + self.down, :, number] = columns
+                columns = shifted[:n].view(n, -1, kh * self.outputs)
+            rows = rows if self.layout is Layout.TURNED else rows.mT
+            torch.bmm(rows, columns, out=out[piece].view(n, rows.shape[1], columns.shape[2]))
         return out
 
     def in_order(self, weight: Tensor) -> Tensor:
@@ -91,37 +102,43 @@ class Patches:
         down, across = self.window.padding
         return F.pad(x, (0, 0, across, across, down, down)) if down or across else x
 
-    def _full(self, x: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
-        """Windows [n, kh kw C, positions] and output gradients [n, positions, O]."""
-        n, (kh, kw) = len(x), self.window.kernel
-        by_record, by_row, by_column, by_channel = x.stride()
-        step = (by_row * self.window.stride[0], by_column * self.window.stride[1])
-        shift = (by_row * self.window.dilation[0], by_column * self.window.dilation[1])
-        sizes, strides = (kh, kw, self.channels), (*shift, by_channel)
-        spots = (self.down, self.across)
-        if self.layout is Layout.TURNED:
-            windows = x.as_strided((n, *sizes, *spots), (by_record, *strides, *step), x.storage_offset())
-            rows = windows.reshape(n, kh * kw * self.channels, self.down * self.across)
-        else:
-            windows = x.as_strided((n, *spots, *sizes), (by_record, *step, *strides), x.storage_offset())
-            rows = windows.reshape(n, self.down * self.across, kh * kw * self.channels).mT
-        return rows, delta.reshape(n, self.down * self.across, self.outputs)
+    def _work_space(self, x: Tensor, count: int) -> tuple[Tensor, Tensor | None]:
+        """Memory for the windows of so many records, and for their output gradients where they shift.
 
-    def _shared(self, x: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
-        """Runs across [n, kw C, H Wo] and output gradients shifted down [n, H Wo, kh O]."""
-        n, height, (kh, kw) = len(x), self.padded[0], self.window.kernel
+        What a shift leaves free stays zero.
+        """
+        kh, kw = self.window.kernel
+        spots = (self.down, self.across)
+        match self.layout:
+            case Layout.FULL:
+                return x.new_empty(count, *spots, kh, kw, self.channels), None
+            case Layout.TURNED:
+                return x.new_empty(count, kh, kw, self.channels, *spots), None
+        height = self.padded[0]
+        shifted = x.new_zeros(count, height, self.across, kh, self.outputs)
+        return x.new_empty(count, height, self.across, kw, self.channels), shifted
+
+    @property
+    def _rows(self) -> tuple[int, int]:
+        """The windows of one record as a matrix."""
+        kh, kw = self.window.kernel
+        size, spots = kh * kw * self.channels, self.down * self.across
+        match self.layout:
+            case Layout.FULL:
+                return spots, size
+            case Layout.TURNED:
+                return size, spots
+        return self.padded[0] * self.across, kw * self.channels
+
+    def _windows(self, x: Tensor, like: Tensor) -> Tensor:
+        """The windows of padded images, a view of the shape of ``like``."""
         by_record, by_row, by_column, by_channel = x.stride()
-        runs = x.as_strided(
-            (n, height, self.across, kw, self.channels),
-            (
-                *(by_record, by_row, by_column * self.window.stride[1]),
-                *(by_column * self.window.dilation[1], by_channel),
-            ),
-            x.storage_offset(),
-        )
-        shifted = delta.new_zeros(n, height, self.across, kh, self.outputs)
-        for number in range(kh):
-            first = number * self.window.dilation[0]
-            shifted[:, first : first + self.down, :, number] = delta
-        spots = height * self.across
-        return runs.reshape(n, spots, kw * self.channels).mT, shifted.view(n, spots, kh * self.outputs)
+        (down, across), (dilated_down, dilated_across) = self.window.stride, self.window.dilation
+        spots = (by_row * down, by_column * across)
+        within = (by_row * dilated_down, by_column * dilated_across, by_channel)
+        strides = {
+            Layout.FULL: (by_record, *spots, *within),
+            Layout.TURNED: (by_record, *within, *spots),
+            Layout.SHARED: (by_record, by_row, spots[1], *within[1:]),
+        }
+        return x.as_strided(like.shape, strides[self.layout], x.storage_offset())

@@ -20,8 +20,11 @@ class ChannelsFirst(nn.Module):
         self.shape = shape
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, H, W, C] -> [B, C, H, W], laid out anew: Opacus misreads a permuted view."""
-        return x.permute(0, 3, 1, 2).contiguous()
+        """[B, H, W, C] -> [B, C, H, W], copied: Opacus misreads convolutions of channels-last memory.
+
+        One channel is contiguous either way by its strides, but not laid out either way.
+        """
+        return x.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
 
     def extra_repr(self) -> str:
         """The shape."""

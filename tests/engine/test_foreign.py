@@ -18,14 +18,17 @@ from fairaudit.errors import TrainingError
 
 WIDTH, CLASSES = 6, 3
 IMAGE = (7, 6, 2)
-NAMES = ("residual", "attention", "own_parameter", "partly_frozen", "convolution")
+GREY = (7, 6, 1)
+NAMES = ("residual", "attention", "own_parameter", "partly_frozen", "convolution", "grey")
+SHAPES = {"convolution": IMAGE, "grey": GREY}
 
 
 def made(name, seed=0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if name == "convolution":
-            return nn.Sequential(ChannelsFirst(IMAGE), foreign_models.convolution(IMAGE, CLASSES))
+        if name in SHAPES:
+            shape = SHAPES[name]
+            return nn.Sequential(ChannelsFirst(shape), foreign_models.convolution(shape, CLASSES))
         if name == "attention":
             return foreign_models.Attention(WIDTH, CLASSES, dropout=0.0)
         return getattr(foreign_models, name)((WIDTH,), CLASSES)
@@ -33,7 +36,7 @@ def made(name, seed=0):
 
 def records(name, replicates, count, seed=1):
     generator = torch.Generator().manual_seed(seed)
-    shape = IMAGE if name == "convolution" else (WIDTH,)
+    shape = SHAPES.get(name, (WIDTH,))
     x = torch.randn(replicates, count, *shape, generator=generator)
     return x, torch.randint(CLASSES, (replicates, count), generator=generator)
 
