@@ -29,6 +29,7 @@ from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.split import draw_split
 from fairaudit.data.store import Store, open_store, write_store
 from fairaudit.data.tabular import load_dataset
+from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.engine.loop import Loop, Training
 from fairaudit.engine.network import Network
 from fairaudit.engine.optimizers import Sgd
@@ -70,6 +71,7 @@ def loop(pool: TrainingPool, model: str) -> Loop:
         sampler=PoissonSampler([numpy_stream(0, "sampling", "shared")], pool.n_records, steps),
         facts=PublicFacts(pool.n_records, expected, 1, pool.n_classes),
         epochs=1,
+        observers=[EpochCurves()],
     )
     made = make_model(model, pool.width, pool.n_classes, hidden=(256, 256), activation="tanh", seed=1)
     return Loop(Network([made]), pool, training)

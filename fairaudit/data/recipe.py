@@ -60,18 +60,20 @@ class _Numbers:
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of some records ``[n, width]`` into ``out``."""
-        raw = self.block.of(rows)
-        values = raw if self.exponents is None else np.ldexp(raw.astype(np.float64), -self.exponents)
-        x = np.subtract(values, self.centre, dtype=np.float64)
-        x /= self.spread
+        x = np.empty((len(self.centre), len(rows)))  # a line per number, so that every loop below is long
+        x[:] = self.block.of(rows).T
+        missing = np.isnan(x) if self.block.gaps else None
+        if self.exponents is not None:
+            np.ldexp(x, -self.exponents[:, None], out=x)
+        x -= self.centre[:, None]
+        x /= self.spread[:, None]
         _limited(x)
-        if self.block.gaps:
-            missing = np.isnan(raw)
-            np.copyto(x, self.fill, where=missing)
+        if missing is not None:
+            np.copyto(x, self.fill[:, None], where=missing)
             for place, at in self.gaps:
-                out[:, at] = missing[:, place]
+                out[:, at] = missing[place]
         for first, end, at in self.runs:
-            out[:, at : at + end - first] = x[:, first:end]
+            out[:, at : at + end - first] = x[first:end].T
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class Recipe:
         self._codes = _Codes.of(layout.codes, categories, [starts[n] for n in layout.codes.fields])
 
     def decode(self, rows: UInt8, out: Float32) -> None:
-        """Write the inputs of records ``[n, width]`` into zeros ``[n, d or more]``, C-contiguous."""
+        """Write the inputs of records ``[n, width]`` into zeros ``[n, d]``, C-contiguous."""
         with np.errstate(over="ignore", invalid="ignore"):  # the limit catches it; NaN is filled
             for numbers in self._numbers:
                 numbers.decode(rows, out)
@@ -170,7 +172,7 @@ class DecodedRows:
         return out
 
     def fill(self, index: Int64, out: Float32) -> None:
-        """Write the inputs of n of the rows into zeros ``[n, d or more]``, C-contiguous."""
+        """Write the inputs of n of the rows into zeros ``[n, d]``, C-contiguous."""
         self._decode(self.rows.take(index), out)
 
     def _decode(self, rows: Int64, out: Float32) -> None:

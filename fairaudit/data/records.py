@@ -18,7 +18,7 @@ from fairaudit.data.dataset import Int64
 UInt8 = NDArray[np.uint8]
 Float64 = NDArray[np.float64]
 
-CHUNK_ROWS = 65_536  # rows that are handled at once
+CHUNK_ROWS = 16_384  # rows that are handled at once: few enough for a processor's cache
 _ALIGNMENT = 8  # bytes, so that every number of a record lies where a processor wants it
 
 

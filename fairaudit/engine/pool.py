@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+ROWS_AT_ONCE = 65_536  # of those that are made
+
 
 class Rows(Protocol):
     """Inputs of N records, made when they are asked for."""
@@ -18,7 +20,7 @@ class Rows(Protocol):
         """(N, d)."""
 
     def fill(self, index: NDArray[np.int64], out: NDArray[np.float32]) -> None:
-        """Write the inputs of n records into the first columns of zeros [n, d or more], C-contiguous."""
+        """Write the inputs of n records into zeros [n, d], C-contiguous."""
 
 
 class Batch(NamedTuple):
@@ -55,17 +57,14 @@ class TrainingPool:
         self.n_classes, self.n_groups = n_classes, n_groups
         self.labels = torch.cat([labels, labels.new_zeros(1)])
         self.groups = torch.cat([groups, groups.new_zeros(1)])
-        self._made = None if isinstance(features, Tensor) else features
         # Rows of numbers share one table, so that a batch costs one gather and three views; a pool of
-        # images is too large to be copied.
-        self._images = features if isinstance(features, Tensor) and len(self.shape) > 1 else None
-        self._widths = [*self.shape, n_classes, 1] if self._images is None else [n_classes, 1]
-        self._table = torch.zeros(0)
-        if isinstance(features, Tensor):
-            one_hot = torch.nn.functional.one_hot(labels, n_classes).to(features.dtype)
-            norms = _norms(features.flatten(1))
-            table = torch.cat([features, one_hot, norms] if self._images is None else [one_hot, norms], 1)
-            self._table = torch.cat([table, table.new_zeros(1, table.shape[1])])
+        # images is too large to be copied, and rows that are made are in no table.
+        whole = isinstance(features, Tensor) and len(self.shape) == 1
+        self._apart = None if whole else features
+        self._widths = [*self.shape, n_classes, 1] if whole else [n_classes, 1]
+        beside = [torch.nn.functional.one_hot(labels, n_classes).to(torch.float32), self._norms(features)]
+        table = torch.cat([features, *beside] if isinstance(features, Tensor) and whole else beside, 1)
+        self._table = torch.cat([table, table.new_zeros(1, table.shape[1])])
 
     @property
     def width(self) -> int:
@@ -75,14 +74,14 @@ class TrainingPool:
     @property
     def device(self) -> torch.device:
         """Where the records lie."""
-        return self.labels.device
+        return self._table.device
 
     def to(self, device: torch.device) -> "TrainingPool":
         """The same pool on another device."""
         moved = copy.copy(self)
         moved._table, moved.labels = self._table.to(device), self.labels.to(device)
         moved.groups = self.groups.to(device)
-        moved._images = None if self._images is None else self._images.to(device)
+        moved._apart = self._apart.to(device) if isinstance(self._apart, Tensor) else self._apart
         return moved
 
     def gather(self, index: Tensor, present: Tensor | None) -> Batch:
@@ -90,43 +89,42 @@ class TrainingPool:
         index = index.to(self.device)
         present = None if present is None else present.to(self.device)
         if index.dim() == 1:
-            rows, group = self._rows(index), self.groups.index_select(0, index)
+            rows, group = self._table.index_select(0, index), self.groups.index_select(0, index)
         else:
             flat = index.view(-1)
-            rows = self._rows(flat).view(*index.shape, sum(self._widths))
+            rows = self._table.index_select(0, flat).view(*index.shape, self._table.shape[1])
             group = self.groups.index_select(0, flat).view(index.shape)
-        if self._images is None:
+        if self._apart is None:
             inputs, targets, norms = torch.split_with_sizes(rows, self._widths, -1)
         else:
             targets, norms = torch.split_with_sizes(rows, self._widths, -1)
-            inputs = self._gathered_images(self._images, index, present)
+            inputs = self._gathered(self._apart, index, present)
         return Batch(inputs, targets, group, norms.squeeze(-1), index, present)
 
-    def _rows(self, index: Tensor) -> Tensor:
-        """Inputs, one-hot label and norm of records [n], side by side; zeros where a batch is padded."""
-        if self._made is None:
-            return self._table.index_select(0, index)
-        real = index < self.n_records
-        chosen = index[real]
-        made = torch.zeros(len(chosen), sum(self._widths), device="cpu")
-        self._made.fill(chosen.cpu().numpy(), made.numpy())
-        made = made.to(self.device)
-        inputs, targets, norms = torch.split_with_sizes(made, self._widths, -1)
-        targets.scatter_(1, self.labels.index_select(0, chosen).unsqueeze(1), 1.0)
-        norms.copy_(_norms(inputs))
-        if len(chosen) == len(index):
-            return made
-        rows = made.new_zeros(len(index), made.shape[1])
-        rows[real] = made
-        return rows
+    def _gathered(self, features: Tensor | Rows, index: Tensor, present: Tensor | None) -> Tensor:
+        flat = index.flatten().clamp(max=self.n_records - 1)  # padding points one past it
+        found = (
+            features.index_select(0, flat) if isinstance(features, Tensor) else self._filled(features, flat)
+        )
+        found = found.view(*index.shape, *self.shape)
+        if present is None:
+            return found
+        return torch.where(present.view(*present.shape, *[1] * len(self.shape)), found, 0.0)
 
-    def _gathered_images(self, images: Tensor, index: Tensor, present: Tensor | None) -> Tensor:
-        last = self.n_records - 1  # padding points one past it
-        found = images.index_select(0, index.flatten().clamp(max=last)).view(*index.shape, *self.shape)
-        return found if present is None else torch.where(present[..., None, None, None], found, 0.0)
+    def _filled(self, rows: Rows, index: Tensor) -> Tensor:
+        """Rows [n, d] made now."""
+        made = torch.zeros(len(index), *self.shape, device="cpu")
+        rows.fill(index.cpu().numpy(), made.numpy())
+        return made.to(self.labels.device)
+
+    def _norms(self, features: Tensor | Rows) -> Tensor:
+        """Of the inputs with a bias 1 appended, [N, 1]."""
+        if isinstance(features, Tensor):
+            return _norms(features.flatten(1))
+        pieces = torch.split(torch.arange(self.n_records), ROWS_AT_ONCE)
+        return torch.cat([_norms(self._filled(features, piece)) for piece in pieces])
 
 
 def _norms(features: Tensor) -> Tensor:
-    """Of inputs [n, d] with a bias 1 appended, [n, 1]."""
     lengths = torch.linalg.vector_norm(features, dim=-1, keepdim=True)
     return torch.hypot(lengths, torch.ones((), device=features.device))
