@@ -129,6 +129,11 @@ class Sentence(Part):
     rests_on: tuple[str, ...]
 
 
+def say(kind: str, text: str, *rests_on: str) -> Sentence:
+    """A sentence of that kind."""
+    return Sentence.model_validate({"kind": kind, "text": text, "rests_on": rests_on})
+
+
 class Why(Part):
     """The explanation: what was found, what it cannot say, and what might help.
 

@@ -16,7 +16,7 @@ _INTERNAL = (
 def why_section(report: Report) -> Iterator[str]:
     """The sentences, then the tables that they rest on."""
     decomposition = report.diagnostics.decomposition
-    if report.why is None or decomposition is None:
+    if report.why is None:
         return
     yield "## Why"
     yield ""
@@ -26,9 +26,10 @@ def why_section(report: Report) -> Iterator[str]:
         yield f"- {markdown(sentence.text, 1200)}"
     yield from _together(report.why, "limit", "What these figures cannot say:")
     yield from _together(report.why, "lever", "What might help (expected from the figures above, not tried):")
-    yield from _parts(decomposition)
-    yield from _claims(decomposition)
-    yield from _bounds(decomposition)
+    if decomposition is not None:
+        yield from _parts(decomposition)
+        yield from _claims(decomposition)
+        yield from _bounds(decomposition)
 
 
 def _together(why: Why, kind: str, heading: str) -> Iterator[str]:

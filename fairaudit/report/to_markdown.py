@@ -58,7 +58,7 @@ def full_text(report: Report) -> list[str]:
         why_section(report),
         _within(report),
         selection_section(report),
-        *((diagnostics_section(report),) if report.why is None else ()),  # its readings stand under Why
+        *((diagnostics_section(report),) if report.diagnostics.decomposition is None else ()),
         readings_section(report),
         _privacy(report),
         data_section(report),

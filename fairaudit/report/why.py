@@ -11,7 +11,9 @@ from fairaudit.report.decomposition import (
     OverSeeds,
     Sentence,
     Why,
+    say,
 )
+from fairaudit.report.explain_ablation import ablation
 from fairaudit.report.facts import ArmFacts, Control
 from fairaudit.report.gaps import COST, main_gap, points
 from fairaudit.report.measured import ComparisonRecord
@@ -64,14 +66,15 @@ def explain(
     compared: Sequence[ComparisonRecord],
     control: Control,
 ) -> Why | None:
-    """The explanation; None where steps were not read.
+    """The explanation; None where neither steps were read nor clipping was taken apart.
 
     Args:
         decomposition: What was read of kept steps. arms: All arms.
         compared: By the first grouping. control: What the control showed.
     """
+    apart = ablation(arms, compared)
     if decomposition is None:
-        return None
+        return Why(headline="", sentences=apart) if apart else None
     cases = list(_cases(decomposition, arms, compared))[:MOST_ARMS]
     sentences: list[Sentence] = []
     for case in cases:
@@ -79,8 +82,8 @@ def explain(
     if cases:
         sentences += _traits(cases[0])
     if control.status == "run":
-        sentences.append(_say("control", control.message, "control.message"))
-    sentences += _ablation(arms, compared)
+        sentences.append(say("control", control.message, "control.message"))
+    sentences += apart
     sentences += _limits(decomposition, cases)
     for case in cases:
         sentences += _levers(case)
@@ -129,7 +132,7 @@ def _cost(case: Case) -> Sentence:
         told.append(f"{_name(group)} {estimate.value:.3f}{interval}")
     gap = main_gap(case.comparison, "excess_risk")
     resolved = "" if gap is not None and gap.direction else " The difference in loss is not resolved here."
-    return _say(
+    return say(
         "finding",
         f"Under {case.arm.key} privacy costs {told[0]} nats of loss and {told[1]}; in accuracy the gap is "
         f"{points(cost.absolute) if (cost := main_gap(case.comparison, COST)) else 'not measured'} points."
@@ -143,7 +146,7 @@ def _parts(case: Case) -> Sentence:
     for group in (case.payer, case.other):
         shares = ", ".join(f"{spoken} {_percent(group.shares[part])}" for part, spoken in PART_NAMES.items())
         told.append(f"{_name(group)}: {shares}")
-    return _say(
+    return say(
         "finding",
         f"Shares of what clipping and noise do to a group's loss in a step of {case.arm.key}. "
         f"{'. '.join(told)}.",
@@ -160,14 +163,14 @@ def _main_part(case: Case) -> Iterator[Sentence]:
     main = max(known, key=lambda part: known[part][0])
     mean, agreeing, seeds = known[main]
     if mean <= 0 or agreeing < seeds:
-        yield _say(
+        yield say(
             "finding",
             f"No part of a step of {case.arm.key} costs {_name(case.payer)} more than {_name(case.other)} at "
             "every seed.",
             f"{case.place}.groups",
         )
         return
-    yield _say(
+    yield say(
         "finding",
         f"What {_name(case.payer)} pays per step beyond {_name(case.other)} under {case.arm.key} is mostly "
         f"{PART_NAMES[main]}: {1e3 * mean:.3g} thousandths of a nat, larger at each of {seeds} seed(s); "
@@ -212,11 +215,11 @@ def _traits(case: Case) -> Iterator[Sentence]:
     who, other = _name(case.payer), _name(case.other)
     place = f"{case.place}.groups[{case.payer.group}].traits"
     if apart:
-        yield _say("trait", f"{who} is set apart from {other} at every seed by {'; '.join(apart)}.", place)
+        yield say("trait", f"{who} is set apart from {other} at every seed by {'; '.join(apart)}.", place)
     if alike:
-        yield _say("trait", f"{who} and {other} hardly differ in {'; '.join(alike)}.", place)
+        yield say("trait", f"{who} and {other} hardly differ in {'; '.join(alike)}.", place)
     if unclear:
-        yield _say("trait", f"Seeds disagree, or differ too little, on {'; '.join(unclear)}.", place)
+        yield say("trait", f"Seeds disagree, or differ too little, on {'; '.join(unclear)}.", place)
 
 
 def _ratios(mine: OverSeeds, theirs: OverSeeds) -> list[float]:
@@ -224,45 +227,8 @@ def _ratios(mine: OverSeeds, theirs: OverSeeds) -> list[float]:
     return [a / b for a, b in pairs if a is not None and b is not None and a > 0 and b > 0]
 
 
-def _ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> Iterator[Sentence]:
-    by_method = {arm.method: c for arm in arms for c in compared if c.arm == arm.key and c.reference}
-    shorter, turned = by_method.get("magnitude-only"), by_method.get("direction-only")
-    if shorter is None or turned is None:
-        return
-    told = []
-    for mine, theirs in zip(turned.by_group, shorter.by_group, strict=True):
-        if mine.estimates and theirs.estimates:
-            told.append(
-                f"{plain(mine.group)} {points(mine.estimates.get(COST))} by direction alone, "
-                f"{points(theirs.estimates.get(COST))} by magnitude alone"
-            )
-    yield _say(
-        "ablation",
-        f"Taken apart without noise, clipping costs in points of accuracy: {'; '.join(told)}.",
-        "comparisons[direction-only]",
-        "comparisons[magnitude-only]",
-    )
-    slowed = by_method.get("sgd-slowed")
-    if slowed is not None:
-        costs = ", ".join(
-            f"{plain(g.group)} {points(g.estimates.get(COST))}" for g in slowed.by_group if g.estimates
-        )
-        yield _say(
-            "ablation",
-            "magnitude-only takes shorter steps, so at a fixed number of epochs it is a learning-rate "
-            f"experiment as well; plain SGD slowed by as much costs {costs} points.",
-            "comparisons[sgd-slowed]",
-        )
-    yield _say(
-        "ablation",
-        "The two arms are the two pure parts (magnitude, and direction in its starred form); these do not "
-        "add up to clipping's whole cost.",
-        "diagnostics.decomposition",
-    )
-
-
 def _limits(decomposition: Decomposition, cases: Sequence[Case]) -> Iterator[Sentence]:
-    yield _say(
+    yield say(
         "limit",
         f"Parts are second-order readings of single steps at {decomposition.steps} kept steps, each against "
         "the plain step from the same point. They say what a step does there, not what training would have "
@@ -270,20 +236,20 @@ def _limits(decomposition: Decomposition, cases: Sequence[Case]) -> Iterator[Sen
         "diagnostics.decomposition.steps",
     )
     if decomposition.optimizer != "sgd":
-        yield _say(
+        yield say(
             "limit",
             f"The optimizer is {decomposition.optimizer}; the parts are those of a plain gradient step.",
             "config.optimizer",
         )
     failed = [f"{c.arm.key}: {b.assumption}" for c in cases for b in c.causes.bounds[:1] if b.assumption]
     if failed:
-        yield _say(
+        yield say(
             "limit",
             f"The printed bounds rest on assumptions that fail here: {'; '.join(failed)}.",
             "diagnostics.decomposition.arms",
         )
     if cases and len(cases[0].causes.groups) == 2:
-        yield _say(
+        yield say(
             "limit",
             "With two groups every trait that differs goes along with the cost; which of them causes it, "
             "these figures cannot say.",
@@ -328,11 +294,7 @@ def _levers(case: Case) -> Iterator[Sentence]:
 
 
 def _lever(text: str, *rests_on: str) -> Sentence:
-    return _say("lever", text, *rests_on)
-
-
-def _say(kind: str, text: str, *rests_on: str) -> Sentence:
-    return Sentence.model_validate({"kind": kind, "text": text, "rests_on": rests_on})
+    return say("lever", text, *rests_on)
 
 
 def _name(group: GroupCauses) -> str:

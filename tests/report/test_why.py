@@ -121,3 +121,26 @@ def test_the_control_speaks_where_it_was_run_and_is_not_itself_explained():
 
 def test_an_unresolved_difference_is_called_so():
     assert "not resolved" in text_of(why((F, M)), "finding")
+
+
+def taken_apart(**costs):
+    """The ablation's arms with the costs of F and M in each; half-widths of 0.5 points."""
+    names = ("clipped", "magnitude-only", "direction-only", "sgd-slowed")
+    each = {name: costs.get(name.replace("-", "_"), (0.0, 0.0)) for name in names}
+    compared = [comparison_record(comparison(n, c, half=0.005), least=0) for n, c in each.items()]
+    return explain(None, [facts(name) for name in names], compared, CONTROL)
+
+
+def test_the_ablation_says_which_half_shows_the_gap_that_clipping_shows():
+    both = text_of(taken_apart(clipped=(0.1, 0.02)), "ablation")
+    assert "shown for neither half by itself" in both
+    assert "plain SGD slowed by as much" in both
+    one = text_of(taken_apart(clipped=(0.1, 0.02), direction_only=(0.08, 0.02)), "ablation")
+    assert "Of the two halves direction-only alone" in one
+    two = text_of(
+        taken_apart(clipped=(0.1, 0.02), direction_only=(0.08, 0.02), magnitude_only=(0.09, 0.0)), "ablation"
+    )
+    assert "Each half by itself" in two
+    assert "none to take apart" in text_of(taken_apart(), "ablation")
+    other = text_of(taken_apart(clipped=(0.1, 0.02), direction_only=(0.02, 0.08)), "ablation")
+    assert "neither half" in other  # a gap the other way round is another gap

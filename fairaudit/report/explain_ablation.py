@@ -1,0 +1,71 @@
+"""What the ablation of clipping showed, in sentences."""
+
+from collections.abc import Sequence
+
+from fairaudit.report.decomposition import Sentence, say
+from fairaudit.report.facts import ArmFacts
+from fairaudit.report.gaps import COST, main_gap, points
+from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.names import plain
+
+CLIPPED, SHORTER, TURNED, SLOWED = "clipped", "magnitude-only", "direction-only", "sgd-slowed"
+
+_SAME_TWO_ARMS = (
+    "The paper describes the two arms twice in different words; they are the two pure parts, magnitude and "
+    "starred direction, which do not add up to clipping's whole cost."
+)
+
+
+def ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> tuple[Sentence, ...]:
+    """Sentences on the arms of the ablation; none where it was not trained.
+
+    Args:
+        arms: All arms. compared: By the first grouping.
+    """
+    found = {arm.method: c for arm in arms for c in compared if c.arm == arm.key and c.reference}
+    if SHORTER not in found or TURNED not in found or CLIPPED not in found:
+        return ()
+    sentences = [
+        say(
+            "ablation",
+            f"In points of accuracy, without noise: clipping costs {_costs(found[CLIPPED])}; its magnitude "
+            f"alone {_costs(found[SHORTER])}; its direction alone {_costs(found[TURNED])}.",
+            *(f"comparisons[{name}].by_group" for name in (CLIPPED, SHORTER, TURNED)),
+        ),
+        _gap_sentence(found),
+    ]
+    if SLOWED in found:
+        sentences.append(
+            say(
+                "ablation",
+                "magnitude-only takes shorter steps, so at a fixed number of epochs it is a learning-rate "
+                f"experiment as well; plain SGD slowed by as much costs {_costs(found[SLOWED])}.",
+                f"comparisons[{SLOWED}].by_group",
+            )
+        )
+    return (*sentences, say("ablation", _SAME_TWO_ARMS, f"comparisons[{SHORTER}]", f"comparisons[{TURNED}]"))
+
+
+def _gap_sentence(found: dict[str, ComparisonRecord]) -> Sentence:
+    """Which half, if any, shows the gap between groups that clipping shows."""
+    shown = {name: gap.direction for name, c in found.items() if (gap := main_gap(c, COST))}
+    whole = shown.get(CLIPPED, "")
+    halves = [name for name in (SHORTER, TURNED) if whole and shown.get(name) == whole]
+    if not whole:
+        told = "No gap between groups is shown for clipping without noise, so there is none to take apart."
+    elif len(halves) == 1:
+        told = f"Of the two halves {halves[0]} alone shows clipping's gap ({plain(whole, 80)})."
+    elif halves:
+        told = f"Each half by itself shows clipping's gap ({plain(whole, 80)})."
+    else:
+        told = (
+            f"Clipping shows a gap ({plain(whole, 80)}) that is shown for neither half by itself: what costs is "
+            "the two together, or a half too small for this audit."
+        )
+    return say("ablation", told, *(f"comparisons[{name}].gaps" for name in (CLIPPED, SHORTER, TURNED)))
+
+
+def _costs(comparison: ComparisonRecord) -> str:
+    return ", ".join(
+        f"{plain(g.group)} {points(g.estimates.get(COST))}" for g in comparison.by_group[:6] if g.estimates
+    )
