@@ -89,7 +89,7 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
 
         drawn = charts(report)
         if MARKDOWN in texts:
-            text = to_markdown(report, reserved=pictures.LINES * len(drawn))
+            text = to_markdown(report, reserved=pictures.lines_taken(drawn))
             texts[MARKDOWN] = pictures.with_pictures(text, drawn, folder=FIGURES, kind=wanted[0])
         for chart in drawn:
             for kind in wanted:
