@@ -83,5 +83,14 @@ def _cut(lines: Sequence[str], tables: Sequence[_Table], caps: _Caps) -> list[st
         if cap:
             kept[table.start + cap : after] = ["", f"{missing} more rows are in report.json."]
         else:
-            kept[table.start - _HEAD : after] = [f"{missing} rows are in report.json."]
+            _leave_out(kept, slice(table.start - _HEAD, after), f"{missing} rows are in report.json.")
     return kept
+
+
+def _leave_out(lines: list[str], table: slice, note: str) -> None:
+    """Put a note in a table's place, if it can be at the end of the paragraph that introduces it."""
+    above = lines[table.start - 2]
+    if table.start >= 2 and above and not above.startswith(("#", "-", "|")):
+        lines[table.start - 2 : table.stop] = [f"{above} {note}"]
+    else:
+        lines[table] = [note]

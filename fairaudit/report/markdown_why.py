@@ -27,8 +27,8 @@ def why_section(report: Report) -> Iterator[str]:
     yield ""
     for sentence in report.why.of("finding", "trait", "ablation"):  # the control has a section of its own
         yield f"- {markdown(sentence.text, 1200)}"
-    yield from _together(report.why, "limit", "What these figures cannot say:")
-    yield from _together(report.why, "lever", "What might help (expected from the figures above, not tried):")
+    yield from _together(report.why, "limit", "What these figures cannot say")
+    yield from _together(report.why, "lever", "What might help: expected from the figures above, not tried")
     if decomposition is not None:
         # In the plan's order, which the keys of a stored report no longer have.
         causes = {a.key: decomposition.arms[a.key] for a in report.arms if a.key in decomposition.arms}
@@ -42,7 +42,7 @@ def _together(why: Why, kind: str, heading: str) -> Iterator[str]:
     found = [markdown(sentence.text, 1200) for sentence in why.of(kind)]
     if found:
         yield ""
-        yield heading
+        yield f"### {heading}"
         yield ""
         yield from (f"- {text}" for text in found)
 
@@ -51,6 +51,8 @@ def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[str]:
     rows = [_part_row(arm, found, group) for arm, found in causes.items() for group in found.groups]
     if not rows:
         return
+    yield ""
+    yield "### The parts of a step"
     yield ""
     yield (
         "Mean per step in thousandths of a nat, with intervals over seeds; direction, magnitude (against a "
