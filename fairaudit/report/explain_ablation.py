@@ -59,8 +59,8 @@ def _gap_sentence(found: dict[str, ComparisonRecord]) -> Sentence:
         told = f"Each half by itself shows clipping's gap ({plain(whole, 80)})."
     else:
         told = (
-            f"Clipping shows a gap ({plain(whole, 80)}) that is shown for neither half by itself: what costs is "
-            "the two together, or a half too small for this audit."
+            f"Clipping shows a gap ({plain(whole, 80)}) that is shown for neither half by itself: what costs "
+            "is the two together, or a half too small for this audit."
         )
     return say("ablation", told, *(f"comparisons[{name}].gaps" for name in (CLIPPED, SHORTER, TURNED)))
 

@@ -5,18 +5,21 @@ from dataclasses import dataclass
 
 from fairaudit.report.panels import Chart
 
-# chart -> heading of the Markdown section that it stands in
-HOMES: Mapping[str, str] = {
-    "privacy-cost": "Cost of privacy by group",
-    "accuracy": "Cost of privacy by group",
-    "excess-risk": "Cost of privacy by group",
-    "epsilon-sweep": "Gaps between groups",
-    "selection-rate": "Selection rates and impact ratios",
-    "risk-parts": "Training, group by group",
-    "angle": "Training, group by group",
-    "training-loss": "Training, group by group",
-    "gradient-norm": "Training, group by group",
-    "group-sizes": "Data and exclusions",
+_COSTS = ("Cost of privacy by group",)
+_TRAINING = ("Training, group by group", "Why")  # the first is not written where Why says more
+
+# chart -> headings of Markdown sections; it stands in the first that the text has
+HOMES: Mapping[str, Sequence[str]] = {
+    "privacy-cost": _COSTS,
+    "accuracy": _COSTS,
+    "excess-risk": _COSTS,
+    "epsilon-sweep": ("Gaps between groups",),
+    "selection-rate": ("Selection rates and impact ratios",),
+    "risk-parts": ("Why", *_TRAINING),
+    "angle": _TRAINING,
+    "training-loss": _TRAINING,
+    "gradient-norm": _TRAINING,
+    "group-sizes": ("Data and exclusions",),
 }
 
 
@@ -38,16 +41,15 @@ def opening(text: str) -> str:
 def passages(text: str, charts: Sequence[Chart]) -> Iterator[Passage]:
     """The sections of ``text`` in their order, with the charts that belong to them.
 
-    A chart whose heading is not in the text stands in the first section, so that none is lost.
+    A chart none of whose headings is in the text stands in the first section, so that none is lost.
     """
     parts = [part.partition("\n") for part in text.split("\n## ")[1:]]
     titles = [title for title, _, _ in parts]
-    homes = {chart.name: HOMES.get(chart.name, "") for chart in charts}
-    for number, (title, _, body) in enumerate(parts):
+    homes = {
+        chart.name: next((home for home in HOMES.get(chart.name, ()) if home in titles), titles[0])
+        for chart in (charts if titles else ())
+    }
+    for title, _, body in parts:
         lead, is_table, rest = body.strip("\n").partition("\n\n| ")
-        inside = tuple(
-            chart
-            for chart in charts
-            if homes[chart.name] == title or (number == 0 and homes[chart.name] not in titles)
-        )
+        inside = tuple(chart for chart in charts if homes[chart.name] == title)
         yield Passage(title, lead, inside, "| " + rest if is_table else "")
