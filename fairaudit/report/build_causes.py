@@ -10,7 +10,7 @@ from fairaudit.data.dataset import Dataset
 from fairaudit.jobs import JobResult
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.plan import Plan
-from fairaudit.presets import find_preset
+from fairaudit.presets.catalog import find_preset
 from fairaudit.report.arm_readings import ArmReadings, arm_readings, over_seeds
 from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import (
