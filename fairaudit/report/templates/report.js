@@ -36,6 +36,7 @@
   };
 
   for (const table of document.querySelectorAll("main table")) {
+    if (table.tBodies.length === 0) continue; // a table without rows has nothing to sort
     [...table.tHead.rows[0].cells].forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
