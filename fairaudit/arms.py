@@ -9,7 +9,7 @@ from fairaudit.errors import ConfigError, PrivacyError, did_you_mean
 from fairaudit.methods.ablation import NAME as ABLATION_SET
 from fairaudit.methods.admission import unmet
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
-from fairaudit.methods.defaults import RULES, ZERO_ALLOWED, Sizes
+from fairaudit.methods.defaults import RULES, ZERO_ALLOWED, Sizes, effective_step
 from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import PrivacyEvent
 
@@ -281,9 +281,10 @@ def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> di
         _refuse_senseless(spec.name, name, settings[name])
     scaled = find(spec.control_of) if spec.control_of else spec
     if scaled.scales_by_threshold and "learning_rate" not in own:
-        # The shared step is the effective one: what C/Z takes away is given back.
         threshold = own.get("threshold", config.threshold) or numbers.by_rule("threshold")
-        settings["learning_rate"] *= threshold / settings["max_grad_norm"]
+        settings["learning_rate"] = effective_step(
+            settings["learning_rate"], threshold, settings["max_grad_norm"], numbers.sizes
+        )
         _refuse_senseless(spec.name, "learning_rate", settings["learning_rate"])
     return settings
 

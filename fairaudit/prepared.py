@@ -96,10 +96,7 @@ def first_records(config: AuditConfig, digest: str) -> Prepared:
 @lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
 def _prepared(key: _Key, seed: int) -> Prepared:
     dataset, encoder = _encoder(key)
-    encoded = encoder.encode(draw_split(dataset, key.config, seed))
-    images = dataset.image_shape
-    if images is not None and not sees_images(resolve_model(key.config.model, images)):
-        encoded = replace(encoded, train=_rows(encoded.train), test=_rows(encoded.test))
+    encoded = _as_seen(key.config, dataset, encoder.encode(draw_split(dataset, key.config, seed)))
     return Prepared(dataset, encoded, _training_pool(dataset, encoded))
 
 
@@ -107,13 +104,28 @@ def _prepared(key: _Key, seed: int) -> Prepared:
 def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
     dataset = _encoder(key)[0]
     found = _pool_encoder(key).encode(draw_split(dataset, key.config, seed))
+    encoded = _as_seen(key.config, dataset, found.encoded)
+    pool = _rows(found.pool) if _wants_rows(key.config, dataset) else found.pool
     groups = None if found.groups is None else torch.from_numpy(found.groups)
-    public = PublicPool(torch.from_numpy(found.pool), groups)
-    return Prepared(dataset, found.encoded, _training_pool(dataset, found.encoded), public)
+    public = PublicPool(torch.from_numpy(pool), groups)
+    return Prepared(dataset, encoded, _training_pool(dataset, encoded), public)
+
+
+def _as_seen(config: AuditConfig, dataset: LabelledRows, encoded: Encoded) -> Encoded:
+    """The inputs in the shape that the model is given."""
+    if not _wants_rows(config, dataset):
+        return encoded
+    return replace(encoded, train=_rows(encoded.train), test=_rows(encoded.test))
+
+
+def _wants_rows(config: AuditConfig, dataset: LabelledRows) -> bool:
+    """Whether images are to be rows of numbers, for a model that knows no neighbourhood."""
+    images = dataset.image_shape
+    return images is not None and not sees_images(resolve_model(config.model, images))
 
 
 def _rows(records: InputRows) -> NDArray[np.float32]:
-    """Images [n, H, W, C] as rows of numbers [n, H W C], for models that know no neighbourhood."""
+    """Records [n, ...] as rows of numbers [n, d]."""
     return records[:].reshape(len(records), -1)
 
 

@@ -144,6 +144,13 @@ def test_a_shared_step_is_the_effective_one_of_methods_that_scale_by_the_thresho
     assert own.arm("global").settings["learning_rate"] == 0.9
 
 
+def test_a_shared_step_of_a_network_is_everyones_step():
+    # A step times Z/C would multiply the noise that every weight gathers over the training.
+    found = plan(method=("dpsgd", "global", "global-adapt"), model="mlp", threshold=10.0)
+    steps = {arm.settings["learning_rate"] for arm in found.arms}
+    assert steps == {0.1}
+
+
 def test_a_control_takes_the_settings_of_what_it_controls():
     theirs = {"global-adapt": {"learning_rate": 0.7, "max_grad_norm": 0.4}}
     found = plan(method=("dpsgd-matched",), settings=theirs)

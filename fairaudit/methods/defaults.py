@@ -59,17 +59,18 @@ RULES: dict[str, Rule] = {
         lambda s: power_of_two(2 * math.sqrt(s.n_public), 32, 4096),
     ),
     "epochs": Rule(
-        "20, or what 1,000 steps take if that is more (at most 100)",
-        lambda s: min(100, max(20, math.ceil(1000 * _batch(s) / s.n_public))),
+        "20, or what 1,000 steps take if that is more (at most 100); 500 steps for networks",
+        lambda s: min(100, max(20, math.ceil(_least_steps(s) * _batch(s) / s.n_public))),
     ),
     "learning_rate": Rule(
-        "8 / (columns + 1), at most 1, for linear models; 0.2 for networks",
-        lambda s: min(1.0, 8.0 / (s.columns + 1.0)) if s.is_linear else 0.2,
+        "8 / (columns + 1), at most 1, for linear models; 0.1 for networks",
+        lambda s: min(1.0, 8.0 / (s.columns + 1.0)) if s.is_linear else 0.1,
     ),
     "max_grad_norm": Rule("1", lambda s: 1.0),
     "threshold": Rule(
-        "sqrt(2 (columns + 1)), a typical record's longest gradient, for linear models; 10 for networks",
-        lambda s: math.sqrt(2.0) * s.input_norm if s.is_linear else 10.0,
+        "sqrt(2 (columns + 1)), a typical record's longest gradient, for linear models; 50 for networks, as "
+        "in Esipova et al. 2023",
+        lambda s: math.sqrt(2.0) * s.input_norm if s.is_linear else 50.0,
     ),
     "tolerance": Rule("1", lambda s: 1.0),
     "threshold_learning_rate": Rule("0.1", lambda s: 0.1),
@@ -109,6 +110,19 @@ ZERO_ALLOWED = frozenset(
         *("against_batch", "gamma1", "gamma2", "statistic_decay", "smallest_share"),
     }
 )
+
+
+def effective_step(step: float, threshold: float, bound: float, sizes: Sizes) -> float:
+    """The step with which a method that scales by C/Z goes as far as ``step`` does without.
+
+    For a linear model what C/Z takes away is given back. In a network noise reaches every weight, and
+    over a training it moves each by step * C * sigma * sqrt(steps) / qN whatever Z is: the step stays.
+    """
+    return step * threshold / bound if sizes.is_linear else step
+
+
+def _least_steps(sizes: Sizes) -> int:
+    return 1000 if sizes.is_linear else 500
 
 
 def _batch(sizes: Sizes) -> float:

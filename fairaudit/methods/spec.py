@@ -79,7 +79,7 @@ class MethodSpec:
         relative_queries: The same with noise in proportion: query name -> the setting that holds
             its noise multiplier over the gradient's.
         gaussian: What it releases of all records at once; None: it trains by steps on samples.
-        scales_by_threshold: Its gradients shrink by C/Z, so a shared step is scaled by Z/C.
+        scales_by_threshold: Its gradients shrink by C/Z, so a linear model's shared step is scaled by Z/C.
         reads_groups: Group labels enter training (disparate treatment).
         reference: Method its cost is measured against, or None for a reference itself.
         reference_of: The method whose settings this reference takes, or None.

@@ -1,10 +1,13 @@
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn import functional
 
 from fairaudit.methods.defaults import RULES, Sizes, default_delta, power_of_two
+from fairaudit.models.zoo import make_model
 
 
 @given(st.integers(1, 10**9))
@@ -37,3 +40,22 @@ def test_a_power_of_two_is_one_and_within_its_bounds(value):
 @pytest.mark.parametrize(("n", "batch"), [(100, 32), (23_512, 256), (10**8, 4096)])
 def test_batches_grow_with_the_root_of_n(n, batch):
     assert RULES["batch_size"].value(Sizes(n, 10, "logistic")) == batch
+
+
+@pytest.mark.parametrize(("model", "steps"), [("logistic", 1000), ("mlp", 500), ("cnn", 500)])
+def test_small_data_train_for_a_least_number_of_steps(model, steps):
+    sizes = Sizes(1600, 256, model)
+    batch, epochs = (RULES[name].value(sizes) for name in ("batch_size", "epochs"))
+    assert steps <= epochs * math.ceil(1600 / batch) < steps + math.ceil(1600 / batch)
+
+
+def test_a_networks_first_threshold_is_above_its_first_gradients():
+    # Below them `global` drops nearly every gradient and learns nothing but noise.
+    sizes = Sizes(1600, 256, "cnn")
+    model = make_model("cnn", (16, 16, 1), 4, hidden=(), activation="tanh", seed=0)
+    images = torch.randn(64, 1, 16, 16, generator=torch.Generator().manual_seed(0)).sign()
+    for image, label in zip(images, range(64), strict=True):
+        loss = functional.cross_entropy(model(image.unsqueeze(0)), torch.tensor([label % 4]))
+        gradient = torch.autograd.grad(loss, list(model.parameters()))
+        norm = sum(part.square().sum() for part in gradient).sqrt()
+        assert RULES["max_grad_norm"].value(sizes) < norm < RULES["threshold"].value(sizes)
