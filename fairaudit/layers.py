@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from fairaudit.config import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.presets import find_preset
+from fairaudit.presets.catalog import find_preset
 
 ENVIRONMENT_PREFIX = "FAIRAUDIT_"
 CONFIG_VARIABLE = "FAIRAUDIT_CONFIG"  # the --config option itself, not a field

@@ -9,7 +9,7 @@ from fairaudit.config import AuditConfig
 from fairaudit.errors import ConfigError
 from fairaudit.layers import Layer, ResolvedConfig, merge_layers, parse_pairs, resolve_config
 from fairaudit.methods.catalog import find
-from fairaudit.presets import PRESETS, find_preset
+from fairaudit.presets.catalog import PRESETS, find_preset
 
 
 def resolve(tmp_path: Path, environment: dict[str, str] | None = None, **options: object) -> ResolvedConfig:

@@ -10,7 +10,7 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import EXIT_PRIVACY, PrivacyError
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.plan import make_plan
-from fairaudit.presets import PRESETS
+from fairaudit.presets.catalog import PRESETS
 
 # Epsilon at delta 1e-6, METHODS 5 and 1.1: name -> (N, epochs, sigma, RDP, PLD), then the joint ones.
 PUBLISHED = {

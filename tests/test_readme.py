@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fairaudit import presets
 from fairaudit.cli import app
 from fairaudit.cli.options import OPTIONS
 from fairaudit.methods.catalog import catalog
+from fairaudit.presets.catalog import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -63,4 +63,4 @@ def test_readme_documents_every_exit_code():
 
 def test_presets_named_in_help_are_those_that_exist():
     said = next(option.help for option in OPTIONS if option.field == "preset")
-    assert all(name in said for name in presets.PRESETS)
+    assert all(name in said for name in PRESETS)

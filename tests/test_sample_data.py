@@ -187,3 +187,24 @@ def test_dpsgd_costs_the_smaller_group_more_at_the_defaults(tmp_path):
     favours_m = gap.signed.value if gap.a == "F" else -gap.signed.value
     assert favours_m > 0.02
     assert gap.absolute.low > 0.0
+
+
+def test_an_audit_of_the_images_goes_from_a_folder_to_a_report(tmp_path):
+    report = run_audit(
+        SAMPLE / "images",
+        group="style",
+        method="global-adapt",
+        epochs=2,
+        seeds=2,
+        out=tmp_path / "report",
+        workers=min(2, os.cpu_count() or 1),
+    )
+    assert report.training.model == "cnn"
+    costs = next(c for c in report.comparisons if c.arm == "global-adapt" and c.grouping == "style")
+    assert {group.group for group in costs.by_group} == {"drawn", "printed"}
+    reference = report.yardstick.reference_accuracy
+    assert reference is not None
+    assert reference > 0.6  # of four shapes, after two passes: it learns
+    assert {path.name for path in (tmp_path / "report").iterdir()} >= {
+        "report.json", "report.md", "report.html",
+    }  # fmt: skip

@@ -17,7 +17,8 @@ from fairaudit.errors import DataError
 from fairaudit.plan import make_plan, records_path
 from fairaudit.worker import run_job
 
-LOANS = Path(__file__).resolve().parents[1] / "sample_data" / "loans.parquet"
+SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
+LOANS = SAMPLE / "loans.parquet"
 
 
 def planned(**given):
@@ -76,6 +77,19 @@ def test_data_that_come_with_the_job_give_what_data_read_here_give():
         assert read.arrays.keys() == brought.arrays.keys()
         for name, array in read.arrays.items():
             assert array.tobytes() == brought.arrays[name].tobytes(), name
+
+
+@pytest.mark.parametrize("model", ["logistic", "mlp", "cnn"])
+@pytest.mark.parametrize("arm", ["pate-hard-clean", "pate-soft"])
+def test_teachers_and_students_of_images_see_what_their_model_takes(model, arm):
+    few = {"teachers": 2.0, "queries": 20.0}
+    plan = planned(
+        data=SAMPLE / "images", group=("style",), method=("pate-hard", "pate-soft"), model=model, hidden=(4,),
+        settings={"pate-hard": few, "pate-soft": {**few, "noise_draws": 1.0}}, epochs=1,
+    )  # fmt: skip
+    found = result_of(plan, arm).arrays["probabilities"]
+    assert found.shape == (1, 200, 4)  # half of the test images are the student's
+    assert found.sum(-1) == pytest.approx(1.0, abs=1e-5)
 
 
 @pytest.mark.parametrize("arm", ["sgd", "global-adapt"])

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fairaudit.layers import nested_settings, parse_pairs
-from fairaudit.presets import PRESETS
+from fairaudit.presets.catalog import PRESETS
 
 _DATA = "Data", "Model and schedule", "Methods and privacy"
 _REPEAT = "Repetition", "Report", "Execution (never changes a result)"

@@ -10,6 +10,10 @@ from fairaudit.report.facts import ArmFacts
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
 from fairaudit.report.model import Report
 
+NO_SUCH_GAP = (
+    "the report holds no such gap; of one class's rates among four groups or more it holds the largest, and "
+    "the pairs named by --compare"
+)
 _AGAINST_REFERENCE = ("change", "reference", "privacy_cost", "excess_risk")
 
 
@@ -225,7 +229,7 @@ def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) 
 def _gap_target(rule: Rule, comparison: ComparisonRecord) -> Target:
     gap = _find_gap(rule, comparison)
     if gap is None:
-        nothing = Reading(None, None, None, (), 1, None, is_size=True, reason="the report holds no such gap")
+        nothing = Reading(None, None, None, (), 1, None, is_size=True, reason=NO_SUCH_GAP)
         return Target(comparison.arm, comparison.reference, comparison.grouping, "", nothing)
     is_pair = gap.kind in ("pair", "population")
     reading = read_estimate(

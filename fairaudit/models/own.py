@@ -94,7 +94,7 @@ def _factory(name: str) -> Callable[[Shape, int], object]:
         names = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == path]
         raise ConfigError(f"module {path!r} has no {attribute!r}", hint=did_you_mean(attribute, names))
     if not callable(factory):
-        raise ConfigError(f"{name} is a {type(factory).__name__} and cannot be called", hint=_CALL)
+        raise ConfigError(f"{name} is of type {type(factory).__name__} and cannot be called", hint=_CALL)
     found: Callable[[Shape, int], object] = factory
     return found
 

@@ -9,7 +9,7 @@ from fairaudit.jobs import NUMERICS_VERSION, JobResult
 from fairaudit.layers import ResolvedConfig
 from fairaudit.metrics.estimates import Comparison
 from fairaudit.plan import Plan
-from fairaudit.presets import find_preset
+from fairaudit.presets.catalog import find_preset
 from fairaudit.report.build_facts import arm_facts, data_facts, privacy_facts, training_facts
 from fairaudit.report.build_measured import comparison_record, diagnostics, selections, yardstick
 from fairaudit.report.control import control_option, describe_control

@@ -11,7 +11,7 @@ from fairaudit.jobs import JobResult
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.agreement import associate
 from fairaudit.plan import Plan
-from fairaudit.presets import find_preset
+from fairaudit.presets.catalog import find_preset
 from fairaudit.report.arm_readings import ArmReadings, arm_readings, over_seeds
 from fairaudit.report.cause_names import BOUNDS, ERRORS, SERIES
 from fairaudit.report.curves import curve, nan_mean

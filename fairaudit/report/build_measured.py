@@ -25,6 +25,7 @@ from fairaudit.report.measured import (
 )
 from fairaudit.report.readings import claims, readings
 
+MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
 UNDERTRAINED = 0.01  # accuracy below the yardstick from which costs count as understated
 YARDSTICK = "scikit-learn logistic regression, same rows and inputs"
 PIXEL_YARDSTICK = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
@@ -47,7 +48,11 @@ def comparison_record(
         estimand=comparison.estimand,
         overall=_group(comparison.overall, hidden, least),
         by_group=tuple(_group(group, hidden, least) for group in comparison.by_group),
-        gaps=tuple(_gap(gap, asked) for gap in comparison.gaps if not _shows(gap, hidden)),
+        gaps=tuple(
+            _gap(gap, asked)
+            for gap in comparison.gaps
+            if not _shows(gap, hidden) and _is_told(gap, asked, len(comparison.by_group))
+        ),
         worst={metric: group for metric, group in comparison.worst.items() if group not in hidden},
     )
 
@@ -163,6 +168,16 @@ def _estimate(estimate: Estimate) -> EstimateRecord:
 def _shows(gap: Gap, hidden: set[str]) -> bool:
     """Whether a gap is computed from a suppressed group; a mean is from all of them."""
     return bool({gap.a, gap.b} & hidden) or (bool(hidden) and gap.kind == "mean")
+
+
+def _is_told(gap: Gap, asked: Collection[frozenset[str]], groups: int) -> bool:
+    """Of many groups' rates of one class among several: the largest gap, and the pairs that were named.
+
+    Ten groups and ten classes make six thousand others an arm, and some of them stand out by chance.
+    """
+    of_class = gap.metric.endswith("]")
+    one_of_many = of_class and groups > MOST_GROUPS_OF_CLASS and gap.kind in ("pair", "population")
+    return not one_of_many or frozenset((gap.a, gap.b)) in asked
 
 
 def _gap(gap: Gap, asked: Collection[frozenset[str]]) -> GapRecord:

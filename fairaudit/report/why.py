@@ -215,4 +215,4 @@ def _percent(share: OverSeeds) -> str:
 
 
 def _number(value: float | None, decimals: int) -> str:
-    return "unknown" if value is None else f"{value:.{decimals}f}"
+    return "unknown" if value is None else f"{round(value, decimals) + 0.0:.{decimals}f}"

@@ -17,8 +17,10 @@ from handmade import (
 )
 
 from fairaudit.data.dataset import Notice
+from fairaudit.data.groups import NamedPair
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build_measured import comparison_record
 from fairaudit.report.model import VOLATILE
 
 
@@ -185,6 +187,22 @@ def test_every_kind_of_gap_has_a_place_in_the_report(kind):
     compared = replace(comparison(), gaps=(gap("F", "", 0.02, kind=kind),))
     report = report_of(replace(findings(), comparisons=(compared,)))
     assert report.comparisons[0].gaps[0].kind == kind
+
+
+@pytest.mark.parametrize(("names", "kept"), [("abc", 6), ("abcd", 4)])
+def test_of_many_groups_rates_of_one_class_the_largest_gap_and_the_named_pairs_are_told(names, kept):
+    kinds = [("a", "b", "pair"), ("a", "c", "pair"), ("a", "", "population"), ("a", "c", "max")]
+    gaps = [gap(a, b, 0.02, kind=kind, metric="tpr[2]") for a, b, kind in kinds]
+    costs = [gap("a", "c", 0.02), gap("a", "", 0.02, kind="population")]
+    compared = replace(
+        comparison(), gaps=(*gaps, *costs), by_group=tuple(measure(name, 0.01) for name in names)
+    )
+    found = comparison_record(compared, least=0, named=[NamedPair("sex", "b", "a")]).gaps
+    assert len(found) == kept
+    assert [(g.metric, g.kind, g.named) for g in found][:1] == [("tpr[2]", "pair", True)]
+    assert {(g.metric, g.kind) for g in found} >= {
+        ("tpr[2]", "max"), ("privacy_cost", "pair"), ("privacy_cost", "population"),
+    }  # fmt: skip
 
 
 def test_a_mean_over_pairs_is_suppressed_with_any_of_its_groups():

@@ -1,31 +1,8 @@
-"""Published settings as config fields, with what is known to differ from the publication."""
+"""Esipova et al. 2023, and what is known to differ from the publication."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from fairaudit.errors import ConfigError, did_you_mean
-
-
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """The settings of one published experiment.
-
-    Args:
-        name: What follows ``--preset``.
-        summary: One line for people.
-        source: Paper and place.
-        fields: Field of :class:`fairaudit.config.AuditConfig` -> value.
-        payer: The group that pays more by the publication, and the other; None: it names none.
-        notes: Where publication, published scripts and this tool differ; printed in the report.
-    """
-
-    name: str
-    summary: str
-    source: str
-    fields: Mapping[str, object]
-    notes: tuple[str, ...]
-    payer: tuple[str, str] | None = None
-
+from fairaudit.presets.preset import Preset
 
 _SHARED_NOTES = (
     "The printed algorithms divide by the size of the batch that was drawn; here every private sum is "
@@ -39,7 +16,7 @@ _SHARED_NOTES = (
     "here inputs are fitted on each seed's training rows only and nothing is chosen on test rows.",
 )
 
-_ADULT = Preset(
+ADULT = Preset(
     name="esipova-adult",
     summary="Adult census table: two-layer tanh network, men and women balanced before the split",
     source="Esipova et al. 2023, appendix B.2",
@@ -85,7 +62,7 @@ _ADULT = Preset(
     payer=("Male", "Female"),
 )
 
-_DUTCH = Preset(
+DUTCH = Preset(
     name="esipova-dutch",
     summary="Dutch census table: logistic regression on the full table",
     source="Esipova et al. 2023, appendix B.2",
@@ -172,7 +149,7 @@ def _images(
     )
 
 
-_MNIST = _images(
+MNIST = _images(
     "esipova-mnist",
     "MNIST digits, the classes as groups: convolutional network, 9 % of the 8s are trained on",
     "a clipping bound of 20 and a learning rate of 0.01 for global",
@@ -193,7 +170,7 @@ _MNIST = _images(
     ),
 )
 
-_CELEBA = _images(
+CELEBA = _images(
     "esipova-celeba",
     "CelebA faces, told by eyeglasses: convolutional network; the images are not part of this program",
     "60 epochs, and a first threshold of 50 for global-adapt",
@@ -213,165 +190,3 @@ _CELEBA = _images(
         "Images of the validation part must be left out. The network has the paper's 120,722 parameters.",
     ),
 )
-
-_XU_NOTES = (
-    "The paper draws batches of a fixed size but counts privacy as for Poisson samples; here batches are "
-    "Poisson samples. Its epsilons (3.1 for Adult, 2.66 for Dutch) are those of the gradient alone in an "
-    "older conversion; here the noised counts are charged together with the gradient.",
-    "Noise multipliers are not printed: 1 for the gradient is what reproduces the printed epsilons. The "
-    "count noise and the clipping bounds are those that Esipova et al. 2023 use for its methods.",
-    "The learning rate is 1 / sqrt(steps) for the table's usual size: 36,178 training rows of Adult, 48,336 "
-    "of Dutch, 20 epochs of batches of 256.",
-)
-
-
-def _xu(name: str, summary: str, *, step: float, bound: float, missing: str, drop: tuple[str, ...]) -> Preset:
-    return Preset(
-        name=name,
-        summary=summary,
-        source="Xu et al. 2021, sec. 6.1",
-        fields={
-            "missing": missing,
-            "drop": drop,
-            "merge_rare": 0.0,
-            "test_size": 0.2,
-            "model": "logistic",
-            "epochs": 20,
-            "batch_size": 256,
-            "optimizer": "sgd",
-            "delta": 1e-6,
-            "noise_multiplier": 1.0,
-            "max_grad_norm": bound,
-            "learning_rate": step,
-            "settings": {
-                "dpsgd-f": {"count_noise_multiplier": 10.0},
-                "reweight": {"count_noise_multiplier": 10.0},
-            },
-        },
-        notes=_XU_NOTES,
-    )
-
-
-_XU_ADULT = _xu(
-    "xu-adult",
-    "Adult census table: logistic regression, groups of unequal size, sex is no input",
-    step=0.0188,
-    bound=0.5,
-    missing="drop",
-    drop=("fnlwgt",),
-)
-_XU_DUTCH = _xu(
-    "xu-dutch",
-    "Dutch census table: logistic regression, sex is no input",
-    step=0.0163,
-    bound=0.1,
-    missing="drop",
-    drop=(),
-)
-
-_TRAN = Preset(
-    name="tran-dpsgd",
-    summary="any table: one hidden layer of 20 tanh units, batches of 32, heavy noise",
-    source="Tran et al. 2021, appendix B",
-    fields={
-        "merge_rare": 0.0,
-        "test_size": 0.2,
-        "model": "mlp",
-        "hidden": (20,),
-        "activation": "tanh",
-        "epochs": 100,
-        "batch_size": 32,
-        "optimizer": "sgd",
-        "delta": 1e-5,
-        "noise_multiplier": 5.0,
-        "max_grad_norm": 0.1,
-        "learning_rate": 1e-4,
-        "settings": {"fairlens": {"gamma1": 1.0, "gamma2": 1.0}},
-    },
-    notes=(
-        "Width, epochs and delta are not printed: 20 units is what Esipova et al. 2023 report, 100 epochs "
-        "and 1e-5 are this tool's choice. Some figures use a noise multiplier of 1.",
-        "The paper averages 100 runs: use --seeds or --repeats. Its algorithm starts at zero, where this "
-        "network has no gradient but the output bias's; here it starts as usual.",
-        "The printed standard deviation of the noise is a variance; the noise here has standard deviation "
-        "noise multiplier times bound.",
-    ),
-)
-
-_TRAN_OUTPUT = Preset(
-    name="tran-output-perturbation",
-    summary="any table: regularised logistic regression released with noise, over a range of epsilons",
-    source="Tran et al. 2021, sec. 5 and appendix B",
-    fields={
-        "method": ("output-perturbation",),
-        "merge_rare": 0.0,
-        "test_size": 0.2,
-        "model": "logistic",
-        "epsilon": (0.005, 0.05, 0.1, 0.5),
-        "delta": 1e-5,
-        "settings": {
-            "output-perturbation": {
-                "penalty": 1.0,
-                "feature_norm": 1.0,
-                "intercept": 1.0,
-                "noise_draws": 100.0,
-            }
-        },
-    },
-    notes=(
-        "The paper states the sensitivity for inputs no longer than 1 and standardises columns, which leaves "
-        "inputs longer than that; here inputs are clipped to norm 1 before the constant is appended, and the "
-        "constant counts in the sensitivity.",
-        "The paper replaces a record, this tool adds or removes one: its noise for the same epsilon is half "
-        "as large before the constant is counted.",
-        "At penalty 1 the minimiser is close to zero, with and without noise: costs are measured against "
-        "that minimiser, and the report shows beside them what the penalty costs against sgd.",
-        "Of the paper's range of epsilons four values are run; --epsilon sets others.",
-    ),
-)
-
-_STUDENTS = {
-    "teachers": 150.0,
-    "noise_multiplier": 50.0 / 2**0.5,  # a vote that moves changes two counts: 50 votes of noise
-    "student_penalty_of_sum": 100.0,
-    "noise_draws": 100.0,
-}
-_TRAN_PATE = Preset(
-    name="tran-pate",
-    summary="a table of 15,000 rows or more: 150 teachers, vote noise 50, hard labels beside soft ones",
-    source="Tran and Fioretto 2023, sec. 4 and 7",
-    fields={
-        "method": ("pate-hard", "pate-soft"),
-        "merge_rare": 0.0,
-        "test_size": 0.2,
-        "model": "mlp",
-        "hidden": (64, 64),
-        "activation": "relu",
-        "optimizer": "sgd",
-        "delta": 1e-5,
-        "settings": {"pate-hard": _STUDENTS, "pate-soft": _STUDENTS},
-    },
-    notes=(
-        "The penalty 100 is the paper's for its credit card table, added to a sum of losses; here it becomes "
-        "the penalty of a mean, 2 x 100 / queries.",
-        "Number of queries, delta, widths, steps and learning rate are not in the paper's main text: every "
-        "record of the student pool, 1e-5, 64 units and this tool's rules are used. Epsilon follows from the "
-        "number of queries; --settings pate-hard.queries=100 gives 1.06.",
-        "Bounds on a student's deviation hold for convex losses: --model logistic shows them.",
-    ),
-)
-
-_ALL = (_ADULT, _DUTCH, _MNIST, _CELEBA, _XU_ADULT, _XU_DUTCH, _TRAN, _TRAN_OUTPUT, _TRAN_PATE)
-PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in _ALL}
-
-
-def find_preset(name: str) -> Preset:
-    """The preset of that name.
-
-    Raises:
-        ConfigError: No preset has that name.
-    """
-    try:
-        return PRESETS[name]
-    except KeyError:
-        raise ConfigError(f"unknown preset {name!r}", hint=did_you_mean(name, PRESETS)) from None
