@@ -171,11 +171,13 @@ def test_the_ablation_says_which_half_shows_the_gap_that_clipping_shows():
     assert "shown for neither half by itself" in both
     assert "plain SGD slowed by as much" in both
     one = text_of(taken_apart(clipped=(0.1, 0.02), direction_only=(0.08, 0.02)), "ablation")
-    assert "Of the two halves direction-only alone" in one
+    assert (
+        "is shown for one half by itself: direction-only 6.0 [5.5, 6.5] points beside clipping's 8.0" in one
+    )
     two = text_of(
         taken_apart(clipped=(0.1, 0.02), direction_only=(0.08, 0.02), magnitude_only=(0.09, 0.0)), "ablation"
     )
-    assert "Each half by itself" in two
+    assert "is shown for each half by itself: magnitude-only 9.0" in two
     assert "none to take apart" in text_of(taken_apart(), "ablation")
     other = text_of(taken_apart(clipped=(0.1, 0.02), direction_only=(0.02, 0.08)), "ablation")
     assert "neither half" in other  # a gap the other way round is another gap
