@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts, TrainingFacts
 from fairaudit.report.fitting import fitted
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points, spoken
 from fairaudit.report.markdown_alone import alone_section
 from fairaudit.report.markdown_data import (
     data_section,
@@ -236,10 +236,11 @@ def _within(report: Report) -> Iterator[str]:
             if group.estimates:
                 cells = (_pair(group.estimates, metric) for metric in metrics)
                 rows.append((_versus(comparison), markdown(group.group), *cells))
+    classes = [each.name for each in report.data.label.classes]
     changes = [
         (
             markdown(c.arm),
-            markdown(gap.metric.removeprefix("change.")),
+            markdown(spoken(gap.metric, classes)),
             plain_interval(gap.signed),
             gap.a,
             gap.b,
