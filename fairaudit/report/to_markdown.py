@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts, TrainingFacts
 from fairaudit.report.fitting import fitted
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points, spoken
 from fairaudit.report.markdown_alone import alone_section
 from fairaudit.report.markdown_data import (
     data_section,
@@ -236,10 +236,11 @@ def _within(report: Report) -> Iterator[str]:
             if group.estimates:
                 cells = (_pair(group.estimates, metric) for metric in metrics)
                 rows.append((_versus(comparison), markdown(group.group), *cells))
+    classes = [each.name for each in report.data.label.classes]
     changes = [
         (
             markdown(c.arm),
-            markdown(gap.metric.removeprefix("change.")),
+            markdown(spoken(gap.metric, classes)),
             plain_interval(gap.signed),
             gap.a,
             gap.b,
@@ -317,9 +318,13 @@ def _warnings(report: Report) -> Iterator[str]:
     others = [w for w in report.warnings if w.code != CONTROL_NOT_RUN]  # it has a section of its own
     if not others:
         yield "None."
+    told: dict[tuple[str, str], list[str]] = {}
     for warning in others[:_MOST_WARNINGS]:
         fix = f" ({markdown(warning.fix, 200)})" if warning.fix else ""
-        yield f"- {warning.level} {markdown(warning.code)}: {markdown(warning.message, 600)}{fix}"
+        message = f"{markdown(warning.message, 600)}{fix}"
+        told.setdefault((warning.level, warning.code), []).append(message)
+    for (level, code), messages in told.items():
+        yield f"- {level} {markdown(code)}: {' – '.join(messages)}"
     if len(others) > _MOST_WARNINGS:
         yield f"- {len(others) - _MOST_WARNINGS} more are in report.json."
 
