@@ -1,6 +1,7 @@
 """Markdown sections on the data, on the training's readings, and on repeating the audit."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from fairaudit.data.naming import spoken_shape
 from fairaudit.report.decomposition import Curve
@@ -42,8 +43,9 @@ def data_section(report: Report) -> Iterator[str]:
         yield f"- Rows dropped, {markdown(reason, 80)}: {_counts(by_group)}"
     for column, reason in list(data.dropped_columns.items())[:5]:
         yield f"- Column {markdown(column)} not used: {markdown(reason, 120)}"
-    for column, by_group in list(data.missing.items())[:5]:
-        yield f"- Missing values in {markdown(column)}: {_counts(by_group)}"
+    if data.missing:
+        told = (f"{markdown(column)} ({_counts(by_group)})" for column, by_group in data.missing.items())
+        yield f"- Missing values: {'; '.join(islice(told, 5))}"
     for grouping in data.groupings[:6]:
         for group in grouping.groups:
             if group.is_missing:

@@ -318,9 +318,13 @@ def _warnings(report: Report) -> Iterator[str]:
     others = [w for w in report.warnings if w.code != CONTROL_NOT_RUN]  # it has a section of its own
     if not others:
         yield "None."
+    told: dict[tuple[str, str], list[str]] = {}
     for warning in others[:_MOST_WARNINGS]:
         fix = f" ({markdown(warning.fix, 200)})" if warning.fix else ""
-        yield f"- {warning.level} {markdown(warning.code)}: {markdown(warning.message, 600)}{fix}"
+        message = f"{markdown(warning.message, 600)}{fix}"
+        told.setdefault((warning.level, warning.code), []).append(message)
+    for (level, code), messages in told.items():
+        yield f"- {level} {markdown(code)}: {' – '.join(messages)}"
     if len(others) > _MOST_WARNINGS:
         yield f"- {len(others) - _MOST_WARNINGS} more are in report.json."
 

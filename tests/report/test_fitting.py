@@ -39,6 +39,15 @@ def test_the_longest_table_gives_up_rows_first():
     assert sum(line.startswith("| 3 ") for line in cut) == 2  # the short table is whole
 
 
+def test_the_main_tables_give_up_rows_last():
+    lines = text_of([12, 6])
+    lines[lines.index("## Section")] = "## Why"
+    cut = fitted(lines, len(lines) - 2)
+    assert sum(line.startswith("| 11 ") for line in cut) == 1  # the longer table is whole
+    assert rows_told(cut) == (12 + 2, 4)
+    assert rows_told(fitted(lines, 1)) == (2, 16)
+
+
 def test_every_table_keeps_a_row():
     cut = fitted(text_of([30, 30]), 1)
     assert rows_told(cut) == (2, 58)
