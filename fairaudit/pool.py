@@ -9,6 +9,7 @@ when the kernel closes the other end, whatever the parent died of. The fork serv
 same of both.
 """
 
+import _thread
 import contextlib
 import ctypes
 import multiprocessing
@@ -26,7 +27,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Generic, Self, TypeVar
 
-from fairaudit.errors import FairauditError
+from fairaudit.errors import EXIT_TRAINING, FairauditError
 from fairaudit.executor import Died, Raised
 
 Task = TypeVar("Task")
@@ -37,6 +38,7 @@ PRELOAD = (
     "pyarrow.csv",
     "pyarrow.parquet",
     "sklearn.linear_model",  # also for those who import it lazily
+    "fairaudit.execute",  # what a task is made of
     "fairaudit.worker",
 )
 # OpenMP and BLAS read these once, when they are loaded.
@@ -164,17 +166,19 @@ def _bury(worker: _Worker) -> str:
 
 
 def _work(serve: Callable[[Task], Answer], tasks: Connection, lifeline: Connection) -> None:
-    """The life of a worker."""
+    """The life of a worker; without memory for its own needs it dies, which costs a task, not the run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
-    os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
-    settle_in()
-    while True:
-        try:
+    try:
+        _watch_over(lifeline)
+        os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
+        settle_in()
+        while True:
             task = tasks.recv()
-        except EOFError:
-            return
-        tasks.send(answer_of(serve, task))
+            tasks.send(answer_of(serve, task))
+    except EOFError:
+        return
+    except MemoryError:
+        os._exit(EXIT_TRAINING)
 
 
 def answer_of(serve: Callable[[Task], Answer], task: Task) -> Answer | Raised:
@@ -190,6 +194,17 @@ def settle_in() -> None:
     """Make this process a worker: one thread, and freed memory kept."""
     _use_one_thread()
     keep_freed_memory()
+
+
+def _watch_over(lifeline: Connection) -> None:
+    """End this process with its parent.
+
+    Not a `threading.Thread`: where a new thread finds no memory to begin with, starting one waits for ever.
+    """
+    try:
+        _thread.start_new_thread(_end_with_parent, (lifeline,))
+    except RuntimeError as error:
+        raise MemoryError from error  # no room for a thread
 
 
 def _end_with_parent(lifeline: Connection) -> None:

@@ -27,6 +27,14 @@ def one_torch_thread():
         sys.modules["torch"].set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def smallest_numbers():
+    """A job run in this process sets denormal numbers to zero, as a worker's; no other test is to feel it."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_flush_denormal(False)
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """Path of a real data set by file name; skips where the data are not at hand."""
@@ -38,3 +46,12 @@ def shared_data():
         return path
 
     return find
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What tests with random input or random moments saw, whichever process they ran in."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "seen" and report.when == "call":
+                    terminalreporter.write_line(value)

@@ -161,8 +161,11 @@ def test_a_target_out_of_reach_ends_in_5(tmp_path, monkeypatch, capsys):
 
 
 ENDING = """
-import os, signal, sys, tempfile
+import os, signal, sys, tempfile, time
 tempfile.tempdir = os.getcwd()
+def wait():  # not one long wait: the signal may have reached another thread first
+    for _ in range(1000):
+        time.sleep(0.05)
 from fairaudit.cli import app
 from fairaudit import audit
 def prepare(resolved, listener):
@@ -176,8 +179,8 @@ sys.exit(app.main(["run", "--data", "x.csv", "--group", "g"]))
     ("what", "code", "said"),
     [
         ("raise ZeroDivisionError", 70, "Bug: ZeroDivisionError"),
-        ("os.kill(os.getpid(), signal.SIGINT); signal.pause()", 130, "Interrupted"),
-        ("os.kill(os.getpid(), signal.SIGTERM); signal.pause()", 143, "Terminated"),
+        ("os.kill(os.getpid(), signal.SIGINT); wait()", 130, "Interrupted"),
+        ("os.kill(os.getpid(), signal.SIGTERM); wait()", 143, "Terminated"),
         ("raise MemoryError", 4, "out of memory"),
     ],
 )

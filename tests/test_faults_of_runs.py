@@ -1,17 +1,22 @@
 """Whole audits from the command line, disturbed in every way; the next start ends in the same report.
 
-`pytest -m faults -s` shows the seed and the count of the random kills; FAULTS_SEED repeats a seed and
+`pytest -m faults` ends with the seed and the count of the random kills; FAULTS_SEED repeats a seed and
 FAULTS_SECONDS changes the time they may take.
 """
 
+import contextlib
 import importlib.util
 import json
 import os
 import random
+import re
 import resource
 import signal
 import sys
 import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -102,7 +107,7 @@ def completes(folder, reference, out="out"):
 
 
 def wait_for_trainings(run, folder, count=1):
-    run.wait_for(lambda: len(finished(folder / "out")) >= count, f"{count} were not finished", seconds=120)
+    run.wait_for(lambda: len(finished(folder / "out")) >= count, f"{count} were not finished", seconds=400)
 
 
 def one_line(errors):
@@ -115,38 +120,119 @@ def one_line(errors):
     return lines[0]
 
 
-def test_kills_at_random_moments_lose_nothing_that_was_finished(folder, disturbed):
+PARTS = {"start": "the start", "trainings": "the trainings", "report": "the report"}
+
+
+class Pace(NamedTuple):
+    """How long an undisturbed run took, in s, to its first training, to its last, and to its end."""
+
+    trainings: float
+    report: float
+    end: float
+
+
+@pytest.fixture(scope="module")
+def pace(folder, tmp_path_factory):
+    """Of a run that trains everything, on the machine as it is now."""
+    again = tmp_path_factory.mktemp("pace")
+    (again / "people.csv").write_bytes((folder / "people.csv").read_bytes())
+    began = time.monotonic()
+    run = audit(again)
+    moments = []
+    for there in (is_locked, is_trained):
+        run.wait_for(lambda there=there: there(again / "out", 0.0), "it did not go on", seconds=400)
+        moments.append(time.monotonic() - began)
+    assert run.end()[0] == 0
+    return Pace(moments[0], moments[1], time.monotonic() - began)
+
+
+def is_locked(out, since):
+    """Whether a run that began then is at its trainings, or further."""
+    manifest = out / "jobs" / "run.json"
+    return manifest.is_file() and manifest.stat().st_mtime >= since
+
+
+def is_trained(out, since):
+    """Whether such a run is at its report, or further."""
+    return is_locked(out, since) and len(list((out / "jobs").glob("*.safetensors"))) == TRAININGS
+
+
+def wait_for_a_moment(run, out, draw, pace):
+    """Let a run come to a random moment of one of its three parts, or to its end; the name of the part."""
+    began = time.time()
+    part = draw.choice(list(PARTS))
+    there, span = {
+        "start": (lambda out, since: True, pace.trainings),
+        "trainings": (is_locked, pace.report - pace.trainings),
+        "report": (is_trained, pace.end - pace.report),
+    }[part]
+    end = time.monotonic() + 400
+    while not there(out, began) and run.process.poll() is None:
+        assert time.monotonic() < end, "it did not go on"
+        time.sleep(0.005)
+    time.sleep(draw.uniform(0.0, span))
+    return part
+
+
+def test_kills_at_random_moments_lose_nothing_that_was_finished(folder, disturbed, pace, record_property):
     seed = int(os.environ.get("FAULTS_SEED", random.SystemRandom().randrange(10**6)))
-    draw, started, kills, completed = random.Random(seed), time.monotonic(), 0, 0
+    draw, started, completed, parts = random.Random(seed), time.monotonic(), 0, Counter()
     out = disturbed / "out"
-    whole = 0.0
-    while kills < KILLS and time.monotonic() - started < SECONDS:
+    while parts.total() < KILLS and time.monotonic() - started < SECONDS:
         before = finished(out)
-        began = time.monotonic()
         run = audit(disturbed)
-        time.sleep(draw.uniform(0.0, max(whole, 8.0)))
+        part = wait_for_a_moment(run, out, draw, pace)
         alive = run.survivors()
         parent = run.process.pid
         victim = parent if draw.random() < 0.6 or len(alive) < 2 else draw.choice(alive)
         if victim in alive:
             os.kill(victim, signal.SIGKILL)
-            kills += 1
+            parts[part] += 1
         code, errors = run.end()
-        assert before <= finished(out), f"seed {seed}, kill {kills}"
+        where = f"seed {seed}, kill {parts.total()}, {part}"
+        assert before <= finished(out), where
         if code == 0:  # killed too late, or it was a worker
-            whole = max(whole, time.monotonic() - began)
             completed += 1
-            assert stable(out) == stable(folder / "out"), f"seed {seed}, kill {kills}"
-            for path in (out / "jobs").glob("*.safetensors"):
-                path.unlink()
+            assert stable(out) == stable(folder / "out"), where
         else:
-            assert (code, victim) == (-signal.SIGKILL, parent), f"seed {seed}, kill {kills}: {errors}"
+            assert (code, victim) == (-signal.SIGKILL, parent), f"{where}: {errors}"
+        if len(finished(out)) == TRAININGS:  # or there would be nothing to train any more
+            for path in draw.sample(sorted((out / "jobs").glob("*.safetensors")), draw.randrange(TRAININGS)):
+                path.unlink()
     completes(disturbed, folder)
     seconds = time.monotonic() - started
-    sys.stderr.write(
-        f"\nseed {seed}: {kills} kills, {completed} runs completed all the same, {seconds:.0f} s\n"
+    told = ", ".join(f"{parts[part]} during {name}" for part, name in PARTS.items())
+    record_property(
+        "seen",
+        f"faults: {parts.total()} kills from seed {seed} ({told}), "
+        f"{completed} runs completed all the same, {seconds:.0f} s",
     )
-    assert kills >= min(KILLS, 5)
+    assert parts.total() >= min(KILLS, 5)
+
+
+def test_a_worker_without_memory_costs_its_trainings_only(folder, disturbed):
+    run = audit(disturbed)
+    run.wait_for(lambda: workers_of(run), "no worker started", seconds=400)
+    worker = workers_of(run)[0]
+    status = Path(f"/proc/{worker}/status").read_text()
+    enough_to_start = int(re.search(r"VmData:\s+(\d+) kB", status)[1]) * 1024 + (24 << 20)
+    resource.prlimit(worker, resource.RLIMIT_DATA, (enough_to_start, enough_to_start))
+    code, errors = run.end()
+    assert code == 4, errors
+    failed = [line for line in errors.splitlines() if line.startswith("Warning") and "out of memory" in line]
+    assert failed
+    assert "Traceback" not in errors
+    assert json.loads((disturbed / "out" / "report.json").read_text())["status"] == "partial"
+    completes(disturbed, folder)
+
+
+def workers_of(run):
+    """Processes that the fork server made."""
+    parents = {}
+    for pid in run.survivors():
+        with contextlib.suppress(OSError):
+            parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return [pid for pid, parent in parents.items() if parent in parents and parent != run.process.pid]
 
 
 @pytest.mark.parametrize(
@@ -237,15 +323,33 @@ def test_data_that_changed_since_are_refused(folder, disturbed):
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (the extra `ray`)")
 def test_a_cluster_that_loses_a_worker_gives_the_same_report(folder, disturbed):
-    run = audit(disturbed, "out", "--executor", "ray")
-    wait_for_trainings(run, disturbed, 2)
+    run_on_a_cluster_that_loses_a_worker(disturbed)
+    assert stable(disturbed / "out") == stable(folder / "out")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (the extra `ray`)")
+def test_an_audit_of_adult_is_the_same_on_a_cluster_that_loses_a_worker(shared_data, tmp_path):
+    adult = ("--data", str(shared_data("adult.parquet")), "--label", "income", "--epochs", "3")
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    code, errors = audit(here, "out", *adult).end()
+    assert code == 0, errors
+    run_on_a_cluster_that_loses_a_worker(there, *adult)
+    assert stable(there / "out") == stable(here / "out")
+
+
+def run_on_a_cluster_that_loses_a_worker(folder, *options):
+    """Run to the end, one of two workers killed when two trainings are finished."""
+    run = audit(folder, "out", *options, "--executor", "ray")
+    wait_for_trainings(run, folder, 2)
     names = {}
     for pid in run.survivors():
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             names[pid] = file.read()
     workers = [pid for pid, name in names.items() if name.startswith(b"ray::_Worker")]
     assert len(workers) == 2
+    assert len(finished(folder / "out")) < TRAININGS
     os.kill(workers[0], signal.SIGKILL)
     code, errors = run.end()
     assert code == 0, errors
-    assert stable(disturbed / "out") == stable(folder / "out")

@@ -20,7 +20,7 @@ CASES = int(os.environ.get("FAIRAUDIT_FUZZ_CASES", "10000"))
 SECONDS = float(os.environ.get("FAIRAUDIT_FUZZ_SECONDS", "300"))
 SEED = int(os.environ.get("FAIRAUDIT_FUZZ_SEED", "0"))
 MOST_MEMORY = 2 << 30
-STARTUP = 60.0  # s, for imports on a busy machine
+LATE = 200.0  # s, for the last case on a busy machine
 
 
 def thrown(kind, first, count, seconds):
@@ -29,7 +29,7 @@ def thrown(kind, first, count, seconds):
         [sys.executable, str(SUPPORT / "fuzz_child.py"), kind, str(first), str(count), str(seconds)],
         capture_output=True,
         text=True,
-        timeout=seconds + STARTUP,
+        timeout=seconds + LATE,
         # Arrow's own allocator reserves more than it uses, which the limit on memory would take for use.
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ARROW_DEFAULT_MEMORY_POOL": "system"},
         check=False,
@@ -46,11 +46,10 @@ def thrown(kind, first, count, seconds):
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("kind", KINDS)
-def test_hostile_input_ends_in_an_answer_or_in_one_line(kind, capsys):
+def test_hostile_input_ends_in_an_answer_or_in_one_line(kind, record_property):
     end, broken = thrown(kind, SEED, CASES // len(KINDS), SECONDS / len(KINDS))
-    with capsys.disabled():
-        peak = end.get("peak", 0) >> 20
-        sys.stdout.write(f"\nfuzz {kind}: {end.get('done', 0)} cases from seed {SEED}, {peak} MiB\n")
+    peak = end.get("peak", 0) >> 20
+    record_property("seen", f"fuzz {kind}: {end.get('done', 0):,} cases from seed {SEED}, {peak} MiB")
     told = "\n".join(f"seed {b['seed']}: {b['wrong']}\n{b['said'][-2000:]}" for b in broken[:3])
     assert not broken, f"{len(broken)} broken cases of {kind}\n{told}"
     assert end["done"] > 0
@@ -100,7 +99,7 @@ def test_a_crash_a_hang_and_a_bug_are_found_and_named(monkeypatch, tmp_path):
         (SUPPORT / "fuzz_child.py")
         .read_text()
         .replace("HANG = 10.0", "HANG = 3.0")
-        .replace("STUCK = 60.0", "STUCK = 8.0")
+        .replace("STUCK = 120.0", "STUCK = 8.0")
     )
     monkeypatch.setattr(sys.modules[__name__], "SUPPORT", tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])

@@ -127,6 +127,23 @@ def test_a_killed_worker_costs_its_neighbour_nothing():
         assert pool.wait() == [(0, "survived")]
 
 
+FULL = "type('Full', (), {'__reduce__': lambda self: (_ for _ in ()).throw(MemoryError())})()"
+
+
+@pytest.mark.faults
+def test_a_worker_without_memory_for_its_answer_dies_and_is_replaced():
+    assert ask(eval, FULL, "1 + 1") == [Died("exit code 4"), 2]
+
+
+def test_no_room_for_a_thread_is_no_memory(monkeypatch):
+    def full(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(pool_module._thread, "start_new_thread", full)
+    with pytest.raises(MemoryError):
+        pool_module._watch_over(None)
+
+
 @pytest.mark.faults
 def test_leaving_the_pool_ends_a_busy_worker_at_once(tmp_path):
     pid_file = tmp_path / "pid"

@@ -1,5 +1,6 @@
 """Images in an npz archive: arrays read by their headers, never unpickled."""
 
+import math
 import re
 import zipfile
 import zlib
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fairaudit.data.bounds import refuse_bomb
 from fairaudit.data.dataset import SPLIT, Notice
 from fairaudit.data.decode import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.naming import listed, near_miss, quoted, typed
@@ -36,6 +38,11 @@ class _Header(NamedTuple):
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes unpacked, as it says."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +136,7 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
     for header in columns[image]:
         _check_images(header)
     refuse_too_large(sum(rows), columns[image][0].shape[1:])
+    refuse_bomb(path, sum(header.size for header in headers))
     if len({header.shape[1:] for header in columns[image]}) > 1:
         raise DataError(
             f"the parts of {quoted(image)} hold images of different sizes", "make all of one size"

@@ -172,12 +172,13 @@ def _schema(checked: CheckedTable, dataset: Dataset | None, config: AuditConfig)
     roles |= dict.fromkeys(config.group, "group")
     roles |= {label: "label"} if label is not None else {}
     roles |= {config.split_column: "split"} if config.split_column is not None else {}
+    read = dict(zip(checked.table.column_names, checked.table.columns, strict=True))
     summaries = []
     for field in checked.source.schema:
         missing = distinct = None
         shown = field.type
-        if field.name in checked.table.column_names:
-            column = checked.table.column(field.name)
+        if field.name in read:
+            column = read[field.name]
             missing = column.null_count / len(column)
             distinct = len(encode_codes(column).values)
             # A CSV's types are known only once all of it is read.

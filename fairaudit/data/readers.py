@@ -3,6 +3,7 @@
 import hashlib
 import re
 import tomllib
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,9 +15,10 @@ import pyarrow.csv as pacsv
 import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
+from fairaudit.data.bounds import gathered, unpacked_size
 from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import listed, nearest, quoted, typed
-from fairaudit.errors import DataError
+from fairaudit.errors import DataError, TrainingError
 
 _FORMATS = {
     ".csv": "csv",
@@ -49,7 +51,8 @@ _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _SIDECAR_KEYS = ("label", "positive")
 _HEADER_BYTES = 1 << 16
 _VALUE_BYTES = 8
-_PACKED = 4  # how much smaller a compressed file may be than what it holds
+_PACKED = ".gz"
+_FEATHER_PACKED = 4  # how much smaller a Feather file may be than what it holds
 _WINDOWS_TEXT = Notice(
     "csv_encoding", "the file is not UTF-8 and is read as Windows-1252 text", "save it as UTF-8"
 )
@@ -64,7 +67,7 @@ class Source:
         schema: Column names and types; of a CSV the types are a first guess.
         declared: ``label`` and ``positive`` as the file or its sidecar declares them.
         declared_by: ``declared in the file`` or ``declared beside the file``, or "".
-        delimiter, encoding: Of a CSV.
+        delimiter, encoding: Of a CSV. text_bytes: Of a CSV, unpacked.
     """
 
     path: Path
@@ -74,6 +77,7 @@ class Source:
     declared_by: str
     delimiter: str = ","
     encoding: str = "utf8"
+    text_bytes: int = 0
 
 
 def open_source(path: Path) -> Source:
@@ -83,8 +87,11 @@ def open_source(path: Path) -> Source:
         DataError: Missing, unreadable, not a table, or with duplicate column names.
     """
     found = _table_format(path)
-    delimiter, encoding = _csv_dialect(path) if found == "csv" else (",", "utf8")
+    delimiter, encoding, size = ",", "utf8", 0
     with _explained(path, found):
+        if found == "csv":
+            delimiter, encoding = _csv_dialect(path)
+            size = unpacked_size(path) if path.suffix.lower() == _PACKED else path.stat().st_size
         schema = _schema(path, found, delimiter, encoding)
         names = list(schema.names)  # undecodable names show here
     if not names:
@@ -93,7 +100,7 @@ def open_source(path: Path) -> Source:
     if doubled:
         raise DataError(f"{path.name} has several columns of one name: {listed(doubled)}", "rename them")
     declared, by = _declaration(path, schema)
-    return Source(path, found, schema, declared, by, delimiter, encoding)
+    return Source(path, found, schema, declared, by, delimiter, encoding, size)
 
 
 def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
@@ -126,8 +133,7 @@ def size_of(source: Source, columns: Sequence[str]) -> int:
     """About how many bytes some columns of a file take in memory."""
     if source.format == "parquet":
         return int(pq.read_metadata(source.path).num_rows) * len(columns) * _VALUE_BYTES
-    packed = source.path.suffix.lower() == ".gz" or source.format == "feather"
-    whole = source.path.stat().st_size * (_PACKED if packed else 1)
+    whole = source.text_bytes or source.path.stat().st_size * _FEATHER_PACKED
     return whole * len(columns) // max(len(source.schema.names), 1)
 
 
@@ -141,7 +147,7 @@ def _table_format(path: Path) -> str:
     """The format by suffix, confirmed by the first bytes."""
     head = _first_bytes(path)
     suffixes = [s.lower() for s in path.suffixes] or [""]
-    packed = suffixes[-1] == ".gz"
+    packed = suffixes[-1] == _PACKED
     expected = _FORMATS.get(suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1])
     actual = next((what for magic, what in _MAGIC if head.startswith(magic)), "csv")
     if packed and expected == "csv" and actual == "gzip":
@@ -191,7 +197,7 @@ def _missing(path: Path) -> DataError:
 
 def _csv_dialect(path: Path) -> tuple[str, str]:
     """Delimiter and encoding, from the header line and the first bytes."""
-    with pa.OSFile(str(path)) if path.suffix != ".gz" else pa.input_stream(str(path)) as stream:
+    with pa.OSFile(str(path)) if path.suffix.lower() != _PACKED else pa.input_stream(str(path)) as stream:
         head = stream.read(_HEADER_BYTES)
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf16"
@@ -223,19 +229,33 @@ def _schema(path: Path, found: str, delimiter: str, encoding: str) -> pa.Schema:
         return reader.schema
 
 
-def _open_ipc(stream: pa.NativeFile) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
+def _open_ipc(
+    stream: pa.NativeFile, options: paipc.IpcReadOptions | None = None
+) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
     streamed = stream.read(4) == b"\xff\xff\xff\xff"
     stream.seek(0)
-    return paipc.open_stream(stream) if streamed else paipc.open_file(stream)
+    read = paipc.open_stream if streamed else paipc.open_file
+    return read(stream, options=options)
+
+
+def _ipc_batches(stream: pa.NativeFile, options: paipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
+    reader = _open_ipc(stream, options)
+    if isinstance(reader, pa.RecordBatchStreamReader):
+        yield from reader
+    else:
+        yield from map(reader.get_batch, range(reader.num_record_batches))
 
 
 def _read(source: Source, columns: Sequence[str]) -> pa.Table:
+    name = source.path.name
     if source.format == "parquet":
         # Nested and dotted names share prefixes in Parquet, so more may come back than was asked.
-        return pq.ParquetFile(source.path).read(columns=list(columns))
+        batches = pq.ParquetFile(source.path).iter_batches(columns=list(columns))
+        return gathered(batches, source.schema, name)
     if source.format == "feather":
+        wanted = paipc.IpcReadOptions(included_fields=sorted(map(source.schema.get_field_index, columns)))
         with pa.memory_map(str(source.path)) as stream:
-            return _open_ipc(stream).read_all()
+            return gathered(_ipc_batches(stream, wanted), source.schema, name)
     options = pacsv.ConvertOptions(
         include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
     )
@@ -297,7 +317,12 @@ def _explained(path: Path, found: str) -> Iterator[None]:
     """Arrow's own messages quote rows; say what is wrong without them."""
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeError, EOFError, zlib.error) as error:
+        if isinstance(error, MemoryError) or "Resource temporarily unavailable" in str(error):  # no thread
+            raise TrainingError(
+                f"out of memory while {path.name} was read",
+                hint="try fewer --workers; a small file that asks for so much is damaged",
+            ) from None
         raise _damage(path, found, str(error)) from None
 
 

@@ -38,8 +38,6 @@ class AutodiffSecondOrder(SecondOrder):
             ``parameters()`` order must make up ``theta``.
     """
 
-    form_cost = product_cost = 2.0
-
     def __init__(self, landscape: Landscape) -> None:
         self.landscape = landscape
 

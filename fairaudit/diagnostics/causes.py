@@ -95,6 +95,7 @@ class CauseReading:
         found = {
             "hessian_trace": torch.stack([t.value for t in trace]),
             "hessian_trace_se": torch.stack([t.standard_error for t in trace]),
+            "hessian_trace_difference_se": torch.stack([t.difference_error for t in trace]),
             **self._correlates(checkpoint.step, landscapes, thorough),
         }
         if self._is_plain(checkpoint):

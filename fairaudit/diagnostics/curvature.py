@@ -180,39 +180,3 @@ def extremes(landscape: Landscape, group: int | None = None) -> Extremes:
 def extremes_of_groups(landscape: Landscape) -> list[Extremes]:
     """:func:`extremes` of every group, [K]; eta * lambda_max <= 1 is asked of groups, not of the whole."""
     return [extremes(landscape, group) for group in range(landscape.records.n_groups)]
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """What one reading takes, for its cost to be said before it starts.
-
-    Args:
-        forms: Vectors whose quadratic forms are taken. products: Vectors multiplied.
-        trace: Whether traces are. probes: Of the trace, where it has no closed form.
-        extremes: Whether eigenvalues are; typical_products: Lanczos steps each is expected to take.
-    """
-
-    forms: int = 0
-    products: int = 0
-    trace: bool = True
-    probes: int = PROBES
-    extremes: bool = True
-    typical_products: int = 30
-
-
-def cost(landscape: Landscape, work: Workload) -> float:
-    """Gradient evaluations over all of the landscape's records that a reading amounts to, about.
-
-    Counts multiplications; a gradient is one forward and one backward pass. Announce it as
-    ``cost * checkpoints`` gradients of n records.
-    """
-    layers, size = landscape.layers(), landscape.n_parameters
-    ways = second_order(landscape)
-    total = 1.0 + work.forms * ways.form_cost + work.products * ways.product_cost
-    if work.trace:
-        closed = work_of(layers).gradients if layers is not None and is_chain(layers) else float("inf")
-        drawn = (size if size <= BASIS_LIMIT else work.probes) * ways.form_cost
-        total += closed if closed <= work.probes else drawn
-    if work.extremes:
-        total += ways.product_cost * (size if size <= DENSE_LIMIT else work.typical_products)
-    return total

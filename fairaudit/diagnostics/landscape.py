@@ -179,13 +179,7 @@ class Landscape:
 
 
 class SecondOrder(ABC):
-    """Second derivatives at one landscape: sums over the records of each group.
-
-    ``form_cost`` and ``product_cost`` are what one vector costs, in gradients over all records.
-    """
-
-    form_cost: float
-    product_cost: float
+    """Second derivatives at one landscape: sums over the records of each group."""
 
     @abstractmethod
     def forms(self, vectors: Tensor) -> Tensor:

@@ -158,8 +158,6 @@ class ChainSecondOrder(SecondOrder):
         landscape: What is read; its layers must satisfy :func:`is_chain`.
     """
 
-    form_cost, product_cost = 1.0, 2.0
-
     def __init__(self, landscape: Landscape) -> None:
         layers = landscape.layers()
         assert layers is not None

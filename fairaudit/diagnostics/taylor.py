@@ -56,8 +56,6 @@ class TaylorSecondOrder(AutodiffSecondOrder):
         landscape: What is read; its layers must satisfy :func:`is_expandable`.
     """
 
-    form_cost = 1.0
-
     def __init__(self, landscape: Landscape) -> None:
         super().__init__(landscape)
         layers = landscape.layers()

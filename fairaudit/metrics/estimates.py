@@ -92,7 +92,8 @@ class Gap:
         signed: value_a - value_b. absolute: |signed| after averaging, with its interval.
         simultaneous: absolute with Bonferroni quantiles over the K(K-1)/2 pairs; equals
             absolute for two groups.
-        direction: ``worse for F`` in words, or "" where the sign is not resolved.
+        direction: ``worse for F`` in words, or "" where the sign is not resolved among all pairs.
+        direction_alone: The same by its own interval, for a pair that was named beforehand.
         minimum_detectable: Gap this audit would find with power .80, same unit; None if S = 1.
         rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would
             resolve a gap of the size seen; None where it is resolved or cannot be.
@@ -109,6 +110,7 @@ class Gap:
     absolute: Estimate
     simultaneous: Estimate
     direction: str = ""
+    direction_alone: str = ""
     minimum_detectable: float | None = None
     rows_needed: int | None = None
     seeds_needed: int | None = None

@@ -142,7 +142,7 @@ def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> 
         shared = replace(absolute(spread), low=None, high=None, reason=small)
     else:
         shared = absolute(spread, family)
-    is_resolved = not spread.reason and abs(spread.value) > spread.half_width(family)
+    reached = _direction(table.name, cut, groups, spread.value)  # a width that is not known is NaN
     return Gap(
         metric=table.name,
         kind="population" if b == whole else "pair",
@@ -151,7 +151,8 @@ def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> 
         signed=estimate(spread),
         absolute=absolute(spread),
         simultaneous=shared,
-        direction=_direction(table.name, cut, groups, spread.value) if is_resolved else "",
+        direction=reached if abs(spread.value) > spread.half_width(family) else "",
+        direction_alone=reached if abs(spread.value) > spread.half_width() else "",
         minimum_detectable=minimum_detectable(spread),
         rows_needed=rows_needed(spread),
         seeds_needed=seeds_needed(spread),

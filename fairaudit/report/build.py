@@ -159,7 +159,7 @@ def _of_results(arms: Sequence[ArmFacts], check: Yardstick, control: Control) ->
                 level="warning",
                 message=f"{arm.key}: {len(arm.failed)} of {arm.seeds_planned} seeds failed (seed {seeds}): "
                 f"{arm.failed[0].message}",
-                fix="a smaller --learning-rate usually helps; finished seeds are kept",
+                fix="finished seeds are kept; the same command tries the others again",
             )
     if check.undertrained and check.reference_accuracy is not None and check.yardstick_accuracy is not None:
         yield ReportWarning(

@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 from fairaudit.data.dataset import Dataset
 from fairaudit.jobs import JobResult
 from fairaudit.methods.catalog import REFERENCE
+from fairaudit.metrics.agreement import associate
 from fairaudit.plan import Plan
 from fairaudit.presets.catalog import find_preset
 from fairaudit.report.arm_readings import ArmReadings, arm_readings, over_seeds
+from fairaudit.report.cause_names import BOUNDS, ERRORS, SERIES
 from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import (
     ArmCauses,
+    Association,
     BoundRecord,
     Correlation,
     Curve,
@@ -29,32 +32,6 @@ Float64 = NDArray[np.float64]
 PARTS = ("direction", "magnitude_effective", "noise")
 ALL_PARTS = (*PARTS, "magnitude", "clip", "direction_star", "magnitude_star")
 CORRELATED = (("input_norm", "gradient_norm"), ("closeness", "trace"), ("input_norm", "trace"))
-
-# name -> what it is; in the order of the report
-SERIES: Mapping[str, str] = {
-    "r_direction": "excess risk of this step from clipping's direction, nats",
-    "r_magnitude_effective": "excess risk of this step from clipping's magnitude, nats, against a plain step "
-    "of the same effective length",
-    "r_magnitude": "the same against a plain step of the arm's own learning rate",
-    "r_noise": "excess risk of this step from noise, nats",
-    "r_clip": "excess risk of this step from clipping, in closed form, nats",
-    "angle_turned": "degrees by which clipping turns the batch's gradient away from the group's",
-    "cos_before": "cosine of the group's gradient and the batch's",
-    "cos_after": "cosine of the group's gradient and the processed batch's",
-    "clipped_share": "share of the group's records that are clipped",
-    "excess_norm": "mean length that clipping takes from a record of the group",
-    "norm_group_mean": "norm of the group's mean gradient",
-    "mean_gradient_norm": "mean norm of the group's record gradients",
-    "mean_loss": "mean loss of the group, nats",
-    "mean_closeness": "closeness to the boundary, 1 - sum p^2",
-    "mean_input_norm": "mean norm of the group's inputs",
-    "hessian_trace": "trace of the group's Hessian",
-    "eigenvalue_largest": "largest eigenvalue of the group's Hessian",
-    "eigenvalue_smallest": "smallest eigenvalue of the group's Hessian",
-    "noise_norm": "length of the noise on a mean over the group's part of a batch",
-    "shrinkage": "length of the processed batch's gradient over the plain one's",
-    "cos_batch": "cosine of the batch's gradient before and after",
-}
 TRAITS = (
     *("angle_turned", "clipped_share", "excess_norm", "mean_gradient_norm", "mean_input_norm"),
     *("mean_closeness", "mean_loss", "hessian_trace", "eigenvalue_largest"),
@@ -64,20 +41,6 @@ _NO_TERMS = (
     "no kept step: it does not train by steps, its steps are not sums over the expected batch, or no seed "
     "finished"
 )
-_TRAN = "Tran et al. 2021, Thm 3 with Lemma 2 corrected"
-# bound -> (the quantity it bounds, name, source)
-BOUNDS: Mapping[str, tuple[str, str, str]] = {
-    "bound_direction": ("r_direction", "Prop. 3", "Esipova et al. 2023, Prop. 3"),
-    "bound_direction_convex": ("r_direction", "Prop. 3, any step", "Esipova et al. 2023, Prop. 3"),
-    "bound_direction_star": (
-        "r_direction_star",
-        "Prop. 3*",
-        "Esipova et al. 2023, Prop. 3*, last term corrected",
-    ),
-    "bound_clip": ("r_clip", "Thm 3", _TRAN),
-    "bound_clip_printed": ("r_clip", "Thm 3 as printed", "Tran et al. 2021, Thm 3"),
-    "bound_clip_convex": ("r_clip", "Thm 3, any step", _TRAN),
-}
 
 
 def decomposition(
@@ -94,6 +57,7 @@ def decomposition(
     found = {arm.key: readings for arm in plan.arms if (readings := arm_readings(plan, arm, results))}
     payers = {c.arm: pair for c in compared if c.reference == REFERENCE and (pair := payer(c))}
     pairs = {key: _published(plan, dataset, hidden) or pair for key, pair in payers.items()}
+    costs = {c.arm: c for c in compared if c.reference == REFERENCE}
     split = {key: readings for key, readings in found.items() if readings.has_terms}
     shown = [name for name in dataset.groupings[0].names if name not in hidden]
     first = next(iter(found.values()), None)
@@ -103,7 +67,7 @@ def decomposition(
         hessian_records=first.hessian_records if first else 0,
         optimizer=plan.config.optimizer,
         arms={
-            arm.key: arm_causes(found[arm.key], dataset, hidden, pairs.get(arm.key))
+            arm.key: arm_causes(found[arm.key], dataset, hidden, pairs.get(arm.key), costs.get(arm.key))
             if arm.key in found
             else ArmCauses(reason=_NO_TERMS)
             for arm in plan.arms
@@ -134,13 +98,18 @@ def _published(plan: Plan, dataset: Dataset, hidden: Collection[str]) -> tuple[s
 
 
 def arm_causes(
-    found: ArmReadings, dataset: Dataset, hidden: Collection[str], pair: tuple[str, str] | None
+    found: ArmReadings,
+    dataset: Dataset,
+    hidden: Collection[str],
+    pair: tuple[str, str] | None,
+    costs: ComparisonRecord | None,
 ) -> ArmCauses:
     """The readings of one arm in the report's types.
 
     Args:
         found: The readings. dataset: Names. hidden: Suppressed groups.
         pair: The group that pays more and the one it is compared with, or None.
+        costs: The arm beside plain training.
     """
     names = dataset.groupings[0].names
     shown = [name for name in names if name not in hidden]
@@ -150,12 +119,16 @@ def arm_causes(
             series=tuple(_series(found, names, hidden)),
         )
     eta_lambda = found.values["learning_rate"] * found.values["eigenvalue_largest"]
+    groups = tuple(_group(found, name, names.index(name)) for name in shown)
     return ArmCauses(
         reason="",
-        groups=tuple(_group(found, name, names.index(name)) for name in shown),
+        groups=groups,
         series=tuple(_series(found, names, hidden)),
         correlations=tuple(_correlations(found, names, hidden)),
+        associations=tuple(_associations(groups, costs)) if costs else (),
         bounds=tuple(_bounds(found, names, pair)) if pair else (),
+        theorem_3=_of_pair(found, "theorem_3_fires", names, pair),
+        trace_difference_error=_of_pair(found, "hessian_trace_difference_se", names, pair),
         dropped_batches=_mean(found.values["dropped"]),
         largest_step=_largest(eta_lambda),
     )
@@ -175,7 +148,7 @@ def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
 
 
 def _series(found: ArmReadings, names: Sequence[str], hidden: Collection[str]) -> Iterator[Curve]:
-    for name, meaning in SERIES.items():
+    for name, meaning in {**SERIES, **ERRORS}.items():
         if name not in found.values:
             continue
         values = found.values[name]  # [S, C, K or K + 1 or 1]
@@ -195,6 +168,28 @@ def _correlations(found: ArmReadings, names: Sequence[str], hidden: Collection[s
                     continue
                 value, low, high = (_finite(v) for v in table[number, place])
                 yield Correlation(between=between, group=group, kind=kind, value=value, low=low, high=high)
+
+
+def _associations(groups: Sequence[GroupCauses], costs: ComparisonRecord) -> Iterator[Association]:
+    risks = {g.group: e.by_seed for g in costs.by_group if (e := g.estimates.get("excess_risk"))}
+    known = [group for group in groups if group.group in risks]
+    if len(known) < 2:
+        return
+    cost = np.array([risks[group.group] for group in known], dtype=np.float64).T  # [S, K]; None is NaN
+    sizes = {g.group: g.n_train for g in costs.by_group}
+    by_trait = {trait: [group.traits[trait].by_seed for group in known] for trait in TRAITS}
+    by_trait["size"] = [(sizes[group.group],) * len(cost) for group in known]
+    for trait, rows in by_trait.items():
+        values = np.array(rows, dtype=np.float64).T
+        if values.shape != cost.shape:  # a seed failed in one arm only: its readings have no partner
+            return
+        found = associate(values, cost)
+        yield Association(
+            trait=trait,
+            correlation=_finite(found.correlation),
+            agreement=_finite(found.agreement),
+            compared=found.compared,
+        )
 
 
 def _bounds(found: ArmReadings, names: Sequence[str], pair: tuple[str, str]) -> Iterator[BoundRecord]:
@@ -217,6 +212,15 @@ def _bounds(found: ArmReadings, names: Sequence[str], pair: tuple[str, str]) -> 
             positive=over_seeds(nan_mean(positive.T)),
             assumption=_assumption(found, any_step=bound.endswith("_convex")),
         )
+
+
+def _of_pair(
+    found: ArmReadings, name: str, names: Sequence[str], pair: tuple[str, str] | None
+) -> float | None:
+    if pair is None or name not in found.values:
+        return None
+    a, b = (names.index(each) for each in pair)
+    return _mean(found.values[name][:, :, a, b])
 
 
 def _assumption(found: ArmReadings, *, any_step: bool) -> str:

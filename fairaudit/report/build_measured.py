@@ -181,6 +181,7 @@ def _is_told(gap: Gap, asked: Collection[frozenset[str]], groups: int) -> bool:
 
 
 def _gap(gap: Gap, asked: Collection[frozenset[str]]) -> GapRecord:
+    named = gap.kind == "pair" and frozenset((gap.a, gap.b)) in asked
     return GapRecord.model_validate(
         {
             "metric": gap.metric,
@@ -190,7 +191,7 @@ def _gap(gap: Gap, asked: Collection[frozenset[str]]) -> GapRecord:
             "signed": _estimate(gap.signed),
             "absolute": _estimate(gap.absolute),
             "simultaneous": _estimate(gap.simultaneous),
-            "direction": gap.direction,
+            "direction": gap.direction_alone if named else gap.direction,
             "minimum_detectable": _finite(gap.minimum_detectable),
             "rows_needed": gap.rows_needed,
             "seeds_needed": gap.seeds_needed,
@@ -198,7 +199,7 @@ def _gap(gap: Gap, asked: Collection[frozenset[str]]) -> GapRecord:
             "shuffle_p": _finite(gap.shuffle_p),
             "gated": gap.gated,
             "reason": gap.reason,
-            "named": gap.kind == "pair" and frozenset((gap.a, gap.b)) in asked,
+            "named": named,
         }
     )
 

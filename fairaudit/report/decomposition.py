@@ -63,6 +63,22 @@ class Correlation(Part):
     high: HighEnd | None
 
 
+class Association(Part):
+    """How a trait and the excess risk go together over groups.
+
+    ``correlation`` is Pearson's over the groups, mean over seeds; None with two groups, where it is 1 or
+    -1 by construction. ``agreement`` is the share of ``compared`` pairs of groups, over all seeds, at
+    which the group with more of the trait has the higher excess risk. ``size`` is training records.
+
+    Source: Tran et al. 2021.
+    """
+
+    trait: str
+    correlation: Figure | None
+    agreement: Figure | None
+    compared: int
+
+
 class BoundRecord(Part):
     """A lower bound on how much more ``a`` than ``b`` pays, beside the truth; means over steps and seeds.
 
@@ -83,13 +99,22 @@ class BoundRecord(Part):
 
 
 class ArmCauses(Part):
-    """What one arm's training did to each group; ``reason`` says why there is nothing."""
+    """What one arm's training did to each group; ``reason`` says why there is nothing.
+
+    Of the pair that the bounds are about: ``theorem_3`` is the share of the kept steps at which the
+    sufficient condition of Tran et al. 2021, Thm 3, holds (with its Lemma 3 corrected it suffices for full
+    batches only; None for more than two groups), ``trace_difference_error`` the standard error of the
+    difference of their Hessian traces over random probes, 0 where the traces are exact.
+    """
 
     reason: str
     groups: tuple[GroupCauses, ...] = ()
     series: tuple[Curve, ...] = ()
     correlations: tuple[Correlation, ...] = ()
+    associations: tuple[Association, ...] = ()
     bounds: tuple[BoundRecord, ...] = ()
+    theorem_3: Figure | None = None
+    trace_difference_error: Figure | None = None
     dropped_batches: Figure | None = None
     largest_step: Figure | None = None
 

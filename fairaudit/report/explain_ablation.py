@@ -47,20 +47,24 @@ def ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> 
 
 
 def _gap_sentence(found: dict[str, ComparisonRecord]) -> Sentence:
-    """Which half, if any, shows the gap between groups that clipping shows."""
-    shown = {name: gap.direction for name, c in found.items() if (gap := main_gap(c, COST))}
-    whole = shown.get(CLIPPED, "")
-    halves = [name for name in (SHORTER, TURNED) if whole and shown.get(name) == whole]
+    """Which half, if any, shows a gap between groups that points the way clipping's does, and its size."""
+    gaps = {name: gap for name, c in found.items() if (gap := main_gap(c, COST))}
+    whole = gaps[CLIPPED].direction if CLIPPED in gaps else ""
+    halves = [name for name in (SHORTER, TURNED) if whole and name in gaps and gaps[name].direction == whole]
     if not whole:
         told = "No gap between groups is shown for clipping without noise, so there is none to take apart."
-    elif len(halves) == 1:
-        told = f"Of the two halves {halves[0]} alone shows clipping's gap ({plain(whole, 80)})."
     elif halves:
-        told = f"Each half by itself shows clipping's gap ({plain(whole, 80)})."
+        sizes = " and ".join(f"{name} {points(gaps[name].absolute)}" for name in halves)
+        which = "one half by itself" if len(halves) == 1 else "each half by itself"
+        told = (
+            f"A gap of the same direction ({plain(whole, 80)}) is shown for {which}: {sizes} points beside "
+            f"clipping's {points(gaps[CLIPPED].absolute)}."
+        )
     else:
         told = (
-            f"Clipping shows a gap ({plain(whole, 80)}) that is shown for neither half by itself: what costs "
-            "is the two together, or a half too small for this audit."
+            f"Clipping shows a gap of {points(gaps[CLIPPED].absolute)} points ({plain(whole, 80)}) that is "
+            "shown for neither half by itself: what costs is the two together, or a half too small for this "
+            "audit."
         )
     return say("ablation", told, *(f"comparisons[{name}].gaps" for name in (CLIPPED, SHORTER, TURNED)))
 

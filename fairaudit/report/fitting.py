@@ -1,4 +1,4 @@
-"""A text cut to a number of lines: the longest tables give up rows, and say how many."""
+"""A text cut to a number of lines: the longest tables give up rows, the main ones last, and say how many."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """The gap that stands for a comparison, and how a cost is written."""
 
+from collections.abc import Sequence
+
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.tables import number
 
@@ -19,6 +21,13 @@ def named_gaps(comparison: ComparisonRecord, metric: str = COST) -> list[GapReco
     """The pairs that ``compare`` asked for, unless one of them already stands for the comparison."""
     main = main_gap(comparison, metric)
     return [gap for gap in comparison.gaps if gap.named and gap.metric == metric and gap is not main]
+
+
+def spoken(metric: str, classes: Sequence[str]) -> str:
+    """``change.tpr[2]`` -> ``tpr[2] (square)``: the name that rules use, and the class that it counts."""
+    name = metric.removeprefix("change.")
+    number = name.partition("[")[2].removesuffix("]")
+    return f"{name} ({classes[int(number)]})" if number else name
 
 
 def points(estimate: EstimateRecord | None) -> str:

@@ -48,10 +48,10 @@ def data_section(report: Report) -> Iterator[str]:
         f"- Column {markdown(column)} not used: {markdown(reason, 120)}"
         for column, reason in data.dropped_columns.items()
     )
-    yield from _some(
-        f"- Missing values in {markdown(column)}: {_counts(by_group)}"
-        for column, by_group in data.missing.items()
-    )
+    if data.missing:
+        told = [f"{markdown(column)} ({_counts(by_group)})" for column, by_group in data.missing.items()]
+        more = f"; {len(told) - _MOST_LISTED} more" if len(told) > _MOST_LISTED else ""
+        yield f"- Missing values: {'; '.join(told[:_MOST_LISTED])}{more}"
     for grouping in data.groupings[:6]:
         for group in grouping.groups:
             if group.is_missing:

@@ -6,7 +6,7 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.arm_names import listed
 from fairaudit.report.facts import TrainingFacts
 from fairaudit.report.fitting import fitted
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points, spoken
 from fairaudit.report.markdown_alone import ALONE, alone_section
 from fairaudit.report.markdown_data import (
     data_section,
@@ -28,7 +28,7 @@ MOST_LINES = 200
 # Headings whose tables are what a report is read for. A sweep says the most in the fewest rows.
 _RANKS = {
     SWEEP: 0,
-    **dict.fromkeys(("Cost of privacy by group", ALONE, "Gaps between groups", "Gates"), 1),
+    **dict.fromkeys(("Cost of privacy by group", ALONE, "Gaps between groups", "Gates", "Why"), 1),
 }
 _MOST_WARNINGS = 12
 _WITHIN = ("accuracy", "loss", "tpr", "fpr", "precision", "auc", "calibration_error")
@@ -239,10 +239,11 @@ def _within(report: Report) -> Iterator[str]:
             if group.estimates:
                 cells = (_pair(group.estimates, metric) for metric in metrics)
                 rows.append((_versus(comparison), markdown(group.group), *cells))
+    classes = [each.name for each in report.data.label.classes]
     changes = [
         (
             markdown(c.arm),
-            markdown(gap.metric.removeprefix("change.").replace("_", " ")),
+            markdown(spoken(gap.metric, classes)),
             plain_interval(gap.signed),
             gap.a,
             gap.b,
@@ -273,9 +274,13 @@ def _warnings(report: Report) -> Iterator[str]:
     others = [w for w in report.warnings if w.code != CONTROL_NOT_RUN]  # it has a section of its own
     if not others:
         yield "None."
+    told: dict[tuple[str, str], list[str]] = {}
     for warning in others[:_MOST_WARNINGS]:
         fix = f" ({markdown(warning.fix, 200)})" if warning.fix else ""
-        yield f"- {warning.level} {markdown(warning.code)}: {markdown(warning.message, 600)}{fix}"
+        message = f"{markdown(warning.message, 600)}{fix}"
+        told.setdefault((warning.level, warning.code), []).append(message)
+    for (level, code), messages in told.items():
+        yield f"- {level} {markdown(code)}: {' – '.join(messages)}"
     if len(others) > _MOST_WARNINGS:
         yield f"- {len(others) - _MOST_WARNINGS} more are in report.json."
 

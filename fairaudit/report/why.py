@@ -1,26 +1,18 @@
 """Why a group pays, in sentences: each follows from a rule on figures of the report and names them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import find
-from fairaudit.report.decomposition import (
-    ArmCauses,
-    Decomposition,
-    GroupCauses,
-    OverSeeds,
-    Sentence,
-    Why,
-    say,
-)
+from fairaudit.report.case import Case, cases_of
+from fairaudit.report.decomposition import Decomposition, OverSeeds, Sentence, Why, say
 from fairaudit.report.explain_ablation import ablation
+from fairaudit.report.explain_traits import traits
 from fairaudit.report.facts import ArmFacts, Control
 from fairaudit.report.gaps import COST, main_gap, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.names import plain
 from fairaudit.report.tables import numbered
 
-APART = 1.25  # a trait sets a group apart beyond this ratio, at every seed
 LARGE = 0.5  # share of a group's parts from which one part is the main one
 SMALL = 0.1
 LITTLE_CLIPPED = 0.05
@@ -30,35 +22,6 @@ PART_NAMES = {
     "magnitude_effective": "magnitude error",
     "noise": "noise",
 }
-# trait -> (how it is said, whether a paper names it as a cause)
-TRAIT_NAMES: Mapping[str, str] = {
-    "mean_gradient_norm": "gradient norm",
-    "mean_input_norm": "input norm",
-    "hessian_trace": "curvature (Hessian trace)",
-    "mean_closeness": "closeness to the decision boundary",
-    "clipped_share": "share of clipped records",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One arm whose cost is to be explained.
-
-    Args:
-        arm: Its facts. causes: Its readings. comparison: Against its reference, first grouping.
-        payer, other: The groups of the largest and the smallest excess risk.
-    """
-
-    arm: ArmFacts
-    causes: ArmCauses
-    comparison: ComparisonRecord
-    payer: GroupCauses
-    other: GroupCauses
-
-    @property
-    def place(self) -> str:
-        """Where its figures stand in the report."""
-        return f"diagnostics.decomposition.arms.{self.arm.key}"
 
 
 def explain(
@@ -76,12 +39,12 @@ def explain(
     apart = ablation(arms, compared)
     if decomposition is None:
         return Why(headline="", sentences=apart) if apart else None
-    cases = list(_cases(decomposition, arms, compared))[:MOST_ARMS]
+    cases = list(cases_of(decomposition, arms, compared))[:MOST_ARMS]
     sentences: list[Sentence] = []
     for case in cases:
         sentences += [_cost(case), _parts(case), *_main_part(case)]
     if cases:
-        sentences += _traits(cases[0])
+        sentences += traits(cases[0])
     if control.status == "run":
         sentences.append(say("control", control.message, "control.message"))
     sentences += apart
@@ -91,31 +54,13 @@ def explain(
     return Why(headline=_headline(cases[0]) if cases else "", sentences=tuple(sentences))
 
 
-def _cases(
-    decomposition: Decomposition, arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]
-) -> Iterator[Case]:
-    for arm in arms:
-        causes = decomposition.arms.get(arm.key)
-        comparison = next((c for c in compared if c.arm == arm.key and c.reference == arm.reference), None)
-        if causes is None or not causes.groups or comparison is None or arm.source is not None:
-            continue  # a control explains another arm
-        risks = {
-            g.group: e.value
-            for g in comparison.by_group
-            if (e := g.estimates.get("excess_risk")) and e.value is not None
-        }
-        groups = sorted((g for g in causes.groups if g.group in risks), key=lambda g: -risks[g.group])
-        if len(groups) > 1:
-            yield Case(arm, causes, comparison, groups[0], groups[-1])
-
-
 def _headline(case: Case) -> str:
     turned = [_number(g.traits["angle_turned"].value, 0) for g in (case.payer, case.other)]
     shares = ", ".join(f"{spoken} {_percent(case.payer.shares[part])}" for part, spoken in PART_NAMES.items())
     return (
         f"{case.arm.key}: clipping turns the batch's gradient {turned[0]}° further from "
-        f"{_name(case.payer)}'s "
-        f"({_name(case.other)}'s {turned[1]}°); of what a step costs {_name(case.payer)}, {shares}."
+        f"{case.who}'s "
+        f"({case.beside}'s {turned[1]}°); of what a step costs {case.who}, {shares}."
     )
 
 
@@ -130,7 +75,7 @@ def _cost(case: Case) -> Sentence:
             "" if estimate.low is None or estimate.high is None
             else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
         )  # fmt: skip
-        told.append(f"{_name(group)} {estimate.value:.3f}{interval}")
+        told.append(f"{plain(group.group)} {estimate.value:.3f}{interval}")
     gap = main_gap(case.comparison, "excess_risk")
     resolved = "" if gap is not None and gap.direction else " The difference in loss is not resolved here."
     return say(
@@ -146,7 +91,7 @@ def _parts(case: Case) -> Sentence:
     told = []
     for group in (case.payer, case.other):
         shares = ", ".join(f"{spoken} {_percent(group.shares[part])}" for part, spoken in PART_NAMES.items())
-        told.append(f"{_name(group)}: {shares}")
+        told.append(f"{plain(group.group)}: {shares}")
     return say(
         "finding",
         f"Shares of what clipping and noise do to a group's loss in a step of {case.arm.key}. "
@@ -166,14 +111,13 @@ def _main_part(case: Case) -> Iterator[Sentence]:
     if mean <= 0 or agreeing < seeds:
         yield say(
             "finding",
-            f"No part of a step of {case.arm.key} costs {_name(case.payer)} more than {_name(case.other)} at "
-            "every seed.",
+            f"No part of a step of {case.arm.key} costs {case.who} more than {case.beside} at every seed.",
             f"{case.place}.groups",
         )
         return
     yield say(
         "finding",
-        f"What {_name(case.payer)} pays per step beyond {_name(case.other)} under {case.arm.key} is mostly "
+        f"What {case.who} pays per step beyond {case.beside} under {case.arm.key} is mostly "
         f"{PART_NAMES[main]}: {1e3 * mean:.3g} thousandths of a nat, larger at each of "
         f"{numbered(seeds, 'seed')}; "
         + ", ".join(f"{PART_NAMES[p]} {1e3 * v[0]:.3g}" for p, v in known.items() if p != main)
@@ -191,42 +135,6 @@ def _difference(case: Case, part: str) -> tuple[float, int, int] | None:
         return None
     mean = sum(values) / len(values)
     return mean, sum(v * mean > 0 for v in values), len(values)
-
-
-def _traits(case: Case) -> Iterator[Sentence]:
-    sizes = {g.group: g.n_train for g in case.comparison.by_group}
-    mine, theirs = sizes.get(case.payer.group), sizes.get(case.other.group)
-    apart: list[str] = []
-    alike: list[str] = []
-    unclear: list[str] = []
-    if mine and theirs:
-        said = f"size ({mine:,.0f} training records beside {theirs:,.0f})"
-        (apart if max(mine, theirs) / min(mine, theirs) > APART else alike).append(said)
-    for trait, spoken in TRAIT_NAMES.items():
-        ratios = _ratios(case.payer.traits[trait], case.other.traits[trait])
-        if not ratios:
-            continue
-        mean = sum(ratios) / len(ratios)
-        said = f"{spoken} ({mean:.2f} times)"
-        if min(ratios) > APART or max(ratios) < 1 / APART:
-            apart.append(said)
-        elif min(ratios) >= 1 / APART and max(ratios) <= APART:
-            alike.append(said)
-        else:
-            unclear.append(said)
-    who, other = _name(case.payer), _name(case.other)
-    place = f"{case.place}.groups[{case.payer.group}].traits"
-    if apart:
-        yield say("trait", f"{who} is set apart from {other} at every seed by {'; '.join(apart)}.", place)
-    if alike:
-        yield say("trait", f"{who} and {other} hardly differ in {'; '.join(alike)}.", place)
-    if unclear:
-        yield say("trait", f"Seeds disagree, or differ too little, on {'; '.join(unclear)}.", place)
-
-
-def _ratios(mine: OverSeeds, theirs: OverSeeds) -> list[float]:
-    pairs = zip(mine.by_seed, theirs.by_seed, strict=True)
-    return [a / b for a, b in pairs if a is not None and b is not None and a > 0 and b > 0]
 
 
 def _limits(decomposition: Decomposition, cases: Sequence[Case]) -> Iterator[Sentence]:
@@ -262,7 +170,7 @@ def _limits(decomposition: Decomposition, cases: Sequence[Case]) -> Iterator[Sen
 def _levers(case: Case) -> Iterator[Sentence]:
     shares = {part: case.payer.shares[part].value or 0.0 for part in PART_NAMES}
     clipped = case.payer.traits["clipped_share"].value or 0.0
-    who, arm = _name(case.payer), case.arm.key
+    who, arm = case.who, case.arm.key
     place = f"{case.place}.groups[{case.payer.group}].shares"
     noise_note = f"noise, now {100 * shares['noise']:.0f} %, grows with it"
     if shares["direction"] >= LARGE or (shares["direction"] > SMALL and clipped > LITTLE_CLIPPED):
@@ -297,10 +205,6 @@ def _levers(case: Case) -> Iterator[Sentence]:
 
 def _lever(text: str, *rests_on: str) -> Sentence:
     return say("lever", text, *rests_on)
-
-
-def _name(group: GroupCauses) -> str:
-    return plain(group.group)
 
 
 def _percent(share: OverSeeds) -> str:

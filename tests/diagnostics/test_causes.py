@@ -58,7 +58,8 @@ def test_without_kept_steps_nothing_is_read():
 def test_the_reference_has_curvature_and_no_terms():
     found = read(*reading_of(SGD))
     means = {f"mean_{name}" for name in ("input_norm", "gradient_norm", "closeness", "trace", "loss")}
-    assert set(found) == {"hessian_trace", "hessian_trace_se", "pearson", "spearman", *means}
+    traces = {"hessian_trace", "hessian_trace_se", "hessian_trace_difference_se"}
+    assert set(found) == {*traces, "pearson", "spearman", *means}
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,15 @@
 """Tolerance against full Hessians: 1e-9 of the largest entry in float64, 1e-4 in float32."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 import torch
 from hessians import BUILDERS, CHAINS, K, build, group_hessians, landscape_of
-from torch import nn
 
 from fairaudit.diagnostics import autodiff, curvature, second_order
 from fairaudit.diagnostics.autodiff import AutodiffSecondOrder
 from fairaudit.diagnostics.curvature import (
-    Workload,
-    cost,
     extremes_of_groups,
     hutchinson,
     hvp,
@@ -261,32 +257,3 @@ def test_parameters_that_are_not_finite_give_nan_not_a_number():
     assert traces(broken, seed=0).value.isnan().all()
     assert quadratic_forms(broken, directions(landscape)).isnan().all()
     assert all(math.isnan(found.largest) for found in extremes_of_groups(broken))
-
-
-def wide(name):
-    """Models of the sizes that are audited; only their shapes matter."""
-    if name == "logistic":
-        module, inputs = nn.Sequential(nn.Linear(59, 2)), (59,)
-    elif name == "mlp":
-        widths = (98, 256, 256, 2)
-        layers = [m for a, b in itertools.pairwise(widths) for m in (nn.Linear(a, b), nn.Tanh())]
-        module, inputs = nn.Sequential(*layers[:-1]), (98,)
-    else:
-        module = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Tanh(), nn.Flatten(), nn.Linear(8 * 100, 10))
-        inputs = (1, 12, 12)
-    theta = torch.cat([p.detach().flatten() for p in module.parameters()])
-    plain = landscape_of("logistic").records
-    records = plain.of(torch.zeros(4, *inputs), torch.zeros(4).long(), torch.arange(4) % 2, n_groups=2)
-    return Landscape(module, theta, records)
-
-
-def test_the_cost_said_beforehand_is_what_the_ways_take():
-    assert cost(wide("logistic"), Workload(extremes=False)) == pytest.approx(1 + 1 / 3)
-    assert cost(wide("mlp"), Workload(extremes=False)) < 2.5
-    assert cost(wide("mlp"), Workload(forms=10, extremes=False)) - cost(
-        wide("mlp"), Workload(extremes=False)
-    ) == pytest.approx(10)
-    assert cost(wide("mlp"), Workload(trace=False)) == pytest.approx(1 + 30 * 2)
-    assert cost(wide("convolution"), Workload(extremes=False)) == pytest.approx(1 + 100 * 2)
-    few = cost(wide("convolution"), Workload(probes=10, extremes=False))
-    assert few == pytest.approx(1 + 10 * 2)

@@ -153,6 +153,17 @@ def test_three_groups_are_judged_together():
     assert mean.absolute.value == pytest.approx(np.mean([p.absolute.value for p in pairs]))
 
 
+def test_a_pair_is_resolved_among_all_pairs_or_by_its_own_interval():
+    found = compared(audit((500, 400, 300, 300, 300), cost=(0.0, 0.2, 0.25, 0.3, 0.35))).gaps
+    pairs = [gap for gap in found if gap.kind == "pair" and not gap.signed.reason]
+    for gap in pairs:
+        assert bool(gap.direction_alone) == (gap.signed.low > 0 or gap.signed.high < 0)
+        assert bool(gap.direction) == (gap.simultaneous.low > 0)
+        assert gap.direction in ("", gap.direction_alone)
+    assert any(gap.direction_alone and not gap.direction for gap in pairs)
+    assert any(gap.direction for gap in pairs)
+
+
 def test_identical_arms_cost_exactly_nothing():
     private, _, labels, grouping = audit()
     c = compared((private, private, labels, grouping))

@@ -205,6 +205,13 @@ def test_of_many_groups_rates_of_one_class_the_largest_gap_and_the_named_pairs_a
     }  # fmt: skip
 
 
+def test_a_pair_that_was_named_beforehand_is_read_by_its_own_interval():
+    pair = gap("F", "M", 0.02, direction="", direction_alone="worse for F")
+    compared = replace(comparison(), gaps=(pair,))
+    for named, said in (([NamedPair("sex", "M", "F")], "worse for F"), ([], "")):
+        assert comparison_record(compared, least=0, named=named).gaps[0].direction == said
+
+
 def test_a_mean_over_pairs_is_suppressed_with_any_of_its_groups():
     mean = gap("", "", 0.02, kind="mean")
     compared = replace(

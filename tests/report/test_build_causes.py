@@ -38,9 +38,9 @@ def arrays(scale=1.0):
     return {"cause_steps": np.array(STEPS), **{f"cause.{n}": scale * v for n, v in named.items()}}
 
 
-def audit(*, names=("F", "M"), **options):
-    """A plan of three seeds whose private arm read its steps, its data, results and comparisons."""
-    made = plan(resolved(diagnostics="full", seeds=3, **options).config)
+def audit(*, names=("F", "M"), seeds=3, **options):
+    """A plan of some seeds whose private arm read its steps, its data, results and comparisons."""
+    made = plan(resolved(diagnostics="full", seeds=seeds, **options).config)
     results = {}
     for job in made.jobs:
         base = job_result(job.id)
@@ -166,3 +166,19 @@ def test_an_interval_over_seeds_needs_two_of_them():
     assert two.high - two.value == pytest.approx(12.706, rel=1e-3)  # t_.975 of one degree, times 1
     assert two.by_seed == (1.0, 3.0, None)
     assert not two.is_clear
+
+
+def test_traits_and_excess_risk_are_associated_over_groups():
+    made, data, results, compared = audit(seeds=2)  # by hand F pays more at both seeds
+    found = {
+        a.trait: a for a in decomposition(made, data, results, compared).arms["global-adapt"].associations
+    }
+    assert (found["hessian_trace"].agreement, found["hessian_trace"].compared) == (1.0, 2)
+    assert found["hessian_trace"].correlation is None  # of two groups it would be 1 by construction
+    assert found["size"].compared == 0  # as large as each other
+    assert found["size"].agreement is None
+
+
+def test_a_seed_that_only_one_side_finished_leaves_nothing_to_associate():
+    made, data, results, compared = audit(seeds=3)  # the costs are of two seeds
+    assert decomposition(made, data, results, compared).arms["global-adapt"].associations == ()

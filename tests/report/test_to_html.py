@@ -2,16 +2,22 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
-from handmade import circumstances, findings
+from handmade import SEEDS, arm, circumstances, dataset, findings, plan, resolved, results
 from hostile import hostile_report
 
-from fairaudit.report.build import build_report
+from fairaudit.data.dataset import Grouping
+from fairaudit.metrics.compare import compare, measure_reference
+from fairaudit.metrics.estimates import Predictions
+from fairaudit.report.build import Findings, build_report
 from fairaudit.report.charts import charts
 from fairaudit.report.panels import Chart
 from fairaudit.report.to_html import shown, to_html
+from fairaudit.report.to_json import to_json
 
 LIMIT = 2_000_000  # bytes
 
@@ -49,6 +55,32 @@ def handmade():
 
 
 @pytest.fixture(scope="module")
+def ten_by_ten():
+    """Two private arms and a reference, ten groups, ten classes, no favourable one."""
+    rng, n = np.random.default_rng(0), 2000
+    labels, names = rng.integers(0, 10, n), tuple(f"group {k}" for k in range(10))
+    grouping = Grouping("sex", np.arange(n) % 10, names)
+
+    def predictions():
+        train = np.full((1, 10), 0.8), np.full((1, 10), 0.4), np.full(10, 100)
+        return [
+            Predictions(seed, np.arange(n), rng.dirichlet(np.ones(10), (1, n)).astype(np.float32), *train)
+            for seed in range(SEEDS)
+        ]
+
+    shared = (predictions(), labels, grouping, None, 10, True)
+    arms = ("dpsgd", "global-adapt")
+    comparisons = (
+        measure_reference("sgd", *shared),
+        *(compare(name, "sgd", predictions(), *shared) for name in arms),
+    )
+    settled = resolved()
+    made = plan(settled.config, (arm("sgd", reference=None), *(arm(name) for name in arms)))
+    data = replace(dataset(names), classes=tuple("0123456789"), positive=None)
+    return build_report(Findings(settled, made, data, results(made), {}, comparisons), circumstances())
+
+
+@pytest.fixture(scope="module")
 def hostile():
     report = hostile_report()
     return report, to_html(report)
@@ -60,6 +92,11 @@ def test_one_file_under_two_megabytes_that_loads_nothing(handmade):
     page = Page(text)
     assert all(link.startswith("#") for link in page.links)
     assert not page.all("link")
+
+
+def test_ten_groups_and_ten_classes_make_no_report_that_is_too_large_to_send(ten_by_ten):
+    assert len(to_html(ten_by_ten).encode()) < LIMIT
+    assert len(to_json(ten_by_ten).encode()) < 2 * LIMIT  # six times as much with every class's every pair
 
 
 def test_the_policy_names_both_scripts_by_digest_and_allows_no_connection(handmade):

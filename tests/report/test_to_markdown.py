@@ -15,6 +15,7 @@ from handmade import (
 )
 
 from fairaudit.report.build import Findings, build_report
+from fairaudit.report.gaps import spoken
 from fairaudit.report.to_markdown import MOST_LINES, to_markdown
 
 HOSTILE = ("a|b", "line\nbreak", "<script>alert(1)</script>", "\u202egnp.exe", "x" * 5000)
@@ -126,3 +127,11 @@ def test_the_warning_of_an_undertrained_reference_is_printed():
     assert "reference undertrained" in to_markdown(
         build_report(replace(found, results=weak), circumstances())
     )
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [("change.tpr[1]", "tpr[1] (square)"), ("accuracy", "accuracy"), ("change.auc", "auc")],
+)
+def test_a_rate_of_one_class_names_the_class(metric, said):
+    assert spoken(metric, ("circle", "square")) == said

@@ -1,7 +1,14 @@
 from handmade import comparison
 
 from fairaudit.report.build_measured import comparison_record
-from fairaudit.report.decomposition import ArmCauses, BoundRecord, Decomposition, GroupCauses, OverSeeds
+from fairaudit.report.decomposition import (
+    ArmCauses,
+    Association,
+    BoundRecord,
+    Decomposition,
+    GroupCauses,
+    OverSeeds,
+)
 from fairaudit.report.facts import ArmFacts, Control
 from fairaudit.report.why import explain
 
@@ -44,8 +51,18 @@ def bound(assumption):
     )  # fmt: skip
 
 
-def why(groups, *, key="dpsgd", costs=(0.04, 0.01), optimizer="sgd", bounds=(), control=CONTROL, **arms):
-    causes = {key: ArmCauses(reason="", groups=groups, bounds=bounds)}
+def why(
+    groups,
+    *,
+    key="dpsgd",
+    costs=(0.04, 0.01),
+    optimizer="sgd",
+    bounds=(),
+    associations=(),
+    control=CONTROL,
+    **arms,
+):
+    causes = {key: ArmCauses(reason="", groups=groups, bounds=bounds, associations=associations)}
     made = Decomposition(
         steps=8, batches=8, hessian_records=1024, optimizer=optimizer, arms=causes, claims=()
     )
@@ -89,6 +106,24 @@ def test_traits_set_a_group_apart_only_where_every_seed_agrees():
     torn = group("F", (9e-3, 7e-3), (1e-3, 1e-3), (1e-3, 1e-3), hessian_trace=(3.0, 0.9))
     told = text_of(why((torn, M)), "trait")
     assert "Seeds disagree, or differ too little, on curvature" in told
+
+
+def test_a_trait_below_zero_is_compared_too():
+    curved = group("F", (9e-3, 7e-3), (1e-3, 1e-3), (1e-3, 1e-3), hessian_trace=(-16.0, -15.0))
+    flat = group("M", (1e-3, 1e-3), (1e-3, 2e-3), (1e-3, 1e-3), hessian_trace=(-4.0, -4.0))
+    assert "set apart from M at every seed by curvature (Hessian trace) (-15.5 beside -4)" in text_of(
+        why((curved, flat)), "trait"
+    )
+
+
+def test_over_three_groups_the_traits_that_go_with_the_cost_are_named_in_order():
+    associations = tuple(
+        Association(trait=trait, correlation=r, agreement=0.75, compared=12)
+        for trait, r in (("size", -0.9), ("hessian_trace", 0.2), ("mean_loss", 0.95), ("clipped_share", 0.5))
+    )
+    told = text_of(why((F, M), associations=associations), "trait")
+    assert "loss +0.95 (75% of pairs); size -0.90 (75% of pairs); share of clipped records +0.50" in told
+    assert "curvature (Hessian trace) +0.20" not in told
 
 
 def test_levers_follow_from_the_largest_part_and_are_called_expectations():
@@ -136,11 +171,13 @@ def test_the_ablation_says_which_half_shows_the_gap_that_clipping_shows():
     assert "shown for neither half by itself" in both
     assert "plain SGD slowed by as much" in both
     one = text_of(taken_apart(clipped=(0.1, 0.02), direction_only=(0.08, 0.02)), "ablation")
-    assert "Of the two halves direction-only alone" in one
+    assert (
+        "is shown for one half by itself: direction-only 6.0 [5.5, 6.5] points beside clipping's 8.0" in one
+    )
     two = text_of(
         taken_apart(clipped=(0.1, 0.02), direction_only=(0.08, 0.02), magnitude_only=(0.09, 0.0)), "ablation"
     )
-    assert "Each half by itself" in two
+    assert "is shown for each half by itself: magnitude-only 9.0" in two
     assert "none to take apart" in text_of(taken_apart(), "ablation")
     other = text_of(taken_apart(clipped=(0.1, 0.02), direction_only=(0.02, 0.08)), "ablation")
     assert "neither half" in other  # a gap the other way round is another gap

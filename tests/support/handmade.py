@@ -168,6 +168,7 @@ def gap(
     signed = estimate(value, half)
     low, high = abs(value) - half, abs(value) + half
     size = replace(estimate(abs(value), half), low=max(low, 0.0), high=high)
+    direction = f"worse for {a if value > 0 else b}" if low > 0 else ""
     made = Gap(
         metric=metric,
         kind="pair",
@@ -176,7 +177,8 @@ def gap(
         signed=signed,
         absolute=size,
         simultaneous=size,
-        direction=f"worse for {a if value > 0 else b}" if low > 0 else "",
+        direction=direction,
+        direction_alone=direction,
         minimum_detectable=0.0251,
         rows_needed=None if low > 0 else 1200,
         seeds_needed=None,

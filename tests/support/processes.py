@@ -42,10 +42,10 @@ class Program:
             assert time.monotonic() < end, f"{what}; alive: {self.survivors()}"
             time.sleep(0.02)
 
-    def end(self, seconds=300):
+    def end(self, seconds=900):
         """Exit status and what was written to standard error, once every process is gone."""
         output, errors = self.process.communicate(timeout=seconds)
-        self.wait_for(lambda: not self.survivors(), "processes were left behind", seconds=20)
+        self.wait_for(lambda: not self.survivors(), "processes were left behind", seconds=60)
         assert output == ""
         return self.process.returncode, errors
 
