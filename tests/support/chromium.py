@@ -25,7 +25,7 @@ os.dup2(int(sys.argv[1]), 3)
 os.dup2(int(sys.argv[2]), 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-_PATIENCE = 60  # seconds for one answer; machines that run tests are busy
+_PATIENCE = 300  # seconds for one answer; a busy machine has been seen to give a test 2 s of work in 240 s
 
 
 def start():
