@@ -12,7 +12,9 @@ import pytest
 
 from fairaudit.cli import app
 
-SAMPLE = Path(__file__).resolve().parents[1] / "sample_data" / "loans.parquet"
+HERE = Path(__file__).resolve().parent
+SAMPLE = HERE.parent / "sample_data" / "loans.parquet"
+STORED = HERE / "golden" / "report.json"
 AUDIT = ("--data", "loans.parquet", "--group", "sex", "--method", "dpsgd", "--epochs", "1", "--workers", "2")
 PASS, FAIL = "privacy_cost_gap > 0.9", "epsilon > 0.1"
 UNSURE = "accuracy_gap > {}"
@@ -83,6 +85,28 @@ def test_quiet_and_json_leave_the_streams_pure(audited):
     assert done.returncode == 1
     assert done.stderr == ""
     json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("report", "rules", "code", "said"),
+    [
+        (STORED, ["privacy_cost_gap > 0.05"], 0, "Verdict pass"),
+        (STORED, ["privacy_cost_gap > 0.02", "privacy_cost_gap > 0.01"], 1, "Verdict fail"),
+        (STORED, ["privacy_cost_gap > 0.05", "privacy_cost_gap > 0.02"], 3, "Verdict inconclusive"),
+        (STORED, ["privacy_cost_gap"], 2, "no operator"),
+        ("gone.json", ["epsilon > 3"], 2, "no report 'gone.json'"),
+        (SAMPLE, ["epsilon > 3"], 2, "loans.parquet"),
+    ],
+    ids=["pass", "fail", "inconclusive", "bad rule", "no file", "bad file"],
+)
+def test_a_gate_on_a_stored_report_ends_in_the_code_of_its_verdict(tmp_path, report, rules, code, said):
+    words = [word for rule in rules for word in ("--fail-on", rule)]
+    done = started(tmp_path, "gate", str(report), *words)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert code != 2 or done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,9 @@ def _privacy(plan: Plan) -> str:
         return (
             f"ε ≤ {shown_up(targets[0])}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
         )
+    if targets:
+        swept = ", ".join(shown_up(target) for target in targets)
+        return f"ε ≤ {swept}, {scope}"
     epsilons = {a.key: _epsilon(a.privacy.epsilon_pld) for a in claimed}
     return f"{scope}: {_per_arm(epsilons, 'ε ≤ ')}"
 

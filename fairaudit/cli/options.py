@@ -84,7 +84,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("repeats", int, "Private runs per seed (default: 1).", "N"),
     Option("seed", int, "The first seed (default: 0).", "N"),
     Option("self_check", bool, "Compare a private arm with itself: no gap should show."),
-    Option("diagnostics", str, "What is read of the training; full says why.", "off|basic|full"),
+    Option(
+        "diagnostics", str, "What is read of the training; full says why (default: basic).", "off|basic|full"
+    ),
     Option("diagnostics_every", int, "Steps between gradient readings, and kept steps of full.", "STEPS"),
     Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),
     Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),

@@ -30,6 +30,7 @@ from fairaudit.report.facts import (
 )
 from fairaudit.report.measured import Diagnostics, Yardstick
 from fairaudit.report.model import Report
+from fairaudit.report.tables import numbered
 from fairaudit.report.text import LABELS_TAKEN_AS_TRUE, REPORT_NOT_DP
 
 NOT_STATED = "none stated: predictions were given, and how they were made is not known"
@@ -177,7 +178,8 @@ def _limitations(found: ScoreFindings) -> tuple[Limitation, ...]:
     smallest = min(int(np.bincount(g.groups).min()) for g in found.dataset.groupings)
     gaps = sum(len(comparison.gaps) for comparison in found.comparisons)
     limits = (
-        f"Statistical limits: {max(counts)} model(s) per arm; the smallest group has {smallest:,} rows; "
+        f"Statistical limits: {numbered(max(counts), 'model')} per arm; "
+        f"the smallest group has {smallest:,} rows; "
         f"{gaps:,} gaps were computed, of which some stand out by chance."
     )
     texts += [("statistics", limits), ("labels_taken_as_true", LABELS_TAKEN_AS_TRUE)]

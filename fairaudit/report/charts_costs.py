@@ -1,8 +1,10 @@
 """Charts of what privacy costs: by group, before and after, and over epsilon."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.gaps import main_gap, points
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GroupRecord
 from fairaudit.report.model import Report
@@ -22,6 +24,7 @@ from fairaudit.report.panels import (
 )
 
 MOST_ROWS = 40
+OWN = "(own)"  # after an arm: beside the reference of its own, not beside sgd
 PERCENT = 100.0
 
 _KEY = ("arm", "reference", "grouping", "group")
@@ -47,7 +50,7 @@ def cost_chart(report: Report) -> Chart | None:
         name="privacy-cost",
         title="Cost of privacy by group",
         reading="Right of the dotted line the group loses accuracy to privacy, left of it the group gains. "
-        "Whiskers are 95 % intervals over seeds and test rows.",
+        "Whiskers are 95 % intervals over seeds and test rows." + _told_of_own(report),
         alt="Points of accuracy that each group loses. " + _told(report),
         panels=panels,
         table=_estimate_table(report, "privacy_cost"),
@@ -62,7 +65,8 @@ def risk_chart(report: Report) -> Chart | None:
     return Chart(
         name="excess-risk",
         title="Excess risk by group",
-        reading="How much larger the group's mean test loss is with privacy. It moves before accuracy does.",
+        reading="How much larger the group's mean test loss is with privacy. It moves before accuracy does."
+        + _told_of_own(report),
         alt="Loss that each group gains with privacy, in nats, with 95 % intervals.",
         panels=panels,
         table=_estimate_table(report, "excess_risk"),
@@ -90,7 +94,8 @@ def accuracy_chart(report: Report) -> Chart | None:
     return Chart(
         name="accuracy",
         title="Accuracy without and with privacy",
-        reading="The hollow mark is the model without privacy, the filled one the private model.",
+        reading="The hollow mark is the model without privacy, the filled one the private model."
+        + _told_of_own(report),
         alt="Accuracy of each group without privacy and with it.",
         panels=panels,
         table=DataTable(
@@ -124,7 +129,7 @@ def sweep_chart(report: Report) -> Chart | None:
     return Chart(
         name="epsilon-sweep",
         title="Cost and gap over epsilon",
-        reading="Smaller epsilon means more privacy. Whiskers are 95 % intervals.",
+        reading="Smaller epsilon means more privacy. Whiskers are 95 % intervals." + _told_of_own(report),
         alt="Points of accuracy that each group loses, and the gap between groups, at each epsilon.",
         panels=panels,
         table=DataTable(("epsilon", *_KEY, "cost (points)", *_ENDS), tuple(rows)),
@@ -135,18 +140,26 @@ def by_grouping(comparisons: Sequence[ComparisonRecord]) -> Iterator[tuple[str, 
     """The groups of every grouping, placed: a row for each arm while colours can tell groups apart."""
     for grouping in dict.fromkeys(c.grouping for c in comparisons):
         chosen = [c for c in comparisons if c.grouping == grouping]
-        arms = labels([c.arm for c in chosen])
+        names = _names(chosen)
+        arms = labels(names)
         groups = labels([g.group for c in chosen for g in c.by_group])
+        named = list(zip(names, chosen, strict=True))
         if len(groups) <= MOST_SERIES:
-            placed = [Placed(c, g, arms[c.arm], groups[g.group]) for c in chosen for g in c.by_group]
+            placed = [Placed(c, g, arms[name], groups[g.group]) for name, c in named for g in c.by_group]
         else:
-            shown = chosen[:MOST_SERIES]
-            placed = [Placed(c, g, groups[g.group], arms[c.arm]) for c in shown for g in c.by_group]
+            shown = named[:MOST_SERIES]
+            placed = [Placed(c, g, groups[g.group], arms[name]) for name, c in shown for g in c.by_group]
         rows = set(list(dict.fromkeys(p.row for p in placed))[:MOST_ROWS])
         kept = tuple(p for p in placed if p.row in rows)
         left = len(chosen) * len(groups) - len(kept)
         title = labels([grouping])[grouping]
         yield (f"{title} ({left} more in the table)" if left > 0 else title), kept
+
+
+def _names(comparisons: Sequence[ComparisonRecord]) -> list[str]:
+    """A name for every comparison of one grouping; an arm that is compared twice has two."""
+    times = Counter(c.arm for c in comparisons)
+    return [c.arm if times[c.arm] == 1 or c.reference == REFERENCE else f"{c.arm} {OWN}" for c in comparisons]
 
 
 def value_of(group: GroupRecord, metric: str) -> float | None:
@@ -175,14 +188,17 @@ def _interval_panels(report: Report, metric: str, x_title: str, factor: float) -
 
 
 def _families(report: Report) -> Mapping[str, list[tuple[float, ComparisonRecord]]]:
-    """Method and variant -> its arms of the first grouping by epsilon, where there are several."""
+    """Method and variant -> its arms of the first grouping by epsilon, where there are several.
+
+    A method that is compared with a reference of its own, too, is two families.
+    """
     methods = {arm.key: f"{arm.method}:{arm.variant}" if arm.variant else arm.method for arm in report.arms}
     found: dict[str, list[tuple[float, ComparisonRecord]]] = {}
-    for comparison in report.costs:
+    first = [c for c in report.costs if c.grouping == report.data.groupings[0].name]
+    for comparison, name in zip(first, _names(first), strict=True):
         facts = report.privacy.get(comparison.arm)
-        is_first = comparison.grouping == report.data.groupings[0].name
-        if facts is not None and facts.target_epsilon is not None and is_first:
-            family = found.setdefault(methods[comparison.arm], [])
+        if facts is not None and facts.target_epsilon is not None:
+            family = found.setdefault(name.replace(comparison.arm, methods[comparison.arm], 1), [])
             family.append((facts.target_epsilon, comparison))
     several = {name: sorted(family, key=lambda pair: pair[0]) for name, family in found.items()}
     return {name: family for name, family in several.items() if len({e for e, _ in family}) > 1}
@@ -251,3 +267,17 @@ def _told(report: Report) -> str:
     names = labels([gap.a, gap.b, comparison.arm])
     between = f"{names[gap.a]} and {names[gap.b]}" if gap.kind == "pair" else "groups"
     return f"Largest gap: {points(gap.absolute)} points between {between} under {names[comparison.arm]}."
+
+
+def _told_of_own(report: Report) -> str:
+    """What a reader must know where arms are compared with references of their own."""
+    twice = (
+        sorted({c.reference for c in report.costs if c.reference != REFERENCE}) if _is_twice(report) else ()
+    )
+    names = labels(twice)
+    return f" {OWN}: beside the method's own reference ({', '.join(names.values())})." if names else ""
+
+
+def _is_twice(report: Report) -> bool:
+    times = Counter((c.arm, c.grouping) for c in report.costs)
+    return max(times.values(), default=0) > 1

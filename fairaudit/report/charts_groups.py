@@ -1,7 +1,8 @@
 """Charts of the groups themselves: how many rows they have, and how often each model selects them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.charts_costs import MOST_ROWS, bar, by_grouping, cells
 from fairaudit.report.measured import ComparisonRecord, GroupRecord
 from fairaudit.report.model import Report
@@ -41,7 +42,8 @@ def size_chart(report: Report) -> Chart | None:
 def selection_chart(report: Report) -> Chart | None:
     """How often each private model selects each group."""
     panels = []
-    for title, placed in by_grouping(report.costs):
+    measured = list(_once(report.costs))
+    for title, placed in by_grouping(measured):
         bars = [bar(p, "selection_rate", 1.0) for p in placed]
         known = tuple(b for b in bars if b is not None)
         if known:
@@ -65,11 +67,22 @@ def selection_chart(report: Report) -> Chart | None:
             ),
             tuple(
                 (c.arm, c.grouping, g.group, *(cell for metric in _RATES for cell in cells(g, metric)))
-                for c in report.costs
+                for c in measured
                 for g in c.by_group
             ),
         ),
     )
+
+
+def _once(comparisons: Sequence[ComparisonRecord]) -> Iterator[ComparisonRecord]:
+    """One comparison of each arm and grouping: whatever it is compared with, an arm selects the same."""
+    found: dict[tuple[str, str], ComparisonRecord] = {}
+    for comparison in comparisons:
+        if comparison.reference == REFERENCE:
+            found[comparison.arm, comparison.grouping] = comparison
+        else:
+            found.setdefault((comparison.arm, comparison.grouping), comparison)
+    yield from found.values()
 
 
 def _first_by_grouping(report: Report) -> Iterator[ComparisonRecord]:

@@ -238,6 +238,7 @@ def _theme(ink: str, font: str) -> Spec:
         "view": {"stroke": None},
         "rule": {"color": ink},
         "axis": {**words, **lines, "titleFontSize": 12, "titleFontWeight": "normal"},
-        "legend": {**words, "symbolSize": 80},
+        "axisX": {"labelFlush": False, "labelSeparation": 6},
+        "legend": {**words, "symbolSize": 80, "labelLimit": 240},
         "title": {"color": ink, "fontSize": 13, "anchor": "start", "fontWeight": 600},
     }

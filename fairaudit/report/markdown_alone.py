@@ -8,6 +8,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.tables import Row, count, table
 
+ALONE = "Metrics by group"
 _METRICS = ("accuracy", "selection_rate", "impact_ratio", "tpr", "fpr", "precision", "auc", "loss")
 _MOST_ROWS = 20
 
@@ -28,10 +29,12 @@ def alone_section(report: Report) -> Iterator[str]:
         for comparison in report.comparisons
         for group in comparison.by_group
     ]
-    yield "## Metrics by group"
+    yield f"## {ALONE}"
     yield ""
-    yield "On test rows, with intervals. A dash is undefined, not zero. There is no model to compare with, so"
-    yield "there is no cost of privacy."
+    yield (
+        "On test rows, with intervals. A dash is undefined, not zero. There is no model to compare with, so "
+        "there is no cost of privacy."
+    )
     yield ""
     head = ("arm", "group", "#test rows", *(f"#{m.replace('_', ' ')}" for m in metrics), "note")
     yield from table(head, rows, most=_MOST_ROWS)

@@ -1,17 +1,18 @@
 """Markdown sections on the data, on the training's readings, and on repeating the audit."""
 
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
 
 from fairaudit.data.naming import spoken_shape
+from fairaudit.report.arm_names import listed
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import DataFacts
 from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown, plain
-from fairaudit.report.tables import Row, count, number, table
+from fairaudit.report.tables import Row, count, number, numbered, table
 
 _MOST_READINGS = 8
+_MOST_LISTED = 5
 _SHOWN = (
     *("excess_risk_predicted", "excess_risk_drawn", "xi_predicted", "xi_drawn", "trace_agreement"),
     *(
@@ -39,13 +40,18 @@ def data_section(report: Report) -> Iterator[str]:
     yield _read(data)
     if data.images is not None:
         yield f"- Pixels become inputs by {markdown(data.images.scaling, 120)}."
-    for reason, by_group in list(data.dropped_rows.items())[:4]:
-        yield f"- Rows dropped, {markdown(reason, 80)}: {_counts(by_group)}"
-    for column, reason in list(data.dropped_columns.items())[:5]:
-        yield f"- Column {markdown(column)} not used: {markdown(reason, 120)}"
+    yield from _some(
+        f"- Rows dropped, {markdown(reason, 80)}: {_counts(by_group)}"
+        for reason, by_group in data.dropped_rows.items()
+    )
+    yield from _some(
+        f"- Column {markdown(column)} not used: {markdown(reason, 120)}"
+        for column, reason in data.dropped_columns.items()
+    )
     if data.missing:
-        told = (f"{markdown(column)} ({_counts(by_group)})" for column, by_group in data.missing.items())
-        yield f"- Missing values: {'; '.join(islice(told, 5))}"
+        told = [f"{markdown(column)} ({_counts(by_group)})" for column, by_group in data.missing.items()]
+        more = f"; {len(told) - _MOST_LISTED} more" if len(told) > _MOST_LISTED else ""
+        yield f"- Missing values: {'; '.join(told[:_MOST_LISTED])}{more}"
     for grouping in data.groupings[:6]:
         for group in grouping.groups:
             if group.is_missing:
@@ -64,6 +70,14 @@ def data_section(report: Report) -> Iterator[str]:
     merged = sum(data.merged_levels.values())
     fitted = f"quantities fitted without privacy: {len(data.fitted):,}"
     yield f"- Model inputs: {count(data.inputs)}; rare levels merged: {merged:,}; {fitted}."
+
+
+def _some(lines: Iterable[str]) -> Iterator[str]:
+    """The first of a list, and how many more there are."""
+    found = list(lines)
+    yield from found[:_MOST_LISTED]
+    if len(found) > _MOST_LISTED:
+        yield f"- {len(found) - _MOST_LISTED} more like this one are in report.json"
 
 
 def _read(data: DataFacts) -> str:
@@ -137,10 +151,13 @@ def readings_section(report: Report) -> Iterator[str]:
     ]
     yield from table(("arm", "reading", "values"), rows, most=24)
     yield ""
+    told: dict[tuple[str, str], list[str]] = {}
     for claim in diagnostics.claims:
-        held = f"held in {100 * claim.share:.0f} % over {claim.n_seeds} seed(s)"
-        who = ", ".join(markdown(arm) for arm in claim.arms)
-        yield f"- {markdown(claim.source, 80)}: {markdown(claim.statement, 200)} ({who}): {held}."
+        share = f"{100 * claim.share:.0f} % of {numbered(claim.n_seeds, 'seed')} ({listed(claim.arms)})"
+        told.setdefault((claim.source, claim.statement), []).append(share)
+    for (source, statement), shares in told.items():
+        held = markdown("; ".join(shares), 600)
+        yield f"- {markdown(source, 80)}: {markdown(statement, 200)}: held in {held}."
 
 
 def _listed(reading: Reading) -> str:

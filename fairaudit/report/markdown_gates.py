@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.gates import GateTarget, Outcome
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -62,10 +63,11 @@ def _summary(targets: tuple[GateTarget, ...], reason: str) -> str:
 
 
 def _cells(target: GateTarget) -> Row:
+    own = "" if target.reference in (REFERENCE, "", None) else f" against {markdown(target.reference)}"
     where = " = ".join(markdown(part) for part in (target.grouping, target.group) if part)
     return (
         target.outcome,
-        markdown(target.arm),
+        markdown(target.arm) + own,
         where or "–",
         figure(target.value),
         _interval(target.low, target.high),

@@ -1,9 +1,10 @@
 """Markdown sections for a reviewer: selection by group, a register's fields, who asks for what."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
+from fairaudit.report.markdown_alone import ALONE
 from fairaudit.report.measured import Selection
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -26,19 +27,22 @@ _SUPPORTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "EU AI Act (Regulation 2024/1689), Article 15": (
         "accuracy, stated with its metrics",
-        ("Within each model", "Cost of privacy by group"),
+        ("Within each model", "Cost of privacy by group", ALONE),
     ),
-    "NIST AI RMF 1.0, Measure 2.3": ("performance, measured and documented", ("Within each model",)),
+    "NIST AI RMF 1.0, Measure 2.3": ("performance, measured and documented", ("Within each model", ALONE)),
     "NIST AI RMF 1.0, Measure 2.10": ("privacy risk", ("What the guarantee covers", REGISTER, "Limitations")),
     "NIST AI RMF 1.0, Measure 2.11": (
         "differences between groups",
-        ("Cost of privacy by group", "Gaps between groups"),
+        ("Cost of privacy by group", "Gaps between groups", ALONE),
     ),
     "NIST SP 800-226": (
         "evaluation of a differential privacy guarantee: unit, parameters, hazards",
         ("What the guarantee covers", REGISTER, "Limitations"),
     ),
-    "ISO/IEC TR 24027:2021": ("metrics of bias in AI systems", ("Gaps between groups", "Within each model")),
+    "ISO/IEC TR 24027:2021": (
+        "metrics of bias in AI systems",
+        ("Gaps between groups", "Within each model", ALONE),
+    ),
 }
 
 
@@ -52,8 +56,8 @@ def selection_section(report: Report) -> Iterator[str]:
         return
     yield (
         f"Selected means that the model gives {markdown(label.column)} = {markdown(label.positive)}. The "
-        "impact ratio is a group's selection rate divided by that of the group that the same model selects "
-        "most. Intervals are in report.json."
+        f"impact ratio is a group's selection rate divided by that of the group that the same model selects "
+        f"most{_over_seeds(report)}. Intervals are in report.json."
     )
     yield ""
     rows = [row for selection in report.selection for row in _of_model(report, selection)]
@@ -96,8 +100,12 @@ def register_section(report: Report) -> Iterator[str]:
     yield from table(head, rows, most=8)
 
 
-def instruments_section(report: Report) -> Iterator[str]:
-    """Where a reviewer finds what an instrument asks about; says nothing about whether it is met."""
+def instruments_section(written: Collection[str]) -> Iterator[str]:
+    """Where a reviewer finds what an instrument asks about; says nothing about whether it is met.
+
+    Args:
+        written: Headings of the report; it points to no other.
+    """
     yield f"## {INSTRUMENTS}"
     yield ""
     yield (
@@ -105,9 +113,16 @@ def instruments_section(report: Report) -> Iterator[str]:
         "an instrument may ask for more than an audit of privacy can know."
     )
     yield ""
-    missing = set() if _has_register(report) else {REGISTER}
     for instrument, (asked, sections) in _SUPPORTS.items():
-        yield f"- {instrument} ({asked}): {'; '.join(s for s in sections if s not in missing)}"
+        found = [section for section in sections if section in written]
+        yield f"- {instrument} ({asked}): {'; '.join(found) or 'nothing in this report'}"
+
+
+def _over_seeds(report: Report) -> str:
+    """What is averaged where a model was trained several times."""
+    if max(arm.seeds_planned for arm in report.arms) == 1:
+        return ""
+    return " (on average), taken at each seed; shown is its mean, not the ratio of the rates beside it"
 
 
 def _of_model(report: Report, selection: Selection) -> Iterator[Row]:
@@ -154,10 +169,6 @@ def _register_row(key: str, facts: PrivacyFacts) -> Row:
         count(facts.steps),
         "–" if noise is None else f"{noise:.4g}",
     )
-
-
-def _has_register(report: Report) -> bool:
-    return any(facts.guarantee is Guarantee.ESTABLISHED for facts in report.privacy.values())
 
 
 def _is_set(report: Report, option: str) -> bool:

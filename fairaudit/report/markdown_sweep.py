@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.sweep import Sweep, SweepValue
 from fairaudit.report.tables import Row, number, table
 
+SWEEP = "Cost over epsilon"
 _MOST_ROWS = 16
 _MOST_EPSILONS = 6
 
@@ -15,12 +17,17 @@ def sweep_section(report: Report) -> Iterator[str]:
     """Cost by group and gap at each epsilon; nothing where no method ran at two of them."""
     if not report.sweep:
         return
-    yield "## Cost over epsilon"
+    yield f"## {SWEEP}"
     yield ""
     yield "Points of accuracy lost, with 95 % intervals; a smaller ε means more privacy."
     for targets in dict.fromkeys(_targets(sweep) for sweep in report.sweep):
-        rows = [row for sweep in report.sweep if _targets(sweep) == targets for row in _rows(sweep)]
+        alike = [sweep for sweep in report.sweep if _targets(sweep) == targets]
+        rows = [row for sweep in alike for row in _rows(sweep)]
         yield ""
+        if len(rows) > _MOST_ROWS:
+            rows = [row for sweep in alike for row in list(_rows(sweep))[-1:]]
+            yield "Gaps alone; the cost of each group is in report.json."
+            yield ""
         head = ("method", "group", *(f"#ε ≤ {target:g}" for target in targets[:_MOST_EPSILONS]))
         yield from table(head, rows, most=_MOST_ROWS)
 
@@ -30,11 +37,14 @@ def _targets(sweep: Sweep) -> tuple[float, ...]:
 
 
 def _rows(sweep: Sweep) -> Iterator[Row]:
+    """A row for each group, then the gap's."""
     points = sweep.points[:_MOST_EPSILONS]
+    own = "" if sweep.reference == REFERENCE else f" against {markdown(sweep.reference)}"
+    method = f"{markdown(sweep.method)}{own}"
     for group in points[0].cost:
         cells = (_points(point.cost.get(group)) for point in points)
-        yield markdown(sweep.method), f"{markdown(sweep.grouping)} = {markdown(group)}", *cells
-    yield markdown(sweep.method), f"gap by {markdown(sweep.grouping)}", *(_points(p.gap) for p in points)
+        yield method, f"{markdown(sweep.grouping)} = {markdown(group)}", *cells
+    yield method, f"gap by {markdown(sweep.grouping)}", *(_points(p.gap) for p in points)
 
 
 def _points(value: SweepValue | None) -> str:

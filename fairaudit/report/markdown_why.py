@@ -1,6 +1,6 @@
 """Markdown sections on why a group pays; raw data, internal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Why
 from fairaudit.report.model import Report
@@ -20,32 +20,39 @@ def why_section(report: Report) -> Iterator[str]:
         return
     yield "## Why"
     yield ""
+    if report.why.headline:
+        yield f"**{markdown(report.why.headline, 500)}**"
+        yield ""
     yield _INTERNAL
     yield ""
     for sentence in report.why.of("finding", "trait", "ablation"):  # the control has a section of its own
         yield f"- {markdown(sentence.text, 1200)}"
-    yield from _together(report.why, "limit", "What these figures cannot say:")
-    yield from _together(report.why, "lever", "What might help (expected from the figures above, not tried):")
+    yield from _together(report.why, "limit", "What these figures cannot say")
+    yield from _together(report.why, "lever", "What might help: expected from the figures above, not tried")
     if decomposition is not None:
-        yield from _parts(decomposition)
+        # In the plan's order, which the keys of a stored report no longer have.
+        causes = {a.key: decomposition.arms[a.key] for a in report.arms if a.key in decomposition.arms}
+        yield from _parts(causes)
         yield from _claims(decomposition)
-        yield from _bounds(decomposition)
+        yield from _bounds(causes)
 
 
 def _together(why: Why, kind: str, heading: str) -> Iterator[str]:
-    """Sentences of one kind as a paragraph."""
+    """Sentences of one kind as a list."""
     found = [markdown(sentence.text, 1200) for sentence in why.of(kind)]
     if found:
         yield ""
-        yield f"**{heading}** {' '.join(found)}"
+        yield f"### {heading}"
+        yield ""
+        yield from (f"- {text}" for text in found)
 
 
-def _parts(decomposition: Decomposition) -> Iterator[str]:
-    rows = [
-        _part_row(arm, causes, group) for arm, causes in decomposition.arms.items() for group in causes.groups
-    ]
+def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[str]:
+    rows = [_part_row(arm, found, group) for arm, found in causes.items() for group in found.groups]
     if not rows:
         return
+    yield ""
+    yield "### The parts of a step"
     yield ""
     yield (
         "Mean per step in thousandths of a nat, with intervals over seeds; direction, magnitude (against a "
@@ -72,14 +79,14 @@ def _part_row(arm: str, causes: ArmCauses, group: GroupCauses) -> Row:
     )
 
 
-def _bounds(decomposition: Decomposition) -> Iterator[str]:
+def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[str]:
     """One line for the first arm that has some; all of them are in the JSON."""
-    for arm, causes in [(a, c) for a, c in decomposition.arms.items() if c.bounds][:1]:
-        first = causes.bounds[0]
+    for arm, found in [(a, c) for a, c in causes.items() if c.bounds][:1]:
+        first = found.bounds[0]
         told = "; ".join(
             f"{markdown(b.name)} {_thousandth(b.bound)} of {_thousandth(b.truth)}, positive at "
             f"{_share(b.positive.value)} of the steps, of the truth's sign at {_share(b.agreement)}"
-            for b in causes.bounds
+            for b in found.bounds
         )
         yield ""
         yield (

@@ -1,9 +1,18 @@
 """Names from a file as safe text: column values are hostile input."""
 
+import re
 import unicodedata
 
 NAME_LIMIT = 40
-_MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~#"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+# What Markdown would read; the rest stays as it is, so that the text is readable in a terminal, too.
+_READ_AS_MARKDOWN = re.compile(
+    r"(?!^)\[-?[\d.,]+, -?[\d.,]+\](?![(\[])"  # an interval is no link; the only match that is kept
+    r"|[\\`*\[\]|~#<]"
+    r"|^>"
+    r"|&(?=#?\w+;)"
+    r"|(?<![^\W_])_|_(?![^\W_])"  # inside a word an underscore is itself
+)
 
 
 def plain(name: str, limit: int = NAME_LIMIT) -> str:
@@ -12,14 +21,19 @@ def plain(name: str, limit: int = NAME_LIMIT) -> str:
     Control characters, line breaks and marks that reverse or hide text become ``U+XXXX``.
     """
     head = name[: limit + 1]  # before the escaping: a name can be megabytes long
-    visible = "".join(f"U+{ord(c):04X}" if _is_hidden(c) else c for c in head)
+    visible = head if head.isprintable() else "".join(f"U+{ord(c):04X}" if _is_hidden(c) else c for c in head)
     cut = len(name) > limit or len(visible) > limit
     return visible[: limit - 1] + "…" if cut else visible
 
 
 def markdown(name: str, limit: int = NAME_LIMIT) -> str:
     """The name as literal text of a Markdown table cell or sentence."""
-    return plain(name, limit).translate(_MARKDOWN)
+    return _READ_AS_MARKDOWN.sub(_escaped, plain(name, limit))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    text = found[0]
+    return text if len(text) > 1 else _ENTITIES.get(text, "\\" + text)
 
 
 def _is_hidden(character: str) -> bool:

@@ -7,9 +7,8 @@ import vl_convert
 from fairaudit.report.drawing import file_spec
 from fairaudit.report.names import markdown
 from fairaudit.report.panels import Chart
-from fairaudit.report.placing import passages
+from fairaudit.report.placing import HOMES, passages
 
-LINES = 2  # of the Markdown that one chart takes
 _ALT_LIMIT = 300
 _SCALE = 2.0  # pixels of a PNG per pixel of the drawing
 
@@ -22,6 +21,11 @@ def picture(chart: Chart, kind: str) -> bytes:
     return vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[])
 
 
+def lines_taken(charts: Sequence[Chart]) -> int:
+    """Most lines that :func:`with_pictures` adds: one, and an empty one, for the charts of a section."""
+    return 2 * len({HOMES.get(chart.name, ()) for chart in charts})
+
+
 def with_pictures(text: str, charts: Sequence[Chart], *, folder: str, kind: str) -> str:
     """The Markdown report with every chart shown in its section.
 
@@ -32,6 +36,6 @@ def with_pictures(text: str, charts: Sequence[Chart], *, folder: str, kind: str)
     parts = [text.partition("\n## ")[0].rstrip("\n")]
     for passage in passages(text, charts):
         shown = [f"![{markdown(c.alt, _ALT_LIMIT)}]({folder}/{c.name}.{kind})" for c in passage.charts]
-        body = [part for part in (passage.lead, *shown, passage.rest) if part]
+        body = [part for part in (passage.lead, " ".join(shown), passage.rest) if part]
         parts.append("\n\n".join([f"## {passage.title}", *body]))
     return "\n\n".join(parts) + "\n"

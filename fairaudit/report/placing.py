@@ -5,17 +5,15 @@ from dataclasses import dataclass
 
 from fairaudit.report.panels import Chart
 
-_COSTS = ("Cost of privacy by group",)
-_TRAINING = ("Training, group by group", "Why")  # the first is not written where Why says more
-
-# chart -> headings of Markdown sections; it stands in the first that the text has
-HOMES: Mapping[str, Sequence[str]] = {
-    "privacy-cost": _COSTS,
-    "accuracy": _COSTS,
-    "excess-risk": _COSTS,
-    "epsilon-sweep": ("Gaps between groups",),
+_TRAINING = ("Training, group by group", "Why")  # a report that says why has no section on training alone
+# chart -> headings of the Markdown sections that it may stand in; the first that there is has it
+HOMES: Mapping[str, tuple[str, ...]] = {
+    "privacy-cost": ("Cost of privacy by group",),
+    "accuracy": ("Cost of privacy by group",),
+    "excess-risk": ("Cost of privacy by group",),
+    "epsilon-sweep": ("Cost over epsilon",),
     "selection-rate": ("Selection rates and impact ratios",),
-    "risk-parts": ("Why", *_TRAINING),
+    "risk-parts": ("Why",),
     "angle": _TRAINING,
     "training-loss": _TRAINING,
     "gradient-norm": _TRAINING,
@@ -25,7 +23,7 @@ HOMES: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A section of the Markdown text: what stands above its first table, its charts, and the rest."""
+    """A section of the Markdown text: what comes before its charts, the charts, and the rest."""
 
     title: str
     lead: str
@@ -41,15 +39,22 @@ def opening(text: str) -> str:
 def passages(text: str, charts: Sequence[Chart]) -> Iterator[Passage]:
     """The sections of ``text`` in their order, with the charts that belong to them.
 
-    A chart none of whose headings is in the text stands in the first section, so that none is lost.
+    A chart that has no heading in the text stands in the first section, so that none is lost.
     """
     parts = [part.partition("\n") for part in text.split("\n## ")[1:]]
     titles = [title for title, _, _ in parts]
-    homes = {
-        chart.name: next((home for home in HOMES.get(chart.name, ()) if home in titles), titles[0])
-        for chart in (charts if titles else ())
-    }
-    for title, _, body in parts:
+    homes = {chart.name: _home(chart.name, titles) for chart in charts}
+    for number, (title, _, body) in enumerate(parts):
         lead, is_table, rest = body.strip("\n").partition("\n\n| ")
-        inside = tuple(chart for chart in charts if homes[chart.name] == title)
-        yield Passage(title, lead, inside, "| " + rest if is_table else "")
+        inside = tuple(chart for chart in charts if homes[chart.name] == number)
+        above, _, introduction = lead.rpartition("\n\n")
+        if is_table and above:  # what introduces a table stays with it
+            lead, rest = above, f"{introduction}\n\n| {rest}"
+        elif is_table:
+            rest = f"| {rest}"
+        yield Passage(title, lead, inside, rest)
+
+
+def _home(chart: str, titles: Sequence[str]) -> int:
+    """Number of the section that a chart stands in."""
+    return next((titles.index(title) for title in HOMES.get(chart, ()) if title in titles), 0)

@@ -38,3 +38,8 @@ def figure(value: float | None) -> str:
 def count(value: int | None) -> str:
     """A count for a cell; a dash where it is suppressed."""
     return "–" if value is None else f"{value:,}"
+
+
+def numbered(number: int, noun: str) -> str:
+    """``1 seed``, ``5 seeds``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -7,8 +7,10 @@ from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.spec import Need
 from fairaudit.plan import Plan
+from fairaudit.report.arm_names import listed
 from fairaudit.report.facts import Limitation
 from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.tables import numbered
 
 UNIT = "one training record (features, group and label), with the split and any undersampling held fixed"
 NEIGHBOURING = "add or remove one record"
@@ -70,9 +72,9 @@ _NO_ATTACK = (
     "fails, that would be no evidence of privacy either."
 )
 _STATISTICS = (
-    "Statistical limits: {seeds} seed(s) with {repeats} private run(s) each; the smallest group has "
+    "Statistical limits: {seeds} with {repeats} each; the smallest group has "
     "{smallest} distinct test rows; {gaps} gaps were computed, of which some stand out by chance. An "
-    "exact signed-rank test over {seeds} seed(s) cannot give a p-value below {least:.2g}, and is "
+    "exact signed-rank test over {seeds} cannot give a p-value below {least:.2g}, and is "
     "conditional on this file."
 )
 LABELS_TAKEN_AS_TRUE = (
@@ -89,7 +91,7 @@ _POOL = (
     "scaled by what the pool shows. {who}."
 )
 _COPIES = (
-    "{who} reads thresholds that another arm's training released. Their privacy cost adds up; such "
+    "{who} thresholds that another arm's training released. Their privacy cost adds up; such "
     "an arm is a control for this audit, not a model to release."
 )
 _SUPPRESSION = (
@@ -154,7 +156,7 @@ def _of_privacy(plan: Plan, fitted: int) -> Iterator[tuple[str, str]]:
     yield "reference_unprotected", _REFERENCE
     copies = [arm.key for arm in plan.arms if arm.source is not None and arm.key in private]
     if copies:
-        yield "reads_other_arm", _COPIES.format(who=", ".join(copies))
+        yield "reads_other_arm", _COPIES.format(who=_reading(copies))
 
 
 def _of_data(config: AuditConfig, dataset: Dataset, plan: Plan) -> Iterator[tuple[str, str]]:
@@ -162,32 +164,38 @@ def _of_data(config: AuditConfig, dataset: Dataset, plan: Plan) -> Iterator[tupl
         yield "undersampling", _UNDERSAMPLING
     if config.split_column is None:
         yield "split", _SPLIT
-    readers = [f"{arm.key} reads" for arm in plan.arms if arm.reads_groups]
+    by_name = [arm.key for arm in plan.arms if arm.reads_groups]
+    readers = [_reading(by_name)] if by_name else []
     if config.group_as_feature:
         readers.append("Every model is given")
     if readers:
         yield "group_label_used", _GROUP_USE.format(who="; ".join(readers))
-    students = [
-        f"{arm.key}: {arm.settings['teachers']:,.0f} teachers, {arm.settings['queries']:,.0f} queries"
-        for arm in plan.arms
-        if arm.reference and Need.PUBLIC_POOL in find(arm.method).needs
-    ]
+    students: dict[str, list[str]] = {}
+    for arm in plan.arms:
+        if arm.reference and Need.PUBLIC_POOL in find(arm.method).needs:
+            teachers, queries = arm.settings["teachers"], arm.settings["queries"]
+            students.setdefault(f"{teachers:,.0f} teachers, {queries:,.0f} queries", []).append(arm.key)
     if students:
+        who = "; ".join(f"{listed(keys)}: {how}" for how, keys in students.items())
         own = "half of the test rows of the audited file"
         records = own if config.public_data is None else "the public table that was given"
-        yield "student_pool", _POOL.format(who="; ".join(students), records=records)
+        yield "student_pool", _POOL.format(who=who, records=records)
     if dataset.duplicate_rows:
         yield "duplicates", _DUPLICATES.format(rows=f"{dataset.duplicate_rows:,}")
     if config.suppress_below:
         yield "suppression", _SUPPRESSION.format(least=config.suppress_below)
 
 
+def _reading(keys: Sequence[str]) -> str:
+    return f"{listed(keys)} {'reads' if len(keys) == 1 else 'read'}"
+
+
 def _statistics(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> str:
     sizes = [g.n_test for c in comparisons for g in c.by_group if g.n_test]
     seeds = plan.config.seeds
     return _STATISTICS.format(
-        seeds=seeds,
-        repeats=plan.config.repeats,
+        seeds=numbered(seeds, "seed"),
+        repeats=numbered(plan.config.repeats, "private run"),
         smallest=f"{min(sizes):,}" if sizes else "no",
         gaps=f"{sum(len(c.gaps) for c in comparisons):,}",
         least=0.5**seeds,

@@ -41,25 +41,29 @@ def read_report(text: str, *, name: str) -> Report:
         DataError: Not a report, or of another schema version.
     """
     try:
+        return Report.model_validate_json(text)
+    except ValidationError as error:
+        raise _refused(text, error, name) from None
+
+
+def _refused(text: str, error: ValidationError, name: str) -> DataError:
+    """Why a text is not a report of this version."""
+    try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{name} is not JSON (line {error.lineno})") from None
+    except json.JSONDecodeError as broken:
+        return DataError(f"{name} is not JSON (line {broken.lineno})")
     except (RecursionError, ValueError):  # nested, or a number, beyond what Python reads
-        raise DataError(f"{name} is not a fairaudit report") from None
+        return DataError(f"{name} is not a fairaudit report")
     version = content.get("schema_version") if isinstance(content, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
         age, fix = (
             ("newer", "update fairaudit") if version > SCHEMA_VERSION else ("older", "run the audit again")
         )
-        raise DataError(
+        return DataError(
             f"{name} has report schema {version}, {age} than this tool's {SCHEMA_VERSION}", hint=fix
         )
-    try:
-        return Report.model_validate_json(text)
-    except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
-        shown = plain(where, 80)
-        raise DataError(f"{name} is not a fairaudit report (field {shown})") from None
+    where = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
+    return DataError(f"{name} is not a fairaudit report (field {plain(where, 80)})")
 
 
 def _text(content: JsonValue) -> str:

@@ -1,12 +1,13 @@
 """Report -> Markdown for reviewers: under 200 lines, no timing, every name escaped."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from fairaudit.methods.catalog import REFERENCE, Guarantee
-from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts, TrainingFacts
+from fairaudit.methods.catalog import REFERENCE
+from fairaudit.report.arm_names import listed
+from fairaudit.report.facts import TrainingFacts
 from fairaudit.report.fitting import fitted
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points, spoken
-from fairaudit.report.markdown_alone import alone_section
+from fairaudit.report.markdown_alone import ALONE, alone_section
 from fairaudit.report.markdown_data import (
     data_section,
     diagnostics_section,
@@ -14,26 +15,23 @@ from fairaudit.report.markdown_data import (
     reproduce_section,
 )
 from fairaudit.report.markdown_gates import gates_section, verdict_section
+from fairaudit.report.markdown_privacy import privacy_section
 from fairaudit.report.markdown_review import instruments_section, register_section, selection_section
-from fairaudit.report.markdown_sweep import sweep_section
+from fairaudit.report.markdown_sweep import SWEEP, sweep_section
 from fairaudit.report.markdown_why import why_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
-from fairaudit.report.numbers import shown_up
-from fairaudit.report.tables import Row, count, number, table
+from fairaudit.report.tables import Row, count, number, numbered, table
 
 MOST_LINES = 200
+# Headings whose tables are what a report is read for. A sweep says the most in the fewest rows.
+_RANKS = {
+    SWEEP: 0,
+    **dict.fromkeys(("Cost of privacy by group", ALONE, "Gaps between groups", "Gates", "Why"), 1),
+}
 _MOST_WARNINGS = 12
-_WITHIN = (
-    "accuracy",
-    "loss",
-    "tpr",
-    "fpr",
-    "precision",
-    "auc",
-    "calibration_error",
-)
+_WITHIN = ("accuracy", "loss", "tpr", "fpr", "precision", "auc", "calibration_error")
 
 
 def to_markdown(report: Report, *, reserved: int = 0) -> str:
@@ -43,7 +41,7 @@ def to_markdown(report: Report, *, reserved: int = 0) -> str:
         report: What was found.
         reserved: Lines to leave free, for charts that are put between.
     """
-    return "\n".join(fitted(full_text(report), MOST_LINES - 1 - reserved)) + "\n"
+    return "\n".join(fitted(full_text(report), MOST_LINES - 1 - reserved, _RANKS)) + "\n"
 
 
 def full_text(report: Report) -> list[str]:
@@ -60,20 +58,19 @@ def full_text(report: Report) -> list[str]:
         selection_section(report),
         *((diagnostics_section(report),) if report.diagnostics.decomposition is None else ()),
         readings_section(report),
-        _privacy(report),
+        privacy_section(report),
         data_section(report),
         _warnings(report),
         _limitations(report),
         register_section(report),
-        instruments_section(report),
-        reproduce_section(report),
     )
     title = "Privacy cost by group" if report.costs or report.training else "Predictions by group"
     lines = [f"# {title}: {markdown(report.data.name)}"]
     for section in sections:
         written = list(section)
         lines += ["", *written] if written else []
-    return lines
+    titles = [line.removeprefix("## ") for line in lines if line.startswith("## ")]
+    return [*lines, "", *instruments_section(titles), "", *reproduce_section(report)]
 
 
 def _size(training: TrainingFacts) -> str:
@@ -96,12 +93,12 @@ def _audited(report: Report) -> Iterator[str]:
     yield f"- Data: {markdown(data.name)}, {rows}, sha256 {data.sha256[:16]}…"
     yield f"- Label: {markdown(data.label.column)} ({markdown(data.label.origin)}), positive = {positive}"
     yield f"- Groups: {groups}"
-    arms = ", ".join(markdown(arm.key) for arm in report.arms[:12])
+    arms = markdown(listed(arm.key for arm in report.arms), 600)
     how = (
         "predictions were given, nothing was trained"
         if training is None
-        else f"model {markdown(training.model)}{_size(training)}, {training.seeds} seed(s), "
-        f"{training.repeats} private run(s) per seed, {training.epochs} epochs"
+        else f"model {markdown(training.model)}{_size(training)}, {numbered(training.seeds, 'seed')}, "
+        f"{numbered(training.repeats, 'private run')} per seed, {training.epochs} epochs"
     )
     yield f"- Arms: {arms}; {how}"
     status = (
@@ -143,7 +140,8 @@ def _costs(report: Report) -> Iterator[str]:
         "with intervals."
     )
     yield ""
-    head = ("arm", "group", "#test rows", "#non-private", "#private", "#cost", "#excess risk", "note")
+    before, after = _before_and_after(report)
+    head = ("arm", "group", "#test rows", f"#{before}", f"#{after}", "#cost", "#excess risk", "note")
     yield from table(head, rows, most=20)
 
 
@@ -203,6 +201,11 @@ def _gap_row(comparison: ComparisonRecord, gap: GapRecord) -> Row:
     )
 
 
+def _before_and_after(report: Report) -> tuple[str, str]:
+    """What the two models of a comparison are called: of models that were given, no more is known."""
+    return ("baseline", "predictions") if report.training is None else ("non-private", "private")
+
+
 def _versus(comparison: ComparisonRecord) -> str:
     """The arm, and its reference where that is not the usual one."""
     arm = markdown(comparison.arm)
@@ -251,7 +254,8 @@ def _within(report: Report) -> Iterator[str]:
     ]
     yield "## Within each model"
     yield ""
-    yield "Non-private → private, on test rows. A dash is undefined, not zero."
+    before, after = _before_and_after(report)
+    yield f"{before.capitalize()} → {after}, on test rows. A dash is undefined, not zero."
     yield ""
     yield from table(("arm", "group", *(f"#{m.replace('_', ' ')}" for m in metrics)), rows, most=14)
     yield ""
@@ -262,54 +266,6 @@ def _within(report: Report) -> Iterator[str]:
     yield ""
     shown = [(arm, metric, f"{markdown(a)}, {markdown(b)}", change) for arm, metric, change, a, b in changes]
     yield from table(("arm", "metric", "between", "#change of the gap"), shown, most=8)
-
-
-def _privacy(report: Report) -> Iterator[str]:
-    yield "## What the guarantee covers"
-    yield ""
-    by_arm = {arm.key: report.privacy[arm.key] for arm in report.arms}  # in the plan's order
-    established = [p for p in by_arm.values() if p.guarantee is Guarantee.ESTABLISHED]
-    listed = established[0].not_covered if established else ()
-    common = [item for item in listed if all(item in p.not_covered for p in established)]
-    for key, facts in list(by_arm.items())[:12]:
-        yield f"- **{markdown(key)}**: {_statement(facts, common)}"
-    if not established:
-        return
-    first = established[0]
-    yield ""
-    yield f"Unit: {first.unit}. Neighbours: {first.neighbouring}."
-    yield f"Sampling: {first.sampling}. Accountants: {first.accountant}."
-    yield f"Not covered: {', '.join(common)}."
-
-
-def _statement(facts: PrivacyFacts, common: Sequence[str]) -> str:
-    if facts.guarantee is Guarantee.NONE:
-        return f"no privacy; {markdown(facts.reason, 200)}"
-    if facts.guarantee is not Guarantee.ESTABLISHED or facts.epsilon is None or facts.epsilon.pld is None:
-        return f"guarantee: not established; {markdown(facts.reason, 300)}"
-    rdp = "" if facts.epsilon.rdp is None else f", by RDP {shown_up(facts.epsilon.rdp)}"
-    is_exact = facts.sampling == NOT_SAMPLED
-    how = "exactly" if is_exact else "by PLD"
-    parts = [f"guarantee: established; ε ≤ {shown_up(facts.epsilon.pld)} {how}{rdp}, δ = {facts.delta:g}"]
-    if is_exact and facts.releases:
-        release = facts.releases[0]
-        times = f"{facts.steps:,} times " if facts.steps != 1 else ""
-        parts.append(
-            f"released {times}about all records: {markdown(release.name)}, "
-            f"noise {release.noise_multiplier:.4g} times the sensitivity"
-        )
-    elif facts.sample_rate is not None and facts.effective_noise_multiplier is not None:
-        sigma = f"σ_eff = {facts.effective_noise_multiplier:.4g}"
-        parts.append(f"T = {facts.steps:,} steps, q = {facts.sample_rate:.6g}, {sigma}")
-    if len(facts.releases) > 1:
-        parts.append("each step releases " + " and ".join(markdown(r.name) for r in facts.releases))
-    extra = [item for item in facts.not_covered if item not in common]
-    if extra:
-        parts.append(f"not covered: {markdown('; '.join(extra), 200)}")
-    if facts.epsilon_if_all_released is not None:
-        together = shown_up(facts.epsilon_if_all_released)
-        parts.append(f"if all private models of this audit were released: ε ≤ {together}")
-    return "; ".join(parts)
 
 
 def _warnings(report: Report) -> Iterator[str]:

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 
+from fairaudit.report.arm_names import listed
 from fairaudit.report.markdown_review import SELECTION
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown, plain
 from fairaudit.report.placing import passages
-from fairaudit.report.to_markdown import to_markdown
+from fairaudit.report.tables import numbered
+from fairaudit.report.to_markdown import full_text
 
 _OWNER = "Not known to an audit: for the owner of the model to write."
 # heading of the card -> headings of the report whose text stands there
@@ -24,7 +26,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
 def to_model_card(report: Report) -> str:
     """A card for a model trained by the audited recipe; what only its owner knows is left to them."""
     lines = [*_front_matter(report), "", *_details(report)]
-    sections = {p.title: [p.lead, p.rest] for p in passages(to_markdown(report), ())}
+    sections = {p.title: [p.lead, p.rest] for p in passages("\n".join(full_text(report)), ())}
     for title, sources in _PARTS.items():
         lines += ["", f"## {title}"]
         for source in sources:
@@ -48,7 +50,7 @@ def _front_matter(report: Report) -> Iterator[str]:
 
 def _details(report: Report) -> Iterator[str]:
     data, training = report.data, report.training
-    arms = ", ".join(markdown(arm.key) for arm in report.arms[:12])
+    arms = markdown(listed(arm.key for arm in report.arms), 600)
     groups = ", ".join(markdown(grouping.name) for grouping in data.groupings[:6])
     yield f"# Model card: {markdown(data.label.column)} from {markdown(data.name)}"
     yield ""
@@ -62,7 +64,7 @@ def _details(report: Report) -> Iterator[str]:
         yield f"- Training: not known here, predictions were given. {_OWNER}"
     else:
         yield f"- Training: {training.epochs} epochs, {training.steps:,} steps, {training.n_public:,} records"
-    yield f"- Figures from fairaudit {report.tool.version}, {seeds} seed(s), 95 % intervals"
+    yield f"- Figures from fairaudit {report.tool.version}, {numbered(seeds, 'seed')}, 95 % intervals"
     if training is not None:
         yield "- No model of the audit is the model of this card: train again, with fresh noise, for release"
     yield ""

@@ -11,6 +11,7 @@ from fairaudit.report.facts import ArmFacts, Control
 from fairaudit.report.gaps import COST, main_gap, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.names import plain
+from fairaudit.report.tables import numbered
 
 LARGE = 0.5  # share of a group's parts from which one part is the main one
 SMALL = 0.1
@@ -117,7 +118,8 @@ def _main_part(case: Case) -> Iterator[Sentence]:
     yield say(
         "finding",
         f"What {case.who} pays per step beyond {case.beside} under {case.arm.key} is mostly "
-        f"{PART_NAMES[main]}: {1e3 * mean:.3g} thousandths of a nat, larger at each of {seeds} seed(s); "
+        f"{PART_NAMES[main]}: {1e3 * mean:.3g} thousandths of a nat, larger at each of "
+        f"{numbered(seeds, 'seed')}; "
         + ", ".join(f"{PART_NAMES[p]} {1e3 * v[0]:.3g}" for p, v in known.items() if p != main)
         + ".",
         f"{case.place}.groups[{case.payer.group}].parts.{main}",

@@ -64,7 +64,9 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     except OSError as error:
         raise output_error(out, error) from error
     artifacts = []
-    for file, content in sorted(_files(report, formats)):
+    # The other files show the JSON's numbers: made again from it, they are the same to the byte.
+    stored = Report.model_validate(report.model_dump(mode="json"))
+    for file, content in sorted(_files(stored, formats)):
         _write(out / file, content)
         artifacts.append(Artifact(path=file, sha256=hashlib.sha256(content).hexdigest()))
     written = report.model_copy(update={"artifacts": tuple(artifacts)})
@@ -89,7 +91,7 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
 
         drawn = charts(report)
         if MARKDOWN in texts:
-            text = to_markdown(report, reserved=pictures.LINES * len(drawn))
+            text = to_markdown(report, reserved=pictures.lines_taken(drawn))
             texts[MARKDOWN] = pictures.with_pictures(text, drawn, folder=FIGURES, kind=wanted[0])
         for chart in drawn:
             for kind in wanted:

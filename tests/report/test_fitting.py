@@ -1,3 +1,5 @@
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +18,8 @@ def text_of(sizes, most=100):
 def rows_told(lines):
     """Rows shown and rows that notes leave out."""
     shown = sum(line.startswith("| ") and not line.startswith("| a ") for line in lines)
-    return shown, sum(int(line.split()[0]) for line in lines if line.endswith("are in report.json."))
+    notes = (re.search(r"(\d+) (more )?rows are in report\.json\.$", line) for line in lines)
+    return shown, sum(int(note[1]) for note in notes if note)
 
 
 @given(st.lists(st.integers(0, 40), max_size=5), st.integers(20, 200))
@@ -39,15 +42,25 @@ def test_the_longest_table_gives_up_rows_first():
     assert sum(line.startswith("| 3 ") for line in cut) == 2  # the short table is whole
 
 
-def test_the_main_tables_give_up_rows_last():
-    lines = text_of([12, 6])
-    lines[lines.index("## Section")] = "## Why"
-    cut = fitted(lines, len(lines) - 2)
-    assert sum(line.startswith("| 11 ") for line in cut) == 1  # the longer table is whole
-    assert rows_told(cut) == (12 + 2, 4)
-    assert rows_told(fitted(lines, 1)) == (2, 16)
+def test_what_is_read_first_keeps_its_rows_longest():
+    lines = ["## Other", "", "Told:", "", *table(("a", "b"), [("1", "x")] * 30, most=100)]
+    lines += ["", "## Main", "", *table(("a", "b"), [("2", "x")] * 30, most=100)]
+    lines += ["", "## Sweep", "", *table(("a", "b"), [("3", "x")] * 30, most=100)]
+    ranks = {"Main": 1, "Sweep": 0}
+
+    def rows(most):
+        cut = fitted(lines, most, ranks)
+        assert len(cut) <= most
+        assert sum(rows_told(cut)) == 90
+        return tuple(sum(line.startswith(f"| {n} ") for line in cut) for n in (1, 2, 3))
+
+    assert rows(70) == (8, 12, 30)
+    assert rows(60) == (0, 15, 30)
+    assert rows(45) == (0, 0, 30)
+    assert rows(20) == (0, 0, 6)
+    assert "Told: 30 rows are in report.json." in fitted(lines, 20, ranks)
 
 
-def test_every_table_keeps_a_row():
-    cut = fitted(text_of([30, 30]), 1)
-    assert rows_told(cut) == (2, 58)
+def test_the_last_row_of_the_first_table_is_never_cut():
+    lines = ["## Sweep", "", *table(("a", "b"), [("3", "x")] * 30, most=100)]
+    assert rows_told(fitted(lines, 1, {"Sweep": 0})) == (1, 29)

@@ -10,7 +10,7 @@ from fairaudit.config import AuditConfig
 
 def clean(
     out: Annotated[
-        Path, typer.Argument(help="The --out of a run.", show_default=False)
+        Path, typer.Argument(help="The --out of a run.", metavar="DIR", show_default=False)
     ] = AuditConfig.model_fields["out"].default,
 ) -> None:
     """Remove the finished trainings of a run; its reports stay."""

@@ -7,8 +7,12 @@ import typer
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(help="Report JSON of the earlier audit.", show_default=False)],
-    after: Annotated[Path, typer.Argument(help="Report JSON of the later audit.", show_default=False)],
+    before: Annotated[
+        Path, typer.Argument(help="Report JSON of the earlier audit.", metavar="BEFORE", show_default=False)
+    ],
+    after: Annotated[
+        Path, typer.Argument(help="Report JSON of the later audit.", metavar="AFTER", show_default=False)
+    ],
     other_data: Annotated[
         bool, typer.Option("--other-data", help="Compare reports of different data.", show_default=False)
     ] = False,

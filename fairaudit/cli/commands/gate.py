@@ -10,7 +10,9 @@ from fairaudit.gate.grammar import parse_rules
 
 
 def gate(
-    report: Annotated[Path, typer.Argument(help="Report JSON written by `fairaudit run`; - reads stdin.")],
+    report: Annotated[
+        Path, typer.Argument(help="Report JSON written by `fairaudit run`; - reads stdin.", metavar="REPORT")
+    ],
     fail_on: Annotated[
         list[str],
         typer.Option(help="Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", metavar="RULE"),

@@ -9,7 +9,9 @@ from fairaudit.layers import PROJECT_FILE, resolve_config
 
 
 def init(
-    data: Annotated[str, typer.Argument(help="Table or folder of images to audit.", show_default=False)],
+    data: Annotated[
+        str, typer.Argument(help="Table or folder of images to audit.", metavar="DATA", show_default=False)
+    ],
     group: Annotated[
         list[str] | None, typer.Option(help="Column whose groups are compared; repeat.", metavar="COL")
     ] = None,

@@ -10,11 +10,13 @@ from fairaudit.layers import resolve_config
 
 
 def inspect(
-    data: Annotated[str, typer.Argument(help="Table or images to look at; a file, folder or glob.")],
+    data: Annotated[
+        str, typer.Argument(help="Table or images to look at; a file, folder or glob.", metavar="DATA")
+    ],
     group: Annotated[
-        list[str] | None, typer.Option(help="Column whose groups would be compared; repeat.")
+        list[str] | None, typer.Option(help="Column whose groups would be compared; repeat.", metavar="COL")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Column to predict.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column to predict.", metavar="COL")] = None,
     resize: Annotated[
         str | None, typer.Option(help="Scale all images to one size.", metavar="HxW", show_default=False)
     ] = None,

@@ -30,7 +30,9 @@ CountsAs = Annotated[
 
 
 def score(
-    data: Annotated[str, typer.Argument(help="Table of predictions.", show_default=False)],
+    data: Annotated[
+        str, typer.Argument(help="Table of predictions.", metavar="PREDICTIONS", show_default=False)
+    ],
     y_true: Annotated[str, typer.Option(help="Column of what was true.", metavar="COL")],
     y_pred: Columns,
     group: Groups,

@@ -36,6 +36,7 @@
   };
 
   for (const table of document.querySelectorAll("main table")) {
+    if (table.tBodies.length === 0) continue; // a table without rows has nothing to sort
     [...table.tHead.rows[0].cells].forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
@@ -43,6 +44,10 @@
       head.append(button);
       button.addEventListener("click", () => sort(head, column));
     });
+    // Sentences must not be squeezed into a word's width by columns of numbers, which do not wrap.
+    for (const cell of table.tBodies[0].querySelectorAll("td:not(.number, [style])")) {
+      if (cell.textContent.length > 24) cell.classList.add("prose");
+    }
   }
   for (const box of document.querySelectorAll(".scroll")) {
     box.tabIndex = 0; // a keyboard can scroll only what it can reach

@@ -1,0 +1,91 @@
+"""The Markdown report's statement of what each epsilon covers."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.report.arm_names import listed, method_of
+from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
+from fairaudit.report.model import Report
+from fairaudit.report.names import markdown
+from fairaudit.report.numbers import shown_up
+
+_LONGEST_LIST = 600
+
+
+class _Statement(NamedTuple):
+    """What is said of an arm: its kind of guarantee, its epsilon, and how it comes by it."""
+
+    kind: str
+    level: str
+    how: str
+
+
+def privacy_section(report: Report) -> Iterator[str]:
+    """A statement for every arm, those of which the same is true together."""
+    yield "## What the guarantee covers"
+    yield ""
+    by_arm = {arm.key: report.privacy[arm.key] for arm in report.arms}  # in the plan's order
+    established = [p for p in by_arm.values() if p.guarantee is Guarantee.ESTABLISHED]
+    of_first = established[0].not_covered if established else ()
+    common = [item for item in of_first if all(item in p.not_covered for p in established)]
+    said = {key: _statement(key, facts, common) for key, facts in by_arm.items()}
+    together: dict[str, list[str]] = {}
+    for keys in _of_one_method(said):
+        together.setdefault(_joined([said[key] for key in keys]), []).extend(keys)
+    for text, keys in together.items():
+        yield f"- **{markdown(listed(keys), _LONGEST_LIST)}**: {text}"
+    if not established:
+        return
+    first = established[0]
+    yield ""
+    yield f"Unit: {first.unit}. Neighbours: {first.neighbouring}."
+    yield f"Sampling: {first.sampling}. Accountants: {first.accountant}."
+    yield f"Not covered: {', '.join(common)}."
+    if first.epsilon_if_all_released is not None:
+        epsilon = f"ε ≤ {shown_up(first.epsilon_if_all_released)}, δ = {first.delta:g}"
+        yield f"If all private models of this audit were released: {epsilon}."
+
+
+def _of_one_method(said: dict[str, _Statement]) -> Iterator[list[str]]:
+    """Arms of a method that differ in nothing but their epsilon."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for key, statement in said.items():
+        found.setdefault((method_of(key), statement.kind, statement.how), []).append(key)
+    yield from found.values()
+
+
+def _joined(statements: Sequence[_Statement]) -> str:
+    first = statements[0]
+    levels = " · ".join(statement.level for statement in statements)
+    return "; ".join(filter(None, (first.kind, levels, first.how)))
+
+
+def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Statement:
+    if facts.guarantee is Guarantee.NONE:
+        return _Statement("no privacy", "", markdown(facts.reason, 200))
+    if facts.guarantee is not Guarantee.ESTABLISHED or facts.epsilon is None or facts.epsilon.pld is None:
+        return _Statement("guarantee: not established", "", markdown(facts.reason, 300))
+    is_exact = facts.sampling == NOT_SAMPLED
+    rdp = "" if facts.epsilon.rdp is None else f", by RDP {shown_up(facts.epsilon.rdp)}"
+    level = (
+        f"ε ≤ {shown_up(facts.epsilon.pld)} {'exactly' if is_exact else 'by PLD'}{rdp}, δ = {facts.delta:g}"
+    )
+    how = []
+    if is_exact and facts.releases:
+        release = facts.releases[0]
+        level += f", noise {release.noise_multiplier:.4g} times the sensitivity"
+        times = f"{facts.steps:,} times " if facts.steps != 1 else ""
+        how.append(f"released {times}about all records: {markdown(release.name)}")
+    elif facts.sample_rate is not None and facts.effective_noise_multiplier is not None:
+        level += f", σ_eff = {facts.effective_noise_multiplier:.4g}"
+        how.append(f"T = {facts.steps:,} steps, q = {facts.sample_rate:.6g}")
+    if len(facts.releases) > 1:
+        how.append("each step releases " + " and ".join(markdown(r.name) for r in facts.releases))
+    # Within a sweep an arm reads one of its own epsilon.
+    extra = [
+        item.replace(key.removeprefix(method_of(key)), "") for item in facts.not_covered if item not in common
+    ]
+    if extra:
+        how.append(f"not covered: {markdown('; '.join(extra), 200)}")
+    return _Statement("guarantee: established", level, "; ".join(how))
