@@ -184,6 +184,7 @@ def test_plan_answers_on_stdout_and_trains_nothing(finished, capsys, monkeypatch
     assert app.main(["plan", *RUN[1:], "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["trainings"] == 10
+    assert content["gates"] == []
     assert content["arms"][1]["privacy"]["epsilon"]["pld"] == 3.13488
     assert content["config"]["group"] == {"origin": "option", "value": ["sex"]}
 

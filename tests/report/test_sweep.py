@@ -4,6 +4,7 @@ import pytest
 from handmade import arm, comparison, privacy
 from reports import report_of
 
+from fairaudit.report.charts import charts
 from fairaudit.report.to_markdown import to_markdown
 
 KEYS = {"dpsgd@8": 8.0, "dpsgd@1": 1.0, "global@1": 1.0, "global@8": 8.0}
@@ -55,3 +56,62 @@ def test_the_markdown_sets_the_epsilons_side_by_side():
     row = next(line for line in text.splitlines() if line.startswith("| dpsgd | sex = F |"))
     assert row.split("|")[3].strip().startswith("5.0 [")
     assert "| dpsgd | gap by sex | 4.0 [" in text
+
+
+def swept_with_a_reference_of_its_own():
+    """A method at two epsilons, each measured beside its own reference and beside sgd."""
+    arms = [arm("sgd", reference=None), arm("exact-minimiser", reference=None)]
+    compared = []
+    for target in (1.0, 8.0):
+        key = f"dpsgd@{target:g}"
+        arms.append(arm(key, privacy=replace(privacy(), target_epsilon=target, epsilon_pld=target - 0.001)))
+        compared.append(comparison(key, (0.02 / target, 0.01), reference="exact-minimiser"))
+        compared.append(comparison(key, (0.09 / target, 0.01)))
+    return report_of(*compared, arms=tuple(arms))
+
+
+def test_what_is_measured_against_two_references_is_two_curves_and_two_rows():
+    report = swept_with_a_reference_of_its_own()
+    drawn = {chart.name: chart for chart in charts(report)}
+    for chart in ("privacy-cost", "excess-risk"):
+        (panel,) = drawn[chart].panels
+        places = [(bar.row, bar.series) for bar in panel.bars]
+        assert len(set(places)) == len(places), chart
+        assert {bar.row for bar in panel.bars} == {"dpsgd@1", "dpsgd@1 (own)", "dpsgd@8", "dpsgd@8 (own)"}
+        assert "(own): beside the method's own reference (exact-minimiser)" in drawn[chart].reading
+    for panel in drawn["epsilon-sweep"].panels:
+        places = [(point.x, point.series) for point in panel.points]
+        assert len(set(places)) == len(places), panel.title
+    assert [panel.title for panel in drawn["epsilon-sweep"].panels] == [
+        *("dpsgd (own): cost", "dpsgd (own): gap", "dpsgd: cost", "dpsgd: gap"),
+    ]
+    (panel,) = drawn["selection-rate"].panels
+    assert [bar.row for bar in panel.bars] == ["dpsgd@1", "dpsgd@1", "dpsgd@8", "dpsgd@8"]
+    text = to_markdown(report)
+    assert "| dpsgd against exact-minimiser | gap by sex |" in text
+    assert "| dpsgd | gap by sex |" in text
+
+
+def test_one_reference_needs_no_word():
+    drawn = {chart.name: chart for chart in charts(swept(KEYS))}
+    assert "(own)" not in drawn["privacy-cost"].reading
+
+
+def test_arms_of_a_sweep_are_told_together():
+    text = to_markdown(swept(KEYS))
+    assert "- Arms: sgd, dpsgd@8 @1, global@1 @8;" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("- **dpsgd@8 @1**")]
+    assert line.count("ε ≤") == line.count("δ = 1e-06") == 2
+    assert text.count("If all private models of this audit were released") == 1
+
+
+def test_a_long_sweep_shows_the_gaps_alone_and_says_so():
+    targets = {
+        f"{method}@{e}": float(e)
+        for method in ("dpsgd", "global", "reweight", "fairlens", "dpsgd-f", "global-adapt")
+        for e in (1, 8)
+    }
+    section = to_markdown(swept(targets)).split("## Cost over epsilon")[1].split("\n## ")[0]
+    assert "Gaps alone" in section
+    assert section.count("gap by sex") == 6
+    assert "sex = F" not in section

@@ -30,6 +30,19 @@ def test_only_the_formats_asked_for_are_written(report, tmp_path):
     assert report_paths(tmp_path, ("md", "json")) == [tmp_path / "report.json", tmp_path / "report.md"]
 
 
+def test_the_other_files_are_the_same_to_the_byte_when_made_again_from_the_json(report, tmp_path):
+    formats = ("md", "html", "model-card", "junit", "svg")
+    value = report.comparisons[0].by_group[0].estimates["privacy_cost"]
+    assert value.high != float(f"{value.high:.6g}")  # the object is more precise than its file
+    write_report(report, tmp_path / "first", ("json", *formats))
+    stored = read_report((tmp_path / "first" / "report.json").read_text(encoding="utf-8"), name="report.json")
+    write_report(stored, tmp_path / "again", formats)
+    again = [path for path in (tmp_path / "again").rglob("*") if path.is_file()]
+    assert len(again) > 6
+    for path in again:
+        assert path.read_bytes() == (tmp_path / "first" / path.relative_to(tmp_path / "again")).read_bytes()
+
+
 def test_a_full_disk_leaves_the_old_report_whole(report, tmp_path, monkeypatch):
     write_report(report, tmp_path, ("json", "md"))
     before = (tmp_path / "report.json").read_bytes()
