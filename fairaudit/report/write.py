@@ -65,7 +65,7 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
         raise output_error(out, error) from error
     artifacts = []
     # The other files show the JSON's numbers: made again from it, they are the same to the byte.
-    stored = Report.model_validate(report.model_dump(mode="json"))
+    stored = Report.model_validate(report.model_dump(mode="json")) if JSON in formats else report
     for file, content in sorted(_files(stored, formats)):
         _write(out / file, content)
         artifacts.append(Artifact(path=file, sha256=hashlib.sha256(content).hexdigest()))
