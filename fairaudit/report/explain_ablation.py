@@ -1,14 +1,15 @@
 """What the ablation of clipping showed, in sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fairaudit.report.decomposition import Sentence, say
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import COST, main_gap, points
-from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.gaps import COST, main_gap, named_gaps, points
+from fairaudit.report.measured import ComparisonRecord, GapRecord
 from fairaudit.report.names import plain
 
 CLIPPED, SHORTER, TURNED, SLOWED = "clipped", "magnitude-only", "direction-only", "sgd-slowed"
+MOST_GROUPS = 6  # whose costs are all told
 
 _SAME_TWO_ARMS = (
     "The paper describes the two arms twice in different words; they are the two pure parts, magnitude and "
@@ -25,11 +26,12 @@ def ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> 
     found = {arm.method: c for arm in arms for c in compared if c.arm == arm.key and c.reference}
     if SHORTER not in found or TURNED not in found or CLIPPED not in found:
         return ()
+    told = {name: _costs(comparison, _shown(found[CLIPPED])) for name, comparison in found.items()}
     sentences = [
         say(
             "ablation",
-            f"In points of accuracy, without noise: clipping costs {_costs(found[CLIPPED])}; its magnitude "
-            f"alone {_costs(found[SHORTER])}; its direction alone {_costs(found[TURNED])}.",
+            f"In points of accuracy, without noise: clipping costs {told[CLIPPED]}; its magnitude alone "
+            f"{told[SHORTER]}; its direction alone {told[TURNED]}.",
             *(f"comparisons[{name}].by_group" for name in (CLIPPED, SHORTER, TURNED)),
         ),
         _gap_sentence(found),
@@ -39,7 +41,7 @@ def ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> 
             say(
                 "ablation",
                 "magnitude-only takes shorter steps, so at a fixed number of epochs it is a learning-rate "
-                f"experiment as well; plain SGD slowed by as much costs {_costs(found[SLOWED])}.",
+                f"experiment as well; plain SGD slowed by as much costs {told[SLOWED]}.",
                 f"comparisons[{SLOWED}].by_group",
             )
         )
@@ -48,7 +50,7 @@ def ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> 
 
 def _gap_sentence(found: dict[str, ComparisonRecord]) -> Sentence:
     """Which half, if any, shows a gap between groups that points the way clipping's does, and its size."""
-    gaps = {name: gap for name, c in found.items() if (gap := main_gap(c, COST))}
+    gaps = {name: gap for name, c in found.items() if (gap := _gap(c))}
     whole = gaps[CLIPPED].direction if CLIPPED in gaps else ""
     halves = [name for name in (SHORTER, TURNED) if whole and name in gaps and gaps[name].direction == whole]
     if not whole:
@@ -69,7 +71,23 @@ def _gap_sentence(found: dict[str, ComparisonRecord]) -> Sentence:
     return say("ablation", told, *(f"comparisons[{name}].gaps" for name in (CLIPPED, SHORTER, TURNED)))
 
 
-def _costs(comparison: ComparisonRecord) -> str:
-    return ", ".join(
-        f"{plain(g.group)} {points(g.estimates.get(COST))}" for g in comparison.by_group[:6] if g.estimates
+def _gap(comparison: ComparisonRecord) -> GapRecord | None:
+    """The gap of the pair that was named beforehand, else the one that stands for the comparison."""
+    return next(iter(named_gaps(comparison)), main_gap(comparison, COST))
+
+
+def _shown(comparison: ComparisonRecord) -> set[str]:
+    """All groups where they are few, else those of the gaps that are told."""
+    if len(comparison.by_group) <= MOST_GROUPS:
+        return {group.group for group in comparison.by_group}
+    gap = _gap(comparison)
+    return {gap.a, gap.b} if gap else set()
+
+
+def _costs(comparison: ComparisonRecord, shown: Collection[str]) -> str:
+    costs = (
+        f"{plain(g.group)} {points(g.estimates.get(COST))}"
+        for g in comparison.by_group
+        if g.estimates and g.group in shown
     )
+    return ", ".join(costs)
