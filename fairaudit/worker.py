@@ -33,7 +33,7 @@ from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.start import start_model
 
-ROWS_AT_ONCE = 65_536  # of inputs that are not kept in memory
+ROWS_AT_ONCE = 16_384  # of inputs that are not kept in memory
 YARDSTICK_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
 
@@ -72,13 +72,15 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
     )
     rows = prepared.encoded.split.test
-    test = np.concatenate(list(_predictions(trained, prepared, prepared.encoded.test, rows)), 1)
+    test = np.empty((job.repeats, len(rows), len(prepared.dataset.classes)), np.float32)
+    for piece, part in _predictions(trained, prepared, prepared.encoded.test, rows):
+        test[:, piece] = part
     if not np.isfinite(test).all():
         raise diverged(arm.key, job.seed, arm.settings.get("learning_rate", 1.0), "predictions")
     arrays: dict[str, Array] = {
         "test_rows": rows,
         "probabilities": test,
-        **_training_metrics(trained, prepared),
+        **_training_metrics(trained, prepared, job.repeats),
         **_series(trained),
         **_readings(plan, spec, method, task, trained),
         **why,
@@ -179,27 +181,29 @@ def _causes(method: Method, task: Task, trained: TrainedReplicates) -> dict[str,
 
 def _predictions(
     trained: TrainedReplicates, prepared: Prepared, features: InputRows, rows: NDArray[np.int64]
-) -> Iterator[NDArray[np.float32]]:
-    """[R, n, Y] on rows of the dataset and their inputs; piece by piece where those are not in memory."""
+) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Places among rows of the dataset and [R, n, Y] there; in pieces where inputs are not in memory.
+
+    Callers write a piece in place: one that is kept would stop the memory of the next from being used again.
+    """
     size = max(1, len(rows)) if isinstance(features, np.ndarray) else ROWS_AT_ONCE
     groups = prepared.dataset.groupings[0].groups
-    for start in range(0, max(1, len(rows)), size):
+    for start in range(0, len(rows), size):
         piece = slice(start, start + size)
-        yield trained.probabilities(
-            torch.from_numpy(features[piece]), torch.from_numpy(groups[rows[piece]])
-        ).numpy()
+        inputs = torch.from_numpy(features[piece])
+        yield piece, trained.probabilities(inputs, torch.from_numpy(groups[rows[piece]])).numpy()
 
 
-def _training_metrics(trained: TrainedReplicates, prepared: Prepared) -> dict[str, Array]:
+def _training_metrics(trained: TrainedReplicates, prepared: Prepared, repeats: int) -> dict[str, Array]:
     """Mean accuracy and loss of each group on the training split, [R, K] per grouping."""
     rows = prepared.encoded.split.train
     labels = prepared.dataset.labels[rows]
-    found, start = [], 0
-    for part in _predictions(trained, prepared, prepared.encoded.train, rows):
-        those = labels[start : start + part.shape[1]]
-        found.append((record_correct(part, those), record_loss(part, those)))
-        start += len(those)
-    correct, loss = (np.concatenate(parts, 1) for parts in zip(*found, strict=True))
+    correct, loss = (np.empty((repeats, len(rows))) for _ in range(2))
+    for piece, part in _predictions(trained, prepared, prepared.encoded.train, rows):
+        correct[:, piece], loss[:, piece] = (
+            record_correct(part, labels[piece]),
+            record_loss(part, labels[piece]),
+        )
     arrays: dict[str, Array] = {}
     for number, grouping in enumerate(prepared.dataset.groupings):
         groups, k = grouping.groups[rows], len(grouping.names)

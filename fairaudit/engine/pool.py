@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-ROWS_AT_ONCE = 65_536  # of those that are made
+ROWS_AT_ONCE = 16_384  # of those that are made
 
 
 class Rows(Protocol):
@@ -121,8 +121,12 @@ class TrainingPool:
         """Of the inputs with a bias 1 appended, [N, 1]."""
         if isinstance(features, Tensor):
             return _norms(features.flatten(1))
-        pieces = torch.split(torch.arange(self.n_records), ROWS_AT_ONCE)
-        return torch.cat([_norms(self._filled(features, piece)) for piece in pieces])
+        # Written in place: what is kept between two pieces would stop their memory from being used again.
+        norms = self.labels.new_empty(self.n_records, 1, dtype=torch.float32)
+        for start in range(0, self.n_records, ROWS_AT_ONCE):
+            piece = torch.arange(start, min(start + ROWS_AT_ONCE, self.n_records))
+            norms[start : start + len(piece)] = _norms(self._filled(features, piece))
+        return norms
 
 
 def _norms(features: Tensor) -> Tensor:

@@ -3,6 +3,7 @@ import pytest
 import torch
 from forms import make_pool
 
+from fairaudit.engine import pool
 from fairaudit.engine.pool import TrainingPool
 
 
@@ -55,7 +56,8 @@ class FromArray:
     ("index", "padded"),
     [([4, 9, 0], False), ([], False), ([[4, 9, 60], [2, 60, 60]], True), ([[60], [60]], True)],
 )
-def test_rows_made_for_a_batch_are_the_rows_that_would_have_been_kept(index, padded):
+def test_rows_made_for_a_batch_are_the_rows_that_would_have_been_kept(index, padded, monkeypatch):
+    monkeypatch.setattr(pool, "ROWS_AT_ONCE", 7)
     rng = np.random.default_rng(0)
     features = rng.normal(size=(60, 5)).astype(np.float32)
     labels, groups = (torch.from_numpy(rng.integers(0, n, 60)) for n in (3, 4))
