@@ -10,6 +10,7 @@ from fairaudit.plan import Plan
 START_UP = 3.0  # workers import torch once
 PER_JOB = 0.3  # evaluation; the encoding is shared by a seed's jobs
 PER_SEED = 1.2  # encoding and the yardstick
+PER_ROW = 7e-6  # of a job: preparation and evaluation, where millions of rows outweigh all else
 PER_STEP = 5e-4  # one step of a small model
 PER_RECORD = 9e-7  # one record of a batch in one step
 PER_WEIGHT = 2e-10  # one record times one hidden weight in one step
@@ -26,9 +27,8 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     records = plan.schedule.expected_batch_size
     step = PER_STEP + records * (PER_RECORD + PER_WEIGHT * _products(plan))
     stepping = {arm.key for arm in plan.arms if find(arm.method).trains_by_steps}
-    work = sum(
-        PER_JOB + (job.arm in stepping) * job.repeats * plan.schedule.steps * step for job in plan.jobs
-    )
+    each = PER_JOB + PER_ROW * plan.schedule.n_public
+    work = sum(each + (job.arm in stepping) * job.repeats * plan.schedule.steps * step for job in plan.jobs)
     work += sum(PER_READING for job in plan.jobs if find(plan.arm(job.arm).method).readings)
     work += PER_SEED * plan.config.seeds
     return START_UP + work / max(1, min(cores, len(plan.jobs))) + reading_seconds(plan, cores)
