@@ -27,6 +27,7 @@ from fairaudit.data.dataset import Split
 from fairaudit.data.encode import TableEncoder
 from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.split import draw_split
+from fairaudit.data.spool import Spool
 from fairaudit.data.store import Store, open_store, write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics.curves import EpochCurves
@@ -38,6 +39,7 @@ from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.rules import Erm, FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.models.zoo import make_model
+from fairaudit.packed import PackedRows
 from fairaudit.pool import keep_freed_memory
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
@@ -77,17 +79,21 @@ def loop(pool: TrainingPool, model: str) -> Loop:
     return Loop(Network([made]), pool, training)
 
 
-def compare_steps(store: Store, split: Split, merge_rare: float, rounds: int) -> None:
-    """Steps on made and on kept batches in turns; the parameters end alike."""
-    rows = TableEncoder(store.records, merge_rare, in_memory=0).encode(split).train
+def compare_steps(store: Store, split: Split, config: AuditConfig, rounds: int) -> None:
+    """Steps on batches from the file and on kept ones in turns; the parameters end alike."""
+    rows = TableEncoder(store.records, config.merge_rare, in_memory=0).encode(split).train
     assert isinstance(rows, DecodedRows)
     labels = torch.from_numpy(store.rows.labels[split.train])
     groups, classes = torch.zeros_like(labels), len(store.rows.classes)
     began = time.perf_counter()
     kept = torch.from_numpy(rows[:])
     print(f"all inputs made at once: {time.perf_counter() - began:.1f} s, {kept.nbytes / 2**30:.2f} GiB")
+    began = time.perf_counter()
+    packed = PackedRows.of(rows, Spool(config.out))
+    seconds = time.perf_counter() - began
+    print(f"packed into a file: {seconds:.1f} s, {packed.table.nbytes / 2**30:.2f} GiB")
     for model in ("logistic", "mlp"):
-        pools = [TrainingPool(p, labels, groups, n_classes=classes, n_groups=1) for p in (rows, kept)]
+        pools = [TrainingPool(p, labels, groups, n_classes=classes, n_groups=1) for p in (packed, kept)]
         loops = [loop(pool, model) for pool in pools]
         times: list[list[float]] = [[], []]
         for number in range(rounds + 1):
@@ -160,7 +166,7 @@ def main() -> None:
         store = open_store(file)
         assert store is not None
         split = draw_split(store.rows, config, 0)
-        compare_steps(store, split, config.merge_rare, arguments.rounds)
+        compare_steps(store, split, config, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,14 @@ from fairaudit.data.encode import Encoder, TableEncoder, make_encoder
 from fairaudit.data.public import Inputs, PoolEncoder, load_inputs
 from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.split import draw_split
+from fairaudit.data.spool import Spool
 from fairaudit.data.store import open_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import OutputError
 from fairaudit.methods.base import PublicPool
 from fairaudit.models.names import resolve_model, sees_images
+from fairaudit.packed import PackedRows
 from fairaudit.plan import Plan, records_path
 
 
@@ -97,7 +99,7 @@ def first_records(config: AuditConfig, digest: str) -> Prepared:
 def _prepared(key: _Key, seed: int) -> Prepared:
     dataset, encoder = _encoder(key)
     encoded = _as_seen(key.config, dataset, encoder.encode(draw_split(dataset, key.config, seed)))
-    return Prepared(dataset, encoded, _training_pool(dataset, encoded))
+    return Prepared(dataset, encoded, _training_pool(key.config, dataset, encoded))
 
 
 @lru_cache(maxsize=2)
@@ -108,7 +110,7 @@ def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
     pool = _rows(found.pool) if _wants_rows(key.config, dataset) else found.pool
     groups = None if found.groups is None else torch.from_numpy(found.groups)
     public = PublicPool(torch.from_numpy(pool), groups)
-    return Prepared(dataset, encoded, _training_pool(dataset, encoded), public)
+    return Prepared(dataset, encoded, _training_pool(key.config, dataset, encoded), public)
 
 
 def _as_seen(config: AuditConfig, dataset: LabelledRows, encoded: Encoded) -> Encoded:
@@ -129,11 +131,13 @@ def _rows(records: InputRows) -> NDArray[np.float32]:
     return records[:].reshape(len(records), -1)
 
 
-def _training_pool(dataset: LabelledRows, encoded: Encoded) -> TrainingPool:
+def _training_pool(config: AuditConfig, dataset: LabelledRows, encoded: Encoded) -> TrainingPool:
     first, train = dataset.groupings[0], encoded.split.train
-    inputs = encoded.train
+    rows = encoded.train
     return TrainingPool(
-        inputs if isinstance(inputs, DecodedRows) else torch.from_numpy(inputs[:]),
+        PackedRows.of(rows, Spool(config.out))
+        if isinstance(rows, DecodedRows)
+        else torch.from_numpy(rows[:]),
         torch.from_numpy(dataset.labels[train]),
         torch.from_numpy(first.groups[train]),
         n_classes=len(dataset.classes),

@@ -52,7 +52,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "examine": {"errors", "config", "executor", "models.names", "pool"},
     "rundir": {"errors", "atomic", "config", "jobs", "plan"},
-    "prepared": {"errors", "config", "plan", "data", "models.names", "engine", "methods.base"},
+    "packed": {"errors", "data"},
+    "prepared": {"errors", "config", "plan", "data", "models.names", "engine", "methods.base", "packed"},
     "start": {"errors", "config", "engine", "models", "prepared", "privacy"},
     "worker": {
         *("errors", "config", "jobs", "arms", "plan", "prepared", "start", "data", "engine", "methods"),
@@ -134,7 +135,7 @@ OWNERS = {  # third party -> the only places that may import it
 
 TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `--help`
     *("engine", "models.zoo", "models.own", "models.convex", "models.linear"),
-    *("diagnostics", "prepared", "start", "worker", "privacy.noise", "privacy.borrowed"),
+    *("diagnostics", "packed", "prepared", "start", "worker", "privacy.noise", "privacy.borrowed"),
     *("methods.base", "methods.gradient", "methods.published", "methods.rules", "methods.objectives"),
     *("methods.output_perturbation", "methods.pate", "methods.descent"),
 }

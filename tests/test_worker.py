@@ -14,6 +14,7 @@ from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.store import write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
+from fairaudit.packed import PackedRows
 from fairaudit.plan import make_plan, records_path
 from fairaudit.worker import run_job
 
@@ -106,7 +107,9 @@ def test_a_training_on_batches_made_from_a_stored_file_is_the_training_in_memory
         cache.cache_clear()
     try:
         made = result_of(plan, arm)
-        assert isinstance(prepared.prepare_seed(plan, 0, None, by_pool=False).encoded.train, DecodedRows)
+        data = prepared.prepare_seed(plan, 0, None, by_pool=False)
+        assert isinstance(data.encoded.train, DecodedRows)
+        assert isinstance(data.pool._apart, PackedRows)
     finally:
         for cache in (prepared._encoder, prepared._prepared):
             cache.cache_clear()

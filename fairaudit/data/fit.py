@@ -40,6 +40,7 @@ class FittedCategory:
         names: Of the inputs, ``[w]``. fitted: What was learned.
         places: Which input a code sets, ``[levels + 1]`` in ``0..w-1``; the last code is a gap's.
         values: To what, ``[levels + 1]``; 0 for a code that has no input.
+        one_hot: Whether each code that training rows show sets its input to 1; else two share an input.
         merged: Rare levels that share an input.
     """
 
@@ -47,6 +48,7 @@ class FittedCategory:
     fitted: tuple[str, ...]
     places: Int64
     values: Float32
+    one_hot: bool
     merged: int
 
 
@@ -132,7 +134,7 @@ def _fit_category(field: CategoryField, counts: Int64, merge_rare: float) -> Fit
     places[kept], values[kept] = np.arange(len(kept)), 1.0
     if missing:
         places[-1], values[-1] = len(names) - 1, 1.0
-    return FittedCategory(tuple(names), (f"levels of {field.name}",), places, values, len(merged))
+    return FittedCategory(tuple(names), (f"levels of {field.name}",), places, values, True, len(merged))
 
 
 def _levels(field: CategoryField, counts: Int64, merge_rare: float) -> tuple[Int64, Int64, bool]:
@@ -154,4 +156,4 @@ def _fit_pair(field: CategoryField, kept: Int64, *, missing: bool) -> FittedCate
     if missing:
         places[-1], values[-1] = 1, 1.0
     names = (f"{field.name}={field.levels[int(kept[1])]}", f"{field.name}={MISSING_INPUT}")[: 1 + missing]
-    return FittedCategory(names, (f"levels of {field.name}",), places, values, 0)
+    return FittedCategory(names, (f"levels of {field.name}",), places, values, False, 0)

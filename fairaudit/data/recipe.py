@@ -1,6 +1,6 @@
 """Records to model inputs by one seed's constants, a few rows or all of them, with the same bits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -53,10 +53,10 @@ class _Numbers:
             if len(f.names) > 1
         ]
         if np.abs(exponents).max(initial=0) > _ORDINARY_EXPONENT:
-            return cls(block, exponents, centre, spread, fill, _runs(placed), tuple(gaps))
+            return cls(block, exponents, centre, spread, fill, runs_of(placed), tuple(gaps))
         # A power of two changes no digit, so it may as well be in the constants.
         centre, spread = np.ldexp(centre, exponents), np.ldexp(spread, exponents)
-        return cls(block, None, centre, spread, fill, _runs(placed), tuple(gaps))
+        return cls(block, None, centre, spread, fill, runs_of(placed), tuple(gaps))
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of some records ``[n, width]`` into ``out``."""
@@ -78,43 +78,44 @@ class _Numbers:
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """How a block of categories is expanded: every code sets one input.
+    """How some of a block's categories are expanded: every code sets one input.
 
     Args:
-        block: Where they are. used: Places in it of those that have inputs, or None for all.
+        block: Where they are. used: Their places in it, or None for all.
         offsets: Where each one's codes begin in the two look-ups.
-        inputs: Of each code. values: What it sets the input to; None where that is 1 for all.
+        inputs: Of each code. values: What it sets the input to.
     """
 
     block: Block
     used: NDArray[np.intp] | None
     offsets: NDArray[np.intp]
     inputs: NDArray[np.intp]
-    values: Float32 | None
+    values: Float32
 
     @classmethod
-    def of(cls, block: Block, fitted: Sequence[FittedCategory], starts: Sequence[int]) -> "_Codes":
-        """The block's categories, and the first input of each."""
-        some = [j for j, f in enumerate(fitted) if f.names]
-        chosen = [(fitted[j], starts[j]) for j in some]
-        sizes = [len(f.places) for f, _ in chosen]
-        inputs = [f.places + start for f, start in chosen]
-        values = np.concatenate([f.values for f, _ in chosen]) if chosen else np.ones(0, np.float32)
+    def of(cls, block: Block, chosen: Mapping[int, FittedCategory], starts: Sequence[int]) -> "_Codes":
+        """Categories by place in the block; ``starts`` is the first input of each column."""
+        sizes = [len(f.places) for f in chosen.values()]
+        inputs = [f.places + starts[block.fields[place]] for place, f in chosen.items()]
         return cls(
             block,
-            None if len(some) == len(fitted) else np.array(some, dtype=np.intp),
+            None if len(chosen) == len(block.fields) else np.array(list(chosen), dtype=np.intp),
             np.array([0, *accumulate(sizes)][: len(sizes)], dtype=np.intp),
-            np.concatenate(inputs).astype(np.intp) if inputs else np.zeros(0, np.intp),
-            None if (values == 1).all() else values,
+            np.concatenate([np.zeros(0, np.intp), *inputs]).astype(np.intp),
+            np.concatenate([np.zeros(0, np.float32), *(f.values for f in chosen.values())]),
         )
+
+    def places(self, rows: UInt8) -> NDArray[np.intp]:
+        """Where the codes of some records ``[n, width]`` are in the look-ups, ``[n, len(used)]``."""
+        codes = self.block.of(rows).astype(np.intp)
+        return (codes if self.used is None else codes[:, self.used]) + self.offsets
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of some records ``[n, width]`` into ``out``, C-contiguous."""
-        codes = self.block.of(rows).astype(np.intp)
-        places = (codes if self.used is None else codes[:, self.used]) + self.offsets
+        places = self.places(rows)
         flat = self.inputs.take(places)
         flat += (np.arange(len(rows)) * out.shape[1])[:, None]
-        out.reshape(-1)[flat] = 1.0 if self.values is None else self.values.take(places)
+        out.reshape(-1)[flat] = self.values.take(places)
 
 
 class Recipe:
@@ -122,6 +123,10 @@ class Recipe:
 
     Args:
         layout: Of the records. fitted: What the seed learned of each column, in column order.
+
+    Attributes:
+        width: d, inputs of a record. one_hot: Columns that are one-hot categories.
+        dense: Inputs of all other columns, ascending.
     """
 
     def __init__(self, layout: Layout, fitted: Sequence[Fitted]) -> None:
@@ -132,16 +137,24 @@ class Recipe:
         for block in layout.numbers:
             numbers = [f for f in (fitted[n] for n in block.fields) if isinstance(f, FittedNumber)]
             self._numbers.append(_Numbers.of(block, numbers, [starts[n] for n in block.fields]))
-        categories = [f for f in (fitted[n] for n in layout.codes.fields) if isinstance(f, FittedCategory)]
-        self._codes = _Codes.of(layout.codes, categories, [starts[n] for n in layout.codes.fields])
+        categories = [fitted[n] for n in layout.codes.fields]
+        named = {j: f for j, f in enumerate(categories) if isinstance(f, FittedCategory) and f.names}
+        self._codes = _Codes.of(layout.codes, named, starts)
+        self._one_hot = [place for place, f in enumerate(named.values()) if f.one_hot]
+        self.one_hot = tuple(layout.codes.fields[j] for j, f in named.items() if f.one_hot)
+        others = sorted(set(range(len(fitted))).difference(self.one_hot))
+        self.dense = np.array([i for n in others for i in range(starts[n], ends[n])], dtype=np.int64)
+
+    def ones(self, rows: UInt8) -> NDArray[np.intp]:
+        """Of training records ``[n, width]``: the input that each one-hot category sets to 1."""
+        return self._codes.inputs.take(self._codes.places(rows)[:, self._one_hot])
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of records ``[n, width]`` into zeros ``[n, d]``, C-contiguous."""
         with np.errstate(over="ignore", invalid="ignore"):  # the limit catches it; NaN is filled
             for numbers in self._numbers:
                 numbers.decode(rows, out)
-        if len(self._codes.offsets):
-            self._codes.decode(rows, out)
+        self._codes.decode(rows, out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,23 +181,17 @@ class DecodedRows:
         """Those rows' inputs, float32 and C-contiguous."""
         rows = self.rows[index]
         out = np.zeros((len(rows), self.recipe.width), np.float32)
-        self._decode(rows, out)
-        return out
-
-    def fill(self, index: Int64, out: Float32) -> None:
-        """Write the inputs of n of the rows into zeros ``[n, d]``, C-contiguous."""
-        self._decode(self.rows.take(index), out)
-
-    def _decode(self, rows: Int64, out: Float32) -> None:
         for piece, taken in self.records.chunks(rows):
             self.recipe.decode(taken, out[piece])
+        return out
 
 
 def _limited(values: Float64) -> Float64:
     return np.clip(values, -STANDARDISED_LIMIT, STANDARDISED_LIMIT, out=values)
 
 
-def _runs(placed: Sequence[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
+def runs_of(placed: Iterable[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
+    """(place, input) in ascending order, as (first, end, input) of neighbours that stay neighbours."""
     runs: list[tuple[int, int, int]] = []
     for place, at in placed:
         if runs and runs[-1][1] == place and runs[-1][2] + place - runs[-1][0] == at:

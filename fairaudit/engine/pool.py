@@ -13,7 +13,7 @@ ROWS_AT_ONCE = 16_384  # of those that are made
 
 
 class Rows(Protocol):
-    """Inputs of N records, made when they are asked for."""
+    """Inputs of N records, made from something smaller when they are asked for."""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -65,9 +65,6 @@ def test_rows_are_made_in_the_order_asked_for_and_as_often():
     assert len(made.test) == len(kept.test)
     assert np.array_equal(made.train[index], kept.train[index])
     assert np.array_equal(made.test[10:40:3], kept.test[10:40:3])
-    out = np.zeros((len(index), len(made.names)), np.float32)
-    made.train.fill(index, out)
-    assert np.array_equal(out, kept.train[index])
 
 
 def test_inputs_are_made_at_once_only_where_all_of_them_fit():
