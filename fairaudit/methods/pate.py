@@ -192,15 +192,14 @@ def _linear_votes(task: Task, queried: Tensor, teacher: Tensor, teachers: int) -
     One teacher after the other: padding shards to one length would let a record's
     presence reach the rounding of other teachers.
     """
-    records = task.pool.gather(torch.arange(task.pool.n_records), None)
-    x = INPUTS(records.inputs, records.group)
     pool = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
     winners = torch.zeros(teachers, len(queried), dtype=torch.int64)
     for number in range(teachers):
         own = torch.nonzero(teacher == number)[:, 0]
         if len(own):
-            targets = records.targets[own].double().unsqueeze(0)
-            theta = minimise(LogisticProblems(x[own], targets, task.settings["teacher_penalty"]))
+            records = task.pool.gather(own, None)
+            x, targets = INPUTS(records.inputs, records.group), records.targets.double().unsqueeze(0)
+            theta = minimise(LogisticProblems(x, targets, task.settings["teacher_penalty"]))
             winners[number] = scores(pool, theta)[0].argmax(-1)
     return winners
 
