@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fairaudit.config import AuditConfig
 from fairaudit.data.columns import encode_levels, kind_of, numeric_values
-from fairaudit.data.dataset import Dataset, Float32, Int64, Notice
+from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64, Notice
 from fairaudit.data.groups import make_groupings, require_groups, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, read_label, same_class
 from fairaudit.data.naming import listed, near_miss, quoted
@@ -65,15 +65,7 @@ def load_scored(config: AuditConfig, y_pred: Sequence[str], baseline_pred: Seque
     used = np.flatnonzero((label.codes >= 0) & present)
     if not len(used):
         raise DataError(f"no row of {config.data.name} has a label and every prediction", "check the columns")
-    names = groupings[0].names if groupings else ()
-    dropped = {
-        reason: _counts(groupings[0].groups[rows], names) if groupings else {"(all)": int(rows.sum())}
-        for reason, rows in (
-            ("label missing", label.codes < 0),
-            ("prediction missing", (label.codes >= 0) & ~present),
-        )
-        if rows.any()
-    }
+    dropped = _dropped(label.codes >= 0, present, groupings)
     dataset = Dataset(
         name=config.data.name,
         format=checked.source.format,
@@ -178,6 +170,20 @@ def _as_probabilities(values: NDArray[np.float64]) -> Float32:
     rows = np.flatnonzero(rounded.argmax(axis=1) != best)
     rounded[rows, best[rows]] = np.nextafter(rounded[rows].max(axis=1), np.float32(2))
     return rounded
+
+
+def _dropped(
+    labelled: NDArray[np.bool_], predicted: NDArray[np.bool_], groupings: Sequence[Grouping]
+) -> dict[str, dict[str, int]]:
+    """Rows that cannot be used: reason -> group (of the first grouping) -> count."""
+    reasons = {"label missing": ~labelled, "prediction missing": labelled & ~predicted}
+    return {
+        reason: _counts(groupings[0].groups[rows], groupings[0].names)
+        if groupings
+        else {"(all)": int(rows.sum())}
+        for reason, rows in reasons.items()
+        if rows.any()
+    }
 
 
 def _counts(groups: Int64, names: Sequence[str]) -> dict[str, int]:

@@ -16,6 +16,22 @@ _SHARED_NOTES = (
     "here inputs are fitted on each seed's training rows only and nothing is chosen on test rows.",
 )
 
+
+def _tabular(
+    sgd: float, *, scaled: Mapping[str, float], adapt: Mapping[str, float]
+) -> dict[str, Mapping[str, float]]:
+    """Settings of each method on a table: the rate of those that clip, and those of the two that scale."""
+    clipped, count = {"learning_rate": sgd}, {"count_noise_multiplier": 10.0}
+    return {
+        "sgd": clipped,
+        "dpsgd": clipped,
+        "dpsgd-f": {**clipped, **count},
+        "fairlens": {**clipped, "gamma1": 1.0, "gamma2": 1.0},
+        "global": scaled,
+        "global-adapt": {"tolerance": 1.0, "threshold_learning_rate": 0.1, **count, **adapt},
+    }
+
+
 ADULT = Preset(
     name="esipova-adult",
     summary="Adult census table: two-layer tanh network, men and women balanced before the split",
@@ -37,20 +53,11 @@ ADULT = Preset(
         "delta": 1e-6,
         "noise_multiplier": 1.0,
         "max_grad_norm": 0.5,
-        "settings": {
-            "sgd": {"learning_rate": 0.01},
-            "dpsgd": {"learning_rate": 0.01},
-            "dpsgd-f": {"learning_rate": 0.01, "count_noise_multiplier": 10.0},
-            "fairlens": {"learning_rate": 0.01, "gamma1": 1.0, "gamma2": 1.0},
-            "global": {"learning_rate": 1.0, "threshold": 50.0},
-            "global-adapt": {
-                "learning_rate": 0.2,
-                "threshold": 50.0,
-                "tolerance": 1.0,
-                "threshold_learning_rate": 0.1,
-                "count_noise_multiplier": 10.0,
-            },
-        },
+        "settings": _tabular(
+            0.01,
+            scaled={"learning_rate": 1.0, "threshold": 50.0},
+            adapt={"learning_rate": 0.2, "threshold": 50.0},
+        ),
     },
     notes=(
         *_SHARED_NOTES,
@@ -77,20 +84,11 @@ DUTCH = Preset(
         "delta": 1e-6,
         "noise_multiplier": 1.0,
         "max_grad_norm": 0.1,
-        "settings": {
-            "sgd": {"learning_rate": 0.8},
-            "dpsgd": {"learning_rate": 0.8},
-            "dpsgd-f": {"learning_rate": 0.8, "count_noise_multiplier": 10.0},
-            "fairlens": {"learning_rate": 0.8, "gamma1": 1.0, "gamma2": 1.0},
-            "global": {"learning_rate": 2.0, "threshold": 1.0},
-            "global-adapt": {
-                "learning_rate": 1.0,
-                "threshold": 50.0,
-                "tolerance": 1.0,
-                "threshold_learning_rate": 0.1,
-                "count_noise_multiplier": 10.0,
-            },
-        },
+        "settings": _tabular(
+            0.8,
+            scaled={"learning_rate": 2.0, "threshold": 1.0},
+            adapt={"learning_rate": 1.0, "threshold": 50.0},
+        ),
     },
     notes=(
         *_SHARED_NOTES,

@@ -64,7 +64,8 @@ class Circumstances:
 def build_report(findings: Findings, circumstances: Circumstances) -> Report:
     """The report of an audit; partial when a planned training has no result."""
     plan, dataset, results = findings.plan, findings.dataset, findings.results
-    data = data_facts(dataset, plan, results)
+    first_job = next((results[job.id] for job in plan.jobs if job.id in results), None)
+    data = data_facts(dataset, plan.config, first_job)
     arms = arm_facts(plan, results, findings.failures)
     named = named_pairs(plan.config.compare, dataset.groupings)
     least = plan.config.suppress_below

@@ -36,10 +36,16 @@ def visible(count: int, least: int) -> int | None:
     return None if 0 < count < least else count
 
 
-def data_facts(dataset: Dataset, plan: Plan, results: Mapping[str, JobResult]) -> DataFacts:
-    """The table as the audit used it; what depends on the seed is taken from the first one's job."""
-    least = plan.config.suppress_below
-    first = next((results[job.id] for job in plan.jobs if job.id in results), None)
+def data_facts(
+    dataset: Dataset, config: AuditConfig, first: JobResult | None, split: SplitFacts | None = None
+) -> DataFacts:
+    """The table as it was used.
+
+    Args:
+        dataset, config: Of the audit. first: What depends on the seed is taken from this job.
+        split: Where no job has split the rows.
+    """
+    least = config.suppress_below
     return DataFacts(
         name=dataset.name,
         format=dataset.format,
@@ -47,22 +53,22 @@ def data_facts(dataset: Dataset, plan: Plan, results: Mapping[str, JobResult]) -
         rows_read=dataset.rows_read,
         columns_read=dataset.columns_read,
         rows=dataset.n_rows,
-        label=label_facts(dataset),
+        label=_label_facts(dataset),
         groupings=tuple(
-            grouping_facts(grouping, steers=index == 0, least=least)
+            _grouping_facts(grouping, steers=index == 0, least=least)
             for index, grouping in enumerate(dataset.groupings)
         ),
         features=tuple(dataset.features.column_names),
         inputs=_inputs(dataset, first),
-        dropped_rows=counts_by_group(dataset.dropped_rows, least),
+        dropped_rows=_counts_by_group(dataset.dropped_rows, least),
         dropped_columns=dict(dataset.dropped_columns),
-        missing=counts_by_group(dataset.missing, least),
+        missing=_counts_by_group(dataset.missing, least),
         duplicate_rows=dataset.duplicate_rows,
         duplicates_across_split=_whole(first, "duplicates_across_split"),
         fitted=_strings(first, "fitted"),
         merged_levels=_merged(first),
-        split=_split(plan, dataset, first),
-        images=_images(dataset, plan.config),
+        split=split or _split(config, dataset, first),
+        images=_images(dataset, config),
     )
 
 
@@ -153,7 +159,7 @@ def _not_covered(arm: Arm, plan: Plan, *, fitted: bool) -> tuple[str, ...]:
     return (*find(arm.method).unprotected, *items)
 
 
-def label_facts(dataset: Dataset) -> LabelFacts:
+def _label_facts(dataset: Dataset) -> LabelFacts:
     """The label with the rows of each class."""
     counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
     return LabelFacts(
@@ -166,7 +172,7 @@ def label_facts(dataset: Dataset) -> LabelFacts:
     )
 
 
-def grouping_facts(grouping: Grouping, *, steers: bool, least: int) -> GroupingFacts:
+def _grouping_facts(grouping: Grouping, *, steers: bool, least: int) -> GroupingFacts:
     """One grouping with the rows of each group, small counts suppressed."""
     counts = np.bincount(grouping.groups, minlength=len(grouping.names))
     return GroupingFacts(
@@ -179,13 +185,13 @@ def grouping_facts(grouping: Grouping, *, steers: bool, least: int) -> GroupingF
     )
 
 
-def _split(plan: Plan, dataset: Dataset, first: JobResult | None) -> SplitFacts:
+def _split(config: AuditConfig, dataset: Dataset, first: JobResult | None) -> SplitFacts:
     given = dataset.split is not None
     return SplitFacts(
         given=given,
-        test_size=None if given else plan.config.test_size,
-        balanced=plan.config.balance,
-        keep=dict(plan.config.keep),
+        test_size=None if given else config.test_size,
+        balanced=config.balance,
+        keep=dict(config.keep),
         train_rows=_whole(first, "n_train"),
         test_rows=len(first.arrays["test_rows"]) if first else None,
     )
@@ -210,7 +216,7 @@ def _images(dataset: Dataset, config: AuditConfig) -> ImageFacts | None:
     )
 
 
-def counts_by_group(counts: Mapping[str, Mapping[str, int]], least: int) -> dict[str, dict[str, int | None]]:
+def _counts_by_group(counts: Mapping[str, Mapping[str, int]], least: int) -> dict[str, dict[str, int | None]]:
     """Counts by reason and group, small ones suppressed."""
     return {
         reason: {group: visible(count, least) for group, count in by_group.items()}

@@ -15,7 +15,7 @@ from fairaudit.layers import option_name
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.metrics.estimates import Comparison
 from fairaudit.report.build import Circumstances, from_notice
-from fairaudit.report.build_facts import counts_by_group, grouping_facts, label_facts
+from fairaudit.report.build_facts import data_facts
 from fairaudit.report.build_measured import comparison_record, selections
 from fairaudit.report.facts import (
     ArmFacts,
@@ -140,32 +140,11 @@ def _arm(key: str, count: int, keys: Sequence[str]) -> ArmFacts:
 
 
 def _data(dataset: Dataset, config: AuditConfig) -> DataFacts:
-    least = config.suppress_below
-    return DataFacts(
-        name=dataset.name,
-        format=dataset.format,
-        sha256=dataset.digest,
-        rows_read=dataset.rows_read,
-        columns_read=dataset.columns_read,
-        rows=dataset.n_rows,
-        label=label_facts(dataset),
-        groupings=tuple(
-            grouping_facts(grouping, steers=index == 0, least=least)
-            for index, grouping in enumerate(dataset.groupings)
-        ),
-        features=(),
-        inputs=None,
-        dropped_rows=counts_by_group(dataset.dropped_rows, least),
-        dropped_columns={},
-        missing={},
-        duplicate_rows=None,
-        duplicates_across_split=None,
-        fitted=(),
-        merged_levels={},
-        split=SplitFacts(
-            given=True, test_size=None, balanced=False, keep={}, train_rows=None, test_rows=dataset.n_rows
-        ),
+    split = SplitFacts(
+        given=True, test_size=None, balanced=False, keep={}, train_rows=None, test_rows=dataset.n_rows
     )
+    facts = data_facts(dataset, config, None, split)
+    return facts.model_copy(update={"duplicate_rows": None})  # not looked for
 
 
 def _limitations(found: ScoreFindings) -> tuple[Limitation, ...]:
