@@ -203,8 +203,10 @@ class CoupledTape(Tape):
         """Norms of g_i + u, u the penalty's gradient."""
         batch = (self.inputs, self.objective.targets, self.objective.group)
         x, targets, group = (value.unsqueeze(0) for value in batch) if self.single else batch
-        stacked = zip(self.network.theta, x, targets, group, strict=True)
-        self.gradients = torch.stack([self._coupled(*one) for one in stacked])
+        # In inference mode torch 2.6 differentiates to zeros without a word, and refuses what was made there.
+        with torch.inference_mode(mode=False):
+            stacked = zip(*(value.clone() for value in (self.network.theta, x, targets, group)), strict=True)
+            self.gradients = torch.stack([self._coupled(*one) for one in stacked])
         norms: Tensor = torch.linalg.vector_norm(self.gradients, dim=-1)
         return norms[0] if self.single else norms
 
