@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Generic, Self, TypeVar
 
-from fairaudit.errors import EXIT_TRAINING, FairauditError
+from fairaudit.errors import EXIT_TRAINING, FairauditError, TrainingError
 from fairaudit.executor import Died, Raised
 
 Task = TypeVar("Task")
@@ -45,6 +46,7 @@ PRELOAD = (
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _STARTING = threading.Lock()
+_STARTS = 5  # of one worker
 
 # glibc gives freed blocks of the size of a batch back to the kernel, and faults them in again at
 # the next step: most of the time of a small step. Parameter of mallopt -> bytes.
@@ -117,7 +119,7 @@ class Pool(Generic[Task, Answer]):
         """Hand an idle worker its next task."""
         worker = self._idle.pop(number)
         if worker is None:
-            worker = _start(self._serve)
+            worker = _start(self._serve, self._preload)
         self._busy[number] = worker
         with contextlib.suppress(OSError):  # it died while idle: `wait` will say so
             worker.tasks.send(task)
@@ -141,7 +143,20 @@ class Pool(Generic[Task, Answer]):
         return answer
 
 
-def _start(serve: Callable[[Task], Answer]) -> _Worker:
+def _start(serve: Callable[[Task], Answer], preload: Sequence[str]) -> _Worker:
+    """A new worker; where the fork server dies while it is asked for one, the next is asked."""
+    for _ in range(_STARTS):
+        try:
+            return _fork(serve)
+        except (EOFError, ConnectionError):
+            time.sleep(0.1)  # until the kernel has buried it, and it is known to be dead
+            warm_up(preload)
+    raise TrainingError(
+        f"no worker could be started in {_STARTS} attempts", hint="look for what kills processes"
+    )
+
+
+def _fork(serve: Callable[[Task], Answer]) -> _Worker:
     context = multiprocessing.get_context("forkserver")
     near, far = context.Pipe()
     watched, lifeline = context.Pipe(duplex=False)
@@ -149,6 +164,10 @@ def _start(serve: Callable[[Task], Answer]) -> _Worker:
     try:
         with _no_main_module():
             process.start()
+    except BaseException:
+        near.close()
+        lifeline.close()
+        raise
     finally:
         far.close()  # or the worker's death would not close the pipe
         watched.close()

@@ -468,7 +468,7 @@ def files_and_functions_fit_a_screen(package: Package) -> Complaints:
                 yield f"{where} {function.name} has {length} lines, over {MAX_FUNCTION}"
 
 
-IMPORT_CLI = "from fairaudit.cli.console import answer\n"
+IMPORT_CLI = "from fairaudit.cli.streams import answer\n"
 # rule -> (a package that breaks it, part of the complaint); one entry for every way to break it
 BROKEN: list[tuple[Rule, dict[str, str], str]] = [
     (
@@ -518,8 +518,8 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
         "writes no ledger",
     ),
     (forbidden_pairs_never_meet, {"execute": "", "report.build": "import fairaudit.execute"}, "from results"),
-    (forbidden_pairs_never_meet, {"cli.console": "", "audit": IMPORT_CLI}, "entry point"),
-    (forbidden_pairs_never_meet, {"cli.console": "", "": f"def f():\n    {IMPORT_CLI}"}, "entry point"),
+    (forbidden_pairs_never_meet, {"cli.streams": "", "audit": IMPORT_CLI}, "entry point"),
+    (forbidden_pairs_never_meet, {"cli.streams": "", "": f"def f():\n    {IMPORT_CLI}"}, "entry point"),
     (
         imports_form_no_cycle,
         {

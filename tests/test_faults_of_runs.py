@@ -297,7 +297,11 @@ def test_damaged_trainings_are_noticed_and_done_again(folder, disturbed):
 def test_a_second_run_into_one_output_is_refused_and_does_not_disturb_the_first(folder, disturbed):
     first = audit(disturbed)
     wait_for_trainings(first, disturbed)
-    code, errors = audit(disturbed).end()
+    first.process.send_signal(signal.SIGSTOP)  # or it may end before the second asks
+    try:
+        code, errors = audit(disturbed).end()
+    finally:
+        first.process.send_signal(signal.SIGCONT)
     assert code == 2
     assert one_line(errors).startswith(f"Error: another run (process {first.process.pid}) is using ")
     assert first.end()[0] == 0

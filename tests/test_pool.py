@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairaudit import pool as pool_module
+from fairaudit.errors import TrainingError
 from fairaudit.pool import PRELOAD, Died, Pool, Raised, available_cores, warm_up
 
 TOYS = Path(__file__).parent / "toys"
@@ -192,6 +193,31 @@ def test_two_threads_starting_workers_keep_the_main_module():
     for thread in threads:
         thread.join(60)
     assert sys.modules["__main__"] is main
+
+
+def test_a_fork_server_that_dies_while_it_is_asked_for_a_worker_is_replaced():
+    warm_up(LIGHT)
+    server = forkserver._forkserver._forkserver_pid
+    os.kill(server, signal.SIGSTOP)  # so that the worker is asked for, and does not come
+    killer = threading.Timer(0.5, os.kill, (server, signal.SIGKILL))
+    killer.start()
+    assert ask(operator.neg, 1, 2) == [-1, -2]
+    killer.join()
+    assert forkserver._forkserver._forkserver_pid != server
+
+
+def test_a_worker_that_cannot_be_started_is_an_error_of_one_line(monkeypatch):
+    asked = []
+
+    def dies(serve):
+        asked.append(serve)
+        raise EOFError
+
+    monkeypatch.setattr(pool_module, "_fork", dies)
+    monkeypatch.setattr(pool_module.time, "sleep", lambda seconds: None)
+    with pytest.raises(TrainingError, match="no worker could be started in 5 attempts"):
+        ask(operator.neg, 1)
+    assert len(asked) == 5
 
 
 def test_no_more_cores_than_the_process_may_use(monkeypatch, tmp_path):

@@ -1,13 +1,13 @@
 """The program: commands, and what becomes of every exception."""
 
-import os
 import signal
-import sys
 import tempfile
 import traceback
 from types import FrameType
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from fairaudit import __version__
@@ -26,6 +26,7 @@ from fairaudit.cli.commands import (
     schema,
     score,
 )
+from fairaudit.cli.streams import tell
 from fairaudit.errors import (
     EXIT_BUG,
     EXIT_INPUT,
@@ -37,6 +38,23 @@ from fairaudit.errors import (
     TrainingError,
 )
 
+
+class _Unread(Exception):
+    """An error that typer must not read: it takes an end of file for Ctrl-C, and a closed pipe for code 1."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+class _Command(TyperCommand):
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 (typer's signature)
+        try:
+            return super().invoke(ctx)
+        except (EOFError, OSError) as error:
+            raise _Unread(error) from error
+
+
 app = typer.Typer(
     name="fairaudit",
     help="Audit what differential privacy costs each group of people, and why.",
@@ -45,20 +63,22 @@ app = typer.Typer(
     rich_markup_mode=None,  # boxes cut long option names at 80 columns, and read [0.2] as markup
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(name="run")(run.run)
-app.command(name="ablate")(ablate.ablate)
-app.command(name="plan")(plan.plan)
-app.command(name="gate")(gate.gate)
-app.command(name="score")(score.score)
-app.command(name="compare")(compare.compare)
-app.command(name="report")(report.report)
-app.command(name="init")(init.init)
-app.command(name="inspect")(inspect.inspect)
-app.command(name="methods")(methods.methods)
-app.command(name="schema")(schema.schema)
-app.command(name="clean")(clean.clean)
-app.command(name="doctor")(doctor.doctor)
-
+for command in (
+    run.run,
+    ablate.ablate,
+    plan.plan,
+    gate.gate,
+    score.score,
+    compare.compare,
+    report.report,
+    init.init,
+    inspect.inspect,
+    methods.methods,
+    schema.schema,
+    clean.clean,
+    doctor.doctor,
+):
+    app.command(name=command.__name__, cls=_Command)(command)
 
 _INTERRUPTED = "Interrupted; finished trainings are kept, the same command goes on from them"
 
@@ -100,20 +120,20 @@ def main(arguments: list[str] | None = None) -> int:
     except TyperException as error:  # what the command line itself got wrong
         _say(f"Error: {_one_line(error.format_message())}")
         return EXIT_INPUT
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         _say(_INTERRUPTED)
         return EXIT_INTERRUPTED
     except Terminated:
         _say("Terminated; finished trainings are kept, the same command goes on from them")
         return EXIT_TERMINATED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not fail too
-        return EXIT_OK
     except MemoryError:
         _say(f"Error: {TrainingError('out of memory', hint='fewer --workers, or a smaller --batch-size')}")
         return EXIT_TRAINING
-    except Exception as error:
-        _say(f"Bug: {type(error).__name__}; please report it with {_log(error)}")
+    except SystemExit:  # typer, where nobody reads the help
+        return EXIT_OK
+    except Exception as caught:
+        bug = caught.error if isinstance(caught, _Unread) else caught
+        _say(f"Bug: {type(bug).__name__}; please report it with {_log(bug)}")
         return EXIT_BUG
 
 
@@ -131,7 +151,7 @@ def _log(error: Exception) -> str:
 
 
 def _say(line: str) -> None:
-    typer.echo(_one_line(line), err=True)
+    tell(_one_line(line))
 
 
 def _one_line(text: str) -> str:

@@ -7,9 +7,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from fairaudit.cli.streams import silence
 from fairaudit.errors import FairauditError
 from fairaudit.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
 from fairaudit.report.names import plain
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Go on without a reader: files and exit code are still to come."""
+        silence(sys.stderr)
 
 
 class Screen:
@@ -20,7 +27,7 @@ class Screen:
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = _Console(stderr=True, highlight=False, soft_wrap=True)
         self._quiet = quiet
         self._verbose = verbose
         self._bar: Progress | None = None
@@ -92,10 +99,3 @@ class Screen:
             self._bar.update(self._task, completed=event.finished, description=told.replace("[", "\\["))
         else:
             self.lines([f"  {event.finished}/{event.total} {told} · {event.seconds:.1f} s"])
-
-
-def answer(lines: Iterable[str]) -> None:
-    """A command's answer on stdout, for people and pipes."""
-    for line in lines:
-        sys.stdout.write(line + "\n")
-    sys.stdout.flush()

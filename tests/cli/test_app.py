@@ -16,7 +16,7 @@ from fairaudit.cli import app
 from fairaudit.report.build import build_report
 
 COMMANDS = (
-    *("run", "gate", "plan", "inspect", "score", "compare", "report", "init"),
+    *("run", "ablate", "gate", "plan", "inspect", "score", "compare", "report", "init"),
     *("methods", "schema", "doctor", "clean"),
 )
 HEAVY = ("torch", "pandas", "scipy", "pyarrow", "sklearn", "fairlearn", "dp_accounting", "numpy", "rich")
@@ -106,6 +106,40 @@ def test_a_bug_is_one_line_and_a_log_that_only_its_owner_reads(monkeypatch, caps
     assert "ZeroDivisionError: a row's value 4711" in log.read_text()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     log.unlink()
+
+
+@pytest.mark.parametrize("error", [EOFError(), BrokenPipeError(32, "gone"), OSError(5, "disk")])
+def test_an_error_that_typer_would_take_for_something_else_is_a_bug(monkeypatch, capsys, error):
+    raising(monkeypatch, error)
+    assert app.main(RUN) == 70
+    said = capsys.readouterr().err
+    assert said.startswith(f"Bug: {type(error).__name__}; ")
+    Path(said.split()[-1]).unlink()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["schema"], 0),
+        (["--help"], 0),
+        (["run", "--help"], 0),
+        (["--version"], 0),
+        (["run"], 2),
+        (["gate", "REPORT", "--fail-on", "epsilon > 100"], 0),
+        (["gate", "REPORT", "--fail-on", "epsilon > 0.001"], 1),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_without_a_reader_the_code_is_the_same(tmp_path, arguments, code):
+    """As in ``fairaudit ... 2>&1 | head``: the other end of the pipe is closed."""
+    path = tmp_path / "report.json"
+    path.write_text(build_report(findings(), circumstances()).model_dump_json())
+    command = [str(path) if argument == "REPORT" else argument for argument in arguments]
+    nobody, pipe = os.pipe()
+    os.close(nobody)
+    done = subprocess.run([sys.executable, "-m", "fairaudit", *command], stdout=pipe, stderr=pipe, timeout=60)
+    os.close(pipe)
+    assert done.returncode == code
 
 
 def test_sigterm_ends_in_143(monkeypatch, capsys):

@@ -15,14 +15,14 @@ def terminate(signum, frame):
     raise SystemExit(143)
 
 
-def start_and_leak(serve, start=pool._start):
+def start_and_leak(serve, start=pool._fork):
     worker = start(serve)
     subprocess.Popen(["sleep", "60"], pass_fds=[worker.lifeline.fileno()])
     return worker
 
 
 if mode == "leaky":
-    pool._start = start_and_leak
+    pool._fork = start_and_leak
 if mode == "handler":
     signal.signal(signal.SIGTERM, terminate)
 if mode == "lock":

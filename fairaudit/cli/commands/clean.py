@@ -16,7 +16,7 @@ def clean(
     """Remove the finished trainings of a run; its reports stay."""
     # Imported here: `--help` must not wait for numpy and pyarrow.
     from fairaudit import rundir
-    from fairaudit.cli.console import answer
     from fairaudit.cli.lines import spoken_trainings
+    from fairaudit.cli.streams import answer
 
     answer([f"Removed {spoken_trainings(*rundir.clean(out))} from {out / 'jobs'}"])

@@ -21,9 +21,9 @@ def doctor(
     import json
 
     from fairaudit.cli.checkup import examine
-    from fairaudit.cli.console import answer
     from fairaudit.cli.licences import installed_licences
     from fairaudit.cli.rows import Row, aligned
+    from fairaudit.cli.streams import answer
 
     if licenses:
         found = installed_licences()

@@ -32,9 +32,10 @@ def inspect(
         {"data": data, "group": group, "label": label, "resize": resize, "skip_bad_images": skip_bad_images}
     )
     # Imported here: `--help` must not wait for pandas and pyarrow.
-    from fairaudit.cli.console import Screen, answer
+    from fairaudit.cli.console import Screen
     from fairaudit.cli.lines import notice_lines
     from fairaudit.cli.lines_inspect import inspection_lines
+    from fairaudit.cli.streams import answer
     from fairaudit.data.inspect import describe
 
     inspection = describe(resolved.config)

@@ -14,8 +14,8 @@ def methods(
 ) -> None:
     """List methods with guarantee status and source."""
     # Imported here: `--help` reads no entry points.
-    from fairaudit.cli.console import answer
     from fairaudit.cli.lines_catalog import method_lines
+    from fairaudit.cli.streams import answer
     from fairaudit.methods.catalog import catalog
 
     specs = catalog()

@@ -17,11 +17,12 @@ def plan(given: Given) -> None:
     )
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import prepare
-    from fairaudit.cli.console import Screen, answer
+    from fairaudit.cli.console import Screen
     from fairaudit.cli.estimate import estimated_seconds, reading_seconds
     from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, option_lines, plan_lines
     from fairaudit.cli.lines_gate import rule_lines
     from fairaudit.cli.records import plan_record
+    from fairaudit.cli.streams import answer
     from fairaudit.pool import available_cores
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)

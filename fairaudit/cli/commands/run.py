@@ -25,7 +25,7 @@ def audit(given: Given) -> None:
     )
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import carry_out, get_ready, prepare
-    from fairaudit.cli.console import Screen, answer
+    from fairaudit.cli.console import Screen
     from fairaudit.cli.estimate import estimated_seconds, reading_seconds
     from fairaudit.cli.github import tell_github
     from fairaudit.cli.lines import (
@@ -37,6 +37,7 @@ def audit(given: Given) -> None:
         warning_lines,
     )
     from fairaudit.cli.lines_gate import rule_lines, verdict_lines
+    from fairaudit.cli.streams import answer
     from fairaudit.gate.check import exit_code
     from fairaudit.pool import available_cores
     from fairaudit.report.to_json import to_json

@@ -66,10 +66,11 @@ def score(
     }
     shared = resolve_config(given).config
     # Imported here: `--help` must not wait for numpy and pyarrow.
-    from fairaudit.cli.console import Screen, answer
+    from fairaudit.cli.console import Screen
     from fairaudit.cli.github import tell_github
     from fairaudit.cli.lines_gate import verdict_lines
     from fairaudit.cli.lines_score import score_lines
+    from fairaudit.cli.streams import answer
     from fairaudit.gate.check import exit_code
     from fairaudit.report.to_json import to_json
     from fairaudit.score import ScoreConfig, score_predictions

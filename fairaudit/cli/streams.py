@@ -1,0 +1,30 @@
+"""Lines to stdout and stderr, whether or not anybody reads them: files and exit code are still to come."""
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+
+def answer(lines: Iterable[str]) -> None:
+    """A command's answer on stdout, for people and pipes."""
+    _write(lines, sys.stdout)
+
+
+def tell(line: str) -> None:
+    """How the program ended, on stderr."""
+    _write([line], sys.stderr)
+
+
+def _write(lines: Iterable[str], stream: TextIO) -> None:
+    try:
+        for line in lines:
+            stream.write(line + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        silence(stream)
+
+
+def silence(stream: TextIO) -> None:
+    """Send what follows nowhere, also what is flushed at the end: nobody reads."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
