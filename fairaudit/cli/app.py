@@ -40,9 +40,9 @@ from fairaudit.errors import (
 
 
 class _Unread(Exception):
-    """An error that typer must not read: it takes an end of file for Ctrl-C, and a closed pipe for code 1."""
+    """What typer must not read: it takes an end of file for Ctrl-C, and a closed pipe for code 1."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
 
@@ -51,7 +51,7 @@ class _Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 (typer's signature)
         try:
             return super().invoke(ctx)
-        except (EOFError, OSError) as error:
+        except (EOFError, OSError, SystemExit) as error:
             raise _Unread(error) from error
 
 
@@ -141,7 +141,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     raise Terminated
 
 
-def _log(error: Exception) -> str:
+def _log(error: BaseException) -> str:
     """The traceback in a file of its own; readable by its owner only, for it may quote data."""
     descriptor, path = tempfile.mkstemp(prefix="fairaudit-bug-", suffix=".log")
     with open(descriptor, "w", encoding="utf-8") as file:
