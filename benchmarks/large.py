@@ -3,14 +3,16 @@
     python benchmarks/make_large.py large.parquet
     python benchmarks/large.py large.parquet [--seeds 2] [--rounds 30]
 
-First a training step on batches made from a file is timed beside the same step on inputs that are kept
-in memory, in turns. Then an audit runs from the command line, and the anonymous memory (RssAnon) of its
-process and of every worker is watched. Files go to a folder beside the table and are removed.
+First an audit runs from the command line, and the anonymous memory (RssAnon) of its process and of every
+worker is watched, and the disk. Then reading and encoding are timed, and a training step on batches from a
+file beside the same step on inputs that are kept in memory, in turns. Files go to a folder beside the table
+and are removed.
 """
 
 import argparse
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -122,17 +124,20 @@ def children(process: int) -> Iterator[int]:
 
 
 def watch_audit(path: Path, folder: Path, seeds: int) -> None:
-    """Run an audit and print the largest anonymous memory of each of its processes."""
+    """Run an audit and print the largest anonymous memory of each of its processes, and the disk it took."""
     command = [sys.executable, "-m", "fairaudit", "run", "--data", str(path), "--group", "sex"]
     command += ["--label", "approved", "--method", "dpsgd", "--epochs", "1", "--seeds", str(seeds)]
     began = time.perf_counter()
     audit = subprocess.Popen([*command, "--out", str(folder / "report")])
     most: dict[int, float] = {}
+    before = least = shutil.disk_usage(folder).free
     while audit.poll() is None:
+        least = min(least, shutil.disk_usage(folder).free)
         for process in children(audit.pid):
             most[process] = max(most.get(process, 0.0), anonymous_mib(process))
         time.sleep(0.05)
     print(f"the audit ended with {audit.returncode} after {time.perf_counter() - began:.0f} s")
+    print(f"disk: at most {(before - least) / 2**30:.1f} GiB")
     for process, mib in most.items():
         if mib > 100:
             what = "parent" if process == audit.pid else "worker"
