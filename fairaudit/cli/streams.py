@@ -27,4 +27,6 @@ def _write(lines: Iterable[str], stream: TextIO) -> None:
 
 def silence(stream: TextIO) -> None:
     """Send what follows nowhere, also what is flushed at the end: nobody reads."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

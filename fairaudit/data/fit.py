@@ -134,7 +134,8 @@ def _fit_category(field: CategoryField, counts: Int64, merge_rare: float) -> Fit
     places[kept], values[kept] = np.arange(len(kept)), 1.0
     if missing:
         places[-1], values[-1] = len(names) - 1, 1.0
-    return FittedCategory(tuple(names), (f"levels of {field.name}",), places, values, True, len(merged))
+    learned = (f"levels of {field.name}",)
+    return FittedCategory(tuple(names), learned, places, values, one_hot=True, merged=len(merged))
 
 
 def _levels(field: CategoryField, counts: Int64, merge_rare: float) -> tuple[Int64, Int64, bool]:
@@ -156,4 +157,4 @@ def _fit_pair(field: CategoryField, kept: Int64, *, missing: bool) -> FittedCate
     if missing:
         places[-1], values[-1] = 1, 1.0
     names = (f"{field.name}={field.levels[int(kept[1])]}", f"{field.name}={MISSING_INPUT}")[: 1 + missing]
-    return FittedCategory(names, (f"levels of {field.name}",), places, values, False, 0)
+    return FittedCategory(names, (f"levels of {field.name}",), places, values, one_hot=False, merged=0)

@@ -1,4 +1,7 @@
 import io
+import os
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
@@ -86,3 +89,15 @@ def test_wide_characters_keep_the_columns_straight():
 
 def test_times_are_spoken_roughly():
     assert [spoken_time(s) for s in (0.2, 8.4, 600, 9000)] == ["1 s", "8 s", "10 min", "2.5 h"]
+
+
+def test_a_screen_that_nobody_reads_stops_nothing():
+    """As in ``fairaudit run ... 2>&1 | head``: the lines that follow go nowhere, and the program goes on."""
+    program = (
+        "from fairaudit.cli.console import Screen; s = Screen(); s.lines('ab'); s.lines('c'); print('on')"
+    )
+    nobody, pipe = os.pipe()
+    os.close(nobody)
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=pipe, timeout=60)
+    os.close(pipe)
+    assert (done.returncode, done.stdout) == (0, b"on\n")
