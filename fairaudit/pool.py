@@ -62,7 +62,7 @@ class _Worker:
 
 def warm_up(preload: Sequence[str] = PRELOAD) -> None:
     """Start the fork server now, so that its imports overlap with what the parent does next."""
-    forkserver.set_forkserver_preload(list(preload))
+    forkserver.set_forkserver_preload([*preload, "fairaudit.orphans"])
     resource_tracker.ensure_running()  # first: starting it unblocks SIGINT, which the next line blocks
     with _no_main_module(), _interrupts_blocked(), environment(ONE_THREAD):
         forkserver.ensure_running()
@@ -194,8 +194,8 @@ def _work(serve: Callable[[Task], Answer], tasks: Connection, lifeline: Connecti
         while True:
             task = tasks.recv()
             tasks.send(answer_of(serve, task))
-    except EOFError:
-        return
+    except (EOFError, ConnectionError):
+        return  # the parent is gone
     except MemoryError:
         os._exit(EXIT_TRAINING)
 

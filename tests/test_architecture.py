@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"errors"},
     "presets": {"errors"},
     "executor": {"errors"},
+    "orphans": set(),
     "pool": {"errors", "executor"},
     "cluster": {"errors", "executor", "pool"},
     "privacy": {"errors"},

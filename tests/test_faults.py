@@ -64,14 +64,14 @@ def test_nothing_survives_a_killed_parent(toys, tmp_path, start):
     run = start(tmp_path, "plain", "slow")
     run.wait_for(started(toys, tmp_path), "no job started")
     run.process.kill()
-    assert run.end()[0] == -signal.SIGKILL
+    assert run.end() == (-signal.SIGKILL, "")
 
 
 def test_nothing_survives_a_parent_killed_while_workers_start(toys, tmp_path, start):
     run = start(tmp_path, "plain", "slow")
     run.wait_for(lambda: len(run.survivors()) > 1, "no process started")
     run.process.kill()
-    assert run.end()[0] == -signal.SIGKILL
+    assert run.end() == (-signal.SIGKILL, "")
 
 
 def test_a_worker_survives_where_its_lifeline_is_held_by_somebody_else(toys, tmp_path, start):

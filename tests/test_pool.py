@@ -206,6 +206,59 @@ def test_a_fork_server_that_dies_while_it_is_asked_for_a_worker_is_replaced():
     assert forkserver._forkserver._forkserver_pid != server
 
 
+CUT_SHORT = """
+import os, sys
+from multiprocessing import forkserver, popen_forkserver
+from fairaudit import pool
+connect = forkserver.connect_to_new_process
+def interrupted(descriptors):
+    sentinel, pipe = connect(descriptors)
+    os.write(pipe, {message!r})
+    os.close(pipe)
+    forkserver.read_signed(sentinel)
+    sys.stdout.write(f"{{forkserver.read_signed(sentinel)}} ")  # so it is over
+    raise KeyboardInterrupt
+forkserver.connect_to_new_process = interrupted
+with pool.Pool(abs, 1, preload=("numpy",)) as workers:
+    try:
+        workers.give(0, -1)
+    except KeyboardInterrupt:
+        sys.stdout.write("interrupted")
+"""
+
+
+@pytest.mark.parametrize("message", [b"", b"\x80\x04\x95\x10\x00"])
+def test_a_worker_whose_parent_is_cut_short_before_it_says_what_to_do_ends_in_silence(message):
+    script = CUT_SHORT.format(message=message)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("1 interrupted", "")
+
+
+def test_a_worker_that_cannot_start_for_another_reason_says_so():
+    script = CUT_SHORT.format(message=b"cno_module_of_this_name\nf\n.")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "No module named 'no_module_of_this_name'" in done.stderr
+
+
+HUNG_UP = """
+import operator, os, socket, sys
+from multiprocessing import forkserver
+from fairaudit import pool
+with pool.Pool(operator.neg, 1, preload=("numpy",)) as workers:
+    first = forkserver._forkserver._forkserver_pid
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(forkserver._forkserver._forkserver_address)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    workers.give(0, 1)
+    sys.stdout.write(f"{workers.wait()} {first == forkserver._forkserver._forkserver_pid}")
+"""
+
+
+def test_a_fork_server_whose_client_hangs_up_ends_in_silence_and_is_replaced():
+    done = subprocess.run([sys.executable, "-c", HUNG_UP], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("[(0, -1)] False", "")
+
+
 def test_a_worker_that_cannot_be_started_is_an_error_of_one_line(monkeypatch):
     asked = []
 
