@@ -1,8 +1,41 @@
-"""``python -m fairaudit``."""
+"""``fairaudit`` and ``python -m fairaudit``: Ctrl-C ends it in one line, also while it imports or leaves."""
 
+import os
+import signal
 import sys
+from types import FrameType
 
-from fairaudit.cli.app import main
+
+def main() -> int:
+    """The program, for whatever starts it; see :func:`fairaudit.cli.app.main`."""
+    handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else whoever started it decided
+    if handles:
+        signal.signal(signal.SIGINT, _interrupt)
+    from fairaudit.cli.app import main as command  # takes most of the time of `--help`
+
+    try:
+        return command()
+    except KeyboardInterrupt:  # once more, while the first was being answered
+        return 128 + signal.SIGINT
+    finally:
+        if handles:
+            signal.signal(signal.SIGINT, _leave)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Unwind; but leave at once out of an import, where libraries take the exception for one of their own."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            _leave(number, frame)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """End now: nothing has begun, or all is done, and what is half written has another name."""
+    os.write(2, b"Interrupted\n")
+    os._exit(128 + number)
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -153,7 +153,7 @@ READERS_OF_REPORTS = {
     "report.write",
 }
 SLOW_FOR_READERS = SLOW_FOR_HELP | {"numpy"}
-FIRST_PARTY_LOCALS = {"cli", "", "execute", "worker", "report.write"}
+FIRST_PARTY_LOCALS = {"cli", "__main__", "", "execute", "worker", "report.write"}
 
 NOISE = {"normal_", "normal", "randn", "randn_like", "standard_normal", "log_normal_"}
 DRAWS = {

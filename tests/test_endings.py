@@ -195,3 +195,51 @@ def test_a_defect_and_a_signal_have_codes_of_their_own(tmp_path, what, code, sai
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+ENTRY = """
+import atexit, os, signal, sys
+import fairaudit.cli.app, fairaudit.__main__
+signal.signal(signal.SIGINT, {before})
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):
+        pass  # the interpreter looks for signals between two steps
+def command():
+    {what}
+    return 0
+fairaudit.cli.app.main = command
+sys.exit(fairaudit.__main__.main())
+"""
+SWALLOWS = """
+import __main__
+try:
+    __main__.interrupt()
+except KeyboardInterrupt:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("interrupt()", ""),  # while the first one was being answered
+        ("import swallows", "Interrupted\n"),
+        ("atexit.register(interrupt)", "Interrupted\n"),
+    ],
+)
+def test_ctrl_c_is_never_lost_and_never_a_traceback(tmp_path, what, said):
+    (tmp_path / "swallows.py").write_text(SWALLOWS)
+    done = entered(tmp_path, what, "signal.default_int_handler")
+    assert (done.returncode, done.stderr) == (130, said)
+
+
+def test_ctrl_c_stays_ignored_where_it_was(tmp_path):
+    done = entered(tmp_path, "interrupt()", "signal.SIG_IGN")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def entered(folder, what, before):
+    script = folder / "script.py"
+    script.write_text(ENTRY.format(what=what, before=before))
+    return subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
