@@ -12,14 +12,19 @@ def main() -> int:
     if handles:
         signal.signal(signal.SIGINT, _interrupt)
     from fairaudit.cli.app import main as command  # takes most of the time of `--help`
+    from fairaudit.errors import EXIT_INTERRUPTED, EXIT_TERMINATED
 
     try:
-        return command()
+        code = command()
     except KeyboardInterrupt:  # once more, while the first was being answered
-        return 128 + signal.SIGINT
-    finally:
-        if handles:
-            signal.signal(signal.SIGINT, _leave)
+        code = EXIT_INTERRUPTED
+    if handles:
+        signal.signal(signal.SIGINT, _leave)
+    if code in {EXIT_INTERRUPTED, EXIT_TERMINATED}:
+        os._exit(
+            code
+        )  # what a thread still reads nobody waits for, and Python's own end would break off hard
+    return code
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

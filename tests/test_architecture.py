@@ -98,7 +98,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("methods.ablation", "methods.catalog", "models.names", "pool", "privacy.events", "rundir"),
         *("changes", "score", "starter"),
     },
-    "__main__": {"cli"},
+    "__main__": {"errors", "cli"},
     "": {"audit", "config", "report.model"},  # the top __init__, lazily
 }
 

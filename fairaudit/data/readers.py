@@ -15,6 +15,7 @@ import pyarrow.csv as pacsv
 import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
+from fairaudit.data.aside import aside
 from fairaudit.data.bounds import gathered, unpacked_size
 from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import listed, nearest, quoted, typed
@@ -220,12 +221,15 @@ def _schema(path: Path, found: str, delimiter: str, encoding: str) -> pa.Schema:
     if found == "feather":
         with pa.memory_map(str(path)) as stream:
             return _open_ipc(stream).schema
-    with pacsv.open_csv(
-        str(path),
-        read_options=pacsv.ReadOptions(encoding=encoding),
-        parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pacsv.ConvertOptions(check_utf8=False),
-    ) as reader:
+    reader = aside(
+        lambda: pacsv.open_csv(
+            str(path),
+            read_options=pacsv.ReadOptions(encoding=encoding),
+            parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pacsv.ConvertOptions(check_utf8=False),
+        )
+    )
+    with reader:
         return reader.schema
 
 
@@ -259,11 +263,13 @@ def _read(source: Source, columns: Sequence[str]) -> pa.Table:
     options = pacsv.ConvertOptions(
         include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
     )
-    return pacsv.read_csv(
-        str(source.path),
-        read_options=pacsv.ReadOptions(encoding=source.encoding),
-        parse_options=pacsv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
-        convert_options=options,
+    return aside(
+        lambda: pacsv.read_csv(
+            str(source.path),
+            read_options=pacsv.ReadOptions(encoding=source.encoding),
+            parse_options=pacsv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
+            convert_options=options,
+        )
     )
 
 
