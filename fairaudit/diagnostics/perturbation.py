@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.methods.output_perturbation import noise_std
+from fairaudit.methods.output_perturbation import bounded, noise_std
 from fairaudit.models.convex import hessian_traces, losses
+from fairaudit.models.linear import LogisticModels
 from fairaudit.privacy.noise import noise_stream
 
 _ROWS_AT_ONCE = 2048
@@ -24,15 +25,17 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
 
     Source: Tran et al. 2021, Thm 1, with the Hessian of the mean loss; METHODS 3e.
     """
-    x, targets, groups = (trained.kept[name] for name in ("x", "targets", "groups"))
+    assert isinstance(trained.network, LogisticModels)
     point, spread = trained.kept["minimiser"], noise_std(task)
     draws = int(task.settings["noise_draws"])
     noise = noise_stream(task.seed, "probe", task.arm, draws).fill(point.new_empty(draws, *point.shape[1:]))
-    member = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
-    member = torch.cat((member, member.new_ones(len(member), 1)), 1)  # the last column: everybody
-    share = member / member.sum(0)
-    trace = hessian_traces(x, point)[0] @ share
-    risk = group_losses(x, targets, point + spread * noise, share) - group_losses(x, targets, point, share)
+    sizes = _members(task.pool.groups[: task.pool.n_records], task.pool.n_groups).sum(0)
+    trace, risk = point.new_zeros(len(sizes)), point.new_zeros(draws, len(sizes))
+    for x, targets, groups in bounded(task.pool, trained.network.inputs):
+        share = _members(groups, task.pool.n_groups) / sizes
+        trace += hessian_traces(x, point)[0] @ share
+        risk += group_losses(x, targets, point + spread * noise, share)
+        risk -= group_losses(x, targets, point, share)
     predicted = 0.5 * spread**2 * trace
     beyond = risk[:, :-1] - risk[:, -1:]
     return {
@@ -45,6 +48,12 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         "xi_drawn_se": standard_error(beyond),
         "trace_agreement": agreement(trace[:-1], risk.mean(0)[:-1]),
     }
+
+
+def _members(groups: Tensor, n_groups: int) -> Tensor:
+    """1 where a record is of a group, [n, K + 1] float64; the last column is everybody."""
+    member = torch.nn.functional.one_hot(groups, n_groups).double()
+    return torch.cat((member, member.new_ones(len(member), 1)), 1)
 
 
 def group_losses(x: Tensor, targets: Tensor, theta: Tensor, share: Tensor) -> Tensor:

@@ -4,15 +4,17 @@ Source: Chaudhuri et al. 2011; Tran et al. 2021, sec. 5; METHODS 3.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from fairaudit.engine.loop import Trace
 from fairaudit.engine.observe import Observer
+from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.models.convex import TOLERANCE, LogisticProblems, minimise
+from fairaudit.models.convex import TOLERANCE, StreamedProblem, minimise
 from fairaudit.models.linear import BoundedInputs, LogisticModels
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
@@ -38,13 +40,41 @@ def sensitivity(
     return lipschitz / (n_public * penalty) + 2.0 * TOLERANCE / penalty
 
 
+class BoundedRecords(NamedTuple):
+    """Some training records as the proof needs them.
+
+    features [n, d] float64 of bounded norm, the constant last; targets [n, Y] float64; groups [n].
+    """
+
+    features: Tensor
+    targets: Tensor
+    groups: Tensor
+
+
+def bounded(pool: TrainingPool, inputs: BoundedInputs) -> Iterable[BoundedRecords]:
+    """All records of a pool, as often as they are asked for; made anew where it does not keep them."""
+    made = _Bounded(pool, inputs)
+    return list(made) if pool.in_memory else made
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounded:
+    pool: TrainingPool
+    inputs: BoundedInputs
+
+    def __iter__(self) -> Iterator[BoundedRecords]:
+        for batch in self.pool.pieces():
+            x = self.inputs(batch.inputs, batch.group)
+            yield BoundedRecords(x, batch.targets.double(), batch.group)
+
+
 class OutputPerturbation(Method):
     """The exact minimiser of a strongly convex loss, released with noise.
 
     A repeat is a draw of the noise: a hundred of them cost no training.
     """
 
-    def inputs(self, task: Task, features: Tensor, groups: Tensor) -> BoundedInputs:
+    def inputs(self, task: Task) -> BoundedInputs:
         """Public constants: R, then b."""
         return BoundedInputs(task.settings["feature_norm"], task.settings["intercept"])
 
@@ -54,13 +84,18 @@ class OutputPerturbation(Method):
 
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
         """Solve once, then draw."""
-        records = task.pool.gather(torch.arange(task.pool.n_records), None)
-        inputs = self.inputs(task, records.inputs, records.group)
-        x, targets = inputs(records.inputs, records.group), records.targets.double().unsqueeze(0)
-        divisor = torch.tensor([float(task.n_public)], dtype=torch.float64)
-        point = minimise(LogisticProblems(x, targets, task.settings["penalty"], divisor))
+        inputs = self.inputs(task)
+        records = bounded(task.pool, inputs)
+        problem = StreamedProblem(
+            lambda: ((piece.features, piece.targets) for piece in records),
+            n_features=task.pool.width + (task.settings["intercept"] != 0.0),
+            n_classes=task.pool.n_classes,
+            penalty=task.settings["penalty"],
+            divisor=float(task.n_public),
+        )
+        point = minimise(problem)
         draws, multiplier = self.noise(task), task.settings.get("noise_multiplier", 0.0)
-        kept = {"x": x, "targets": targets[0], "groups": records.group, "minimiser": point}
+        kept = {"minimiser": point}
         if draws is None or multiplier <= 0:
             weights = point.expand(task.repeats, -1, -1).clone()
             return TrainedReplicates(LogisticModels(weights, inputs), Trace(), None, kept)

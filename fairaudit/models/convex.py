@@ -6,7 +6,9 @@ The constant input, where there is one, is penalised like the others: J is lambd
 then, and both the sensitivity of the minimiser and the theorems on students need that.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,6 +20,31 @@ MOST_PARAMETERS = 4096  # of one problem: the Hessian is formed
 _ROUNDS = 200
 _HALVINGS = 40
 _CHUNK_BYTES = 64 * 2**20
+
+
+class Problems(Protocol):
+    """What Newton's method asks of R regressions; every sum is over the pieces."""
+
+    @property
+    def penalty(self) -> float:
+        """lambda."""
+
+    @property
+    def replicates(self) -> int:
+        """R."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of one solution: rows, one for two classes and one per class for more; columns d."""
+
+    def at_once(self) -> Iterator[tuple[Tensor, "Problems"]]:
+        """Indices, and those problems, as many as memory allows; their targets carry every divisor."""
+
+    def part(self, rows: Tensor) -> "Problems":
+        """The problems of those indices."""
+
+    def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features [R, n, d], or [n, d] that all share, and targets [R, n, Y]; all records once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +67,24 @@ class LogisticProblems:
     weights: Tensor | None = None
 
     @property
+    def replicates(self) -> int:
+        """R."""
+        return len(self.targets)
+
+    @property
     def shape(self) -> tuple[int, int]:
-        """Of one solution: rows, one for two classes and one per class for more; columns d."""
-        classes = self.targets.shape[-1]
-        return (1 if classes == 2 else classes), self.features.shape[-1]
+        """Of one solution."""
+        return solution_shape(self.targets.shape[-1], self.features.shape[-1])
+
+    def at_once(self) -> Iterator[tuple[Tensor, "LogisticProblems"]]:
+        """Chunks of the problems."""
+        size = 8 * self.targets.shape[1] * (self.features.shape[-1] + 4 * self.targets.shape[2])
+        for rows in torch.split(torch.arange(self.replicates), max(1, _CHUNK_BYTES // max(1, size))):
+            yield rows, _normalised(self.part(rows))
+
+    def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """One piece."""
+        yield self.features, self.targets
 
     def part(self, rows: Tensor) -> "LogisticProblems":
         """The problems of those indices."""
@@ -53,7 +94,52 @@ class LogisticProblems:
         return LogisticProblems(features, self.targets[rows], self.penalty, divisor, weights)
 
 
-def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
+@dataclass(frozen=True, slots=True)
+class StreamedProblem:
+    """One regression, of records that come piece by piece, as often as they are asked for.
+
+    Args:
+        records: Gives features [n, d] and targets [n, Y], float64, of all records.
+        n_features, n_classes: d, Y.
+        penalty: lambda. divisor: What the sum of losses is divided by.
+    """
+
+    records: Callable[[], Iterator[tuple[Tensor, Tensor]]]
+    n_features: int
+    n_classes: int
+    penalty: float
+    divisor: float
+
+    @property
+    def replicates(self) -> int:
+        """R."""
+        return 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the solution."""
+        return solution_shape(self.n_classes, self.n_features)
+
+    def at_once(self) -> Iterator[tuple[Tensor, "StreamedProblem"]]:
+        """The problem."""
+        yield torch.arange(1), self
+
+    def part(self, rows: Tensor) -> "StreamedProblem":
+        """The problem."""
+        return self
+
+    def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The records, once more."""
+        for features, targets in self.records():
+            yield features, targets.unsqueeze(0) / max(self.divisor, 1.0)
+
+
+def solution_shape(n_classes: int, n_features: int) -> tuple[int, int]:
+    """One row for two classes, one per class for more; one column per feature."""
+    return (1 if n_classes == 2 else n_classes), n_features
+
+
+def minimise(problems: Problems, start: Tensor | None = None) -> Tensor:
     """The minimiser of every problem.
 
     Args:
@@ -65,18 +151,16 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
     Raises:
         TrainingError: A gradient's norm stays above TOLERANCE; nothing may be released then.
     """
-    replicates = len(problems.targets)
     height, width = problems.shape
     if height * width > MOST_PARAMETERS:
         raise TrainingError(
             f"an exact minimiser of {height * width:,} parameters, above the {MOST_PARAMETERS:,} supported",
             hint="drop columns, or raise --merge-rare",
         )
-    found = problems.targets.new_zeros(replicates, height, width) if start is None else start.clone()
-    size = 8 * problems.targets.shape[1] * (width + 4 * problems.targets.shape[2])
-    at_once = max(1, _CHUNK_BYTES // max(1, size))
-    for rows in torch.split(torch.arange(replicates), at_once):
-        found[rows] = _newton(_normalised(problems.part(rows)), found[rows])
+    found = torch.zeros(problems.replicates, height, width, dtype=torch.float64)
+    found = found if start is None else start.clone()
+    for rows, part in problems.at_once():
+        found[rows] = _newton(part, found[rows])
     return found
 
 
@@ -113,53 +197,56 @@ def _normalised(problems: LogisticProblems) -> LogisticProblems:
     return LogisticProblems(problems.features, targets, problems.penalty)
 
 
-def _newton(problems: LogisticProblems, theta: Tensor) -> Tensor:
+def _newton(problems: Problems, theta: Tensor) -> Tensor:
     """Newton steps, halved until the gradient is shorter.
 
     Its norm is a merit function as good as J (J is strongly convex), and unlike J it still tells better
     from worse at the last digits.
     """
     open_ = torch.arange(len(theta))
-    norm = _gradient(problems, theta).flatten(1).norm(dim=1)
+    gradient = _gradient(problems, theta)
+    norm = gradient.flatten(1).norm(dim=1)
     for _ in range(_ROUNDS):
         open_ = open_[norm[open_] > TOLERANCE]
         if not len(open_):
             return theta
         part, here = problems.part(open_), theta[open_]
-        step = _step(part, here)
+        step = _step(part, here, gradient[open_])
         reach = torch.ones(len(open_), dtype=theta.dtype)
         for _ in range(_HALVINGS):
             there = here - reach[:, None, None] * step
-            length = _gradient(part, there).flatten(1).norm(dim=1)
+            slope = _gradient(part, there)
+            length = slope.flatten(1).norm(dim=1)
             worse = ~(length <= (1.0 - 1e-4 * reach) * norm[open_]) & (reach > 0)
             if not worse.any():
                 break
             reach = torch.where(worse, reach / 2, reach)
-        theta[open_], norm[open_] = there, length
+        theta[open_], gradient[open_], norm[open_] = there, slope, length
     raise TrainingError(
         f"the exact minimiser was not reached: gradient norm {float(norm.max()):.1e} after {_ROUNDS} rounds",
         hint="use a larger penalty",
     )
 
 
-def _gradient(problems: LogisticProblems, theta: Tensor) -> Tensor:
+def _gradient(problems: Problems, theta: Tensor) -> Tensor:
     """[R, H, d]."""
-    residual = _residual(problems, theta)
-    return torch.matmul(residual.mT, problems.features) + problems.penalty * theta
+    total = problems.penalty * theta
+    for features, targets in problems.pieces():
+        total = torch.matmul(_residual(features, targets, theta).mT, features) + total
+    return total
 
 
-def _residual(problems: LogisticProblems, theta: Tensor) -> Tensor:
+def _residual(features: Tensor, targets: Tensor, theta: Tensor) -> Tensor:
     """d loss / d logit of every record, [R, n, H]."""
-    mass = problems.targets.sum(-1, keepdim=True)
-    found = torch.matmul(problems.features, theta.mT)
+    mass = targets.sum(-1, keepdim=True)
+    found = torch.matmul(features, theta.mT)
     if theta.shape[-2] == 1:
-        return mass * torch.sigmoid(found) - problems.targets[..., 1:]
-    return mass * torch.softmax(found, -1) - problems.targets
+        return mass * torch.sigmoid(found) - targets[..., 1:]
+    return mass * torch.softmax(found, -1) - targets
 
 
-def _step(problems: LogisticProblems, theta: Tensor) -> Tensor:
+def _step(problems: Problems, theta: Tensor, gradient: Tensor) -> Tensor:
     """H^-1 gradient, [R, H, d]."""
-    gradient = _gradient(problems, theta)
     steps = [
         _solve(_hessian(problems, theta, r), gradient[r].reshape(-1, 1)).view_as(gradient[r])
         for r in range(len(theta))
@@ -177,24 +264,29 @@ def _solve(hessian: Tensor, gradient: Tensor) -> Tensor:
     return torch.cholesky_solve(gradient, factor)
 
 
-def _hessian(problems: LogisticProblems, theta: Tensor, r: int) -> Tensor:
+def _hessian(problems: Problems, theta: Tensor, r: int) -> Tensor:
     """[H d, H d] of problem r."""
-    x = problems.features if problems.features.dim() == 2 else problems.features[r]
-    mass = problems.targets[r].sum(-1)
-    found = x @ theta[r].T
-    width = x.shape[1]
-    if theta.shape[-2] == 1:
+    size = theta[r].numel()
+    total = theta.new_zeros(size, size)
+    for features, targets in problems.pieces():
+        x = features if features.dim() == 2 else features[r]
+        total += _curvature(x, targets[r].sum(-1), theta[r])
+    total.diagonal().add_(problems.penalty)
+    return total
+
+
+def _curvature(x: Tensor, mass: Tensor, theta: Tensor) -> Tensor:
+    """The records' part of the Hessian, [H d, H d]: x [n, d], mass [n], theta [H, d]."""
+    found = x @ theta.T
+    if len(theta) == 1:
         p = torch.sigmoid(found[:, 0])
-        hessian = (x * (mass * p * (1.0 - p)).unsqueeze(1)).T @ x
-    else:
-        p = torch.softmax(found, -1)
-        classes = p.shape[1]
-        hessian = x.new_empty(classes, width, classes, width)
-        for a in range(classes):
-            for b in range(a, classes):
-                curvature = mass * (p[:, a] * (float(a == b) - p[:, b]))
-                hessian[a, :, b] = (x * curvature.unsqueeze(1)).T @ x
-                hessian[b, :, a] = hessian[a, :, b].T
-        hessian = hessian.reshape(classes * width, classes * width)
-    hessian.diagonal().add_(problems.penalty)
-    return hessian
+        return (x * (mass * p * (1.0 - p)).unsqueeze(1)).T @ x
+    p = torch.softmax(found, -1)
+    classes, width = theta.shape
+    hessian = x.new_empty(classes, width, classes, width)
+    for a in range(classes):
+        for b in range(a, classes):
+            curvature = mass * (p[:, a] * (float(a == b) - p[:, b]))
+            hessian[a, :, b] = (x * curvature.unsqueeze(1)).T @ x
+            hessian[b, :, a] = hessian[a, :, b].T
+    return hessian.reshape(classes * width, classes * width)

@@ -1,10 +1,8 @@
-import numpy as np
 import pytest
 import torch
-from forms import make_pool
+from forms import make_pool, streamed
 
 from fairaudit.engine import pool
-from fairaudit.engine.pool import TrainingPool
 
 
 @pytest.mark.parametrize("index", [[], [0], [59, 0, 7]])
@@ -41,31 +39,31 @@ def test_a_batch_that_is_empty_in_every_replicate_is_a_batch():
     assert batch.group.shape == (2, 0)
 
 
-class FromArray:
-    """Rows that are looked up when they are asked for."""
-
-    def __init__(self, features):
-        self.features = features
-        self.shape = features.shape
-
-    def fill(self, index, out):
-        out[:] = self.features[index]
-
-
 @pytest.mark.parametrize(
     ("index", "padded"),
     [([4, 9, 0], False), ([], False), ([[4, 9, 60], [2, 60, 60]], True), ([[60], [60]], True)],
 )
 def test_rows_made_for_a_batch_are_the_rows_that_would_have_been_kept(index, padded, monkeypatch):
     monkeypatch.setattr(pool, "ROWS_AT_ONCE", 7)
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(60, 5)).astype(np.float32)
-    labels, groups = (torch.from_numpy(rng.integers(0, n, 60)) for n in (3, 4))
-    sizes = {"n_classes": 3, "n_groups": 4}
-    kept = TrainingPool(torch.from_numpy(features), labels, groups, **sizes)
-    made = TrainingPool(FromArray(features), labels, groups, **sizes)
+    kept = make_pool(60, classes=3, groups=4)
+    made, _ = streamed(kept)
     assert (made.n_records, made.width) == (kept.n_records, kept.width)
     index = torch.tensor(index, dtype=torch.int64)
     present = index < 60 if padded else None
     for ours, theirs in zip(made.gather(index, present), kept.gather(index, present), strict=True):
         assert (ours is None and theirs is None) or torch.equal(ours, theirs)
+
+
+def test_pieces_are_all_records_once_and_in_order(monkeypatch):
+    monkeypatch.setattr(pool, "ROWS_AT_ONCE", 7)
+    kept = make_pool(60, classes=3, groups=4)
+    made, rows = streamed(kept)
+    rows.asked = 0
+    assert kept.in_memory
+    assert not made.in_memory
+    (whole,) = kept.pieces()
+    pieces = list(made.pieces())
+    assert len(pieces) == 9
+    assert rows.asked == 7
+    for n, values in enumerate(whole[:-1]):
+        assert torch.equal(torch.cat([piece[n] for piece in pieces]), values)

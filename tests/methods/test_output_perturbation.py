@@ -4,10 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from forms import make_pool, make_task, whole_forms
+from forms import make_pool, make_task, streamed, whole_forms
 
 from fairaudit.diagnostics import perturbation
 from fairaudit.diagnostics.perturbation import agreement, group_losses
+from fairaudit.engine import pool as engine_pool
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.output_perturbation import noise_std, sensitivity
 from fairaudit.models.convex import TOLERANCE, LogisticProblems, losses, minimise, scores
@@ -126,14 +127,32 @@ def test_agreement_is_the_share_of_pairs_in_one_order():
 
 def test_group_normalised_inputs_have_mean_0_and_deviation_1_in_every_group():
     pool = make_pool(200, groups=2)
-    batch = pool.gather(torch.arange(200), None)
     task = make_task(NORMALISED, pool, feature_norm=1e9)
-    inputs = NORMALISED.make().inputs(task, batch.inputs, batch.group)
+    inputs = NORMALISED.make().inputs(task)
+    (batch,) = pool.pieces()
     x = inputs(batch.inputs, batch.group)[:, :-1]
     for group in range(2):
         own = x[batch.group == group]
         torch.testing.assert_close(own.mean(0), torch.zeros(7, dtype=torch.float64), atol=1e-10, rtol=0)
         assert own.square().sum(1).mean().item() == pytest.approx(7)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("form", [FORM, NORMALISED], ids=["default", "group-normalise"])
+def test_records_that_come_in_pieces_have_the_same_minimiser_and_readings(form, classes, monkeypatch):
+    monkeypatch.setattr(engine_pool, "ROWS_AT_ONCE", 7)
+    pool = make_pool(200, classes=classes, groups=3, spoilt=math.inf)
+    pool.groups[pool.groups == 1] = 0
+    made, rows = streamed(pool)
+    rows.asked = 0
+    task = make_task(form, pool, repeats=3, noise_draws=20, penalty=0.05)
+    (whole, read), (pieces, read_in_pieces) = (
+        (found := form.make().fit(each, []), perturbation.read(form.make(), each, found))
+        for each in (task, replace(task, pool=made))
+    )
+    assert rows.asked == 7  # never more in memory
+    torch.testing.assert_close(pieces.parameters, whole.parameters, rtol=0, atol=2 * TOLERANCE / 0.05)
+    torch.testing.assert_close(read_in_pieces, read, rtol=1e-7, atol=1e-9, equal_nan=True)
 
 
 def test_group_normalisation_moves_by_more_than_the_claimed_sensitivity():

@@ -1,8 +1,11 @@
 """Output perturbation on inputs standardised within each group, as published; it has no epsilon."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import Task
 from fairaudit.methods.output_perturbation import OutputPerturbation
 from fairaudit.models.linear import BoundedInputs
@@ -18,21 +21,28 @@ class GroupNormalised(OutputPerturbation):
     Source: Tran et al. 2021, App. C; METHODS 3e.
     """
 
-    def inputs(self, task: Task, features: Tensor, groups: Tensor) -> BoundedInputs:
+    def inputs(self, task: Task) -> BoundedInputs:
         """Statistics of each group's training records; those of an absent group leave it as it is."""
-        x = torch.where(torch.isfinite(features).all(1, keepdim=True), features, 0.0).double()
-        means, deviations = (
-            x.new_zeros(task.pool.n_groups, x.shape[1]),
-            x.new_ones(task.pool.n_groups, x.shape[1]),
+        sizes = torch.bincount(task.pool.groups[: task.pool.n_records], minlength=task.pool.n_groups)
+        sizes = sizes.double().unsqueeze(1)
+        means = _sums(task.pool, lambda x, groups: x) / sizes
+        spreads = (_sums(task.pool, lambda x, groups: (x - means[groups]).square()) / sizes).sqrt()
+        return BoundedInputs(
+            task.settings["feature_norm"],
+            task.settings["intercept"],
+            torch.where(sizes > 0, means, 0.0),
+            torch.where(spreads > 0, spreads, 1.0),
         )
-        for group in range(task.pool.n_groups):
-            own = x[groups == group]
-            if len(own):
-                means[group] = own.mean(0)
-                spread = own.std(0, correction=0)
-                deviations[group] = torch.where(spread > 0, spread, 1.0)
-        return BoundedInputs(task.settings["feature_norm"], task.settings["intercept"], means, deviations)
 
     def event(self, multiplier: float, draws: GaussianNoise) -> None:
         """None: the group statistics carry no noise."""
         return
+
+
+def _sums(pool: TrainingPool, value: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Sum of a value of each record over each group, [K, d]."""
+    total = torch.zeros(pool.n_groups, pool.width, dtype=torch.float64)
+    for batch in pool.pieces():
+        x = torch.where(torch.isfinite(batch.inputs).all(1, keepdim=True), batch.inputs, 0.0).double()
+        total.index_add_(0, batch.group, value(x, batch.group))
+    return total
