@@ -1,7 +1,7 @@
 """Ten million rows: time and memory of reading, encoding, one training and its measurement.
 
     python benchmarks/make_large.py large.parquet
-    python benchmarks/large.py large.parquet [--seeds 2] [--rounds 30]
+    python benchmarks/large.py large.parquet [--seeds 2] [--rounds 30] [--method dpsgd]
 
 First an audit runs from the command line, and the anonymous memory (RssAnon) of its process and of every
 worker is watched, and the disk. Then reading and encoding are timed, and a training step on batches from a
@@ -123,10 +123,10 @@ def children(process: int) -> Iterator[int]:
             yield from children(int(child))
 
 
-def watch_audit(path: Path, folder: Path, seeds: int) -> None:
+def watch_audit(path: Path, folder: Path, seeds: int, method: str) -> None:
     """Run an audit and print the largest anonymous memory of each of its processes, and the disk it took."""
     command = [sys.executable, "-m", "fairaudit", "run", "--data", str(path), "--group", "sex"]
-    command += ["--label", "approved", "--method", "dpsgd", "--epochs", "1", "--seeds", str(seeds)]
+    command += ["--label", "approved", "--method", method, "--epochs", "1", "--seeds", str(seeds)]
     began = time.perf_counter()
     audit = subprocess.Popen([*command, "--out", str(folder / "report")])
     most: dict[int, float] = {}
@@ -150,12 +150,15 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--method", default="dpsgd", help="of the audit; another than dpsgd is watched alone")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory(dir=arguments.path.parent) as folder:
-        watch_audit(arguments.path, Path(folder), arguments.seeds)
+        watch_audit(arguments.path, Path(folder), arguments.seeds, arguments.method)
+        if arguments.method != "dpsgd":
+            return
         config = AuditConfig(data=arguments.path, group=("sex",), label="approved", out=Path(folder))
         clock, processor = time.perf_counter(), time.process_time()
         dataset = load_dataset(config)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded, InputRows, LabelledRows
 from fairaudit.data.encode import Encoder, TableEncoder, make_encoder
-from fairaudit.data.public import Inputs, PoolEncoder, load_inputs
+from fairaudit.data.public import Inputs, PoolEncoder, load_inputs, merge_rare_of_pool
 from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.split import draw_split
 from fairaudit.data.spool import Spool
-from fairaudit.data.store import open_store
+from fairaudit.data.store import Store, open_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import OutputError
@@ -57,7 +57,7 @@ def _dataset(key: _Key) -> Dataset:
 @lru_cache(maxsize=1)
 def _encoder(key: _Key) -> tuple[LabelledRows, Encoder]:
     """Rows and encoder: of the records that the run left for its workers, or made here."""
-    stored = open_store(records_path(key.config, key.digest)) if key.inputs is None else None
+    stored = _stored(key)
     if stored is not None:
         return stored.rows, TableEncoder(stored.records, key.config.merge_rare)
     dataset = _dataset(key)
@@ -66,7 +66,15 @@ def _encoder(key: _Key) -> tuple[LabelledRows, Encoder]:
 
 @lru_cache(maxsize=1)
 def _pool_encoder(key: _Key) -> PoolEncoder:
-    return PoolEncoder(key.inputs or load_inputs(_dataset(key), key.config), key.config)
+    stored = _stored(key) if key.config.public_data is None else None
+    if stored is not None:
+        encoder = TableEncoder(stored.records, merge_rare_of_pool(key.config))
+        return PoolEncoder(stored.rows, encoder, None)
+    return PoolEncoder.of(key.inputs or load_inputs(_dataset(key), key.config), key.config)
+
+
+def _stored(key: _Key) -> Store | None:
+    return open_store(records_path(key.config, key.digest)) if key.inputs is None else None
 
 
 def prepare_seed(plan: Plan, seed: int, inputs: Inputs | None, *, by_pool: bool) -> Prepared:
@@ -99,7 +107,9 @@ def first_records(config: AuditConfig, digest: str) -> Prepared:
 def _prepared(key: _Key, seed: int) -> Prepared:
     dataset, encoder = _encoder(key)
     encoded = _as_seen(key.config, dataset, encoder.encode(draw_split(dataset, key.config, seed)))
-    return Prepared(dataset, encoded, _training_pool(key.config, dataset, encoded))
+    rows = encoded.train
+    packed = PackedRows.of(rows, Spool(key.config.out)) if isinstance(rows, DecodedRows) else rows
+    return Prepared(dataset, encoded, _training_pool(dataset, encoded, packed))
 
 
 @lru_cache(maxsize=2)
@@ -109,8 +119,11 @@ def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
     encoded = _as_seen(key.config, dataset, found.encoded)
     pool = _rows(found.pool) if _wants_rows(key.config, dataset) else found.pool
     groups = None if found.groups is None else torch.from_numpy(found.groups)
-    public = PublicPool(torch.from_numpy(pool), groups)
-    return Prepared(dataset, encoded, _training_pool(key.config, dataset, encoded), public)
+    # Not packed: levels of the training rows that the pool does not show have no input, and every record
+    # is read by its teacher alone.
+    return Prepared(
+        dataset, encoded, _training_pool(dataset, encoded, encoded.train), PublicPool(pool, groups)
+    )
 
 
 def _as_seen(config: AuditConfig, dataset: LabelledRows, encoded: Encoded) -> Encoded:
@@ -131,13 +144,10 @@ def _rows(records: InputRows) -> NDArray[np.float32]:
     return records[:].reshape(len(records), -1)
 
 
-def _training_pool(config: AuditConfig, dataset: LabelledRows, encoded: Encoded) -> TrainingPool:
+def _training_pool(dataset: LabelledRows, encoded: Encoded, rows: InputRows | PackedRows) -> TrainingPool:
     first, train = dataset.groupings[0], encoded.split.train
-    rows = encoded.train
     return TrainingPool(
-        PackedRows.of(rows, Spool(config.out))
-        if isinstance(rows, DecodedRows)
-        else torch.from_numpy(rows[:]),
+        rows if isinstance(rows, DecodedRows | PackedRows) else torch.from_numpy(rows[:]),
         torch.from_numpy(dataset.labels[train]),
         torch.from_numpy(first.groups[train]),
         n_classes=len(dataset.classes),

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from fairaudit.config import AuditConfig
 from fairaudit.data.columns import encode_levels
-from fairaudit.data.dataset import Dataset, Encoded, Float32, Int64, Split
-from fairaudit.data.encode import make_encoder
+from fairaudit.data.dataset import Dataset, Encoded, InputRows, Int64, LabelledRows, Split
+from fairaudit.data.encode import Encoder, make_encoder
 from fairaudit.data.naming import listed, quoted
+from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.sources import open_data
 from fairaudit.data.split import holdout_size
 from fairaudit.data.tabular import read_checked
@@ -45,11 +46,11 @@ class PoolEncoded:
 
     Args:
         encoded: Training and test rows; pool rows of the audited table are not among the latter.
-        pool: [m, d] float32. groups: [m], or None where they are not known.
+        pool: [m, d]. groups: [m], or None where they are not known.
     """
 
     encoded: Encoded
-    pool: Float32
+    pool: InputRows
     groups: Int64 | None
 
 
@@ -108,40 +109,55 @@ class PoolEncoder:
 
     What is fitted on training rows would let one record move every teacher's vote; what is fitted on
     the pool says nothing about them. The pool's own records are not protected. Source: METHODS 4b.
+
+    Args:
+        rows: Of the audited table. encoder: Of those rows, then the public ones; it must take its lists of
+            levels from the rows that it is fitted on, see :func:`merge_rare_of_pool`.
+        public: The public rows; None where the pool is half of the test rows.
     """
 
-    def __init__(self, inputs: Inputs, config: AuditConfig) -> None:
-        dataset, self._public = inputs
-        self._own = dataset.groupings[0].groups
-        self._rows = dataset.features.num_rows
+    def __init__(self, rows: LabelledRows, encoder: Encoder, public: PublicRows | None) -> None:
+        self._rows, self._encoder, self._public = rows, encoder, public
+
+    @classmethod
+    def of(cls, inputs: Inputs, config: AuditConfig) -> "PoolEncoder":
+        """The encoder of both tables."""
+        dataset, public = inputs
         table = dataset.features
-        if self._public is not None:
-            table = pa.concat_tables([table, self._public.features])
-        # A share above 0, however small, makes the encoder take the lists of levels from the pool too.
-        merge_rare = max(config.merge_rare, sys.float_info.min)
-        self._encoder = make_encoder(
-            replace(dataset, features=table), config.model_copy(update={"merge_rare": merge_rare})
-        )
+        if public is not None:
+            table = pa.concat_tables([table, public.features])
+        settings = config.model_copy(update={"merge_rare": merge_rare_of_pool(config)})
+        return cls(dataset, make_encoder(replace(dataset, features=table), settings), public)
 
     def encode(self, split: Split) -> PoolEncoded:
         """The inputs of one seed."""
         if self._public is None:
             pool, test = halve(split)
-            groups: Int64 | None = self._own[pool]
+            groups: Int64 | None = self._rows.groupings[0].groups[pool]
         else:
-            pool, test = self._rows + np.arange(self._public.features.num_rows), split.test
+            pool, test = self._rows.n_rows + np.arange(self._public.features.num_rows), split.test
             groups = self._public.groups
         fitted = self._encoder.encode(Split(split.seed, pool, np.concatenate([split.train, test])))
         train = len(split.train)
         encoded = Encoded(
             split=Split(split.seed, split.train, test),
-            train=fitted.test[:train],
-            test=fitted.test[train:],
+            train=_part(fitted.test, slice(train)),
+            test=_part(fitted.test, slice(train, None)),
             names=fitted.names,
             fitted=(),
             merged=fitted.merged,
         )
-        return PoolEncoded(encoded, fitted.train[:], groups)
+        return PoolEncoded(encoded, fitted.train, groups)
+
+
+def merge_rare_of_pool(config: AuditConfig) -> float:
+    """A share above 0, however small: lists of levels come from the pool then, not from all rows."""
+    return max(config.merge_rare, sys.float_info.min)
+
+
+def _part(rows: InputRows, piece: slice) -> InputRows:
+    """Those rows; made later where the others are."""
+    return rows.part(piece) if isinstance(rows, DecodedRows) else rows[piece]
 
 
 def halve(split: Split) -> tuple[Int64, Int64]:

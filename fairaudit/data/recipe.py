@@ -1,7 +1,7 @@
 """Records to model inputs by one seed's constants, a few rows or all of them, with the same bits."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -170,7 +170,7 @@ class DecodedRows:
     recipe: Recipe
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, int]:
         """(n, d)."""
         return len(self.rows), self.recipe.width
 
@@ -179,11 +179,19 @@ class DecodedRows:
 
     def __getitem__(self, index: slice | Int64) -> Float32:
         """Those rows' inputs, float32 and C-contiguous."""
-        rows = self.rows[index]
-        out = np.zeros((len(rows), self.recipe.width), np.float32)
-        for piece, taken in self.records.chunks(rows):
-            self.recipe.decode(taken, out[piece])
+        rows = self.part(index)
+        out = np.zeros(rows.shape, np.float32)
+        rows.fill(np.arange(len(rows)), out)
         return out
+
+    def part(self, index: slice | Int64) -> "DecodedRows":
+        """Those rows, still to be made."""
+        return replace(self, rows=self.rows[index])
+
+    def fill(self, index: Int64, out: Float32) -> None:
+        """Write the inputs of n of the rows into zeros ``[n, d]``, C-contiguous."""
+        for piece, taken in self.records.chunks(self.rows[index]):
+            self.recipe.decode(taken, out[piece])
 
 
 def _limited(values: Float64) -> Float64:

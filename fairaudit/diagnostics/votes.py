@@ -16,6 +16,9 @@ from fairaudit.privacy.streams import numpy_stream
 
 _NODES, _REACH = 4001, 9.0  # of the trapezoid rule for flips among several classes
 _ROWS_AT_ONCE = 256
+_SUMMED = 2**16  # records
+_DRAWN_BYTES = 2**27  # of labels that noise moved
+_RANKED = 100_000  # records of a larger pool, drawn: enough for a correlation to a third of a percent
 
 
 def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
@@ -65,16 +68,18 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
 class _Study(NamedTuple):
     """Clean student and J students of noised votes, on the pool.
 
-    votes [m, Y], clean labels [m, Y], shift [J, m] (how far noise moved each label), flips [m];
-    deviation [J]; excess [J, m] nats; p [m, Y] of the clean student; x [m, d]; share [m, K].
+    votes [m, Y], clean labels [m, Y]; means over draws [m] of how far noise moved a label (``shift``), of
+    its square, and of the excess risk in nats; flips [m]; deviation [J]; p [m, Y] of the clean student;
+    x [m, d]; share [m, K].
     """
 
     votes: Tensor
     labels: Tensor
     shift: Tensor
+    shift_square: Tensor
+    excess: Tensor
     flips: Tensor
     deviation: Tensor
-    excess: Tensor
     p: Tensor
     x: Tensor
     share: Tensor
@@ -82,26 +87,33 @@ class _Study(NamedTuple):
 
 def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
     votes, queried = trained.kept["votes"], trained.kept["x"]
-    count, sigma = int(task.settings["noise_draws"]), vote_noise(task)
-    noise = (
-        noise_stream(task.seed, "probe", task.arm, count).fill(votes.new_empty(count, *votes.shape)) * sigma
-    )
-    labels = method.labels(task, votes, noise)
+    draws, sigma = int(task.settings["noise_draws"]), vote_noise(task)
     clean = method.labels(task, votes, torch.zeros(1, *votes.shape, dtype=votes.dtype))[0]
     reference = train_students(task, queried, clean.unsqueeze(0))
-    students = train_students(task, queried, labels)
-    nowhere = torch.zeros(len(queried), dtype=torch.int64)
     p = _predicted(reference, queried)[0]
-    risk = _losses(_predicted(students, queried), clean) - _losses(p, clean)
+    least, deviation = _losses(p, clean), []
+    shift, square, excess = (votes.new_zeros(len(votes)) for _ in range(3))
+    at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))
+    for first in range(0, draws, at_once):
+        noise = votes.new_empty(min(at_once, draws - first), *votes.shape)
+        stream = noise_stream(task.seed, "probe", task.arm, len(noise), first=first)
+        labels = method.labels(task, votes, stream.fill(noise) * sigma)
+        students = train_students(task, queried, labels)
+        moved = _shift(labels, clean)
+        shift += moved.sum(0)
+        square += moved.square().sum(0)
+        excess += (_losses(_predicted(students, queried), clean) - least).sum(0)
+        deviation.append((students.theta - reference.theta).double().norm(dim=1))
     return _Study(
         votes=votes,
         labels=clean,
-        shift=_shift(labels, clean),
+        shift=shift / draws,
+        shift_square=square / draws,
+        excess=excess / draws,
         flips=flipping_probability(votes, sigma),
-        deviation=(students.theta - reference.theta).double().norm(dim=1),
-        excess=risk,
+        deviation=torch.cat(deviation),
         p=p,
-        x=INPUTS(queried.flatten(1), nowhere),
+        x=INPUTS(queried.flatten(1), torch.zeros(len(queried), dtype=torch.int64)),
         share=_shares(task),
     )
 
@@ -139,7 +151,7 @@ def _by_group(study: _Study) -> dict[str, Tensor]:
         "flip_probability": study.flips @ study.share,
         "closeness": closeness @ study.share,
         "input_norm": study.x.norm(dim=1) @ study.share,
-        "excess_risk": study.excess.mean(0) @ study.share,
+        "excess_risk": study.excess @ study.share,
     }
 
 
@@ -157,9 +169,11 @@ def _correlations(study: _Study, seed: int) -> dict[str, Tensor]:
         "closeness": 1.0 - study.p.square().sum(-1),
         "flip": study.flips,
         "norm": study.x.norm(dim=1),
-        "excess": study.excess.mean(0),
+        "excess": study.excess,
     }
-    values = {name: column.numpy().astype(np.float64) for name, column in columns.items()}
+    size = len(study.x)
+    rows = stream.choice(size, _RANKED, replace=False) if size > _RANKED else slice(None)
+    values = {name: column.numpy().astype(np.float64)[rows] for name, column in columns.items()}
     return {
         f"spearman_{a}_{b}": torch.from_numpy(spearman_interval(values[a], values[b], stream))
         for a, b in (("closeness", "flip"), ("norm", "excess"), ("flip", "excess"))
@@ -169,7 +183,7 @@ def _correlations(study: _Study, seed: int) -> dict[str, Tensor]:
 def _bounds(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
     """Theorems 1 and 2 and Corollary 2, corrected: mean loss, lambda/2, p and not its square."""
     groups, one = study.share.shape[1], study.deviation.new_full((1,), torch.nan)
-    risk = study.excess.mean(0) @ study.share
+    risk = study.excess @ study.share
     present = risk[~risk.isnan()]
     xi = (present.max() - present.min()).view(1)
     if not is_convex(task) or not method.keeps_the_simplex:
@@ -206,7 +220,7 @@ def _of_deviation(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
         unit = 1.0 if study.labels.shape[-1] == 2 else 2.0**0.5
         first, second = unit * study.flips, unit**2 * study.flips
     else:
-        first, second = study.shift.mean(0), study.shift.square().mean(0)
+        first, second = study.shift, study.shift_square
     linear = (first * reach).sum()
     return {
         "deviation_bound": linear.view(1),
@@ -224,16 +238,25 @@ def _smoothness(study: _Study) -> tuple[Tensor, Tensor, Tensor]:
     gradient: list[Tensor] = []
     largest: list[Tensor] = []
     mean: list[Tensor] = []
+    squares = study.x.norm(dim=1).square()
     for share in study.share.T:
         if share.isnan().any():
             for values in (gradient, largest, mean):
                 values.append(share[0])
             continue
-        outer = (study.x * share.unsqueeze(1)).T @ study.x
-        gradient.append(((residual * share.unsqueeze(1)).T @ study.x).norm())
-        largest.append(curvature * study.x[share > 0].square().sum(1).max())
-        mean.append(curvature * torch.linalg.eigvalsh(outer)[-1])
+        gradient.append(_weighted(residual, share, study.x).norm())
+        largest.append(curvature * squares[share > 0].max())
+        mean.append(curvature * torch.linalg.eigvalsh(_weighted(study.x, share, study.x))[-1])
     return torch.stack(gradient), torch.stack(largest), torch.stack(mean)
+
+
+def _weighted(a: Tensor, share: Tensor, b: Tensor) -> Tensor:
+    """Weighted sum over records of products, [p, q]: a [m, p], share [m], b [m, q]."""
+    total = a.new_zeros(a.shape[1], b.shape[1])
+    for start in range(0, len(a), _SUMMED):
+        piece = slice(start, start + _SUMMED)
+        total += (a[piece] * share[piece].unsqueeze(1)).T @ b[piece]
+    return total
 
 
 def _most(values: Tensor) -> Tensor:

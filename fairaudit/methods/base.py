@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairaudit.data.dataset import InputRows
 from fairaudit.engine.devices import CPU
 from fairaudit.engine.loop import Trace
 from fairaudit.engine.observe import Checkpoint, Observer
@@ -25,11 +26,11 @@ class PublicPool:
     """The student pool: records that a method may read without protecting them.
 
     Args:
-        features: [m, d] float32, encoded like the training records.
+        features: [m, d], encoded like the training records.
         groups: [m] int64 in 0..K-1, or None where they are not known; for readings only.
     """
 
-    features: Tensor
+    features: InputRows
     groups: Tensor | None
 
 

@@ -24,14 +24,12 @@ class Descent:
     penalty: float
 
 
-def descend(
-    network: Stacked, features: Tensor, targets: Tensor, draw: Callable[[], Tensor], descent: Descent
-) -> None:
+def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent: Descent) -> None:
     """Train ``network`` in place on the mean cross-entropy of the drawn records.
 
     Args:
-        network: R replicates. features: [n, d]. targets: [n, Y], or [R, n, Y] of their own.
-        draw: The next batch, [R, B]; -1 for no record.
+        network: R replicates.
+        draw: The next batch, inputs [R, B, ...] and targets [R, B, Y]; targets of 0 for no record.
         descent: Schedule.
 
     Raises:
@@ -40,24 +38,16 @@ def descend(
     tape = tape_of(network)
     single = network.replicates == 1
     for _ in range(descent.steps):
-        index = draw()
-        present = index >= 0
-        rows = index.clamp_min(0)
-        own = targets[rows] if targets.dim() == 2 else targets.gather(1, _wide(rows, targets.shape[-1]))
-        x = features[rows]
+        x, targets = draw()
         logits = tape.forward(x[0] if single else x)
         logits = logits.unsqueeze(0) if single else logits
-        delta = own.sum(-1, keepdim=True) * torch.softmax(logits, -1) - own
-        delta = delta * present.unsqueeze(-1) / index.shape[1]
+        delta = targets.sum(-1, keepdim=True) * torch.softmax(logits, -1) - targets
+        delta = delta / targets.shape[1]
         tape.backward(delta[0] if single else delta)
-        gradient = tape.sums([torch.ones(index.shape)])[0]
+        gradient = tape.sums([torch.ones(targets.shape[:2])])[0]
         network.theta.sub_(gradient + descent.penalty * network.theta, alpha=descent.learning_rate)
     if not torch.isfinite(network.theta).all():
         raise TrainingError(
             f"diverged: parameters are not finite after {descent.steps} steps",
             hint=f"use a smaller step, e.g. --learning-rate {descent.learning_rate / 10:.2g}",
         )
-
-
-def _wide(rows: Tensor, classes: int) -> Tensor:
-    return rows.unsqueeze(-1).expand(*rows.shape, classes)

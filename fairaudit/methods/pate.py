@@ -32,6 +32,7 @@ VOTE_SENSITIVITY = math.sqrt(2.0)
 LONGEST = 1e4  # no encoded record is longer; one that is must not stop a teacher from being solved
 INPUTS = BoundedInputs(LONGEST, 1.0)
 BATCH = 32  # of networks; a teacher holds a few hundred records
+QUERIES_AT_ONCE = 4096  # by all networks
 
 
 class Pate(Method):
@@ -120,7 +121,7 @@ def is_convex(task: Task) -> bool:
 
 def queries(task: Task) -> Tensor:
     """The pool records that are labelled, [m, d]."""
-    return _pool(task).features[query_rows(task)]
+    return torch.from_numpy(_pool(task).features[query_rows(task).numpy()])
 
 
 def query_rows(task: Task) -> Tensor:
@@ -138,7 +139,7 @@ def assign_teachers(records: NDArray[np.int64], teachers: int, seed: int) -> NDA
     """
     key = seed_of(seed, "split", "teachers").to_bytes(8, "little")
     digests = (hashlib.blake2b(r.tobytes(), digest_size=8, key=key).digest() for r in records)
-    return np.array([int.from_bytes(d, "little") % teachers for d in digests], dtype=np.int64)
+    return np.fromiter((int.from_bytes(d, "little") % teachers for d in digests), np.int64, len(records))
 
 
 def collect_votes(task: Task, queried: Tensor) -> Tensor:
@@ -146,12 +147,15 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
     assert task.records is not None, "PATE needs ids of the training records"
     teachers = int(task.settings["teachers"])
     teacher = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
-    if is_convex(task):
-        winners = _linear_votes(task, queried, teacher, teachers)
-    else:
-        winners = _network_votes(task, queried, teacher, teachers)
     votes = torch.zeros(len(queried), task.pool.n_classes, dtype=torch.float64)
-    return votes.scatter_add_(1, winners.T, torch.ones_like(winners.T, dtype=torch.float64))
+    shards = [torch.nonzero(teacher == number)[:, 0] for number in range(teachers)]
+    (_linear_votes if is_convex(task) else _network_votes)(task, queried, shards, votes)
+    return votes
+
+
+def _count(votes: Tensor, winners: Tensor) -> None:
+    """Add votes for the classes [m, k] of some queries, in place [m, Y]."""
+    votes.scatter_add_(1, winners, torch.ones_like(winners, dtype=votes.dtype))
 
 
 def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | Stacked:
@@ -163,12 +167,12 @@ def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | 
     network = stack([task.model] * len(targets), task.seed)
     stream, size = numpy_stream(task.seed, "sampling", "student"), len(queried)
 
-    def draw() -> Tensor:
+    def draw() -> tuple[Tensor, Tensor]:
         batch = torch.from_numpy(stream.integers(size, size=min(BATCH, size)))
-        return batch.expand(len(targets), -1)
+        return queried[batch.expand(len(targets), -1)], targets[:, batch].float()
 
     steps = task.epochs * math.ceil(size / BATCH)
-    descend(network, queried, targets.float(), draw, Descent(steps, task.settings["learning_rate"], penalty))
+    descend(network, draw, Descent(steps, task.settings["learning_rate"], penalty))
     return network
 
 
@@ -186,44 +190,48 @@ def _pool(task: Task) -> PublicPool:
     return task.public
 
 
-def _linear_votes(task: Task, queried: Tensor, teacher: Tensor, teachers: int) -> Tensor:
-    """The class that each teacher votes for, [k, m].
+def _linear_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
+    """One teacher after the other, each with a shard of its own.
 
-    One teacher after the other: padding shards to one length would let a record's
-    presence reach the rounding of other teachers.
+    Padding shards to one length would let a record's presence reach the rounding of other teachers.
     """
     pool = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
-    winners = torch.zeros(teachers, len(queried), dtype=torch.int64)
-    for number in range(teachers):
-        own = torch.nonzero(teacher == number)[:, 0]
-        if len(own):
-            records = task.pool.gather(own, None)
-            x, targets = INPUTS(records.inputs, records.group), records.targets.double().unsqueeze(0)
-            theta = minimise(LogisticProblems(x, targets, task.settings["teacher_penalty"]))
-            winners[number] = scores(pool, theta)[0].argmax(-1)
-    return winners
+    nobody = torch.zeros(len(queried), 1, dtype=torch.int64)
+    for shard in shards:
+        if not len(shard):
+            _count(votes, nobody)
+            continue
+        records = task.pool.gather(shard, None)
+        x, targets = INPUTS(records.inputs, records.group), records.targets.double().unsqueeze(0)
+        theta = minimise(LogisticProblems(x, targets, task.settings["teacher_penalty"]))
+        _count(votes, scores(pool, theta)[0].argmax(-1, keepdim=True))
 
 
-def _network_votes(task: Task, queried: Tensor, teacher: Tensor, teachers: int) -> Tensor:
-    """[k, m]: stacked replicates, each with batches from its own records and its own stream."""
-    records = task.pool.gather(torch.arange(task.pool.n_records), None)
-    shards = [torch.nonzero(teacher == number)[:, 0] for number in range(teachers)]
+def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
+    """Stacked replicates, each with batches from its own shard and its own stream."""
+    teachers = len(shards)
     streams = [numpy_stream(task.seed, "sampling", "teacher", number) for number in range(teachers)]
     network = stack([task.model] * teachers, task.seed)
+    nobody = torch.full((BATCH,), task.pool.n_records)
 
-    def draw() -> Tensor:
-        rows = [
-            shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))] if len(shard) else None
-            for shard, stream in zip(shards, streams, strict=True)
-        ]
-        return torch.stack([torch.full((BATCH,), -1) if row is None else row for row in rows])
+    def draw() -> tuple[Tensor, Tensor]:
+        rows = torch.stack(
+            [
+                shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))] if len(shard) else nobody
+                for shard, stream in zip(shards, streams, strict=True)
+            ]
+        )
+        batch = task.pool.gather(rows, rows < task.pool.n_records)
+        # As of INPUTS, each record by itself.
+        lengths = batch.norms.view(*rows.shape, *[1] * len(task.pool.shape))
+        x = torch.where(torch.isfinite(lengths), batch.inputs * (LONGEST / lengths).clamp_max(1.0), 0.0)
+        return x, batch.targets
 
     # A public number of steps: one that followed a shard's size would follow its records.
     steps = task.epochs * math.ceil(task.n_public / teachers / BATCH)
-    schedule = Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"])
-    rows = BoundedInputs(LONGEST, 0.0)(records.inputs.flatten(1), records.group)
-    x = rows.float().view(records.inputs.shape)
-    descend(network, x, records.targets, draw, schedule)
-    winners = network.probabilities(queried).argmax(-1)
+    descend(network, draw, Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"]))
     empty = torch.tensor([len(shard) == 0 for shard in shards])
-    return torch.where(empty.unsqueeze(1), 0, winners)
+    for start in range(0, len(queried), QUERIES_AT_ONCE):
+        some = slice(start, start + QUERIES_AT_ONCE)
+        winners = network.probabilities(queried[some]).argmax(-1)
+        _count(votes[some], winners.masked_fill(empty.unsqueeze(1), 0).T)

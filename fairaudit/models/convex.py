@@ -20,6 +20,7 @@ MOST_PARAMETERS = 4096  # of one problem: the Hessian is formed
 _ROUNDS = 200
 _HALVINGS = 40
 _CHUNK_BYTES = 64 * 2**20
+_PIECE_BYTES = 2 * _CHUNK_BYTES
 
 
 class Problems(Protocol):
@@ -83,8 +84,12 @@ class LogisticProblems:
             yield rows, _normalised(self.part(rows))
 
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """One piece."""
-        yield self.features, self.targets
+        """As many records at once as what is computed of them has room."""
+        size = 8 * (self.features.shape[-1] + 4 * self.targets[:, 0].numel())
+        at_once = max(1, _PIECE_BYTES // size)
+        for start in range(0, self.targets.shape[1], at_once):
+            piece = slice(start, start + at_once)
+            yield self.features[..., piece, :], self.targets[:, piece]
 
     def part(self, rows: Tensor) -> "LogisticProblems":
         """The problems of those indices."""

@@ -61,7 +61,7 @@ class GaussianNoise:
         return out if direct else out.copy_(target)
 
 
-def noise_stream(seed: int, purpose: Purpose, arm_key: str, repeats: int) -> GaussianNoise:
+def noise_stream(seed: int, purpose: Purpose, arm_key: str, repeats: int, *, first: int = 0) -> GaussianNoise:
     """The noise of one arm at one audit seed, one stream per repeat.
 
     Args:
@@ -69,5 +69,6 @@ def noise_stream(seed: int, purpose: Purpose, arm_key: str, repeats: int) -> Gau
         purpose: ``noise`` for gradients, ``query`` for side queries.
         arm_key: The arm's key: arms that shared noise would reveal the difference of their sums.
         repeats: R, private runs trained side by side; more of them change none of the others.
+        first: Number of the first of them, where others have been drawn before.
     """
-    return GaussianNoise([seed_of(seed, purpose, arm_key, repeat) for repeat in range(repeats)])
+    return GaussianNoise([seed_of(seed, purpose, arm_key, first + repeat) for repeat in range(repeats)])

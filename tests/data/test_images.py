@@ -127,7 +127,7 @@ def test_a_student_pool_of_images_is_scaled_alike(folder):
     settled = config(folder)
     dataset = load_dataset(settled)
     split = draw_split(dataset, settled, 0)
-    found = PoolEncoder(load_inputs(dataset, settled), settled).encode(split)
+    found = PoolEncoder.of(load_inputs(dataset, settled), settled).encode(split)
     assert np.array_equal(found.encoded.train, make_encoder(dataset, settled).encode(split).train)
     assert len(found.pool) + len(found.encoded.test) == len(split.test)
 

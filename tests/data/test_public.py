@@ -37,7 +37,7 @@ def given(config, table, name="public.csv"):
 
 def encoded(config, seed=0):
     dataset = load_dataset(config)
-    return dataset, PoolEncoder(load_inputs(dataset, config), config).encode(
+    return dataset, PoolEncoder.of(load_inputs(dataset, config), config).encode(
         draw_split(dataset, config, seed)
     )
 
@@ -80,8 +80,8 @@ def test_a_training_record_moves_no_other_records_input(config, merge_rare):
     table.loc[split.train[5], ["amount", "job"]] = [1e6, "never seen"]
     table.to_csv(config.data, index=False)
     changed = load_dataset(config)
-    before = PoolEncoder(load_inputs(dataset, config), config).encode(split)
-    after = PoolEncoder(load_inputs(changed, config), config).encode(split)
+    before = PoolEncoder.of(load_inputs(dataset, config), config).encode(split)
+    after = PoolEncoder.of(load_inputs(changed, config), config).encode(split)
     others = np.arange(len(split.train)) != 5
     assert np.array_equal(before.encoded.train[others], after.encoded.train[others])
     assert np.array_equal(before.pool, after.pool)

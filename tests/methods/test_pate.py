@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from forms import make_pool, make_public, make_task, whole_forms
+from forms import make_pool, make_public, make_task, streamed, whole_forms
 from oracles import model
 from scipy.optimize import minimize
 
@@ -52,15 +52,35 @@ def test_a_teacher_of_one_class_votes_for_it(name):
     pool = make_pool(60)
     pool._table[:, 7:9] = torch.tensor([0.0, 1.0])
     task = task_of(teachers=2, pool=pool, model=model(name), epochs=20, learning_rate=0.1)
-    votes = collect_votes(task, make_public(20, seed=1).features * 0.1)
+    votes = collect_votes(task, torch.from_numpy(make_public(20, seed=1).features * 0.1))
     assert (votes[:, 1] == 2).all()
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
+def test_teachers_on_records_that_are_made_vote_as_on_kept_ones(name, monkeypatch):
+    monkeypatch.setattr("fairaudit.methods.pate.QUERIES_AT_ONCE", 7)
+    pool = make_pool(200, spoilt=1e9)
+    made, rows = streamed(pool)
+    rows.asked = 0
+    kept, found = (
+        collect_votes(task, queries(task))
+        for task in (task_of(pool=p, model=model(name), epochs=3) for p in (pool, made))
+    )
+    assert torch.equal(kept, found)
+    assert rows.asked < 200  # a shard or a batch
+
+
+@pytest.mark.parametrize("value", [1e9, float("inf"), float("nan")])
+def test_a_record_of_absurd_length_stops_no_teacher(value):
+    task = task_of(pool=make_pool(60, spoilt=value), model=model("mlp-relu"), epochs=3, learning_rate=0.01)
+    assert (collect_votes(task, queries(task)).sum(1) == 5).all()
 
 
 def test_fewer_queries_label_a_draw_of_the_pool():
     task, other = task_of(queries=12), task_of(queries=12, seed=1)
     rows = query_rows(task)
     assert len(rows.unique()) == 12
-    assert torch.equal(queries(task), task.public.features[rows])
+    assert np.array_equal(queries(task), task.public.features[rows])
     assert not torch.equal(rows, query_rows(other))
     assert torch.equal(query_rows(task_of(queries=30)), torch.arange(30))
 

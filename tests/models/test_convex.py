@@ -3,7 +3,15 @@ import torch
 
 from fairaudit.errors import TrainingError
 from fairaudit.models import convex
-from fairaudit.models.convex import TOLERANCE, LogisticProblems, hessian_traces, losses, minimise, scores
+from fairaudit.models.convex import (
+    TOLERANCE,
+    LogisticProblems,
+    StreamedProblem,
+    hessian_traces,
+    losses,
+    minimise,
+    scores,
+)
 
 
 def records(n=80, d=4, classes=2, seed=0, replicates=None):
@@ -99,6 +107,30 @@ def test_an_unreached_minimiser_is_an_error_and_not_a_result(monkeypatch):
     monkeypatch.setattr(convex, "_ROUNDS", 1)
     with pytest.raises(TrainingError, match="not reached"):
         minimise(LogisticProblems(x, targets, 1e-3))
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("replicates", [None, 3])
+def test_records_in_pieces_have_the_same_minimiser(classes, replicates, monkeypatch):
+    x, targets = records(classes=classes, replicates=replicates)
+    whole = minimise(LogisticProblems(x, targets, 0.01))
+    monkeypatch.setattr(convex, "_PIECE_BYTES", 3000)
+    pieces = [part[1].shape[1] for part in LogisticProblems(x, targets, 0.01).pieces()]
+    assert max(pieces) < 40
+    assert sum(pieces) == 80
+    torch.testing.assert_close(minimise(LogisticProblems(x, targets, 0.01)), whole, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_streamed_records_have_the_same_minimiser(classes):
+    x, targets = records(classes=classes)
+
+    def stream():
+        yield x[:30], targets[0, :30]
+        yield x[30:], targets[0, 30:]
+
+    found = minimise(StreamedProblem(stream, n_features=4, n_classes=classes, penalty=0.01, divisor=80.0))
+    torch.testing.assert_close(found, minimise(LogisticProblems(x, targets, 0.01)), rtol=0, atol=1e-7)
 
 
 def test_a_loss_without_a_minimum_is_refused():

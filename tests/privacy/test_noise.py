@@ -132,6 +132,12 @@ def test_adding_repeats_leaves_the_first_ones_as_they_were():
     assert torch.equal(many[:, :2], few)
 
 
+def test_later_repeats_alone_are_those_among_all():
+    all_of_them = drawn(noise_stream(5, "noise", "dpsgd", 6).fill, steps=3, replicates=6)
+    later = drawn(noise_stream(5, "noise", "dpsgd", 4, first=2).fill, steps=3, replicates=4)
+    assert torch.equal(all_of_them[:, 2:], later)
+
+
 def test_same_stream_gives_the_same_bits():
     assert torch.equal(drawn(correct(), steps=4), drawn(correct(), steps=4))
 

@@ -133,7 +133,7 @@ def make_public(count, *, groups=2, seed=7, width=7):
     """A student pool of random records."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(count, width)).astype(np.float32)
-    return PublicPool(torch.from_numpy(x), torch.from_numpy(rng.integers(groups, size=count)))
+    return PublicPool(x, torch.from_numpy(rng.integers(groups, size=count)))
 
 
 def make_task(form, pool, *, repeats=1, seed=0, **given):
