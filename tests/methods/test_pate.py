@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,7 @@ from forms import make_pool, make_public, make_task, streamed, whole_forms
 from oracles import model
 from scipy.optimize import minimize
 
+from fairaudit.methods import pate
 from fairaudit.methods.pate import (
     assign_teachers,
     collect_votes,
@@ -71,9 +74,18 @@ def test_teachers_on_records_that_are_made_vote_as_on_kept_ones(name, monkeypatc
 
 
 @pytest.mark.parametrize("value", [1e9, float("inf"), float("nan")])
-def test_a_record_of_absurd_length_stops_no_teacher(value):
-    task = task_of(pool=make_pool(60, spoilt=value), model=model("mlp-relu"), epochs=3, learning_rate=0.01)
+def test_what_a_teacher_sees_is_bounded(value, monkeypatch):
+    seen = []
+
+    def watched(network, draw, descent):
+        seen.extend(draw() for _ in range(5))
+
+    monkeypatch.setattr(pate, "descend", watched)
+    task = task_of(pool=make_pool(60, spoilt=value), model=model("mlp-relu"))
     assert (collect_votes(task, queries(task)).sum(1) == 5).all()
+    lengths = torch.cat([inputs.norm(dim=-1) for inputs, _ in seen])
+    assert lengths.max() <= pate.LONGEST * (1 + 1e-6)
+    assert lengths.max() > 0.99 * pate.LONGEST or not math.isfinite(value)
 
 
 def test_fewer_queries_label_a_draw_of_the_pool():
