@@ -8,18 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from fairaudit.engine.loop import Trace
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.models.convex import TOLERANCE, StreamedProblem, minimise
+from fairaudit.models.convex import TOLERANCE, LogisticProblems, StreamedProblem, minimise
 from fairaudit.models.linear import BoundedInputs, LogisticModels
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 
 RELEASED = "minimiser"
+STARTERS = 65_536  # records on which the start of a long search is found
 
 
 def sensitivity(
@@ -93,7 +95,7 @@ class OutputPerturbation(Method):
             penalty=task.settings["penalty"],
             divisor=float(task.n_public),
         )
-        point = minimise(problem)
+        point = minimise(problem, self._near(task, inputs))
         draws, multiplier = self.noise(task), task.settings.get("noise_multiplier", 0.0)
         kept = {"minimiser": point}
         if draws is None or multiplier <= 0:
@@ -102,6 +104,21 @@ class OutputPerturbation(Method):
         weights = point + noise_std(task) * draws.fill(point.new_empty(task.repeats, *point.shape[1:]))
         event = self.event(multiplier, draws)
         return TrainedReplicates(LogisticModels(weights, inputs), Trace(), event, kept)
+
+    def _near(self, task: Task, inputs: BoundedInputs) -> Tensor | None:
+        """Where to start: the minimiser of some records, or None to start at zero.
+
+        Reading all records once takes longer than this, where they are not in memory, and each of Newton's
+        rounds reads them. What is found does not depend on the start, but for the solver's tolerance.
+        """
+        pool = task.pool
+        if pool.in_memory:
+            return None
+        some = pool.gather(torch.arange(0, pool.n_records, -(-pool.n_records // STARTERS)), None)
+        share = len(some.records) / pool.n_records
+        divisor = torch.tensor([task.n_public * share], dtype=torch.float64)
+        x, targets = inputs(some.inputs, some.group), some.targets.double().unsqueeze(0)
+        return minimise(LogisticProblems(x, targets, task.settings["penalty"], divisor))
 
     def event(self, multiplier: float, draws: GaussianNoise) -> Gaussian | None:
         """What was released of the data, counted: one vector."""
