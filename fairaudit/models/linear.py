@@ -29,20 +29,27 @@ class BoundedInputs:
 
     def __call__(self, features: Tensor, groups: Tensor) -> Tensor:
         """[n, d] of records of those groups -> [n, d (+ 1)] float64; what is not finite becomes 0."""
-        width = features.shape[1]
-        constant = 0 if self.intercept == 0.0 else 1
+        width, constant = features.shape[1], self.intercept != 0.0
         out = features.new_full((len(features), width + constant), self.intercept, dtype=torch.float64)
         for start in range(0, len(features), _ROWS_AT_ONCE):
             piece = slice(start, start + _ROWS_AT_ONCE)
-            out[piece, :width] = self._clipped(features[piece].double(), groups[piece])
+            out[piece, :width] = features[piece]
+            self._clip(out[piece, :width], groups[piece])
         return out
 
-    def _clipped(self, x: Tensor, groups: Tensor) -> Tensor:
-        x = torch.where(torch.isfinite(x).all(1, keepdim=True), x, 0.0)
+    def _clip(self, x: Tensor, groups: Tensor) -> None:
+        """In place, float64."""
+        lengths = x.norm(dim=1, keepdim=True)  # finite where the row is
+        spoilt = ~torch.isfinite(lengths[:, 0])
+        if spoilt.any():
+            x[spoilt] = 0.0
+            lengths[spoilt] = 0.0
         if self.means is not None and self.deviations is not None:
-            x = (x - self.means[groups]) / self.deviations[groups]
+            x -= self.means[groups]
+            x /= self.deviations[groups]
+            lengths = x.norm(dim=1, keepdim=True)
         # The guard keeps the rounded row within the bound (rule R7).
-        return x * torch.clamp(self.norm / (x.norm(dim=1, keepdim=True) * (1.0 + 1e-12)), max=1.0)
+        x *= torch.clamp(self.norm / (lengths * (1.0 + 1e-12)), max=1.0)
 
 
 @dataclass(frozen=True, slots=True)
