@@ -29,10 +29,12 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     point, spread = trained.kept["minimiser"], noise_std(task)
     draws = int(task.settings["noise_draws"])
     noise = noise_stream(task.seed, "probe", task.arm, draws).fill(point.new_empty(draws, *point.shape[1:]))
-    sizes = _members(task.pool.groups[: task.pool.n_records], task.pool.n_groups).sum(0)
+    count = torch.bincount(task.pool.groups[: task.pool.n_records], minlength=task.pool.n_groups)
+    sizes = torch.cat((count, count.sum(0, keepdim=True))).double()  # the last one: everybody
     trace, risk = point.new_zeros(len(sizes)), point.new_zeros(draws, len(sizes))
     for x, targets, groups in bounded(task.pool, trained.network.inputs):
-        share = _members(groups, task.pool.n_groups) / sizes
+        member = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
+        share = torch.cat((member, member.new_ones(len(member), 1)), 1) / sizes
         trace += hessian_traces(x, point)[0] @ share
         risk += group_losses(x, targets, point + spread * noise, share)
         risk -= group_losses(x, targets, point, share)
@@ -48,12 +50,6 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         "xi_drawn_se": standard_error(beyond),
         "trace_agreement": agreement(trace[:-1], risk.mean(0)[:-1]),
     }
-
-
-def _members(groups: Tensor, n_groups: int) -> Tensor:
-    """1 where a record is of a group, [n, K + 1] float64; the last column is everybody."""
-    member = torch.nn.functional.one_hot(groups, n_groups).double()
-    return torch.cat((member, member.new_ones(len(member), 1)), 1)
 
 
 def group_losses(x: Tensor, targets: Tensor, theta: Tensor, share: Tensor) -> Tensor:

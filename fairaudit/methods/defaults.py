@@ -98,7 +98,10 @@ RULES: dict[str, Rule] = {
         lambda s: 100.0 if s.is_linear else 5.0,
     ),
     "teachers": Rule("N / 100, at most 150", lambda s: float(max(2, min(150, s.n_public // 100)))),
-    "queries": Rule("every record of the student pool", lambda s: float(max(1, s.pool))),
+    # Labels share one budget, so more of them carry more noise each.
+    "queries": Rule(
+        "every record of the student pool, at most 20,000", lambda s: float(max(1, min(20_000, s.pool)))
+    ),
     "teacher_penalty": Rule("0.01", lambda s: 0.01),
     "student_penalty": Rule("0.01", lambda s: 0.01),
 }

@@ -59,3 +59,10 @@ def test_a_networks_first_threshold_is_above_its_first_gradients():
         gradient = torch.autograd.grad(loss, list(model.parameters()))
         norm = sum(part.square().sum() for part in gradient).sqrt()
         assert RULES["max_grad_norm"].value(sizes) < norm < RULES["threshold"].value(sizes)
+
+
+@pytest.mark.parametrize(
+    ("pool", "queries"), [(0, 1), (1, 1), (7_000, 7_000), (20_000, 20_000), (10**6, 20_000)]
+)
+def test_a_large_student_pool_is_not_labelled_as_a_whole(pool, queries):
+    assert RULES["queries"].value(Sizes(10**7, 10, "logistic", pool=pool)) == queries
