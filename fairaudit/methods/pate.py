@@ -148,7 +148,8 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
     teachers = int(task.settings["teachers"])
     teacher = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
     votes = torch.zeros(len(queried), task.pool.n_classes, dtype=torch.float64)
-    shards = [torch.nonzero(teacher == number)[:, 0] for number in range(teachers)]
+    sizes = torch.bincount(teacher, minlength=teachers)
+    shards = torch.split(torch.argsort(teacher, stable=True), sizes.tolist())
     (_linear_votes if is_convex(task) else _network_votes)(task, queried, shards, votes)
     return votes
 
