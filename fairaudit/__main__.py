@@ -21,9 +21,8 @@ def main() -> int:
     if handles:
         signal.signal(signal.SIGINT, _leave)
     if code in {EXIT_INTERRUPTED, EXIT_TERMINATED}:
-        os._exit(
-            code
-        )  # what a thread still reads nobody waits for, and Python's own end would break off hard
+        # A thread may still be reading: nobody waits for it, and Python's own end would break off hard.
+        os._exit(code)
     return code
 
 
