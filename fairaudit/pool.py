@@ -146,11 +146,11 @@ class Pool(Generic[Task, Answer]):
 def _start(serve: Callable[[Task], Answer], preload: Sequence[str]) -> _Worker:
     """A new worker; where the fork server dies while it is asked for one, the next is asked."""
     for _ in range(_STARTS):
+        warm_up(preload)  # where there is none any more, `_fork` would start one that sees Ctrl-C
         try:
             return _fork(serve)
         except (EOFError, ConnectionError):
             time.sleep(0.1)  # until the kernel has buried it, and it is known to be dead
-            warm_up(preload)
     raise TrainingError(
         f"no worker could be started in {_STARTS} attempts", hint="look for what kills processes"
     )
