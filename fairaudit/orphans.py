@@ -8,13 +8,11 @@ last word of the run; there is nothing in it that anybody could act on.
 import sys
 from types import TracebackType
 
-# By name, because nothing here may import pickle: nothing came, or the end is missing.
-_CUT_SHORT = {"EOFError", "UnpicklingError"}
-
 
 def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print every error but that of a message that broke off."""
-    if kind.__name__ not in _CUT_SHORT:
+    # The last one, whose end is missing, by name: nothing here may import pickle.
+    if not issubclass(kind, (EOFError, ConnectionError)) and kind.__name__ != "UnpicklingError":
         sys.__excepthook__(kind, error, trace)
 
 
