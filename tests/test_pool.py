@@ -234,6 +234,21 @@ def test_a_worker_whose_parent_is_cut_short_before_it_says_what_to_do_ends_in_si
     assert (done.stdout, done.stderr) == ("1 interrupted", "")
 
 
+UNHEARD = """
+from multiprocessing import Pipe
+from fairaudit import pool
+parent, tasks = Pipe()
+watched, lifeline = Pipe(duplex=False)  # open to the end, so that it is not what ends the worker
+parent.send(1)
+pool._work(lambda task: parent.close(), tasks, watched)
+"""
+
+
+def test_a_worker_whose_answer_nobody_hears_ends_in_silence():
+    done = subprocess.run([sys.executable, "-c", UNHEARD], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_worker_that_cannot_start_for_another_reason_says_so():
     script = CUT_SHORT.format(message=b"cno_module_of_this_name\nf\n.")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
