@@ -181,14 +181,14 @@ class DecodedRows:
         """Those rows' inputs, float32 and C-contiguous."""
         rows = self.part(index)
         out = np.zeros(rows.shape, np.float32)
-        rows.fill(np.arange(len(rows)), out)
+        rows.fill(slice(None), out)
         return out
 
     def part(self, index: slice | Int64) -> "DecodedRows":
         """Those rows, still to be made."""
         return replace(self, rows=self.rows[index])
 
-    def fill(self, index: Int64, out: Float32) -> None:
+    def fill(self, index: slice | Int64, out: Float32) -> None:
         """Write the inputs of n of the rows into zeros ``[n, d]``, C-contiguous."""
         for piece, taken in self.records.chunks(self.rows[index]):
             self.recipe.decode(taken, out[piece])
