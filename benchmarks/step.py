@@ -1,6 +1,6 @@
 """One training step beside plain PyTorch SGD and Opacus: correctness first, then interleaved timings.
 
-    python benchmarks/step.py [--model logistic|mlp|cnn] [--rounds 30] [--malloc stock|tuned] [--memory]
+    python benchmarks/step.py [--model logistic|mlp|cnn|own-...] [--rounds 30] [--malloc stock|tuned]
 
 Prints medians and ratios of one run. "tuned" raises glibc's mmap and trim thresholds for every
 system of the process, as the audit's own workers do. Where other work runs beside it, --clock cpu
@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from systems import Problem, Take, opacus_ghost, opacus_hooks, ours, plain_sgd
+from opacus.layers import DPMultiheadAttention
+from systems import Problem, Take, opacus_functorch, opacus_ghost, opacus_hooks, ours, plain_sgd
 from torch import nn
 
 from fairaudit.engine.pooling import ChannelsFirst
@@ -25,7 +26,13 @@ from fairaudit.pool import keep_freed_memory
 
 # records, inputs, classes of Dutch (logistic), Adult (MLP) and MNIST (CNN) in the presets
 SHAPES = {"logistic": (23_512, (59,), 2), "mlp": (23_512, (98,), 2), "cnn": (23_512, (28, 28, 1), 10)}
-STEPS = {"logistic": 150, "mlp": 20, "cnn": 3}
+# Models of users' own, which the layer table lacks: run record by record, kept apart by construction.
+OWN = {
+    "own-residual": (23_512, (98,), 2),
+    "own-transformer": (23_512, (96,), 2),
+    "own-convolution": (23_512, (1, 28, 28), 10),
+}
+STEPS = {"logistic": 150, "mlp": 20, "cnn": 3, "own-residual": 4, "own-transformer": 4, "own-convolution": 1}
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 SYSTEMS = {
     "plain SGD": plain_sgd,
@@ -33,16 +40,64 @@ SYSTEMS = {
     "Opacus ghost": opacus_ghost,
     "fairaudit": ours,
 }
+OF_OWN = {**SYSTEMS, "Opacus functorch": opacus_functorch}
+
+
+class Residual(nn.Module):
+    """A skip connection around a wide layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.inner, self.out = nn.Linear(98, 256), nn.Linear(256, 256), nn.Linear(256, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[n, 98] -> [n, 2]."""
+        h = torch.tanh(self.first(x))
+        return self.out(h + torch.tanh(self.inner(h)))
+
+
+class Block(nn.Module):
+    """A transformer block over six tokens of sixteen numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attend = DPMultiheadAttention(16, 4, batch_first=True)
+        self.before, self.after = nn.LayerNorm(16), nn.LayerNorm(16)
+        self.wide, self.narrow, self.out = nn.Linear(16, 64), nn.Linear(64, 16), nn.Linear(16, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[n, 96] -> [n, 2]."""
+        h = self.before(x.view(len(x), 6, 16))
+        h = h + self.attend(h, h, h)[0]
+        return self.out((h + self.narrow(torch.relu(self.wide(self.after(h))))).mean(1))
+
+
+def grouped_convolutions() -> nn.Sequential:
+    """Two convolutions, one of them grouped and dilated, with GELU."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3), nn.GELU(), nn.Conv2d(16, 16, 3, groups=4, dilation=2), nn.GELU(),
+        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16 * 11 * 11, 10),
+    )  # fmt: skip
+
+
+BUILD: dict[str, Callable[[], nn.Module]] = {
+    "own-residual": Residual,
+    "own-transformer": Block,
+    "own-convolution": grouped_convolutions,
+}
 
 
 def make_problem(model: str) -> Problem:
     """Random records of the preset's shape; timings do not depend on their values."""
-    records, shape, classes = SHAPES[model]
+    records, shape, classes = {**SHAPES, **OWN}[model]
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(records, *shape, generator=generator)
     labels = torch.randint(classes, (records,), generator=generator)
 
-    def build() -> nn.Sequential:
+    def build() -> nn.Module:
+        if model in BUILD:
+            torch.manual_seed(1)
+            return BUILD[model]()
         made = make_model(model, shape, classes, hidden=(256, 256), activation="tanh", seed=1)
         return made if len(shape) == 1 else nn.Sequential(ChannelsFirst(shape), made)
 
@@ -105,7 +160,8 @@ def compare(model: str, rounds: int, clock: Callable[[], float]) -> None:
     problem = make_problem(model)
     print(f"\n{model}: batch {problem.expected_batch_size:.0f}")
     check(problem)
-    systems = {name: make(problem)[0] for name, make in SYSTEMS.items()}
+    chosen = OF_OWN if model in OWN else SYSTEMS
+    systems = {name: make(problem)[0] for name, make in chosen.items()}
     times: dict[str, list[float]] = {name: [] for name in systems}
     for take in systems.values():
         timed(take, min(5, STEPS[model]), clock)
@@ -117,7 +173,7 @@ def compare(model: str, rounds: int, clock: Callable[[], float]) -> None:
             times[name].append(timed(take, 4 if slow else STEPS[model], clock))
     medians = {name: statistics.median(values) for name, values in times.items()}
     for name, value in medians.items():
-        print(f"  {name:13} {value:8.3f} ms   {value / medians['plain SGD']:6.2f} x plain SGD"
+        print(f"  {name:16} {value:8.3f} ms   {value / medians['plain SGD']:6.2f} x plain SGD"
               f"   {value / medians['fairaudit']:6.2f} x fairaudit")  # fmt: skip
 
 
@@ -135,7 +191,7 @@ def replicates(rounds: int, clock: Callable[[], float]) -> None:
 def main() -> None:
     """Parse, tune, run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=SHAPES, action="append")
+    parser.add_argument("--model", choices=(*SHAPES, *OWN), action="append")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--memory", action="store_true")

@@ -14,12 +14,13 @@ from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import Tensor, nn
 
 from fairaudit.engine.loop import Loop, Training
-from fairaudit.engine.network import Network
 from fairaudit.engine.optimizers import Sgd
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
+from fairaudit.engine.replicates import stack
 from fairaudit.engine.rules import Erm, FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.engine.stacked import Stacked
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
 
@@ -34,7 +35,7 @@ class Problem:
     features: Tensor
     labels: Tensor
     classes: int
-    build: Callable[[], nn.Sequential]
+    build: Callable[[], nn.Module]
 
     @property
     def expected_batch_size(self) -> float:
@@ -77,9 +78,16 @@ def plain_sgd(problem: Problem) -> tuple[Take, nn.Module]:
     return _steps(problem, model, optimizer, F.cross_entropy), model
 
 
-def opacus_hooks(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Take, nn.Module]:
+def opacus_functorch(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Take, nn.Module]:
+    """Opacus with per-sample gradients by ``torch.func``, layer by layer."""
+    return opacus_hooks(problem, sigma, functorch=True)
+
+
+def opacus_hooks(
+    problem: Problem, sigma: float = NOISE_MULTIPLIER, *, functorch: bool = False
+) -> tuple[Take, nn.Module]:
     """Opacus with materialised per-sample gradients."""
-    model = GradSampleModule(problem.build())
+    model = GradSampleModule(problem.build(), force_functorch=functorch)
     inner = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     optimizer = DPOptimizer(
         inner,
@@ -110,7 +118,7 @@ def opacus_ghost(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Tak
     return _steps(problem, model, optimizer, criterion), model
 
 
-def ours(problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1) -> tuple[Take, Network]:
+def ours(problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1) -> tuple[Take, Stacked]:
     """fairaudit's step: ghost norms, book-keeping, one noise draw."""
     groups = torch.zeros(len(problem.labels), dtype=torch.int64)
     pool = TrainingPool(problem.features, problem.labels, groups, n_classes=problem.classes, n_groups=1)
@@ -129,5 +137,5 @@ def ours(problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1)
         facts=PublicFacts(len(problem.features), expected, 1, problem.classes),
         epochs=1,
     )
-    network = Network([problem.build()] * replicates)
+    network = stack([problem.build()] * replicates)
     return Loop(network, pool, training).take, network

@@ -68,6 +68,15 @@ class PrivacyError(FairauditError):
     exit_code = EXIT_PRIVACY
 
 
+def said(error: BaseException) -> str:
+    """An error of code that is not ours, in one line."""
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # an exception's own text may fail
+        lines = []
+    return (f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)[:200]
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The hint for a mistyped name: the nearest known one, else all of them."""
     known = list(known)

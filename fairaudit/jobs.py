@@ -27,7 +27,7 @@ from fairaudit.atomic import write_atomically
 Array = NDArray[np.generic]
 
 # Part of every job id: raise it with any change that moves a reported figure at a fixed seed.
-NUMERICS_VERSION = "1"
+NUMERICS_VERSION = "2"
 _FORMAT = "fairaudit-job-1"
 _SUFFIX = ".safetensors"
 JOBS = "jobs"  # the folder of results inside the output directory

@@ -4,11 +4,11 @@ import torch
 from torch import nn
 
 from fairaudit.config import AuditConfig
-from fairaudit.engine.foreign import refuse_unprivate
+from fairaudit.engine.isolation import PerRecord, faults
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.pooling import ChannelsFirst
-from fairaudit.engine.replicates import check_gradients, outside_table
-from fairaudit.models.names import BY_OPACUS, BY_TABLE, ModelFacts, is_factory, resolve_model
+from fairaudit.engine.replicates import check_model, outside_table
+from fairaudit.models.names import BY_LOOP, BY_TABLE, BY_VMAP, ModelFacts, is_factory, resolve_model
 from fairaudit.models.own import check_outputs, own_model
 from fairaudit.models.own import digest as model_digest
 from fairaudit.models.zoo import make_model
@@ -30,7 +30,8 @@ def start_model(config: AuditConfig, pool: TrainingPool, seed: int) -> nn.Module
         made = make_model(
             name, shape, classes, hidden=config.hidden, activation=config.activation, seed=stream
         )
-    return nn.Sequential(ChannelsFirst(shape), made) if len(shape) == 3 else made
+    model = nn.Sequential(ChannelsFirst(shape), made) if len(shape) == 3 else made
+    return PerRecord(model) if is_factory(name) and outside_table(model) else model
 
 
 def examine_model(config: AuditConfig, digest: str) -> ModelFacts:
@@ -38,19 +39,18 @@ def examine_model(config: AuditConfig, digest: str) -> ModelFacts:
 
     Raises:
         ConfigError: The factory or its model cannot be used.
-        TrainingError: A layer that cannot be private; per-sample gradients that are wrong.
+        TrainingError: A layer that cannot be private; a model that keeps something of what it reads.
     """
     pool = first_records(config, digest).pool
     model = start_model(config, pool, config.seed)
     few = pool.gather(torch.arange(min(CHECKED_RECORDS, pool.n_records)), None).inputs.contiguous()
-    outside = outside_table(model)
-    if outside:
-        refuse_unprivate(model[1] if len(pool.shape) == 3 and isinstance(model, nn.Sequential) else model)
     check_outputs(config.model, model, few, pool.n_classes)
-    check_gradients(model, few, pool.n_classes)
+    at_once = check_model(model, few, pool.n_classes)
+    with faults():  # a description of its own making
+        identity = model_digest(config.model, model)
     return ModelFacts(
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
-        gradients=BY_OPACUS if outside else BY_TABLE,
-        outside=outside,
-        digest=model_digest(config.model, model),
+        gradients=BY_TABLE if not isinstance(model, PerRecord) else BY_VMAP if at_once else BY_LOOP,
+        outside=outside_table(model.inner) if isinstance(model, PerRecord) else "",
+        digest=identity,
     )

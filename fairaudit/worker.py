@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairaudit.arms import Arm
+from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import InputRows
 from fairaudit.data.public import Inputs
 from fairaudit.diagnostics import causes
@@ -20,13 +21,15 @@ from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.devices import find_device
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.stacked import DEFAULT_BUDGET
-from fairaudit.errors import TrainingError
+from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.jobs import Array, JobResult
 from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
+from fairaudit.models.names import is_factory
+from fairaudit.models.own import check_outputs
 from fairaudit.plan import Job, Plan
 from fairaudit.prepared import Prepared, prepare_seed
 from fairaudit.privacy.events import SampledGaussian, event_to_json
@@ -109,7 +112,7 @@ def _method(arm: Arm) -> Method:
 
 def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> Task:
     schedule, config = plan.schedule, plan.config
-    model = start_model(config, prepared.pool, job.seed)
+    model = _model(config, prepared, job.seed)
     return Task(
         arm=arm.key,
         seed=job.seed,
@@ -129,6 +132,18 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult 
         device=find_device(config.device),
         checkpoints=_checkpoints(plan, job, model),
     )
+
+
+def _model(config: AuditConfig, prepared: Prepared, seed: int) -> torch.nn.Module:
+    """The seed's start. A user's factory may fail, or make something else, at one seed alone."""
+    try:
+        model = start_model(config, prepared.pool, seed)
+        if is_factory(config.model):
+            one = prepared.pool.gather(torch.zeros(1, dtype=torch.int64), None).inputs
+            check_outputs(config.model, model, one, prepared.pool.n_classes)
+    except ConfigError as error:
+        raise TrainingError(error.message, error.hint) from error
+    return model
 
 
 def _sampling(arm: Arm, repeats: int) -> list[str]:

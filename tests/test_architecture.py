@@ -58,7 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "start": {"errors", "config", "engine", "models", "prepared", "privacy"},
     "worker": {
         *("errors", "config", "jobs", "arms", "plan", "prepared", "start", "data", "engine", "methods"),
-        *("diagnostics", "metrics", "privacy"),
+        *("diagnostics", "metrics", "models", "privacy"),
     },
     "execute": {
         *("errors", "plan", "jobs", "data", "executor", "pool", "cluster", "progress", "rundir"),
@@ -125,13 +125,13 @@ OWNERS = {  # third party -> the only places that may import it
     "fairlearn": {"metrics"},
     "sklearn": {"metrics", "data"},
     "PIL": {"data.decode"},
-    "pickle": set(),
+    "pickle": {"engine.memory"},  # writes what a module holds, to compare it; nothing is ever loaded
     "cloudpickle": set(),
     "dill": set(),
     "joblib": set(),
     "shelve": set(),
     "marshal": set(),
-    "random": set(),
+    "random": {"privacy.borrowed"},
 }
 
 TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `--help`
@@ -537,8 +537,9 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
     ),
     (libraries_stay_with_their_owners, {"report.build": "from rich.text import Text"}, "only cli may"),
     (libraries_stay_with_their_owners, {"audit": "import typer"}, "only cli may"),
-    (libraries_stay_with_their_owners, {"jobs": "import pickle"}, "nothing may"),
-    (libraries_stay_with_their_owners, {"data.split": "from random import shuffle"}, "nothing may"),
+    (libraries_stay_with_their_owners, {"jobs": "import pickle"}, "only engine.memory may"),
+    (libraries_stay_with_their_owners, {"data.split": "from random import shuffle"}, "privacy.borrowed may"),
+    (libraries_stay_with_their_owners, {"jobs": "import shelve"}, "nothing may"),
     (
         randomness_is_named_and_noise_has_one_place,
         {"engine.loop": "x.normal_(generator=g)"},

@@ -8,7 +8,7 @@ from fairaudit.config import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.examine import ModelBug, examine
-from fairaudit.models.names import BY_OPACUS, BY_TABLE, ModelFacts
+from fairaudit.models.names import BY_LOOP, BY_TABLE, BY_VMAP, ModelFacts
 from fairaudit.plan import make_plan
 from fairaudit.start import examine_model
 
@@ -26,7 +26,7 @@ def found(model):
 
 @pytest.fixture(scope="module")
 def chain():
-    return found("foreign_models:chain")
+    return found("own_models:chain")
 
 
 def test_layers_of_the_table_take_the_fast_path(chain):
@@ -35,19 +35,21 @@ def test_layers_of_the_table_take_the_fast_path(chain):
     assert chain.parameters is not None
 
 
-def test_a_layer_outside_the_table_goes_to_opacus_and_is_named():
-    facts = found("foreign_models:attention")
-    assert facts.gradients == BY_OPACUS
-    assert "Attention" in facts.outside
+@pytest.mark.parametrize(("model", "gradients"), [("attention", BY_VMAP), ("branching", BY_LOOP)])
+def test_a_model_outside_the_table_is_isolated_and_named(model, gradients):
+    facts = found(f"own_models:{model}")
+    assert facts.gradients == gradients
+    assert model in facts.outside.lower()
 
 
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
-        ("foreign_models:wrong_width", ConfigError, "puts out"),
-        ("foreign_models:normalised", TrainingError, "BatchNorm1d at '1'"),
-        ("foreign_models:mixing", TrainingError, "one record alone"),
-        ("foreign_models:frozen", TrainingError, "no parameter"),
+        ("own_models:wrong_width", ConfigError, "puts out"),
+        ("own_models:normalised", TrainingError, "BatchNorm1d at '1'"),
+        ("own_models:mixing", TrainingError, "one record alone"),
+        ("own_models:remembering", TrainingError, "largest"),
+        ("own_models:frozen", TrainingError, "no parameter"),
     ],
 )
 def test_a_model_that_cannot_be_audited_is_refused_before_any_training(model, error, message):
@@ -56,7 +58,7 @@ def test_a_model_that_cannot_be_audited_is_refused_before_any_training(model, er
 
 
 def test_a_job_is_the_models_as_well_as_its_names(chain):
-    given = config("foreign_models:chain")
+    given = config("own_models:chain")
     dataset = load_dataset(given)
     ids = [
         tuple(job.id for job in make_plan(given, dataset, facts).jobs)
@@ -80,7 +82,7 @@ def failing(config, digest):
 
 @pytest.mark.slow
 def test_the_answer_and_the_refusal_come_back_from_the_worker():
-    given = config("foreign_models:chain")
+    given = config("own_models:chain")
     assert examine(given, "12345", f"{__name__}:answering").parameters == 5
     with pytest.raises(ConfigError, match="no such model") as caught:
         examine(given, "", f"{__name__}:refusing")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import own_models
 import pytest
 
 from fairaudit import prepared, worker
@@ -13,7 +14,7 @@ from fairaudit.data.public import load_inputs
 from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.store import write_store
 from fairaudit.data.tabular import load_dataset
-from fairaudit.errors import DataError
+from fairaudit.errors import DataError, TrainingError
 from fairaudit.packed import PackedRows
 from fairaudit.plan import make_plan, records_path
 from fairaudit.worker import run_job
@@ -127,3 +128,23 @@ def test_a_training_on_rows_made_from_a_stored_file_is_the_training_in_memory(mo
         assert made.arrays[name] == pytest.approx(values, rel=1e-5, abs=1e-5, nan_ok=True), name
     same = ("n_train", "inputs", "fitted", "merged", "event", "duplicates_across_split")
     assert {key: made.facts[key] for key in same} == {key: kept.facts[key] for key in same}
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("fails_later", "raised RuntimeError: not today"),
+        ("widens_later", r"puts out \(1, 3\) for 1 records of 2 classes"),
+        ("remembering", "largest"),
+        ("meets_its_match", "raised SystemExit: 3"),
+    ],
+)
+def test_a_users_model_that_fails_at_one_seed_costs_that_training_alone(model, message, monkeypatch):
+    """Whatever it is, the job ends as a training that failed: the others and a report are still to come."""
+    monkeypatch.setattr(own_models, "made", 0)
+    plan = planned(method=("dpsgd",), model=f"own_models:{model}", epochs=1)
+    run = lambda: run_job(plan, plan.jobs[1], None)  # noqa: E731
+    if model.endswith("later"):
+        assert run().arrays["probabilities"].shape[-1] == 2
+    with pytest.raises(TrainingError, match=message):
+        run()

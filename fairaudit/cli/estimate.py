@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from fairaudit.methods.catalog import find
-from fairaudit.models.names import BY_OPACUS
+from fairaudit.models.names import BY_LOOP, BY_VMAP
 from fairaudit.plan import Plan
 
 # Seconds on one core of a 2024 server, measured on Adult with logistic regression and the 2 x 256 network.
@@ -14,7 +14,8 @@ PER_ROW = 7e-6  # of a job: preparation and evaluation, where millions of rows o
 PER_STEP = 5e-4  # one step of a small model
 PER_RECORD = 9e-7  # one record of a batch in one step
 PER_WEIGHT = 2e-10  # one record times one hidden weight in one step
-OPACUS_FACTOR = 30  # one weight of a model outside the layer table takes as many multiplications
+VMAP_FACTOR = 30  # one weight of a model outside the layer table takes as many multiplications
+PER_CALL = 2e-3  # one record of a model that only a loop runs
 PER_READING = 5.0  # students of noised labels, where a method reads them
 PER_KEPT = 0.1  # one kept step of a small model
 KEPT_PASSES = 1.4  # gradients of all training records at each kept step
@@ -49,8 +50,10 @@ def reading_seconds(plan: Plan, cores: int) -> float:
 def _products(plan: Plan) -> float:
     """Multiplications of one record on its way, those of a linear model aside."""
     facts = plan.model_facts
-    if facts.gradients == BY_OPACUS:
-        return OPACUS_FACTOR * (facts.parameters or 0)
+    if facts.gradients == BY_LOOP:
+        return PER_CALL / PER_WEIGHT
+    if facts.gradients == BY_VMAP:
+        return VMAP_FACTOR * (facts.parameters or 0)
     if facts.products is not None:
         return facts.products
     if plan.model != "mlp":

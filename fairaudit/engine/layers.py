@@ -1,7 +1,7 @@
 """The table of layers: which modules the engine computes itself, and how.
 
 A layer in the table needs no autograd and no per-sample gradient that is not worth writing down.
-Anything else is for Opacus (``engine/foreign.py``).
+Anything else is run record by record (``engine/isolation.py``).
 """
 
 from collections.abc import Callable, Sequence
@@ -168,6 +168,12 @@ _TABLE: dict[type[nn.Module], Callable[..., None]] = {
 }
 
 
+def is_plain(module: nn.Module) -> bool:
+    """Whether a module computes what its type says: no hook, and no forward of its own."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return "forward" not in vars(module) and not any(getattr(module, name) for name in hooks)
+
+
 def bind(modules: Sequence[nn.Module], theta: Tensor) -> list[Layer]:
     """The layers of a chain of modules, over the flat parameters ``theta`` [R, P].
 
@@ -178,6 +184,8 @@ def bind(modules: Sequence[nn.Module], theta: Tensor) -> list[Layer]:
     chain = _Chain(theta)
     for module in modules:
         kind = type(module)
+        if not is_plain(module):
+            raise unsupported(module, "with hooks")
         if kind in ACTIVATIONS:
             chain.add(ACTIVATIONS[kind](), chain.shape, chain.flattened)
         elif kind in _TABLE:

@@ -4,17 +4,19 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from fairaudit.engine.devices import CPU
 from fairaudit.engine.layer import Elementwise, Parametric
-from fairaudit.engine.layers import bind
+from fairaudit.engine.layers import bind, is_plain
 from fairaudit.engine.stacked import Stacked, refuse_untrainable
 from fairaudit.errors import TrainingError
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
-    """The chain of layers of a (nested) Sequential."""
-    if isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward:
+    """The chain of layers of a (nested) Sequential; one with hooks or a forward of its own is one layer."""
+    chained = type(module).forward is nn.Sequential.forward and is_plain(module)
+    if isinstance(module, nn.Sequential) and chained:
         return [leaf for child in module for leaf in flatten(child)]
     return [module]
 
@@ -38,6 +40,10 @@ def check_table(module: nn.Module) -> None:
         TrainingError: What stands against it.
     """
     layers = flatten(module)
+    if any(is_lazy(parameter) for parameter in module.parameters()):
+        raise TrainingError(
+            "the model has lazy layers, whose sizes are not known yet", hint="give every layer its sizes"
+        )
     _refuse_loose_parameters(module, layers)
     size = sum(p.numel() for p in module.parameters())
     bound = bind(layers, torch.empty(1, size, device="meta"))

@@ -20,7 +20,7 @@ class ChannelsFirst(nn.Module):
         self.shape = shape
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, H, W, C] -> [B, C, H, W], copied: Opacus misreads convolutions of channels-last memory.
+        """[B, H, W, C] -> [B, C, H, W], copied, as a module's author expects it.
 
         One channel is contiguous either way by its strides, but not laid out either way.
         """

@@ -1,4 +1,4 @@
-"""Which make of engine a model gets: the layer table where it knows every layer, else Opacus."""
+"""Which make of engine a model gets: the layer table where it knows every layer, else isolation."""
 
 import copy
 from collections.abc import Sequence
@@ -7,11 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from fairaudit.engine.devices import CPU
-from fairaudit.engine.foreign import ForeignNetwork, OpacusTape
+from fairaudit.engine.isolated import IsolatedNetwork, IsolatedTape
+from fairaudit.engine.isolation import Isolated, PerRecord, faults
 from fairaudit.engine.network import Network, check_table
 from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked
 from fairaudit.engine.tape import Tape
 from fairaudit.errors import TrainingError
+from fairaudit.privacy.borrowed import global_stream
 
 _TOLERANCE = 1e-3  # of a gradient's norm; kernels differ by 1e-6 or so, mistakes by much more
 
@@ -20,14 +22,14 @@ def stack(modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CP
     """Replicates of one architecture, by the make that fits it.
 
     Args:
-        modules: One per replicate. seed: Of what a foreign module draws while it trains.
+        modules: One per replicate. seed: Of what an isolated module draws while it trains.
         device: Where they lie.
 
     Raises:
         TrainingError: A layer that cannot be private.
     """
     if outside_table(modules[0]):
-        return ForeignNetwork(modules, seed, device)
+        return IsolatedNetwork(modules, seed, device)
     return Network(modules, device)
 
 
@@ -47,41 +49,74 @@ def tape_of(stacked: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET) -> Gr
         stacked: The replicates. rows: The most weight rows that are ever asked for at once.
         budget: Bytes of books kept between the two passes; performance only.
     """
-    if isinstance(stacked, ForeignNetwork):
-        return OpacusTape(stacked, rows, budget)
+    if isinstance(stacked, IsolatedNetwork):
+        return IsolatedTape(stacked, rows, budget)
     assert isinstance(stacked, Network)
     return Tape(stacked, rows, budget)
 
 
-def check_gradients(module: nn.Module, records: Tensor, classes: int) -> None:
-    """Compare each record's gradient with autograd's of that record alone.
+def check_model(module: nn.Module, records: Tensor, classes: int) -> bool:
+    """Compare what the engine computes for each of a few records with PyTorch on that record alone.
 
-    One record alone is the definition that a guarantee for one record rests on: a layer that mixes
-    records, or whose per-sample gradient is wrong, shows here. Dropout is off for the comparison.
+    The guarantee does not rest on it: it tells early what could not be trained as its author meant, a
+    layer with a hook, a model that mixes the records of a batch, a parameter that is not handed in.
 
     Args:
-        module: A model. records: A few inputs [n, ...]. classes: Y.
+        module: A model, which stays as it is.
+        records: A few inputs [n, ...].
+        classes: Y.
+
+    Returns:
+        Whether the engine takes many records at once.
 
     Raises:
         TrainingError: They differ.
     """
-    still = _without_dropout(module)
-    stacked = stack([still])
-    tape = tape_of(stacked)
     delta = torch.arange(1.0, len(records) * classes + 1).cos_().view(len(records), classes)
+    if outside_table(module):
+        with faults():
+            return _check_isolated(module, records, delta)
+    tape = tape_of(stack([module]))
     tape.forward(records)
     norms = tape.backward(delta)
     for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
         weight = torch.zeros(1, len(records))
         weight[0, number] = 1.0
-        own = tape.sums([weight])[0][0]
-        alone = _gradient_alone(still, record, direction)
-        worst = float((own - alone).norm()), abs(float(norms[number]) - float(alone.norm()))
-        if not max(worst) <= _TOLERANCE * float(alone.norm()) + 1e-6:
-            raise TrainingError(
-                "per-sample gradients of this model differ from autograd's of one record alone",
-                hint="does a layer mix records, or draw numbers of its own? leave it out",
-            )
+        alone = _gradient_alone(module, record, direction)
+        _compare(tape.sums([weight])[0][0], alone)
+        _compare(norms[number], alone.norm())
+    return True
+
+
+def _check_isolated(module: nn.Module, records: Tensor, delta: Tensor) -> bool:
+    """One record after the other by torch.func and by autograd, and all at once, where nothing is drawn."""
+    isolated, bare = Isolated(module), module.inner if isinstance(module, PerRecord) else module
+    found = isolated.gradients(isolated.start, records, delta, (0,))
+    outputs = isolated.outputs(isolated.start, records, (0,))
+    if not torch.isfinite(outputs).any():
+        raise TrainingError(
+            "the model puts out nothing finite for one record alone", hint="does it normalise over the batch?"
+        )
+    at_once = isolated.at_once[True]
+    isolated.at_once = {True: False, False: False}
+    alone = isolated.gradients(isolated.start, records, delta, (0,))
+    bare = copy.deepcopy(bare).float().train()
+    for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
+        with global_stream(0, number):
+            _compare(alone[number], _gradient_alone(bare, record, direction))
+    if torch.equal(alone, isolated.gradients(isolated.start, records, delta, (1,))):
+        _compare(found, alone)
+        with torch.no_grad():
+            _compare(copy.deepcopy(bare).eval()(records), outputs)
+    return at_once
+
+
+def _compare(found: Tensor, alone: Tensor) -> None:
+    if not float((found - alone).norm()) <= _TOLERANCE * float(alone.norm()) + 1e-6:
+        raise TrainingError(
+            "this model in a batch differs from this model on one record alone",
+            hint="does it mix the records of a batch, or keep parameters in a plain list? leave that out",
+        )
 
 
 def _gradient_alone(module: nn.Module, record: Tensor, direction: Tensor) -> Tensor:
@@ -91,11 +126,3 @@ def _gradient_alone(module: nn.Module, record: Tensor, direction: Tensor) -> Ten
         found = torch.autograd.grad(value, own, allow_unused=True)
     parts = [torch.zeros_like(p) if g is None else g for p, g in zip(own, found, strict=True)]
     return torch.cat([part.flatten() for part in parts])
-
-
-def _without_dropout(module: nn.Module) -> nn.Module:
-    still = copy.deepcopy(module).train()
-    for layer in still.modules():
-        if isinstance(layer, nn.modules.dropout._DropoutNd):
-            layer.p = 0.0
-    return still

@@ -1,7 +1,7 @@
 """What the engine asks of R copies of a model, and of a batch on its way through them.
 
 Two makes stand behind it: networks of the layer table (``network.py``, ``tape.py``), and modules of
-any other kind (``foreign.py``).
+any other kind (``isolated.py``).
 """
 
 from abc import ABC, abstractmethod

@@ -12,7 +12,7 @@ Shape = tuple[int, ...]  # of one record: (d,) or (H, W, C)
 MODELS = ("logistic", "mlp", "cnn", "logistic-squashed")
 CNN_CHANNELS = (32, 16)
 CNN_KERNEL = 3
-BY_TABLE, BY_OPACUS = "the layer table", "Opacus"
+BY_TABLE, BY_VMAP, BY_LOOP = "the layer table", "torch.func.vmap", "a loop over single records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class ModelFacts:
     Args:
         parameters: P, or None where it depends on how a table is encoded.
         products: Multiplications of one record's forward pass, or None likewise.
-        gradients: Which engine gives each record's gradient: BY_TABLE or BY_OPACUS.
+        gradients: What gives each record's gradient: BY_TABLE, BY_VMAP or BY_LOOP.
         outside: Why the layer table does not do, or "".
         digest: Of a user's own model: its code, its architecture and its start; else "".
     """

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from fairaudit.errors import ConfigError, FairauditError, did_you_mean
+from fairaudit.errors import ConfigError, FairauditError, did_you_mean, said
 from fairaudit.models.names import Shape
 
 _CALL = "it is called as factory(input_shape, classes), with (d,) for tables and (C, H, W) for images"
@@ -31,7 +31,7 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
     given = shape if len(shape) == 1 else (shape[2], *shape[:2])
     try:
         module = factory(given, classes)
-    except Exception as error:
+    except BaseException as error:
         raise _foreign(f"--model {name} raised", error, _CALL) from error
     if not isinstance(module, nn.Module):
         raise ConfigError(
@@ -55,7 +55,7 @@ def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -
             found = module(records)
     except FairauditError:
         raise
-    except Exception as error:
+    except BaseException as error:
         hint = "tables come as [n, d], images as [n, C, H, W], float32"
         raise _foreign(f"the model of --model {name} cannot read its input:", error, hint) from error
     shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
@@ -86,7 +86,7 @@ def _factory(name: str) -> Callable[[Shape, int], object]:
         sys.path.insert(0, folder)
     try:
         module = importlib.import_module(path)
-    except Exception as error:
+    except BaseException as error:
         hint = "run where the module lies, or name its folder in PYTHONPATH"
         raise _foreign(f"module {path!r} of --model cannot be imported:", error, hint) from error
     factory = getattr(module, attribute, None)
@@ -110,7 +110,7 @@ def _sources(name: str, module: nn.Module) -> set[Path]:
     return {Path(path) for path in found if path is not None and Path(path).is_file()}
 
 
-def _foreign(what: str, error: Exception, hint: str) -> ConfigError:
-    lines = str(error).strip().splitlines()
-    said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return ConfigError(f"{what} {said[:200]}", hint=hint)
+def _foreign(what: str, error: BaseException, hint: str) -> ConfigError:
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    return ConfigError(f"{what} {said(error)}", hint=hint)

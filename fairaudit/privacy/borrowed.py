@@ -1,9 +1,11 @@
-"""PyTorch's global generators, lent to code that knows no other: at a named state, and put back."""
+"""The global generators, lent to code that knows no other: at a named state, and put back."""
 
 import hashlib
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 
@@ -11,10 +13,20 @@ import torch
 def global_stream(*labels: int) -> Iterator[None]:
     """Inside the block, foreign code's draws follow from ``labels`` alone, on every device.
 
-    For starts and dropout masks of models that this program did not write; no noise of a release is
-    drawn from it.
+    Those of PyTorch, NumPy and Python. For starts and dropout masks of models that this program did not
+    write; no noise of a release is drawn from it.
     """
     digest = hashlib.sha256(repr(labels).encode()).digest()
+    drawn, numbers = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
-        yield
+        seed = int.from_bytes(digest[:8], "little") >> 1
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_available():  # else each call would be kept for the day when it is
+            torch.cuda.manual_seed_all(seed)
+        random.seed(digest)
+        np.random.seed(int.from_bytes(digest[8:12], "little"))
+        try:
+            yield
+        finally:
+            random.setstate(drawn)
+            np.random.set_state(numbers)

@@ -156,6 +156,8 @@ def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
 
 def _not_covered(arm: Arm, plan: Plan, *, fitted: bool) -> tuple[str, ...]:
     items = text.not_covered(plan.config, fitted=fitted, source=arm.source)
+    if plan.model_facts.outside:
+        items = ("what the model's own code leaves in files or other libraries", *items)
     return (*find(arm.method).unprotected, *items)
 
 

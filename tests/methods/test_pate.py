@@ -5,12 +5,16 @@ import pytest
 import torch
 from forms import make_pool, make_public, make_task, streamed, whole_forms
 from oracles import model
+from own_models import Residual
 from scipy.optimize import minimize
+from torch import nn
 
+from fairaudit.engine.isolation import PerRecord
 from fairaudit.methods import pate
 from fairaudit.methods.pate import (
     assign_teachers,
     collect_votes,
+    is_convex,
     project_to_simplex,
     queries,
     query_rows,
@@ -149,3 +153,16 @@ def test_a_network_student_learns_what_the_pool_is_labelled_with():
     labels = torch.nn.functional.one_hot((queried[:, 0] > 0).long(), 2).double().unsqueeze(0)
     student = train_students(task, queried, labels)
     assert (student.probabilities(queried)[0].argmax(-1) == labels[0].argmax(-1)).float().mean() > 0.9
+
+
+def test_only_one_linear_layer_is_solved_exactly():
+    """A module of a user's own is no chain of one layer, whatever it computes."""
+    for module, convex in (
+        (nn.Linear(7, 2), True),
+        (nn.Sequential(nn.Sequential(nn.Linear(7, 2))), True),
+        (nn.Linear(7, 2, bias=False), False),
+        (Residual(7, 2), False),
+        (PerRecord(Residual(7, 2)), False),
+        (nn.Sequential(nn.Linear(7, 3), nn.Tanh(), nn.Linear(3, 2)), False),
+    ):
+        assert is_convex(task_of(model=module)) == convex

@@ -1,6 +1,6 @@
 import sys
 
-import foreign_models
+import own_models
 import pytest
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ from fairaudit.errors import ConfigError
 from fairaudit.models.own import check_outputs, digest, own_model
 from fairaudit.privacy.borrowed import global_stream
 
-HERE = "foreign_models"
+HERE = "own_models"
 
 
 def own(name, shape=(6,), seed=0):
@@ -20,7 +20,7 @@ def own(name, shape=(6,), seed=0):
 def test_a_factory_is_called_with_the_shape_and_the_number_of_classes(monkeypatch):
     given = []
     spy = lambda *args: given.append(args) or nn.Linear(2, 2)  # noqa: E731
-    monkeypatch.setattr(foreign_models, "spy", spy, raising=False)
+    monkeypatch.setattr(own_models, "spy", spy, raising=False)
     own("spy", (6,))
     own("spy", (28, 27, 3))
     assert given == [((6,), 3), ((3, 28, 27), 3)]

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from fairaudit.engine.loop import Training, train
-from fairaudit.engine.network import Network
 from fairaudit.engine.optimizers import Optimizer
+from fairaudit.engine.replicates import stack
 from fairaudit.engine.rules import ClippingRule, Objective
+from fairaudit.engine.stacked import Stacked
 
 
 class GivenBatches:
@@ -190,7 +191,7 @@ class Seen:
     noise: ToldNoise | None = None
     query_noise: ToldNoise | None = None
     statistic_noise: ToldNoise | None = None
-    network: Network | None = None
+    network: Stacked | None = None
     outcome: object = None
 
 
@@ -234,7 +235,7 @@ def take_steps(trainer, task, batches, *, noise=(0.0,), answers=None, moves=(), 
         "sampler": GivenBatches(per_replicate, task.pool.n_records), "facts": task.facts(),
         "epochs": 1, "budget": task.budget, **parts,
     }  # fmt: skip
-    seen.network = Network([task.model] * task.repeats)
+    seen.network = stack([task.model] * task.repeats, task.seed)
     seen.outcome = train(seen.network, task.pool, Training(**fields))
     seen.gradients, seen.counts, seen.states = optimizer.gradients, rule.counts, rule.states
     seen.queries, seen.noise, seen.query_noise = rule.queries, drawn, query

@@ -1,4 +1,4 @@
-"""Models of users' own, as factories: ``--model foreign_models:NAME`` finds them."""
+"""Models of users' own, as factories: ``--model own_models:NAME`` finds them."""
 
 import torch
 from torch import Tensor, nn
@@ -114,6 +114,71 @@ def mixing(shape: tuple[int, ...], classes: int) -> nn.Module:
             return self.out(x - x.mean(0, keepdim=True))
 
     return Mixed()
+
+
+def branching(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Python decides by a record's numbers, which no call for many records at once can do."""
+
+    class Branching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(shape[0], classes)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat([self.out(row) if row[0, 0] > 0 else -self.out(row) for row in x.split(1)])
+
+    return Branching()
+
+
+def remembering(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Scales by the largest value seen so far, and keeps it."""
+
+    class Scaler(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("largest", torch.full((8,), 1e-3))
+            self.out = nn.Linear(shape[0], classes)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.largest = torch.maximum(self.largest, x.detach().abs().max())
+            return self.out(x / self.largest.max())
+
+    return Scaler()
+
+
+made = 0  # models of the next two factories so far
+
+
+def fails_later(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The first one is good."""
+    global made
+    made += 1
+    if made > 1:
+        raise RuntimeError("not today")
+    return nn.Linear(shape[0], classes)
+
+
+def widens_later(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The second one puts out one number too many."""
+    global made
+    made += 1
+    return nn.Linear(shape[0], classes + made - 1)
+
+
+def meets_its_match(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Leaves at the first record with a number above four."""
+
+    class Leaves(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(shape[0], classes)
+
+        def forward(self, x: Tensor) -> Tensor:
+            if float(x.max()) > 4:
+                raise SystemExit(3)
+            return self.out(x)
+
+    return Leaves()
 
 
 def wrong_width(shape: tuple[int, ...], classes: int) -> nn.Module:
