@@ -119,7 +119,8 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     groupings, group_notices = make_groupings(table, config, by_label)
     split = _read_split(table, config)
     features, reasons = _feature_names(table, choice, config)
-    rows = choose_rows(table.select(features), label, groupings, config)
+    beside = [name for name in dict.fromkeys(config.group) if name not in (*features, choice.column)]
+    rows = choose_rows(table.select(features), label, groupings, config, table.select(beside))
     reasons = {**checked.dropped, **reasons, **rows.reasons}
     kept = tuple(restrict(g, rows.used) for g in groupings)
     labels, positive, classes = _restrict_label(label, choice, rows.used)
@@ -303,7 +304,8 @@ def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence
             fix = f"a split that the data bring is used with --split-column {SPLIT}" if is_split else ""
             notices.append(Notice("columns_dropped", message, fix, "notice"))
     if rows.doubled.count:
-        message = f"{rows.doubled.count:,} of {n_rows:,} rows repeat an earlier row"
+        verb = "repeats" if rows.doubled.count == 1 else "repeat"
+        message = f"{rows.doubled.count:,} of {n_rows:,} rows {verb} an earlier row"
         fix = "epsilon protects a row, not a person who has several"
         notices.append(Notice("duplicate_rows", message, fix, "notice"))
     return notices
