@@ -97,6 +97,7 @@ class MetricTable:
         counts: Distinct records behind each value, ``[K + 1]``.
         reason: Why there is no value or no interval, or "".
         one_model: The interval is about this one model on new people, not about its training.
+        divisor: The group whose value every other is divided by, for a ratio; else None.
     """
 
     name: str
@@ -106,6 +107,7 @@ class MetricTable:
     counts: Int64
     reason: str = ""
     one_model: bool = False
+    divisor: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

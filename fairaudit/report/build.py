@@ -91,7 +91,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
         yardstick=check,
         comparisons=compared,
         control=control,
-        selection=selections(compared, dataset),
+        selection=selections(compared, findings.comparisons, dataset),
         sweep=sweeps(compared, _calibrated(plan)),
         diagnostics=read,
         why=explain(read.decomposition, arms, first, control),

@@ -96,7 +96,7 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
         ),
         comparisons=compared,
         control=Control(status="not needed", message="Predictions were given; nothing was trained."),
-        selection=selections(compared, dataset),
+        selection=selections(compared, found.comparisons, dataset),
         diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}, "claims": ()}),
         warnings=tuple(map(from_notice, dataset.notices)),
         limitations=_limitations(found),

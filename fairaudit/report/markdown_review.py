@@ -56,8 +56,8 @@ def selection_section(report: Report) -> Iterator[str]:
         return
     yield (
         f"Selected means that the model gives {markdown(label.column)} = {markdown(label.positive)}. The "
-        f"impact ratio is a group's selection rate divided by that of the group that the same model selects "
-        f"most{_over_seeds(report)}. Intervals are in report.json."
+        f"impact ratio is a group's selection rate divided by that of the most selected group with enough "
+        f"test rows, by the same model{_over_seeds(report)}. Intervals are in report.json."
     )
     yield ""
     rows = [row for selection in report.selection for row in _of_model(report, selection)]
@@ -122,7 +122,7 @@ def _over_seeds(report: Report) -> str:
     """What is averaged where a model was trained several times."""
     if max(arm.seeds_planned for arm in report.arms) == 1:
         return ""
-    return " (on average), taken at each seed; shown is its mean, not the ratio of the rates beside it"
+    return "; shown is the mean over seeds of the per-seed ratio"
 
 
 def _of_model(report: Report, selection: Selection) -> Iterator[Row]:
@@ -132,8 +132,14 @@ def _of_model(report: Report, selection: Selection) -> Iterator[Row]:
         if grouping.name == selection.grouping
         for group in grouping.groups
     }
+    notes = {
+        group.group: comparison.note_on(group)
+        for comparison in report.comparisons
+        if comparison.grouping == selection.grouping
+        for group in comparison.by_group
+    }
     for group, rate in selection.rate.items():
-        note = "most selected" if group == selection.reference else ""
+        note = "most selected" if group == selection.reference else notes.get(group, "")
         if group in selection.excluded:
             note = f"no ratio{': ' + selection.reason if selection.reason else ''}"
         yield (

@@ -83,7 +83,10 @@ class ComparisonRecord(Part):
 
 
 class Selection(Part):
-    """Selection rates and impact ratios of one arm; the ratio is against the highest rate."""
+    """Selection rates and impact ratios of one arm.
+
+    ``reference``: the group that the ratios divide by, most selected of those with enough test rows.
+    """
 
     arm: str
     grouping: str
