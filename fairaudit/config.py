@@ -1,10 +1,21 @@
 """The audit's options as one frozen value; where each came from is kept beside it (cli/, layers)."""
 
+from numbers import Real
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
+
+def _only_a_number(value: object) -> object:
+    """What else could be read as a number is not one: true is not 1, and neither is "1"."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise PydanticCustomError("number", "a number is expected")
+    return float(value)
+
+
+Number = Annotated[float, BeforeValidator(_only_a_number)]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -67,7 +78,7 @@ class AuditConfig(BaseModel):
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     max_grad_norm: Positive | None = None
     threshold: Positive | None = None
-    settings: dict[str, dict[str, float]] = {}  # method -> setting -> value
+    settings: dict[str, dict[str, Number]] = {}  # method -> setting -> value
     preset: str | None = None
     # repetition
     seeds: Count = 5
