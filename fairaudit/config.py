@@ -1,5 +1,7 @@
 """The audit's options as one frozen value; where each came from is kept beside it (cli/, layers)."""
 
+import shlex
+from collections.abc import Iterator, Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Literal
@@ -118,3 +120,36 @@ class AuditConfig(BaseModel):
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
             return value
         return tuple(name.strip() for part in parts for name in part.split(",") if name.strip())
+
+
+def option_words(config: AuditConfig) -> str:
+    """Every option that is not at its default, as one types them in a shell; how to execute is left out."""
+    given = [
+        (name, getattr(config, name))
+        for name, field in AuditConfig.model_fields.items()
+        if name not in EXECUTION and getattr(config, name) != field.default
+    ]
+    return shlex.join(word for name, value in given for word in words_of(name, value))
+
+
+def words_of(name: str, value: object) -> Iterator[str]:
+    """One option and its value as words of a command line."""
+    option = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        yield option if value else "--no-" + option.removeprefix("--")
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from (option, str(item))
+    elif isinstance(value, Mapping):
+        for pair in _pairs(value):
+            yield from (option, pair)
+    else:
+        yield from (option, str(value))
+
+
+def _pairs(table: Mapping[str, object]) -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from (f"{key}.{pair}" for pair in _pairs(value))
+        else:
+            yield f"{key}={value}"

@@ -30,6 +30,8 @@ def inspection_lines(found: Inspection) -> Iterator[str]:
             )
         yield from aligned(rows, left=frozenset({0}))
     yield from _would_run(found)
+    if found.command is not None:
+        yield f"next     {found.command}"
 
 
 def _columns(found: Inspection) -> Iterator[str]:
@@ -46,7 +48,8 @@ def _columns(found: Inspection) -> Iterator[str]:
 
 def _would_run(found: Inspection) -> Iterator[str]:
     if found.would_run is None:
-        hint = f" ({plain(found.hint, 400)})" if found.hint else ""
+        # What a hint has for a command was not tried; the one that was stands below.
+        hint = "" if found.hint.startswith("type: ") else f" ({plain(found.hint, 400)})" if found.hint else ""
         yield f"run      would stop: {plain(found.problem, 400)}{hint}"
         return
     run = found.would_run

@@ -12,7 +12,16 @@ from fairaudit.data.columns import Levels, PlainColumns, encode_levels, kind_of,
 from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
-from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, protected, quoted, typed
+from fairaudit.data.naming import (
+    is_prediction_name,
+    like_group,
+    listed,
+    near_miss,
+    nearest,
+    protected,
+    quoted,
+    typed,
+)
 from fairaudit.data.pixels import image_columns
 from fairaudit.data.rows import Chosen, choose_rows, sampled
 from fairaudit.data.screen import leaks
@@ -177,9 +186,14 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
 
 def _unknown_column(role: str, name: str, names: Sequence[str], config: AuditConfig) -> DataError:
     hint = near_miss(name, names)
-    if not hint and role == "group column":
-        known = protected(names)
-        hint = f"use --group {typed(known[0])}" if known else ""
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) > 1 and set(parts) & set(names):
+        option = role.split()[0] if role.startswith("--") else "--group"
+        hint = "repeat the option: " + " ".join(f"{option} {typed(part)}" for part in parts)
+    elif role == "group column" and (meant := like_group(name, names)) is not None:
+        hint = f"did you mean {quoted(meant)}? use --group {typed(meant)}"
+    elif role == "group column" and not hint and (known := protected(names)):
+        hint = f"columns named like groups: {listed(known)}"
     return DataError(f"{role} {quoted(name)} is not in {config.data.name} ({listed(names)})", hint)
 
 
