@@ -140,6 +140,8 @@ def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, 
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
     arms = [_arm(numbers, schedule, delta, find(name), None, None) for name in references]
     targets: tuple[float | None, ...] = config.epsilon if config.noise_multiplier is None else (None,)
+    if not targets:
+        raise ConfigError("no target epsilon is given", hint="use --epsilon 3, or --noise-multiplier SIGMA")
     for target in targets:
         for spec in chosen:
             if spec.ablation and target != targets[0]:

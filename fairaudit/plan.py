@@ -9,7 +9,7 @@ from fairaudit.config import EXECUTION, AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size
-from fairaudit.errors import ConfigError
+from fairaudit.errors import ConfigError, numbered
 from fairaudit.jobs import JOBS, RECORDS, job_id
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import Sizes, default_delta
@@ -217,7 +217,7 @@ def _notices(config: AuditConfig, arms: tuple[Arm, ...]) -> list[Notice]:
         notices.append(
             Notice(
                 "few_seeds",
-                f"{config.seeds} seeds: intervals are wide and not gated",
+                f"{numbered(config.seeds, 'seed')}: intervals are wide and not gated",
                 "use --seeds 5 or more",
             )
         )

@@ -8,7 +8,7 @@ from fairaudit.atomic import write_atomically
 from fairaudit.config import AuditConfig
 from fairaudit.data.candidates import suggested_group
 from fairaudit.data.inspect import Inspection
-from fairaudit.errors import OutputError
+from fairaudit.errors import OutputError, numbered
 from fairaudit.report.names import plain
 
 _MOST_CANDIDATES = 8
@@ -35,7 +35,7 @@ def write_starter(path: Path, text: str, *, force: bool) -> None:
 
 
 def _data(found: Inspection, config: AuditConfig) -> Iterator[str]:
-    size = f"{found.rows:,} rows x {found.columns} columns"
+    size = f"{numbered(found.rows, 'row')} x {numbered(found.columns, 'column')}"
     yield f"# Options of `fairaudit run` for {plain(found.name, 80)}: {size}."
     yield "# A flag or a variable such as FAIRAUDIT_EPSILON wins over what stands here."
     yield ""

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.text import Text
 
 from fairaudit.cli.streams import silence
-from fairaudit.errors import FairauditError
+from fairaudit.errors import FairauditError, numbered
 from fairaudit.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
 from fairaudit.report.names import plain
 
@@ -78,7 +78,8 @@ class Screen:
 
     def _start(self, event: JobsFound) -> None:
         if event.finished:
-            self.lines([f"  resume  {event.finished} of {event.total} trainings were finished before"])
+            total = numbered(event.total, "training was", "trainings were")
+            self.lines([f"  resume  {event.finished} of {total} finished before"])
         if not self._console.is_terminal:
             return
         self._bar = Progress(

@@ -23,7 +23,7 @@ from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
 from fairaudit.data.naming import listed, nearest, quoted, typed
-from fairaudit.errors import ConfigError, DataError
+from fairaudit.errors import ConfigError, DataError, numbered
 
 MAX_GROUPS = 200
 NUMERIC_LEVELS = 20  # a number with more distinct values is cut into quartiles
@@ -157,7 +157,9 @@ def _grouping(name: str, column: pa.ChunkedArray, spec: str | None) -> tuple[Gro
     grouping = _with_missing(name, levels)
     if grouping.missing is not None:
         count = int((grouping.groups == grouping.missing).sum())
-        message = f"{count:,} rows have no {quoted(name)}; they are shown as {MISSING} and never gated"
+        message = (
+            f"{numbered(count, 'row has', 'rows have')} no {quoted(name)}: shown as {MISSING} and never gated"
+        )
         notices.append(Notice("group_missing", message, level="notice"))
     return grouping, notices
 

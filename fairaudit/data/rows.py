@@ -25,7 +25,7 @@ from fairaudit.data.screen import (
     refuse_many_levels,
     worthless,
 )
-from fairaudit.errors import DataError
+from fairaudit.errors import DataError, numbered
 
 ALL_ROWS = "(all)"  # what rows are counted under when no group is given
 BAD_IMAGE = "image cannot be read"
@@ -101,7 +101,7 @@ def choose_rows(
     used = labelled
     if missing.counts and config.missing == "error":
         raise DataError(
-            f"missing values in {len(missing.counts)} columns: {listed(missing.counts)}",
+            f"missing values in {numbered(len(missing.counts), 'column')}: {listed(missing.counts)}",
             "use --missing impute or drop",
         )
     if missing.counts and config.missing == "drop":

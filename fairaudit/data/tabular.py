@@ -27,7 +27,7 @@ from fairaudit.data.rows import Chosen, choose_rows, sampled
 from fairaudit.data.screen import leaks
 from fairaudit.data.sources import DataSource, open_data
 from fairaudit.data.spool import Spool
-from fairaudit.errors import ConfigError, DataError
+from fairaudit.errors import ConfigError, DataError, numbered
 
 BESIDE_IMAGES = "beside the images"
 # Of columns as they are in memory: a table of more is read by and by and kept in a file beside the output.
@@ -304,7 +304,7 @@ def _label_notices(choice: LabelChoice, label: LabelColumn) -> tuple[Notice, ...
 def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence[Notice]:
     notices = []
     for reason, counts in rows.dropped.items():
-        message = f"{sum(counts.values()):,} rows left out: {reason}"
+        message = f"{numbered(sum(counts.values()), 'row')} left out: {reason}"
         notices.append(Notice("rows_dropped", message, "their counts by group are in the report"))
     named = [n for n, why in reasons.items() if why == "named like a prediction"]
     if named:
@@ -319,7 +319,7 @@ def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence
             notices.append(Notice("columns_dropped", message, fix, "notice"))
     if rows.doubled.count:
         verb = "repeats" if rows.doubled.count == 1 else "repeat"
-        message = f"{rows.doubled.count:,} of {n_rows:,} rows {verb} an earlier row"
+        message = f"{rows.doubled.count:,} of {numbered(n_rows, 'row')} {verb} an earlier row"
         fix = "epsilon protects a row, not a person who has several"
         notices.append(Notice("duplicate_rows", message, fix, "notice"))
     return notices

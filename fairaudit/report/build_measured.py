@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.data.groups import NamedPair
+from fairaudit.errors import numbered
 from fairaudit.jobs import Array, JobResult
 from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
 from fairaudit.metrics.intervals import undefined
@@ -16,6 +17,7 @@ from fairaudit.report.build_causes import decomposition
 from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.measured import (
+    UNDERTRAINED_BY,
     ComparisonRecord,
     Diagnostics,
     EstimateRecord,
@@ -28,7 +30,6 @@ from fairaudit.report.readings import claims, readings
 
 MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
-UNDERTRAINED = 0.01  # accuracy below the yardstick from which costs count as understated
 YARDSTICK = "scikit-learn logistic regression, same rows and inputs"
 PIXEL_YARDSTICK = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
 
@@ -111,7 +112,7 @@ def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) ->
         reference_accuracy=mine,
         yardstick=YARDSTICK if dataset.image_shape is None else PIXEL_YARDSTICK.format(rows=rows),
         yardstick_accuracy=other,
-        undertrained=other - mine > UNDERTRAINED,
+        undertrained=other - mine > UNDERTRAINED_BY,
         n_seeds=len(ours),
         reason="",
     )
@@ -154,7 +155,7 @@ def _group(measure: GroupMeasure, hidden: set[str], least: int, untold: Collecti
             },
             ungated=dict(measure.ungated),
         )
-    reason = f"suppressed: fewer than {least} test rows"
+    reason = f"suppressed: fewer than {numbered(least, 'test row')}"
     return GroupRecord(
         group=measure.group, n_test=None, n_train=None, gated=False, reason=reason, estimates={}
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
+from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.markdown_alone import ALONE
@@ -153,10 +154,14 @@ def _of_model(report: Report, selection: Selection) -> Iterator[Row]:
         )
 
 
+def _rows(rows: int | None) -> str:
+    return "– rows" if rows is None else numbered(rows, "row")
+
+
 def _unknown(report: Report) -> Iterator[str]:
     for grouping in report.data.groupings:
         unknown = [group for group in grouping.groups if group.is_missing]
-        told = f"{count(unknown[0].rows)} rows; shown, in no gap and no ratio" if unknown else "0 rows"
+        told = f"{_rows(unknown[0].rows)}; shown, in no gap and no ratio" if unknown else "0 rows"
         yield f"- {markdown(grouping.name)} not known: {told}"
 
 
