@@ -1,5 +1,6 @@
 """The program: commands, and what becomes of every exception."""
 
+import re
 import signal
 import tempfile
 import traceback
@@ -48,7 +49,16 @@ class _Unread(Exception):
         self.error = error
 
 
+_HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
+_HELD = "\N{NON-BREAKING HYPHEN}"  # help is broken at the other kind, and a name would be no name
+
+
 class _Command(TyperCommand):
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401 (typer's signature)
+        for parameter in self.params:
+            parameter.help = _HYPHEN.sub(_HELD, getattr(parameter, "help", None) or "")  # type: ignore[attr-defined]
+        return super().get_help(ctx).replace(_HELD, "-")
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 (typer's signature)
         try:
             return super().invoke(ctx)
