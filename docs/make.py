@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from fairaudit.cli.lines_catalog import described
+from fairaudit.methods.catalog import BUILT_IN
 from fairaudit.report.model import Report
 
 HERE = Path(__file__).resolve().parent
@@ -26,7 +28,7 @@ _USAGE = "Usage: fairaudit "
 
 
 def reference() -> str:
-    """Every command's help and every field of the report."""
+    """Every command's help, every number of a method and every field of the report."""
     lines = [
         "# Reference",
         "",
@@ -37,6 +39,7 @@ def reference() -> str:
     ]
     for command in _commands():
         lines += [f"### fairaudit {command}", "", "```text", _help(command).strip(), "```", ""]
+    lines += ["## Settings", "", *_settings(), ""]
     lines += ["## Fields of report.json", "", *_fields(Report.model_json_schema(mode="serialization"))]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -73,6 +76,22 @@ def _help(command: str) -> str:
         env={"COLUMNS": "100", "TERM": "dumb", "PYTHONPATH": str(HERE.parent), "PATH": ""},
     )
     return done.stdout
+
+
+def _settings() -> Iterator[str]:
+    """A table of every number that a method reads."""
+    yield (
+        "`--settings METHOD.SETTING=VALUE` sets one method's number. A value outside its range is refused; "
+        "so is, on the command line, a setting that nothing reads. A file or a variable may serve several "
+        "runs: there it is noted."
+    )
+    yield ""
+    yield "| setting | what it is | unit | range | default |"
+    yield "|---|---|---|---|---|"
+    told = {name: facts for spec in BUILT_IN for name, facts in described(spec).items()}
+    for name, facts in told.items():
+        cells = (facts["meaning"], facts["unit"] or "–", facts["range"], facts["default"] or "–")
+        yield f"| {name} | {' | '.join(cells)} |"
 
 
 def _fields(schema: Mapping[str, object]) -> Iterator[str]:

@@ -2,21 +2,21 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from fairaudit.config import AuditConfig
 from fairaudit.errors import ConfigError, PrivacyError, did_you_mean
 from fairaudit.methods.ablation import NAME as ABLATION_SET
-from fairaudit.methods.admission import unmet
+from fairaudit.methods.admission import Lacking, unmet
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
-from fairaudit.methods.defaults import RULES, ZERO_ALLOWED, Sizes, effective_step
+from fairaudit.methods.defaults import effective_step
 from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import PrivacyEvent
+from fairaudit.settings import Numbers, check_settings
 
 SELF_CHECK = "self-check"
 SETS = ("all", ABLATION_SET)  # names of several methods
 KEPT_STEPS = 8  # of a training, unless --diagnostics-every says otherwise
-LARGEST_SETTING = 1e30  # beyond it float32 steps overflow
+LARGEST_STEP = 1e30  # of a step that is scaled by a threshold; beyond it float32 overflows
 LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyond it exp() runs away
 
 
@@ -107,26 +107,6 @@ class Arm:
     shares_samples: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Where an arm's numbers come from: the options, else the rules; remembers what was decided.
-
-    Args:
-        config: The options. sizes: What a rule may read.
-        origins: Setting -> the rule that set it. omitted: Method that `all` left out -> why.
-    """
-
-    config: AuditConfig
-    sizes: Sizes
-    origins: dict[str, str] = field(default_factory=dict)
-    omitted: dict[str, str] = field(default_factory=dict)
-
-    def by_rule(self, name: str) -> float:
-        """The documented default of that name."""
-        self.origins[name] = RULES[name].text
-        return RULES[name].value(self.sizes)
-
-
 def make_schedule(numbers: Numbers) -> Schedule:
     """How long to train: the options, else the rules.
 
@@ -155,10 +135,13 @@ def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, 
         PrivacyError: A target that cannot be met; a count noise too large for the batch.
     """
     config = numbers.config
+    check_settings(numbers)
     chosen = _chosen(numbers)
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
     arms = [_arm(numbers, schedule, delta, find(name), None, None) for name in references]
     targets: tuple[float | None, ...] = config.epsilon if config.noise_multiplier is None else (None,)
+    if not targets:
+        raise ConfigError("no target epsilon is given", hint="use --epsilon 3, or --noise-multiplier SIGMA")
     for target in targets:
         for spec in chosen:
             if spec.ablation and target != targets[0]:
@@ -185,8 +168,6 @@ def _chosen(numbers: Numbers) -> list[MethodSpec]:
             raise ConfigError(
                 f"none of the chosen methods has a variant {name!r}", hint=did_you_mean(name, known)
             )
-    for name in config.settings:
-        find(name)
     return ordered
 
 
@@ -195,19 +176,27 @@ def _admitted(numbers: Numbers) -> dict[str, MethodSpec]:
     asked = [find(name) for name in numbers.config.method if name not in SETS]
     specs = {spec.name: spec for spec in asked if spec.reference is not None}
     for spec in specs.values():
-        lacking = unmet(spec, numbers.sizes)
+        lacking = _lacking(numbers, spec)
         if lacking:
             raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
     if ABLATION_SET in numbers.config.method:
         specs |= {spec.name: spec for spec in catalog().values() if spec.ablation}
     if "all" in numbers.config.method:
         for spec in (spec for spec in catalog().values() if not spec.ablation):
-            lacking = unmet(spec, numbers.sizes)
+            lacking = _lacking(numbers, spec)
             if spec.reference is not None and lacking:
                 numbers.omitted[spec.name] = f"it {lacking.reason}"
             elif spec.reference is not None:
                 specs.setdefault(spec.name, spec)
     return specs
+
+
+def _lacking(numbers: Numbers, spec: MethodSpec) -> Lacking | None:
+    """The first need of the method that is not met: of data and model, or noise of its own."""
+    noiseless = spec.gaussian and not numbers.config.epsilon and "noise_multiplier" not in numbers.own(spec)
+    reason = "adds no noise to gradients, so --noise-multiplier does not set its noise"
+    remedy = f"give --epsilon instead, or --settings {spec.name}.noise_multiplier=SIGMA"
+    return unmet(spec, numbers.sizes) or (Lacking(reason, remedy) if noiseless else None)
 
 
 def _arm(
@@ -221,15 +210,14 @@ def _arm(
     config = numbers.config
     suffix = f"@{target:g}" if target is not None and len(config.epsilon) > 1 and not spec.ablation else ""
     variant = next((v for v in spec.variants if v.name == form), None)
-    if spec.gaussian and target is None:
+    if spec.gaussian and target is None and config.epsilon:
         target = config.epsilon[0]  # a gradient's noise multiplier says nothing about it
-    if "noise_multiplier" in _own(config, spec):
+    if "noise_multiplier" in numbers.own(spec):
         target = None  # the method's own noise speaks louder than the audit's target
     settings = _settings(numbers, spec, variant.settings if variant else ())
     if "noise_multiplier" in spec.settings:
-        settings["noise_multiplier"] = _noise_multiplier(config, spec, settings, schedule, delta, target)
+        settings["noise_multiplier"] = _noise_multiplier(numbers, spec, settings, schedule, delta, target)
     _refuse_large_count_noise(spec, settings, schedule)
-    _refuse_impossible_counts(spec, settings, numbers.sizes)
     if variant and variant.guarantee is not Guarantee.ESTABLISHED:
         privacy = ArmPrivacy(Guarantee.NOT_ESTABLISHED, variant.reason, None, None, None, target)
     else:
@@ -257,12 +245,7 @@ def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> di
     A control takes the settings of the method that it controls, a reference those of its method;
     ``beside`` names a variant's own.
     """
-    config = numbers.config
-    own, model = _own(config, spec), spec.model
-    known = {*spec.known_settings, *(find(model).known_settings if model else ())}
-    for name in own:
-        if name not in known:
-            raise ConfigError(f"method {spec.name!r} has no setting {name!r}", hint=did_you_mean(name, known))
+    config, own = numbers.config, numbers.own(spec)
     shared: dict[str, float | None] = {
         "learning_rate": config.learning_rate,
         "max_grad_norm": config.max_grad_norm,
@@ -273,19 +256,23 @@ def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> di
     for name in (*spec.settings, *beside):
         if name != "noise_multiplier" and name not in converted:
             value = own.get(name, shared.get(name))
-            settings[name] = float(value) if value is not None else numbers.by_rule(name)
-            _refuse_senseless(spec.name, name, settings[name])
+            value = numbers.default(spec, name) if value is None else value
+            settings[name] = numbers.checked(spec, name, value)
     for name, given in converted.items():
-        _refuse_senseless(spec.name, given, own[given])
-        settings[name] = spec.conversions[given].value(own[given], settings, numbers.sizes)
-        _refuse_senseless(spec.name, name, settings[name])
+        value = spec.conversions[given].value(own[given], settings, numbers.sizes)
+        settings[name] = numbers.checked(spec, name, value)
     scaled = find(spec.control_of) if spec.control_of else spec
     if scaled.scales_by_threshold and "learning_rate" not in own:
-        threshold = own.get("threshold", config.threshold) or numbers.by_rule("threshold")
+        threshold = own.get("threshold", config.threshold) or numbers.default(scaled, "threshold")
         settings["learning_rate"] = effective_step(
             settings["learning_rate"], threshold, settings["max_grad_norm"], numbers.sizes
         )
-        _refuse_senseless(spec.name, "learning_rate", settings["learning_rate"])
+        if not settings["learning_rate"] <= LARGEST_STEP:
+            raise ConfigError(
+                f"{spec.name}: the step {settings['learning_rate']:g} that makes up for C/Z is too large",
+                hint=f"a smaller learning rate or threshold, a larger clipping bound than "
+                f"{settings['max_grad_norm']:g}",
+            )
     return settings
 
 
@@ -298,22 +285,8 @@ def _converted(spec: MethodSpec, own: Mapping[str, float]) -> dict[str, str]:
     return given
 
 
-def _own(config: AuditConfig, spec: MethodSpec) -> dict[str, float]:
-    """The settings that name the method, over those that name what it controls or is the reference of."""
-    return {**config.settings.get(spec.model or "", {}), **config.settings.get(spec.name, {})}
-
-
-def _refuse_senseless(method: str, name: str, value: float) -> None:
-    """A NaN would pass every comparison of the accountant and come out as epsilon 0."""
-    least = "0" if name in ZERO_ALLOWED else "above 0"
-    if not (0 <= value <= LARGEST_SETTING) or (value == 0 and name not in ZERO_ALLOWED):
-        raise ConfigError(
-            f"{method}: {name} is {value:g}", hint=f"use a number from {least} to {LARGEST_SETTING:g}"
-        )
-
-
 def _noise_multiplier(
-    config: AuditConfig,
+    numbers: Numbers,
     spec: MethodSpec,
     settings: Mapping[str, float],
     schedule: Schedule,
@@ -321,10 +294,9 @@ def _noise_multiplier(
     target: float | None,
 ) -> float:
     if target is None:
-        given = _own(config, spec).get("noise_multiplier", config.noise_multiplier)
+        given = numbers.own(spec).get("noise_multiplier", numbers.config.noise_multiplier)
         assert given is not None
-        _refuse_senseless(spec.name, "noise_multiplier", given)
-        return given
+        return numbers.checked(spec, "noise_multiplier", given)
     return spec.mechanism.calibrated(
         settings, schedule.steps_per_epoch, schedule.epochs, delta=delta, target=target
     )
@@ -345,17 +317,6 @@ def _refuse_large_count_noise(spec: MethodSpec, settings: Mapping[str, float], s
                 f"{schedule.expected_batch_size:.1f} is {spread:.2g}, above {LARGEST_COUNT_NOISE}: "
                 "the threshold would follow noise alone",
                 hint=f"use {batch}{name} of {math.floor(largest * 1e3) / 1e3:g} or less",
-            )
-
-
-def _refuse_impossible_counts(spec: MethodSpec, settings: Mapping[str, float], sizes: Sizes) -> None:
-    limits = {"queries": max(1, sizes.pool), "teachers": sizes.n_public, "noise_draws": 10_000}
-    for name in limits.keys() & settings.keys():
-        value = settings[name]
-        if value != int(value) or not 1 <= value <= limits[name]:
-            raise ConfigError(
-                f"{spec.name}: {name} {value:g} is not a whole number from 1 to {limits[name]:,}",
-                hint=f"leave {spec.name}.{name} out for the default",
             )
 
 

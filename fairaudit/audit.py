@@ -4,7 +4,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,7 +16,7 @@ import pandas as pd
 from fairaudit import __version__
 from fairaudit.cluster import Request, require_ray
 from fairaudit.config import RAY_ONLY, AuditConfig
-from fairaudit.data.dataset import Dataset
+from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import load_inputs
 from fairaudit.data.store import is_intact, is_large, write_store
 from fairaudit.data.tabular import load_dataset
@@ -26,7 +26,7 @@ from fairaudit.execute import Execution, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import Rule, parse_rules
 from fairaudit.gate.targets import Vocabulary
-from fairaudit.layers import ResolvedConfig, option_name, resolve_config
+from fairaudit.layers import OPTION, PRESET, ResolvedConfig, option_name, resolve_config
 from fairaudit.measure import measure
 from fairaudit.models.names import is_factory
 from fairaudit.plan import Plan, make_plan, records_path
@@ -127,6 +127,7 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Prepared:
     refuse_without_baseline(rules, has_baseline=baseline is not None)
     dataset = _timed("reading", seconds, listener, lambda: _load(resolved.config))
     plan = _timed("planning", seconds, listener, lambda: _plan(resolved.config, dataset))
+    plan = replace(plan, notices=(*plan.notices, *_unread(resolved, plan)))
     arms = tuple((arm.key, arm.method) for arm in plan.arms)
     vocabulary = Vocabulary(arms, {grouping.name: grouping.names for grouping in dataset.groupings})
     for rule in rules:
@@ -168,6 +169,25 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
 def _plan(config: AuditConfig, dataset: Dataset) -> Plan:
     own = examine(config, dataset.digest) if is_factory(config.model) else None
     return make_plan(config, dataset, own)
+
+
+def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
+    """Word of the settings of a file that nothing reads: a file may serve several runs, and a preset does.
+
+    Raises:
+        ConfigError: The command line named one.
+    """
+    for (method, name), (why, remedy) in plan.unread.items():
+        origin = resolved.settings_origins.get((method, name), OPTION)
+        if origin == OPTION:
+            trained = ", ".join(dict.fromkeys(arm.method for arm in plan.arms))
+            raise ConfigError(
+                f"--settings {method}.{name}: {why} (trained: {trained})",
+                hint=f"leave it out, or add {remedy}" if remedy else "leave it out",
+            )
+        if not origin.startswith(PRESET):
+            message = f"{method}.{name} ({origin}) is not used: {why}"
+            yield Notice("setting_not_used", message, level="notice")
 
 
 def _leave_records(rundir: RunDir, plan: Plan, dataset: Dataset) -> None:

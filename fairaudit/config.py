@@ -1,10 +1,40 @@
 """The audit's options as one frozen value; where each came from is kept beside it (cli/, layers)."""
 
+import math
+import shlex
+from collections.abc import Iterator, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
+
+def _only_a_number(value: object) -> object:
+    """What else could be read as a number is not one: true is not 1, and neither is "1"."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise PydanticCustomError("number", "a number is expected")
+    return float(value)
+
+
+def _target(value: object) -> object:
+    """What no accountant can meet, or what is no budget any more, is refused where it is read."""
+    try:
+        target = float(str(value))
+    except ValueError:
+        target = math.nan
+    if not 0 < target <= LARGEST_EPSILON:
+        several = "; repeat the option for several" if "," in str(value) else ""
+        message = f"epsilon is a number above 0, at most {LARGEST_EPSILON:,}{several}"
+        raise PydanticCustomError("epsilon", message)
+    return target
+
+
+LARGEST_EPSILON = 1_000_000  # a loss bounded by exp(1,000,000) is not bounded
+Number = Annotated[float, BeforeValidator(_only_a_number)]
+Epsilon = Annotated[float, BeforeValidator(_target)]
+Format = Literal["json", "md", "html", "junit", "model-card", "svg", "png"]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -62,12 +92,12 @@ class AuditConfig(BaseModel):
     # methods and privacy
     method: tuple[str, ...] = ("global-adapt",)
     variant: tuple[str, ...] = ()
-    epsilon: tuple[Positive, ...] = (3.0,)
+    epsilon: tuple[Epsilon, ...] = (3.0,)
     noise_multiplier: Annotated[float, Field(ge=0)] | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     max_grad_norm: Positive | None = None
     threshold: Positive | None = None
-    settings: dict[str, dict[str, float]] = {}  # method -> setting -> value
+    settings: dict[str, dict[str, Number]] = {}  # method -> setting -> value
     preset: str | None = None
     # repetition
     seeds: Count = 5
@@ -80,7 +110,7 @@ class AuditConfig(BaseModel):
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
     out: Path = Path("fairaudit-report")
-    format: tuple[Literal["json", "md", "html", "junit", "model-card", "svg", "png"], ...] = (
+    format: tuple[Format, ...] = (
         "json",
         "md",
         "html",
@@ -99,6 +129,16 @@ class AuditConfig(BaseModel):
     memory: Count | None = None  # MiB of activations kept between the two passes of a step
     resume: bool = True
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth(cls, value: object, info: ValidationInfo) -> object:
+        """True is no number and no name, though Python would read it as 1."""
+        asks = info.field_name is not None and cls.model_fields[info.field_name].annotation is bool
+        inside = value if isinstance(value, list | tuple) else [value]
+        if not asks and any(isinstance(each, bool) for each in inside):
+            raise PydanticCustomError("truth", "true and false are no values of it")
+        return value
+
     @field_validator("format", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
@@ -107,3 +147,36 @@ class AuditConfig(BaseModel):
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
             return value
         return tuple(name.strip() for part in parts for name in part.split(",") if name.strip())
+
+
+def option_words(config: AuditConfig) -> str:
+    """Every option that is not at its default, as one types them in a shell; how to execute is left out."""
+    given = [
+        (name, getattr(config, name))
+        for name, field in AuditConfig.model_fields.items()
+        if name not in EXECUTION and getattr(config, name) != field.default
+    ]
+    return shlex.join(word for name, value in given for word in words_of(name, value))
+
+
+def words_of(name: str, value: object) -> Iterator[str]:
+    """One option and its value as words of a command line."""
+    option = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        yield option if value else "--no-" + option.removeprefix("--")
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from (option, str(item))
+    elif isinstance(value, Mapping):
+        for pair in _pairs(value):
+            yield from (option, pair)
+    else:
+        yield from (option, str(value))
+
+
+def _pairs(table: Mapping[str, object]) -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from (f"{key}.{pair}" for pair in _pairs(value))
+        else:
+            yield f"{key}={value}"

@@ -80,6 +80,9 @@ def said(error: BaseException) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The hint for a mistyped name: the nearest known one, else all of them."""
     known = list(known)
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) > 1 and set(parts) & set(known):
+        return f"give each by itself, repeating the option: {', '.join(parts)}"
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6) or [
         k for k in known if k.lower() == name.lower()
     ]
@@ -87,3 +90,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f"did you mean {near[0]!r}?"
     shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
     return f"known: {shown}" if known else ""
+
+
+def numbered(number: int, noun: str, plural: str = "") -> str:
+    """``1 seed``, ``5 seeds``; ``plural`` where an s does not make it: of ``row repeats``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

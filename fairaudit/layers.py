@@ -1,8 +1,9 @@
 """Where each option's value comes from: flags over environment over files over preset over defaults."""
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,6 +16,10 @@ ENVIRONMENT_PREFIX = "FAIRAUDIT_"
 CONFIG_VARIABLE = "FAIRAUDIT_CONFIG"  # the --config option itself, not a field
 PROJECT_FILE = "fairaudit.toml"
 DEFAULT = "default"
+PRESET = "preset "
+OPTION = "option"  # the command line, or an argument in Python
+# What is not finite is a number too: the range that refuses it says what would do.
+_DECIMAL = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
 
 _FIELDS = tuple(AuditConfig.model_fields)
 _LISTS = frozenset(n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), tuple))
@@ -44,10 +49,12 @@ class ResolvedConfig:
     Args:
         config: The options.
         origins: Every field -> its origin; ``default`` where nothing sets it.
+        settings_origins: (method as given, setting) -> the origin of its value.
     """
 
     config: AuditConfig
     origins: Mapping[str, str]
+    settings_origins: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 def resolve_config(
@@ -74,14 +81,14 @@ def resolve_config(
         config_file = Path(environment[CONFIG_VARIABLE])
     given = {name: value for name, value in options.items() if value is not None}
     layers = [
-        _checked(Layer("option", given)),
+        _checked(Layer(OPTION, given)),
         _environment_layer(environment),
         *_file_layers(folder, config_file),
     ]
     chosen = next((layer.values["preset"] for layer in layers if "preset" in layer.values), None)
     if chosen is not None:
         preset = find_preset(str(chosen))
-        layers.append(Layer(f"preset {preset.name}", preset.fields))
+        layers.append(Layer(f"{PRESET}{preset.name}", preset.fields))
     return merge_layers(layers)
 
 
@@ -96,16 +103,17 @@ def merge_layers(layers: Sequence[Layer]) -> ResolvedConfig:
     values: dict[str, object] = {}
     origins = dict.fromkeys(_FIELDS, DEFAULT)
     settings: dict[str, dict[str, object]] = {}
+    said_by: dict[tuple[str, str], str] = {}
     for layer in reversed(layers):
         for name, value in layer.values.items():
             _silence(name, layer.origin, values, origins, settings)
             if name != "settings":
                 values[name], origins[name] = value, layer.origin
-        _lay_settings(layer, settings, origins)
+        _lay_settings(layer, settings, origins, said_by)
     values["settings"] = {method: numbers for method, numbers in settings.items() if numbers}
     if "data" not in values:
         raise ConfigError("no data given", hint="name the file: --data loans.parquet")
-    return ResolvedConfig(_validated(values, origins), origins)
+    return ResolvedConfig(_validated(values, origins), origins, said_by)
 
 
 def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
@@ -137,7 +145,9 @@ def nested_settings(pairs: Mapping[str, str]) -> dict[str, dict[str, object]]:
                 f"--settings needs METHOD.SETTING=VALUE, got {_shown(key)}",
                 hint="--settings global.threshold=50",
             )
-        nested.setdefault(method, {})[setting.replace("-", "_")] = value
+        if not _DECIMAL.fullmatch(value):
+            raise ConfigError(f"--settings {_shown(key)} needs a number, got {_shown(value)}")
+        nested.setdefault(method, {})[setting.replace("-", "_")] = float(value)
     return nested
 
 
@@ -167,7 +177,12 @@ def _silence(
             numbers.pop(void, None)
 
 
-def _lay_settings(layer: Layer, settings: dict[str, dict[str, object]], origins: dict[str, str]) -> None:
+def _lay_settings(
+    layer: Layer,
+    settings: dict[str, dict[str, object]],
+    origins: dict[str, str],
+    said_by: dict[tuple[str, str], str],
+) -> None:
     """Lay one layer's per-method numbers over those of the weaker layers."""
     given = layer.values.get("settings")
     if given is None:
@@ -175,7 +190,9 @@ def _lay_settings(layer: Layer, settings: dict[str, dict[str, object]], origins:
     if not isinstance(given, Mapping) or not all(isinstance(v, Mapping) for v in given.values()):
         raise ConfigError(f"settings in {layer.origin} must be one table per method")
     for method, numbers in given.items():
-        settings.setdefault(str(method), {}).update({str(k).replace("-", "_"): v for k, v in numbers.items()})
+        named = {str(key).replace("-", "_"): value for key, value in numbers.items()}
+        settings.setdefault(str(method), {}).update(named)
+        said_by.update(dict.fromkeys([(str(method), name) for name in named], layer.origin))
     weaker = origins["settings"]
     origins["settings"] = layer.origin if weaker == DEFAULT else f"{layer.origin}, {weaker}"
 

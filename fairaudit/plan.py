@@ -1,15 +1,15 @@
 """Config and data to a frozen plan: which trainings, with which numbers, at which epsilon."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairaudit.arms import Arm, ArmPrivacy, Numbers, Schedule, make_arms, make_schedule
+from fairaudit.arms import Arm, ArmPrivacy, Schedule, make_arms, make_schedule
 from fairaudit.config import EXECUTION, AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size
-from fairaudit.errors import ConfigError
+from fairaudit.errors import ConfigError, numbered
 from fairaudit.jobs import JOBS, RECORDS, job_id
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import Sizes, default_delta
@@ -17,6 +17,7 @@ from fairaudit.methods.spec import Need
 from fairaudit.models.names import UNENCODED, ModelFacts, known_facts, resolve_model
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian
+from fairaudit.settings import Numbers, Place, Unread, unread_settings
 
 __all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan"]
 
@@ -50,6 +51,7 @@ class Plan:
         epsilon_if_all_released: PLD epsilon of releasing every private model of established
             arms, or None.
         notices: Warnings of the plan itself. model_facts: What is known of the model.
+        unread: Given settings that nothing trained reads, by method and setting.
     """
 
     config: AuditConfig
@@ -63,6 +65,7 @@ class Plan:
     epsilon_if_all_released: float | None
     notices: tuple[Notice, ...] = ()
     model_facts: ModelFacts = UNENCODED
+    unread: Mapping[Place, Unread] = field(default_factory=dict)
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
@@ -129,6 +132,7 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
         notices=(*_omissions(numbers), *_notices(config, arms)),
         model_facts=facts,
+        unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
     )
 
 
@@ -213,7 +217,7 @@ def _notices(config: AuditConfig, arms: tuple[Arm, ...]) -> list[Notice]:
         notices.append(
             Notice(
                 "few_seeds",
-                f"{config.seeds} seeds: intervals are wide and not gated",
+                f"{numbered(config.seeds, 'seed')}: intervals are wide and not gated",
                 "use --seeds 5 or more",
             )
         )

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from fairaudit.atomic import write_atomically
 from fairaudit.config import AuditConfig
+from fairaudit.data.candidates import suggested_group
 from fairaudit.data.inspect import Inspection
-from fairaudit.errors import OutputError
+from fairaudit.errors import OutputError, numbered
 from fairaudit.report.names import plain
 
 _MOST_CANDIDATES = 8
@@ -34,7 +35,7 @@ def write_starter(path: Path, text: str, *, force: bool) -> None:
 
 
 def _data(found: Inspection, config: AuditConfig) -> Iterator[str]:
-    size = f"{found.rows:,} rows x {found.columns} columns"
+    size = f"{numbered(found.rows, 'row')} x {numbered(found.columns, 'column')}"
     yield f"# Options of `fairaudit run` for {plain(found.name, 80)}: {size}."
     yield "# A flag or a variable such as FAIRAUDIT_EPSILON wins over what stands here."
     yield ""
@@ -44,7 +45,7 @@ def _data(found: Inspection, config: AuditConfig) -> Iterator[str]:
         yield f"label = {_text(found.label)}  # {found.label_origin or 'given'}"
     else:
         yield f"# The column to predict. Candidates: {_named(found.label_candidates)}"
-        yield f"# label = {_text(next(iter(found.label_candidates), 'COLUMN'))}"
+        yield '# label = "COLUMN"'
     if found.positive is not None:
         yield f"positive = {_text(found.positive)}  # the favourable outcome"
     else:
@@ -59,7 +60,7 @@ def _data(found: Inspection, config: AuditConfig) -> Iterator[str]:
             yield f"# {plain(grouping.name)}: {sizes}"
     else:
         yield f"# Candidates: {_named(found.group_candidates)}"
-        yield f"# group = [{_text(next(iter(found.group_candidates), 'COLUMN'))}]"
+        yield f"# group = [{_text(suggested_group(found.group_candidates) or 'COLUMN')}]"
     dropped = [column for column in found.schema if column.role == "dropped"]
     if dropped:
         yield "# Left out without being asked: " + ", ".join(

@@ -43,12 +43,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods.rules": {"errors", "engine"},
     "diagnostics": {"errors", "engine", "methods", "models", "privacy"},
     "metrics": {"errors", "data", "privacy.streams"},
+    "settings": {
+        *("errors", "config", "methods.catalog", "methods.defaults", "methods.spec"),
+    },
     "arms": {
-        *("errors", "config", "data", "privacy"),
+        *("errors", "config", "data", "privacy", "settings"),
         *("methods.ablation", "methods.admission", "methods.catalog", "methods.defaults", "methods.spec"),
     },
     "plan": {
-        *("errors", "arms", "config", "data", "jobs", "privacy"),
+        *("errors", "arms", "config", "data", "jobs", "privacy", "settings"),
         *("methods.catalog", "methods.defaults", "methods.spec", "models.names"),
     },
     "examine": {"errors", "config", "executor", "models.names", "pool"},

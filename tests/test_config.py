@@ -130,7 +130,7 @@ def test_settings_beside_a_plain_option_of_the_same_layer_are_kept() -> None:
 
 
 def test_settings_merge_number_by_number() -> None:
-    strong = Layer("option", {"data": "x", "settings": {"global": {"threshold": "9"}}})
+    strong = Layer("option", {"data": "x", "settings": {"global": {"threshold": 9}}})
     weak = Layer("preset p", {"settings": {"global": {"threshold": 1.0, "learning-rate": 2.0}}})
     merged = merge_layers([strong, weak])
     assert merged.config.settings == {"global": {"threshold": 9.0, "learning_rate": 2.0}}

@@ -1,6 +1,7 @@
 """Given predictions against fairlearn, against an audit's own figures, and against bad tables."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -246,3 +247,51 @@ def test_the_interval_of_one_model_covers_the_gap_on_new_people(tmp_path):
         gap = next(g for g in measure_scored(given)[0].gaps if (g.metric, g.kind) == ("accuracy", "pair"))
         covered.append(gap.signed.low <= -0.1 <= gap.signed.high)
     assert 0.92 <= np.mean(covered) <= 0.99
+
+
+def cells(row):
+    """What stands in the cells of a row of a Markdown or an HTML table."""
+    return [cell.strip() for cell in re.split(r"\||</?t[dhr][^>]*>", row)]
+
+
+@pytest.mark.parametrize("tiny", [0, 12])
+@pytest.mark.parametrize("low", ["F", "M"])
+def test_the_group_that_is_marked_most_selected_is_the_one_that_ratios_divide_by(tmp_path, tiny, low):
+    """A group of twelve whom every model selects is too small to be what the others are measured by."""
+    frame = people()
+    high = "M" if low == "F" else "F"
+    draw = np.random.default_rng(1)
+    frame["taken"] = (draw.random(len(frame)) < np.where(frame["sex"] == high, 0.6, 0.3)).astype(int)
+    few = frame.index[:tiny]
+    frame.loc[few, "sex"], frame.loc[few, "taken"] = "X", 1
+    report = scored(tmp_path, frame, ["taken"], format=["json", "md", "html"])
+    (chosen,) = report.selection
+    assert chosen.reference == high
+    rates = frame.groupby("sex")["taken"].mean()
+    for group, ratio in chosen.impact_ratio.items():
+        assert ratio == pytest.approx(rates[group] / rates[high])
+    written = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
+    assert written["selection"][0]["reference"] == high
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / "out" / name).read_text("utf-8")
+        rows = map(cells, re.sub(r"\n(?=<t[dh])|\n(?=</tr)", "", text).splitlines())
+        (marked,) = [row for row in rows if "most selected" in row]
+        assert high in marked
+    if tiny:
+        text = (tmp_path / "out" / "report.md").read_text("utf-8")
+        assert any("| X |" in line and "12 test records" in line for line in text.splitlines())
+
+
+def test_ratios_to_a_suppressed_group_would_tell_its_rate_and_are_left_out(tmp_path):
+    frame = people()
+    frame["taken"] = np.where(frame["sex"] == "F", 1, 0)
+    frame.loc[frame.index[::3], "taken"] = 1
+    least = int((frame["sex"] == "F").sum()) + 1
+    report = scored(tmp_path, frame, ["taken"], suppress_below=least)
+    (chosen,) = report.selection
+    assert chosen.reference is None
+    assert chosen.impact_ratio == {"F": None, "M": None}
+    assert "suppressed" in estimates(report, "predictions", "M")["impact_ratio"].reason
+    assert not [g for c in report.comparisons for g in c.gaps if "impact_ratio" in g.metric]
+    shown = scored(tmp_path, frame, ["taken"], suppress_below=least - 1)
+    assert shown.selection[0].reference == "F"

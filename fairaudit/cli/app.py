@@ -1,10 +1,11 @@
 """The program: commands, and what becomes of every exception."""
 
+import re
 import signal
 import tempfile
 import traceback
 from types import FrameType
-from typing import Any
+from typing import Any, get_args
 
 import typer
 from typer.core import TyperCommand
@@ -27,6 +28,7 @@ from fairaudit.cli.commands import (
     score,
 )
 from fairaudit.cli.streams import tell
+from fairaudit.config import Format
 from fairaudit.errors import (
     EXIT_BUG,
     EXIT_INPUT,
@@ -47,7 +49,16 @@ class _Unread(Exception):
         self.error = error
 
 
+_HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
+_HELD = "\N{NON-BREAKING HYPHEN}"  # help is broken at the other kind, and a name would be no name
+
+
 class _Command(TyperCommand):
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401 (typer's signature)
+        for parameter in self.params:
+            parameter.help = _HYPHEN.sub(_HELD, getattr(parameter, "help", None) or "")  # type: ignore[attr-defined]
+        return super().get_help(ctx).replace(_HELD, "-")
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 (typer's signature)
         try:
             return super().invoke(ctx)
@@ -118,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
         _say(f"Error: {error}")
         return error.exit_code
     except TyperException as error:  # what the command line itself got wrong
-        _say(f"Error: {_one_line(error.format_message())}")
+        _say(f"Error: {_one_line(_usage(error))}")
         return EXIT_INPUT
     except KeyboardInterrupt:
         _say(_INTERRUPTED)
@@ -135,6 +146,15 @@ def main(arguments: list[str] | None = None) -> int:
         bug = caught.error if isinstance(caught, _Unread) else caught
         _say(f"Bug: {type(bug).__name__}; please report it with {_log(bug)}")
         return EXIT_BUG
+
+
+def _usage(error: TyperException) -> str:
+    """What the command line got wrong; a kind of report that is given as an option finds its option."""
+    kind = str(getattr(error, "option_name", "")).removeprefix("--")
+    context = getattr(error, "ctx", None)
+    if kind in get_args(Format) and context and any("--format" in p.opts for p in context.command.params):
+        return f"No such option: --{kind} (use --format {kind})"
+    return error.format_message()
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from fairaudit.cli.folding import folded, width_of
 from fairaudit.cli.streams import silence
-from fairaudit.errors import FairauditError
+from fairaudit.errors import FairauditError, numbered
 from fairaudit.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
 from fairaudit.report.names import plain
 
@@ -36,8 +37,10 @@ class Screen:
     def lines(self, lines: Iterable[str], *, style: str = "") -> None:
         """Text as it is; names in it are already plain."""
         if not self._quiet:
+            width = width_of(sys.stderr)
             for line in lines:
-                self._console.print(Text(line, style=style))
+                for piece in folded(line, width):
+                    self._console.print(Text(piece, style=style))
 
     def detail(self, lines: Iterable[str]) -> None:
         """Text for ``-v`` only."""
@@ -53,7 +56,8 @@ class Screen:
     def error(self, error: FairauditError) -> None:
         """One error in one line; shown even when quiet."""
         hint = f" ({plain(error.hint, 1000)})" if error.hint else ""
-        self._console.print(Text(f"Error: {plain(error.message, 1000)}{hint}", style="red"))
+        for piece in folded(f"Error: {plain(error.message, 1000)}{hint}", width_of(sys.stderr)):
+            self._console.print(Text(piece, style="red"))
 
     def listen(self, event: ProgressEvent) -> None:
         """Draw one event of an audit."""
@@ -78,7 +82,8 @@ class Screen:
 
     def _start(self, event: JobsFound) -> None:
         if event.finished:
-            self.lines([f"  resume  {event.finished} of {event.total} trainings were finished before"])
+            total = numbered(event.total, "training was", "trainings were")
+            self.lines([f"  resume  {event.finished} of {total} finished before"])
         if not self._console.is_terminal:
             return
         self._bar = Progress(

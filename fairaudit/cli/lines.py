@@ -6,6 +6,7 @@ from pathlib import Path
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.naming import spoken_shape
+from fairaudit.errors import numbered
 from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
@@ -24,9 +25,11 @@ def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
     """What is audited: file, label, groups."""
     shape = dataset.image_shape
     columns = (
-        f"rows x {dataset.columns_read} columns" if shape is None else f"images of {spoken_shape(shape)}"
+        f"{numbered(dataset.rows_read, 'row')} x {numbered(dataset.columns_read, 'column')}"
+        if shape is None
+        else f"{numbered(dataset.rows_read, 'image')} of {spoken_shape(shape)}"
     )
-    size = f"{dataset.rows_read:,} {columns}"
+    size = f"{columns}"
     digest = f"sha256 {dataset.digest[:4]}…{dataset.digest[-2:]}"
     yield f"fairaudit {version} · {plain(dataset.name)} {size} · {digest}"
     positive = "not known" if dataset.positive is None else plain(dataset.classes[dataset.positive])
@@ -42,17 +45,17 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     """What will be trained, at which epsilon, and about how long it takes."""
     yield f"  privacy {_privacy(plan)}"
     seeds = plan.config.seeds
-    arms = f"{len(plan.arms)} arm{'s' if len(plan.arms) > 1 else ''}"
-    trainings = f"{arms} × {seeds} seed{'s' if seeds > 1 else ''} = {len(plan.jobs)} trainings"
+    of = f"{numbered(len(plan.arms), 'arm')} × {numbered(seeds, 'seed')}"
+    trainings = f"{of} = {numbered(len(plan.jobs), 'training')}"
     facts = plan.model_facts
     if facts.parameters is not None:
         why = f": {plain(facts.outside, 200)}" if facts.outside else ""
-        size = f"{facts.parameters:,} parameters"
+        size = numbered(facts.parameters, "parameter")
         yield f"  model   {plain(plan.model)} · {size} · per-sample gradients by {facts.gradients}{why}"
-    yield f"  plan    {trainings} · about {spoken_time(seconds)} on {cores} core{'s' if cores > 1 else ''}"
+    yield f"  plan    {trainings} · about {spoken_time(seconds)} on {numbered(cores, 'core')}"
     if reading:
-        kept = len(plan.schedule.kept(plan.config.diagnostics_every))
-        yield f"  read    {kept:,} kept steps of each private training: about {spoken_time(reading)} of that"
+        kept = numbered(len(plan.schedule.kept(plan.config.diagnostics_every)), "kept step")
+        yield f"  read    {kept} of each private training: about {spoken_time(reading)} of that"
 
 
 def arm_lines(plan: Plan) -> Iterator[str]:
@@ -74,9 +77,10 @@ def result_lines(report: Report) -> Iterator[str]:
     if not report.costs:
         yield "No arm has a finished seed: nothing could be compared."
         return
-    yield " Privacy cost by group (accuracy on test rows; 95 % interval over seeds and rows)"
+    yield " Privacy cost by group (accuracy; 95 % interval over seeds and test rows)"
     rows = [row for comparison in report.costs for row in _cost_rows(comparison, report)]
     yield from aligned(rows, left=frozenset({0}))
+    yield f" n: {report.test_rows}"
     if report.why is not None and report.why.headline:
         yield f" Why   {plain(report.why.headline, 500)}"
     if report.control.status != "not needed":
@@ -100,7 +104,7 @@ def spoken_time(seconds: float) -> str:
 
 def spoken_trainings(count: int, size: int) -> str:
     """Finished trainings and the bytes that they take."""
-    return f"{count:,} {'training' if count == 1 else 'trainings'} ({size / 1e6:,.1f} MB)"
+    return f"{numbered(count, 'training')} ({size / 1e6:,.1f} MB)"
 
 
 def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:

@@ -1,8 +1,9 @@
 """The method catalog as console lines."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from fairaudit.cli.lines import spoken_guarantee
+from fairaudit.cli.rows import Row, aligned
 from fairaudit.methods.catalog import MethodSpec
 
 
@@ -25,3 +26,29 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
             yield f"  open       not protected: {item}"
         for variant in spec.variants:
             yield f"  variant    {variant.name}: {spoken_guarantee(variant.guarantee)}; {variant.reason}"
+
+
+def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
+    """What each number of a method is: name -> meaning, unit, range and default, in words."""
+    found = {name: spec.setting(name) for name in spec.known_settings}
+    return {
+        name: {
+            "meaning": setting.meaning,
+            "unit": setting.unit,
+            "range": setting.range(),
+            "default": None if setting.default is None else setting.default.text,
+        }
+        for name, setting in found.items()
+    }
+
+
+def setting_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
+    """Every number that some method reads, once: what it is and which values it may have."""
+    told = {name: facts for spec in specs for name, facts in described(spec).items()}
+    yield ""
+    yield "Settings (--settings METHOD.SETTING=VALUE)"
+    rows = [Row(("setting", "range", "meaning"))]
+    for name, facts in told.items():
+        unit = f" ({facts['unit']})" if facts["unit"] else ""
+        rows.append(Row((name, f"{facts['range']}{unit}", f"{facts['meaning']}")))
+    yield from aligned(rows, left=frozenset({0, 1, 2}))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.inspect import Inspection
+from fairaudit.errors import numbered
 from fairaudit.report.names import plain
 
 _MOST_COLUMNS = 60
@@ -11,7 +12,8 @@ _MOST_COLUMNS = 60
 
 def inspection_lines(found: Inspection) -> Iterator[str]:
     """Columns, candidates, group sizes, and what `run` would do with them."""
-    yield f"{plain(found.name)}  {found.rows:,} rows x {found.columns} columns · sha256 {found.digest[:16]}…"
+    size = f"{numbered(found.rows, 'row')} x {numbered(found.columns, 'column')}"
+    yield f"{plain(found.name)}  {size} · sha256 {found.digest[:16]}…"
     yield from _columns(found)
     if found.label is not None:
         positive = "not known" if found.positive is None else plain(found.positive)
@@ -30,6 +32,8 @@ def inspection_lines(found: Inspection) -> Iterator[str]:
             )
         yield from aligned(rows, left=frozenset({0}))
     yield from _would_run(found)
+    if found.command is not None:
+        yield f"next     {found.command}"
 
 
 def _columns(found: Inspection) -> Iterator[str]:
@@ -41,19 +45,20 @@ def _columns(found: Inspection) -> Iterator[str]:
         rows.append(Row(cells, plain(column.note, 80)))
     yield from aligned(rows, left=frozenset({0, 1, 2}))
     if len(found.schema) > _MOST_COLUMNS:
-        yield f" {len(found.schema) - _MOST_COLUMNS} more columns: --json shows all"
+        yield f" {numbered(len(found.schema) - _MOST_COLUMNS, 'more column')}: --json shows all"
 
 
 def _would_run(found: Inspection) -> Iterator[str]:
     if found.would_run is None:
-        hint = f" ({plain(found.hint, 400)})" if found.hint else ""
+        # What a hint has for a command was not tried; the one that was stands below.
+        hint = "" if found.hint.startswith("type: ") else f" ({plain(found.hint, 400)})" if found.hint else ""
         yield f"run      would stop: {plain(found.problem, 400)}{hint}"
         return
     run = found.would_run
     yield (
-        f"run      {run.rows:,} usable rows: {run.train:,} train, {run.test:,} test per seed · "
-        f"{run.features} column{'s' * (run.features != 1)} as {run.inputs} inputs · "
-        f"{run.duplicate_rows:,} duplicate rows"
+        f"run      {numbered(run.rows, 'usable row')}: {run.train:,} train, {run.test:,} test per seed · "
+        f"{numbered(run.features, 'column')} as {numbered(run.inputs, 'input')} · "
+        f"{numbered(run.duplicate_rows, 'duplicate row')}"
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from fairaudit.cli.lines import report_line, result_lines, warning_lines
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.config import AuditConfig
+from fairaudit.errors import numbered
 from fairaudit.report.gaps import main_gap, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
@@ -18,7 +19,8 @@ _MOST_GROUPS = 12
 def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
     """What was scored, the costs or else the metrics by group, warnings, and where the report lies."""
     data = report.data
-    yield f"fairaudit {report.tool.version} · {plain(data.name)} {data.rows:,} of {data.rows_read:,} rows"
+    rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
+    yield f"fairaudit {report.tool.version} · {plain(data.name)} {rows}"
     positive = "not known" if data.label.positive is None else plain(data.label.positive)
     yield f"  label   {plain(data.label.column)}   (positive = {positive})"
     models = ", ".join(f"{plain(arm.key)} {arm.seeds_planned}" for arm in report.arms)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from fairaudit.cli.folding import TableLine
+
 
 class Row(NamedTuple):
     """Cells of a console table and what follows them."""
@@ -21,4 +23,4 @@ def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[str]:
             cell + " " * (width - cell_len(cell)) if i in left else " " * (width - cell_len(cell)) + cell
             for i, (cell, width) in enumerate(zip(row.cells, widths, strict=True))
         ]
-        yield (" " + "  ".join(cells) + (f"  {row.note}" if row.note else "")).rstrip()
+        yield TableLine(cells, row.note)

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
+from fairaudit.cli.folding import folded, width_of
+
 
 def answer(lines: Iterable[str]) -> None:
     """A command's answer on stdout, for people and pipes."""
@@ -18,8 +20,10 @@ def tell(line: str) -> None:
 
 def _write(lines: Iterable[str], stream: TextIO) -> None:
     try:
+        width = width_of(stream)
         for line in lines:
-            stream.write(line + "\n")
+            for piece in folded(line, width):
+                stream.write(piece + "\n")
         stream.flush()
     except BrokenPipeError:
         silence(stream)

@@ -182,7 +182,7 @@ def row_keys(column: pa.ChunkedArray) -> RowKeys:
         return RowKeys(codes.codes.astype(np.int64), codes.missing(), codes)
     missing = np.asarray(column.is_null())
     if pa.types.is_floating(column.type):
-        return RowKeys(numeric_values(column).view(np.int64), missing, None)
+        return RowKeys((numeric_values(column) + 0.0).view(np.int64), missing, None)  # -0.0 is 0.0
     if kind == "time":
         column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
     filled = pc.fill_null(column, 0).cast(pa.int64())

@@ -106,7 +106,7 @@ class Dataset:
         dropped_rows: reason -> group name -> count (first grouping).
         missing: column -> group name -> count of missing values (first grouping).
         dropped_columns: column -> reason.
-        duplicate_rows: Rows that repeat an earlier row in all features and the label.
+        duplicate_rows: Rows that repeat an earlier row in all features, group columns and the label.
         duplicate_of: For each row the index of its first identical row, ``[N]``.
         notices: What the reader must be told.
     """

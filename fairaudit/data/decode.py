@@ -14,7 +14,7 @@ from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.pixels import UInt8, image_column, mapped
-from fairaudit.errors import ConfigError, DataError
+from fairaudit.errors import ConfigError, DataError, numbered
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
@@ -100,7 +100,7 @@ class ImageStack:
         """
         if self._pixels is None:
             raise DataError(
-                f"none of the {len(self._bad):,} images of {source} can be read", "check the files"
+                f"none of {numbered(len(self._bad), 'image')} of {source} can be read", "check the files"
             )
         return image_column(self._pixels, self._present), self._notices()
 
@@ -108,7 +108,7 @@ class ImageStack:
         if not self._bad:
             return ()
         count = len(self._bad)
-        message = f"{count:,} image{'s' * (count > 1)} cannot be read: {listed(self._bad)}"
+        message = f"{numbered(count, 'image')} cannot be read: {listed(self._bad)}"
         return (Notice("bad_images", message, "their counts by group are in the report"),)
 
     def _room_for(self, image: UInt8, name: str) -> None:

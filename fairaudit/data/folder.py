@@ -17,7 +17,7 @@ from fairaudit.data.dataset import SPLIT, Notice
 from fairaudit.data.decode import SUFFIXES, ImageOptions, ImageStack
 from fairaudit.data.naming import listed, near_miss, quoted
 from fairaudit.data.readers import open_source, read_columns
-from fairaudit.errors import DataError
+from fairaudit.errors import DataError, numbered
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 FILE_NAME = "file_name"  # the metadata's column of paths, relative to the metadata file
@@ -218,7 +218,7 @@ def _from_classes(root: Path, part: str, listing: _Listing) -> _Rows:
     if loose:
         where = str(PurePosixPath(root.name, part))
         raise DataError(
-            f"{len(loose):,} images lie in {where} itself, in no folder of a class",
+            f"{numbered(len(loose), 'image lies', 'images lie')} in {where} itself, in no folder of a class",
             "put each into a folder named as its class, or write metadata.csv with file_name and label",
         )
     labels = pa.array([parts[depth] for parts in paths], pa.string())
@@ -315,10 +315,10 @@ def _notices(found: Sequence[tuple[str, _Listing]], rows: Sequence[_Rows]) -> tu
 
 def _counted(unlisted: int, others: int) -> Iterator[Notice]:
     if unlisted:
-        message = f"{unlisted:,} images of the folder have no row in the metadata and are left out"
+        message = f"{numbered(unlisted, 'image')} of the folder left out: no row in the metadata"
         yield Notice("images_not_listed", message, "add a row for each that should count")
     if others:
-        yield Notice("other_files", f"{others:,} files of the folder are no images", level="notice")
+        yield Notice("other_files", f"no images in the folder: {numbered(others, 'file')}", level="notice")
 
 
 def _content(root: Path, name: str) -> bytes | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config import AuditConfig
+from fairaudit.data.candidates import group_candidates, suggested_group
 from fairaudit.data.columns import (
     Kind,
     Levels,
@@ -19,9 +20,10 @@ from fairaudit.data.columns import (
     sorted_levels,
 )
 from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice
-from fairaudit.data.infer import LabelColumn, group_candidates, looks_like_id
+from fairaudit.data.ids import looks_like_id
+from fairaudit.data.infer import LabelColumn
 from fairaudit.data.naming import listed, nearest, quoted, typed
-from fairaudit.errors import ConfigError, DataError
+from fairaudit.errors import ConfigError, DataError, numbered
 
 MAX_GROUPS = 200
 NUMERIC_LEVELS = 20  # a number with more distinct values is cut into quartiles
@@ -46,7 +48,8 @@ def require_groups(dataset: Dataset) -> None:
     if dataset.groupings:
         return
     candidates = group_candidates(dataset.features)
-    example = f"add --group {typed(candidates[0])}" if candidates else "add --group COLUMN"
+    sure = suggested_group(candidates)
+    example = f"add --group {typed(sure)}" if sure else "name the column of groups with --group"
     found = f"; candidates: {listed(candidates)}" if candidates else ""
     raise ConfigError(f"no group column given for {dataset.name}{found}", example)
 
@@ -154,7 +157,9 @@ def _grouping(name: str, column: pa.ChunkedArray, spec: str | None) -> tuple[Gro
     grouping = _with_missing(name, levels)
     if grouping.missing is not None:
         count = int((grouping.groups == grouping.missing).sum())
-        message = f"{count:,} rows have no {quoted(name)}; they are shown as {MISSING} and never gated"
+        message = (
+            f"{numbered(count, 'row has', 'rows have')} no {quoted(name)}: shown as {MISSING} and never gated"
+        )
         notices.append(Notice("group_missing", message, level="notice"))
     return grouping, notices
 

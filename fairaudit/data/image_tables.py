@@ -16,7 +16,7 @@ from fairaudit.data.decode import ImageOptions, ImageStack, fitted, refuse_too_l
 from fairaudit.data.naming import listed, near_miss, quoted, typed
 from fairaudit.data.pixels import Shape, UInt8, image_column
 from fairaudit.data.readers import Source, read_columns
-from fairaudit.errors import DataError
+from fairaudit.errors import DataError, numbered
 
 _MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"RIFF", b"II*\x00", b"MM\x00*")
 _SHAPE_KEY, _TYPE_KEY = b"image_shape", b"image_dtype"
@@ -168,7 +168,8 @@ def _raw(column: pa.ChunkedArray, stored: StoredImages) -> UInt8:
     assert stored.shape is not None
     if column.null_count:
         raise DataError(
-            f"{column.null_count:,} rows have no image in column {quoted(stored.name)}", "remove them"
+            f"{numbered(column.null_count, 'row has', 'rows have')} no image in column {quoted(stored.name)}",
+            "remove them",
         )
     refuse_too_large(len(column), stored.shape)
     size = int(np.prod(stored.shape))

@@ -1,47 +1,47 @@
 """Which column is the label, and which of its values is the favourable one.
 
-The order is fixed: given, declared, then exactly one column of a known name. Never a guess by position.
+The order is fixed: given, declared, then the one column whose name says so. Never a guess by position.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from fairaudit.config import AuditConfig
-from fairaudit.data.columns import Codes, encode_codes, encode_levels, kind_of
+from fairaudit.config import AuditConfig, option_words
+from fairaudit.data.candidates import (
+    MAX_INFERRED_CLASSES,
+    LabelCandidates,
+    group_candidates,
+    label_candidates,
+    suggested_group,
+)
+from fairaudit.data.columns import encode_levels, kind_of
 from fairaudit.data.dataset import Int64, Notice
 from fairaudit.data.naming import (
+    LabelName,
     is_adverse_label,
-    is_group_name,
-    is_id_name,
-    is_label_name,
-    is_prediction_name,
+    label_name,
     listed,
     near_miss,
     nearest,
-    protected,
     quoted,
     typed,
 )
 from fairaudit.errors import ConfigError, DataError
 
-Numbers = NDArray[np.int64] | NDArray[np.float64]
-
-MAX_INFERRED_CLASSES = 20
+_SHOWN = 4  # labels to choose from in a hint
 MAX_NUMERIC_CLASSES = 20
 MAX_CLASSES = 100
-GROUP_CANDIDATE_LEVELS = 20
-GROUP_CANDIDATE_NUMBERS = 5
 _POSITIVE = frozenset({"1", "true", "yes", "approved", ">50k", "good"})
-_ID_SHARE = 0.95
-_NAMED_ID_SHARE = 0.5
-_ID_MIN_VALUES = 20
-_ID_MANY_VALUES = 1_000
-_ID_MAX_SPREAD = 1.1
-_PIECE = 65_536
+
+
+class NoLabel(DataError):
+    """No label was given and none is sure; ``suggested`` is the column that may be named, or None."""
+
+    def __init__(self, message: str, hint: str = "", suggested: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.suggested = suggested
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,27 +94,6 @@ def choose_label(
     return choice
 
 
-def label_candidates(table: pa.Table, config: AuditConfig) -> tuple[str, ...]:
-    """Columns that the name rule accepts: a known name, 2 to 20 values, no group, id or score."""
-    return tuple(n for n in table.column_names if is_label_name(n) and _may_be_label(table, n, config))
-
-
-def group_candidates(table: pa.Table, excluded: Sequence[str] = ()) -> tuple[str, ...]:
-    """Columns named like a protected attribute, then text of 2 to 20 values, then small numbers."""
-    possible = {
-        n: _distinct(table, n)
-        for n in table.column_names
-        if n not in excluded and not is_prediction_name(n) and not _holds_images(table, n)
-    }
-    possible = {n: distinct for n, distinct in possible.items() if distinct >= 2}
-    text = {n for n in possible if kind_of(table.column(n).type) == "category"}
-    # A measured attribute such as age has many values and is cut into quartiles.
-    named = [n for n in protected(possible) if n not in text or possible[n] <= GROUP_CANDIDATE_LEVELS]
-    texts = [n for n in possible if n in text and possible[n] <= GROUP_CANDIDATE_LEVELS]
-    numbers = [n for n in possible if n not in text and possible[n] <= GROUP_CANDIDATE_NUMBERS]
-    return tuple(dict.fromkeys((*named, *texts, *numbers)))
-
-
 def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> LabelColumn:
     """The label as classes, with the favourable one where it is known.
 
@@ -143,64 +122,6 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
     return LabelColumn(levels.codes, levels.names, positive, notices)
 
 
-def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
-    """Whether a column only tells rows apart: keys, running numbers, unique text.
-
-    Floats are measurements, never ids; an integer must be named like a key or number the rows.
-    """
-    if codes.kind != "number" and codes.kind != "category":
-        return False
-    counts = codes.counts()
-    present, distinct = int(counts.sum()), int((counts > 0).sum())
-    if distinct < 2 or pa.types.is_boolean(codes.values.type):
-        return False
-    if codes.kind == "category":
-        share = distinct / present
-        unique = share >= _ID_SHARE and distinct >= _ID_MIN_VALUES
-        return unique or (is_id_name(name) and (share >= _NAMED_ID_SHARE or distinct > _ID_MANY_VALUES))
-    values = np.asarray(codes.values.to_numpy(zero_copy_only=False), dtype=np.float64)[counts > 0]
-    return _numbers_look_like_ids(name, values, present, rows)
-
-
-def numbers_look_like_ids(name: str, present: Numbers, rows: int) -> bool:
-    """:func:`looks_like_id` of numbers as they are, of which most columns need not be sorted.
-
-    Args:
-        name: Column. present: Its values, repeats included, without gaps. rows: Of the table.
-    """
-    if len(present) < 2 or not _all_whole(present):
-        return False
-    numbering = len(present) == rows and int(present.max()) - int(present.min()) + 1 >= rows
-    if not numbering and not is_id_name(name):
-        return False  # fewer places than rows: some number occurs twice
-    return _numbers_look_like_ids(name, _distinct_numbers(present), len(present), rows)
-
-
-def _numbers_look_like_ids(name: str, distinct: Numbers, present: int, rows: int) -> bool:
-    n = len(distinct)
-    if n < 2 or not _all_whole(distinct):
-        return False
-    if is_id_name(name) and (n / present >= _NAMED_ID_SHARE or n > _ID_MANY_VALUES):
-        return True
-    low = distinct.min()
-    spread = int(distinct.max()) - int(low) + 1
-    numbered = n == present == rows and spread <= _ID_MAX_SPREAD * n
-    # A small table may hold every age once; running numbers start at 0 or 1, or are many.
-    return numbered and n >= (_ID_MIN_VALUES if low in (0, 1) else _ID_MANY_VALUES)
-
-
-def _distinct_numbers(values: Numbers) -> Numbers:
-    ordered = np.sort(values)
-    found: Numbers = ordered[np.append(True, ordered[1:] != ordered[:-1])]
-    return found
-
-
-def _all_whole(values: Numbers) -> bool:
-    """Whether every number is an integer; found out early where one is not."""
-    pieces = range(0, len(values), _PIECE)
-    return all(np.array_equal(v, np.floor(v)) for v in (values[start : start + _PIECE] for start in pieces))
-
-
 def _find_label(
     table: pa.Table, declared: Mapping[str, str], declared_by: str, config: AuditConfig
 ) -> LabelChoice:
@@ -212,9 +133,8 @@ def _find_label(
                 near_miss(config.label, names),
             )
         return LabelChoice(config.label, "given", declared.get("positive"))
-    candidates = label_candidates(table, config)
     if not config.infer:
-        raise DataError("no label given, and --no-infer forbids finding one", _command(config, candidates))
+        raise DataError("no label given, and --no-infer forbids finding one", _NAME_IT)
     if "label" in declared:
         if declared["label"] not in names:
             raise DataError(
@@ -222,51 +142,57 @@ def _find_label(
                 "correct the declaration, or give --label COLUMN",
             )
         return LabelChoice(declared["label"], declared_by, declared.get("positive"))
-    if len(candidates) == 1:
-        return LabelChoice(candidates[0], "inferred from the name")
-    if candidates:
-        raise DataError(
-            f"several columns may be the label: {listed(candidates)}", _command(config, candidates)
-        )
-    taken = [n for n in config.group if is_label_name(n)]
+    found = label_candidates(table, config)
+    if found.inferred is not None:
+        return LabelChoice(found.inferred, "inferred from the name")
+    raise NoLabel(_no_label(found, config), _what_to_do(found, table, config), found.suggested)
+
+
+_NAME_IT = "name the column to predict with --label"
+
+
+def _no_label(found: LabelCandidates, config: AuditConfig) -> str:
+    if len(found.named) > 1:
+        return f"several columns may be the label: {listed(found.named)}"
+    if found.named:
+        return f"no label given; by its name column {quoted(found.named[0])} of {config.data.name} may be it"
+    taken = [name for name in config.group if label_name(name) >= LabelName.KNOWN]
     if taken:
-        raise DataError(
-            f"column {quoted(taken[0])} is the only one named like a label and is also a group",
-            "name the label with --label, choose another --group, or take its classes: --group-by-label",
-        )
-    possible = [n for n in names if _may_be_label(table, n, config)]
-    possible.sort(key=lambda n: (is_group_name(n), _distinct(table, n)))
-    found = f"; columns with 2 to {MAX_INFERRED_CLASSES} values: {listed(possible)}" if possible else ""
-    raise DataError(
-        f"no column of {config.data.name} is named like a label{found}", _command(config, possible)
+        return f"column {quoted(taken[0])} is the only one named like a label and is also a group"
+    few = (
+        f"; columns with 2 to {MAX_INFERRED_CLASSES} values: {listed(found.possible)}"
+        if found.possible
+        else ""
     )
+    return f"no column of {config.data.name} is named like a label{few}"
 
 
-def _may_be_label(table: pa.Table, name: str, config: AuditConfig) -> bool:
-    if name in config.drop or name == config.split_column:
-        return False
-    if name in config.group and not config.group_by_label:
-        return False
-    if _holds_images(table, name):
-        return False
-    if is_prediction_name(name) or not 2 <= _distinct(table, name) <= MAX_INFERRED_CLASSES:
-        return False
-    return not looks_like_id(name, encode_codes(table.column(name)), table.num_rows)
+def _what_to_do(found: LabelCandidates, table: pa.Table, config: AuditConfig) -> str:
+    """The command that would go on, where the label and a group are sure; else what is to be named."""
+    if any(label_name(name) >= LabelName.KNOWN for name in config.group) and not found.named:
+        return "name the label with --label, choose another --group, or take its classes: --group-by-label"
+    if found.suggested is not None:
+        sure = suggestion(table, config, found.suggested)
+        return f"type: {run_command(sure)}" if sure else f"add --label {typed(found.suggested)}"
+    if found.named:
+        return f"{_NAME_IT}: " + " or ".join(f"--label {typed(name)}" for name in found.named[:_SHOWN])
+    return _NAME_IT
 
 
-def _holds_images(table: pa.Table, name: str) -> bool:
-    return kind_of(table.column(name).type) == "image"
+def suggestion(table: pa.Table, config: AuditConfig, label: str) -> AuditConfig | None:
+    """Everything that was asked, with this label and a group: the one given, else a sure one, else None."""
+    group = config.group
+    if not group and not config.group_by_label:
+        sure = suggested_group(group_candidates(table, (label, *config.drop)))
+        if sure is None:
+            return None
+        group = (sure,)
+    return config.model_copy(update={"label": label, "group": group})
 
 
-def _distinct(table: pa.Table, name: str) -> int:
-    return len(encode_codes(table.column(name)).values)
-
-
-def _command(config: AuditConfig, candidates: Sequence[str]) -> str:
-    """The command that would work, with the first candidate."""
-    groups = "".join(f" --group {typed(g)}" for g in config.group)
-    label = typed(candidates[0]) if candidates else "COLUMN"
-    return f"type: fairaudit run --data {typed(str(config.data))}{groups} --label {label}"
+def run_command(config: AuditConfig) -> str:
+    """The command with these options."""
+    return f"fairaudit run {option_words(config)}"
 
 
 def _positive(

@@ -1,15 +1,17 @@
 """What is in a table and what an audit would make of it; answers even where an audit would refuse."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from fairaudit.config import AuditConfig
+from fairaudit.data.candidates import group_candidates, label_candidates
 from fairaudit.data.columns import encode_codes
 from fairaudit.data.dataset import Dataset, Grouping, Notice, Split
 from fairaudit.data.encode import encode
 from fairaudit.data.groups import make_groupings
-from fairaudit.data.infer import group_candidates, label_candidates
+from fairaudit.data.infer import NoLabel, run_command, suggestion
 from fairaudit.data.naming import spoken_shape
 from fairaudit.data.pixels import shape_of
 from fairaudit.data.split import draw_split
@@ -82,10 +84,11 @@ class Inspection:
         name, format, digest: The file. rows, columns: Its size.
         schema: Its columns, in order.
         label, label_origin, positive: The label chosen and why, None and "" where there is none.
-        label_candidates, group_candidates: Columns that could be either.
+        label_candidates: Columns that are named like a label. group_candidates: That could be groups.
         groupings: Sizes and rates of the groups asked for, over usable rows.
         would_run: What ``run`` would do, or None where it would refuse.
         problem, hint: Why it would refuse and what to do, or "".
+        command: A command that goes through, or None where label or groups are not sure.
         notices: What the data show.
     """
 
@@ -104,25 +107,37 @@ class Inspection:
     would_run: RunSummary | None
     problem: str
     hint: str
+    command: str | None
     notices: tuple[Notice, ...]
 
 
-def describe(config: AuditConfig) -> Inspection:
+def describe(
+    config: AuditConfig, judge: Callable[[AuditConfig, Dataset], object] | None = None
+) -> Inspection:
     """Inspect the table of an audit.
+
+    Args:
+        config: The options.
+        judge: Raises what a plan would; None where nobody plans, and then no command is suggested.
 
     Raises:
         DataError, ConfigError: Only where the file itself cannot be read or a named column is
             not in it; every later problem is part of the answer.
     """
     checked = read_checked(config)
-    dataset, would_run, problem, hint = None, None, "", ""
+    dataset, would_run, problem, hint, found_label = None, None, "", "", config.label
     try:
         dataset = make_dataset(checked, config)
+        found_label = dataset.label
         would_run = _would_run(dataset, config)
+        if judge is not None and dataset.groupings:
+            judge(config, dataset)
+    except NoLabel as error:
+        problem, hint, found_label = error.message, error.hint, error.suggested
     except FairauditError as error:
-        problem, hint = error.message, error.hint
+        problem, hint, would_run = error.message, error.hint, None
     label = dataset.label if dataset else config.label
-    candidates = label_candidates(checked.table, config)
+    candidates = label_candidates(checked.table, config).named
     positive = dataset.classes[dataset.positive] if dataset and dataset.positive is not None else None
     return Inspection(
         name=config.data.name,
@@ -140,8 +155,23 @@ def describe(config: AuditConfig) -> Inspection:
         would_run=would_run,
         problem=problem,
         hint=hint,
+        command=_command(checked, config, found_label, judge) if judge and found_label else None,
         notices=dataset.notices if dataset else checked.notices,
     )
+
+
+def _command(
+    checked: CheckedTable, config: AuditConfig, label: str, judge: Callable[[AuditConfig, Dataset], object]
+) -> str | None:
+    """A command for this label that was tried as far as training, or None."""
+    sure = suggestion(checked.table, config, label)
+    try:
+        if sure is None:
+            return None
+        judge(sure, make_dataset(checked, sure))
+    except FairauditError:
+        return None
+    return run_command(sure)
 
 
 def _would_run(dataset: Dataset, config: AuditConfig) -> RunSummary:

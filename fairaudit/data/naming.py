@@ -1,8 +1,10 @@
 """What a column's name says about it, and how names are shown in one short line."""
 
+import difflib
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
 
 from fairaudit.errors import did_you_mean
 
@@ -10,9 +12,29 @@ SHOWN_CHARACTERS = 60
 SHOWN_NAMES = 12
 TYPED_CHARACTERS = 200
 
-_LABEL_NAMES = frozenset(
-    {"label", "target", "y", "outcome", "class", "approved", "loan_approved", "default", "defaulted"}
-    | {"hired", "income", "churn", "decision", "y_true", "is_approved"}
+# They say that the column is the label, whatever it is about.
+_ROLES = frozenset({"label", "target", "y", "y_true", "outcome"})
+# They say what is decided of a person; a table may hold one of them as a feature.
+_DECISIONS = frozenset(
+    {"class", "approved", "loan_approved", "is_approved", "default", "defaulted", "hired", "income"}
+    | {"churn", "decision"}
+)
+# Words in the names of labels of well-known tables, too weak to act upon alone.
+_OUTCOME_WORDS = frozenset(
+    {"approved", "approval", "accepted", "rejected", "granted", "denied", "admitted", "admit", "hired"}
+    | {"default", "defaulted", "delinquent", "dlqin", "repaid", "creditworthy", "creditability", "risk"}
+    | {"recid", "recidivism", "recidivist", "reoffend", "reoffended", "rearrest", "rearrested"}
+    | {"survived", "survival", "died", "death", "deceased", "mortality", "stroke", "diagnosis"}
+    | {"readmitted", "readmission", "churn", "churned", "exited", "attrition", "subscribed", "deposit"}
+    | {"pass", "passed", "graduated", "dropout", "fraud", "spam", "quality", "bad", "good", "converted"}
+)
+_OF_LOANS = ({"loan", "status"}, {"credit", "status"})
+_CUT = frozenset({"above", "below", "over", "under"})  # of a number made two classes
+_CUT_AT = frozenset({"median", "mean", "average", "threshold"})
+# What was before the decision is known at the time of it.
+_PAST = frozenset(
+    {"previous", "prev", "prior", "priors", "past", "former", "history", "hist", "file", "last", "earlier"}
+    | {"count", "number", "num", "days", "months", "date"}
 )
 _ADVERSE_LABELS = frozenset({"default", "defaulted", "churn"})
 _PREDICTION_WORDS = frozenset(
@@ -26,9 +48,32 @@ _MEASURED_SCORES = frozenset(
 _ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "idx", "index", "rowid", "key"})
 # The commonest first: candidates are shown in this order.
 _GROUP_WORDS = (
-    *("sex", "gender", "race", "ethnicity", "ethnic", "age", "nationality", "citizenship", "religion"),
+    *(
+        "sex",
+        "gender",
+        "male",
+        "female",
+        "race",
+        "ethnicity",
+        "ethnic",
+        "age",
+        "nationality",
+        "citizenship",
+        "religion",
+    ),
     *("disability", "disabled", "marital", "veteran", "pregnant", "orientation", "caste", "foreign"),
 )
+# Words for one attribute, so that a wrong one finds the right column.
+_ATTRIBUTES = (
+    {"sex", "gender", "male", "female"},
+    {"race", "ethnicity", "ethnic"},
+    {"age", "birth", "born"},
+    {"nationality", "citizenship", "citizen", "foreign", "country"},
+    {"religion", "caste"},
+    {"disability", "disabled"},
+    {"marital", "married", "marriage"},
+)
+_LIKE = 0.75  # of 1, from which a mistyped word is taken for another
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -72,10 +117,39 @@ def words(name: str) -> list[str]:
     return [w.lower() for w in _WORD.findall(name)]
 
 
-def is_label_name(name: str) -> bool:
-    """Whether a column of that name may be taken for the label when none is given."""
-    lower = name.lower()
-    return lower in _LABEL_NAMES or lower.endswith("_label") or lower.startswith(("label_", "target_"))
+class LabelName(IntEnum):
+    """How much a name says that its column is the label."""
+
+    NONE = 0
+    WORD = 1  # a word in it is known from labels
+    KNOWN = 2  # it is the name of a decision
+    ROLE = 3  # it says nothing but that
+
+
+def label_name(name: str) -> LabelName:
+    """What the name says about its column being the label."""
+    lower, said = name.strip().lower(), set(words(name))
+    if lower in _ROLES or lower.endswith("_label") or lower.startswith(("label_", "target_")):
+        return LabelName.ROLE
+    if lower in _DECISIONS:
+        return LabelName.KNOWN
+    if said & _PAST:
+        return LabelName.NONE
+    is_cut = said & _CUT and (said & _CUT_AT or any(word.isdigit() for word in said))
+    is_word = said & _OUTCOME_WORDS or any(pair <= said for pair in _OF_LOANS) or is_cut
+    return LabelName.WORD if is_word and not is_group_name(name) else LabelName.NONE
+
+
+def like_group(name: str, known: Sequence[str]) -> str | None:
+    """The column that holds the attribute which a wrong name means: ``sex`` for ``gendr``; or None."""
+    meant: set[str] = set()
+    for word in words(name):
+        every = [each for attribute in _ATTRIBUTES for each in attribute]
+        near = difflib.get_close_matches(word, every, n=1, cutoff=_LIKE)
+        meant |= next((attribute for attribute in _ATTRIBUTES if near and near[0] in attribute), set())
+    columns = [column for column in known if meant.intersection(words(column))]
+    # Of several columns with the attribute the one that is spelled most alike.
+    return next(iter(difflib.get_close_matches(name, columns, n=1, cutoff=0.0)), None)
 
 
 def is_adverse_label(name: str) -> bool:
@@ -108,13 +182,13 @@ def is_group_name(name: str) -> bool:
 
 
 def protected(names: Iterable[str]) -> list[str]:
-    """The names of :func:`is_group_name`, the commonest attributes first."""
+    """The names of :func:`is_group_name`, the commonest attributes first, and of one the shortest."""
     said = [
-        (min(_GROUP_WORDS.index(w) for w in words(n) if w in _GROUP_WORDS), n)
+        (min(_GROUP_WORDS.index(w) for w in words(n) if w in _GROUP_WORDS), len(words(n)), n)
         for n in names
         if is_group_name(n)
     ]
-    return [name for _, name in sorted(said, key=lambda pair: pair[0])]
+    return [name for *_, name in sorted(said, key=lambda found: found[:2])]
 
 
 def _showable(name: str, known: Sequence[str]) -> tuple[str, list[str]]:

@@ -14,7 +14,7 @@ from fairaudit.data.groups import make_groupings, require_groups, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, read_label, same_class
 from fairaudit.data.naming import listed, near_miss, quoted
 from fairaudit.data.tabular import read_checked
-from fairaudit.errors import ConfigError, DataError
+from fairaudit.errors import ConfigError, DataError, numbered
 
 _SPELLINGS = 4  # of one class in one column, at most
 SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1; rounded tables are off by as much
@@ -195,7 +195,7 @@ def _notices(dropped: dict[str, dict[str, int]]) -> tuple[Notice, ...]:
     return tuple(
         Notice(
             "rows_dropped",
-            f"{sum(counts.values()):,} rows left out: {reason}",
+            f"{numbered(sum(counts.values()), 'row')} left out: {reason}",
             "their counts are in the report",
         )
         for reason, counts in dropped.items()

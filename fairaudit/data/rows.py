@@ -25,7 +25,7 @@ from fairaudit.data.screen import (
     refuse_many_levels,
     worthless,
 )
-from fairaudit.errors import DataError
+from fairaudit.errors import DataError, numbered
 
 ALL_ROWS = "(all)"  # what rows are counted under when no group is given
 BAD_IMAGE = "image cannot be read"
@@ -38,7 +38,7 @@ class Chosen:
     Args:
         used: Row indices into the file, ascending. columns: Names of the feature columns.
         dropped: reason -> group -> count. missing: column -> group -> count.
-        reasons: column -> why it is dropped. doubled: Rows that are alike, features and label.
+        reasons: column -> why it is dropped. doubled: Rows that are alike: features, groups and label.
     """
 
     used: Int64
@@ -69,13 +69,17 @@ class _Missing:
 
 
 def choose_rows(
-    table: pa.Table, label: LabelColumn, groupings: Sequence[Grouping], config: AuditConfig
+    table: pa.Table,
+    label: LabelColumn,
+    groupings: Sequence[Grouping],
+    config: AuditConfig,
+    group_columns: pa.Table,
 ) -> Chosen:
     """Rows with a label, thinned by the policy for missing values; columns that are left of them.
 
     Args:
         table: The columns that may be features. label: Of all rows. groupings: Of all rows.
-        config: The policy.
+        config: The policy. group_columns: Those that are no features, all rows: part of a record too.
 
     Raises:
         DataError: Nothing is left; missing values where they are an error; a column of a thousand texts.
@@ -97,7 +101,7 @@ def choose_rows(
     used = labelled
     if missing.counts and config.missing == "error":
         raise DataError(
-            f"missing values in {len(missing.counts)} columns: {listed(missing.counts)}",
+            f"missing values in {numbered(len(missing.counts), 'column')}: {listed(missing.counts)}",
             "use --missing impute or drop",
         )
     if missing.counts and config.missing == "drop":
@@ -111,6 +115,8 @@ def choose_rows(
     if not columns:
         raise DataError(f"no feature column is left in {config.data.name}", "see `fairaudit inspect`")
     hashes.add(_on(label.codes, used))
+    for column in group_columns.columns:
+        hashes.add(*_keys_on(column, used)[:2])
     return Chosen(used, columns, dropped, missing.counts, reasons, hashes.duplicates())
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fairaudit.data.columns import Codes, RowKeys
 from fairaudit.data.dataset import Grouping, Int64, Notice
-from fairaudit.data.infer import looks_like_id, numbers_look_like_ids
+from fairaudit.data.ids import looks_like_id, numbers_look_like_ids
 from fairaudit.data.naming import quoted, typed
 from fairaudit.errors import DataError
 

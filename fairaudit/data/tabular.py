@@ -12,13 +12,22 @@ from fairaudit.data.columns import Levels, PlainColumns, encode_levels, kind_of,
 from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
-from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, protected, quoted, typed
+from fairaudit.data.naming import (
+    is_prediction_name,
+    like_group,
+    listed,
+    near_miss,
+    nearest,
+    protected,
+    quoted,
+    typed,
+)
 from fairaudit.data.pixels import image_columns
 from fairaudit.data.rows import Chosen, choose_rows, sampled
 from fairaudit.data.screen import leaks
 from fairaudit.data.sources import DataSource, open_data
 from fairaudit.data.spool import Spool
-from fairaudit.errors import ConfigError, DataError
+from fairaudit.errors import ConfigError, DataError, numbered
 
 BESIDE_IMAGES = "beside the images"
 # Of columns as they are in memory: a table of more is read by and by and kept in a file beside the output.
@@ -119,7 +128,8 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     groupings, group_notices = make_groupings(table, config, by_label)
     split = _read_split(table, config)
     features, reasons = _feature_names(table, choice, config)
-    rows = choose_rows(table.select(features), label, groupings, config)
+    beside = [name for name in dict.fromkeys(config.group) if name not in (*features, choice.column)]
+    rows = choose_rows(table.select(features), label, groupings, config, table.select(beside))
     reasons = {**checked.dropped, **reasons, **rows.reasons}
     kept = tuple(restrict(g, rows.used) for g in groupings)
     labels, positive, classes = _restrict_label(label, choice, rows.used)
@@ -176,9 +186,14 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
 
 def _unknown_column(role: str, name: str, names: Sequence[str], config: AuditConfig) -> DataError:
     hint = near_miss(name, names)
-    if not hint and role == "group column":
-        known = protected(names)
-        hint = f"use --group {typed(known[0])}" if known else ""
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) > 1 and set(parts) & set(names):
+        option = role.split()[0] if role.startswith("--") else "--group"
+        hint = "repeat the option: " + " ".join(f"{option} {typed(part)}" for part in parts)
+    elif role == "group column" and (meant := like_group(name, names)) is not None:
+        hint = f"did you mean {quoted(meant)}? use --group {typed(meant)}"
+    elif role == "group column" and not hint and (known := protected(names)):
+        hint = f"columns named like groups: {listed(known)}"
     return DataError(f"{role} {quoted(name)} is not in {config.data.name} ({listed(names)})", hint)
 
 
@@ -289,7 +304,7 @@ def _label_notices(choice: LabelChoice, label: LabelColumn) -> tuple[Notice, ...
 def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence[Notice]:
     notices = []
     for reason, counts in rows.dropped.items():
-        message = f"{sum(counts.values()):,} rows left out: {reason}"
+        message = f"{numbered(sum(counts.values()), 'row')} left out: {reason}"
         notices.append(Notice("rows_dropped", message, "their counts by group are in the report"))
     named = [n for n, why in reasons.items() if why == "named like a prediction"]
     if named:
@@ -303,7 +318,8 @@ def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence
             fix = f"a split that the data bring is used with --split-column {SPLIT}" if is_split else ""
             notices.append(Notice("columns_dropped", message, fix, "notice"))
     if rows.doubled.count:
-        message = f"{rows.doubled.count:,} of {n_rows:,} rows repeat an earlier row"
+        verb = "repeats" if rows.doubled.count == 1 else "repeat"
+        message = f"{rows.doubled.count:,} of {numbered(n_rows, 'row')} {verb} an earlier row"
         fix = "epsilon protects a row, not a person who has several"
         notices.append(Notice("duplicate_rows", message, fix, "notice"))
     return notices

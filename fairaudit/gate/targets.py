@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.errors import ConfigError, did_you_mean, numbered
 from fairaudit.gate.grammar import ALL_ROWS, GroupSelector, Rule
 from fairaudit.gate.intervals import Variances
 from fairaudit.report.facts import ArmFacts
@@ -135,7 +135,7 @@ def _is_arm(wanted: str, key: str, method: str) -> bool:
 
 
 def _unfinished(arm: ArmFacts) -> str:
-    return f"{len(arm.failed)} of {arm.seeds_planned} seeds of {arm.key} have no result"
+    return f"{len(arm.failed)} of {numbered(arm.seeds_planned, 'seed')} of {arm.key} have no result"
 
 
 def _arms(rule: Rule, report: Report) -> set[str]:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fairaudit.methods.defaults import Sizes
+from fairaudit.methods.defaults import SETTINGS, Setting, Sizes
 from fairaudit.methods.mechanisms import GaussianMechanism, Mechanism, SampledMechanism
 from fairaudit.privacy.events import PrivacyEvent
 
 REFERENCE = "sgd"
+UNDECLARED = Setting("a plugin's number that it does not describe", 0.0, 1e30)  # beyond it float32 overflows
 
 
 class Guarantee(StrEnum):
@@ -55,11 +56,13 @@ class Conversion:
     Args:
         into: The setting that it stands for. text: The rule in words.
         value: From the given number, the arm's other settings and public sizes to that setting.
+        setting: What the given number is and the values that it may have.
     """
 
     into: str
     text: str
     value: Callable[[float, Mapping[str, float], Sizes], float]
+    setting: Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class MethodSpec:
         guarantee: Status of the default form.
         trainer: ``module:Class``, imported by the worker that trains.
         settings: Names of the numbers it reads.
+        own_settings: What those are that no built-in method reads: a plugin's own.
         conversions: Other names under which a setting can be given, in a paper's convention.
         needs: What data or model must offer, beside group labels.
         side_queries: Released beside the gradient: query name -> the setting that holds its
@@ -114,6 +118,12 @@ class MethodSpec:
     readings: str = ""
     unprotected: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
+    own_settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    def setting(self, name: str) -> Setting:
+        """What one of ``known_settings`` is, which values it may have, and its default."""
+        converted = {given: conversion.setting for given, conversion in self.conversions.items()}
+        return {**SETTINGS, **converted, **self.own_settings}.get(name, UNDECLARED)
 
     @property
     def is_private(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fairaudit.methods.defaults import Sizes
+from fairaudit.methods.defaults import Setting, Sizes
 from fairaudit.methods.mechanisms import GaussianMechanism
 from fairaudit.methods.spec import Conversion, Guarantee, MethodSpec, Need, Variant
 
@@ -24,12 +24,19 @@ def _teacher_penalty(given: float, settings: Mapping[str, float], sizes: Sizes) 
 
 
 # Tran and Fioretto 2023, eqs (1), (2), define a sum where their theorems need a mean.
+_SUM = "weight of the squared norm of {} parameters beside a sum of losses"
 _OF_SUMS = {
     "student_penalty_of_sum": Conversion(
-        "student_penalty", "2 times this over the number of queries", _student_penalty
+        "student_penalty",
+        "2 times this over the number of queries",
+        _student_penalty,
+        Setting(_SUM.format("the student's"), 1e-9, 1e9, "nats"),
     ),
     "teacher_penalty_of_sum": Conversion(
-        "teacher_penalty", "2 times this over N / teachers", _teacher_penalty
+        "teacher_penalty",
+        "2 times this over N / teachers",
+        _teacher_penalty,
+        Setting(_SUM.format("a teacher's"), 1e-9, 1e9, "nats"),
     ),
 }
 _UNPROJECTED = Variant(

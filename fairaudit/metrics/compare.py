@@ -229,6 +229,9 @@ def _comparison(
         by_group=tuple(groups[:-1]),
         gaps=tuple(gaps),
         worst=_worst(groups[:-1], cut),
+        divided_by={
+            name: cut.names[table.divisor] for name, table in tables.items() if table.divisor is not None
+        },
     )
 
 

@@ -131,6 +131,7 @@ class Comparison:
         by_group: One entry per group, absent groups included.
         gaps: pairs, population and max gaps of every metric.
         worst: metric -> name of the group that fares worst.
+        divided_by: Ratio -> name of the group whose value the others are divided by.
     """
 
     arm: str
@@ -141,3 +142,4 @@ class Comparison:
     by_group: tuple[GroupMeasure, ...]
     gaps: tuple[Gap, ...]
     worst: Mapping[str, str]
+    divided_by: Mapping[str, str] = field(default_factory=dict)

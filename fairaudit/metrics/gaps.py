@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
+from fairaudit.errors import numbered
 from fairaudit.metrics.descriptive import holm, signed_rank_p
 from fairaudit.metrics.estimates import Estimate, Gap
 from fairaudit.metrics.intervals import (
@@ -66,7 +67,7 @@ class Cut:
         if not n:
             return f"group {self.names[k]!r} has no test records"
         if n < LEAST_RECORDS:
-            return f"group {self.names[k]!r} has {n} test records; {LEAST_RECORDS} are needed"
+            return f"group {self.names[k]!r} has {numbered(n, 'test record')}; {LEAST_RECORDS} are needed"
         return ""
 
     @property
@@ -80,7 +81,7 @@ class Cut:
         n = self.n_seeds
         if self.one_model:
             return ""
-        return "" if n >= LEAST_SEEDS else f"{n} seed{'s' * (n != 1)}; gates need {LEAST_SEEDS}"
+        return "" if n >= LEAST_SEEDS else f"{numbered(n, 'seed')}; gates need {LEAST_SEEDS}"
 
 
 def reading(table: MetricTable, cut: Cut, a: int, b: int | None = None) -> Spread:
@@ -108,9 +109,9 @@ def _too_thin(table: MetricTable, cut: Cut, k: int) -> str:
     n, of_group = int(table.counts[k]), int(cut.counts[k])
     where = f" in group {cut.names[k]!r}" if k < len(cut.names) else ""
     if n < of_group and n < LEAST_OF_CLASS:
-        return f"rests on {n} test records{where}; {LEAST_OF_CLASS} are needed"
+        return f"rests on {numbered(n, 'test record')}{where}; {LEAST_OF_CLASS} are needed"
     if base_metric(table.name) in LOSSES and n < LEAST_RECORDS:
-        return f"{n} test records{where}; a loss needs {LEAST_RECORDS}"
+        return f"{numbered(n, 'test record')}{where}; a loss needs {LEAST_RECORDS}"
     return ""
 
 
@@ -170,7 +171,7 @@ def loss_gate(table: MetricTable, cut: Cut, groups: Sequence[int]) -> str:
         return ""
     k = small[0]
     where = f"group {cut.names[k]!r} has" if k < len(cut.names) else "there are"
-    return f"{where} {int(table.counts[k])} test records; a gate on a loss needs {LEAST_FOR_LOSS}"
+    return f"{where} {numbered(int(table.counts[k]), 'test record')}; a gate on a loss needs {LEAST_FOR_LOSS}"
 
 
 def _direction(name: str, cut: Cut, groups: tuple[int, int], value: float) -> str:

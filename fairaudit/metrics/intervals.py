@@ -25,6 +25,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fairaudit.errors import numbered
 from fairaudit.metrics.estimates import Estimate
 
 Float64 = NDArray[np.float64]
@@ -97,6 +98,7 @@ class MetricTable:
         counts: Distinct records behind each value, ``[K + 1]``.
         reason: Why there is no value or no interval, or "".
         one_model: The interval is about this one model on new people, not about its training.
+        divisor: The group whose value every other is divided by, for a ratio; else None.
     """
 
     name: str
@@ -106,6 +108,7 @@ class MetricTable:
     counts: Int64
     reason: str = ""
     one_model: bool = False
+    divisor: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +276,7 @@ def _why_undefined(missing: int, seeds: int, record_variance: float, one_model: 
     if missing == seeds:
         return "undefined at every seed"
     if missing:
-        return f"undefined at {missing} of {seeds} seeds"
+        return f"undefined at {missing} of {numbered(seeds, 'seed')}"
     if seeds == 1 and not one_model:
         return ONE_SEED
     return "no variance over test records" if math.isnan(record_variance) else ""

@@ -180,7 +180,7 @@ def impact_ratio(selection: MetricTable, name: str, eligible: Sequence[int]) -> 
     jacobian[:, top] -= centre
     jacobian /= mean[top]
     covariance = jacobian @ selection.covariance @ jacobian.T
-    return MetricTable(name, "ratio", ratio, covariance, selection.counts), jacobian
+    return MetricTable(name, "ratio", ratio, covariance, selection.counts, divisor=top), jacobian
 
 
 def _no_ratio(selection: MetricTable, name: str, reason: str) -> tuple[MetricTable, Float64]:

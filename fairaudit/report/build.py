@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.groups import named_pairs
+from fairaudit.errors import numbered
 from fairaudit.jobs import NUMERICS_VERSION, JobResult
 from fairaudit.layers import ResolvedConfig
 from fairaudit.metrics.estimates import Comparison
@@ -91,7 +92,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
         yardstick=check,
         comparisons=compared,
         control=control,
-        selection=selections(compared, dataset),
+        selection=selections(compared, findings.comparisons, dataset),
         sweep=sweeps(compared, _calibrated(plan)),
         diagnostics=read,
         why=explain(read.decomposition, arms, first, control),
@@ -158,8 +159,8 @@ def _of_results(arms: Sequence[ArmFacts], check: Yardstick, control: Control) ->
             yield ReportWarning(
                 code="seed_failed",
                 level="warning",
-                message=f"{arm.key}: {len(arm.failed)} of {arm.seeds_planned} seeds failed (seed {seeds}): "
-                f"{arm.failed[0].message}",
+                message=f"{arm.key}: {len(arm.failed)} of {numbered(arm.seeds_planned, 'seed')} failed "
+                f"(seed {seeds}): {arm.failed[0].message}",
                 fix="finished seeds are kept; the same command tries the others again",
             )
     if check.undertrained and check.reference_accuracy is not None and check.yardstick_accuracy is not None:
@@ -183,7 +184,8 @@ def _of_seeds(plan: Plan, compared: Sequence[ComparisonRecord]) -> Iterator[Repo
         yield ReportWarning(
             code="many_groups",
             level="warning",
-            message=f"{groups} groups with {plan.config.seeds} seeds: intervals over all pairs are wide",
+            message=f"{numbered(groups, 'group')} with {numbered(plan.config.seeds, 'seed')}: intervals over "
+            "all pairs are wide",
             fix=f"--seeds {MANY_GROUPS_SEEDS}; finished seeds are kept",
         )
 

@@ -8,13 +8,16 @@ from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.data.groups import NamedPair
+from fairaudit.errors import numbered
 from fairaudit.jobs import Array, JobResult
 from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
+from fairaudit.metrics.intervals import undefined
 from fairaudit.plan import Plan
 from fairaudit.report.build_causes import decomposition
 from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.measured import (
+    UNDERTRAINED_BY,
     ComparisonRecord,
     Diagnostics,
     EstimateRecord,
@@ -26,7 +29,7 @@ from fairaudit.report.measured import (
 from fairaudit.report.readings import claims, readings
 
 MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
-UNDERTRAINED = 0.01  # accuracy below the yardstick from which costs count as understated
+OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
 YARDSTICK = "scikit-learn logistic regression, same rows and inputs"
 PIXEL_YARDSTICK = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
 
@@ -41,31 +44,43 @@ def comparison_record(
     """
     asked = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == comparison.grouping}
     hidden = {g.group for g in comparison.by_group if 0 < g.n_test < least}
+    # What is divided by a suppressed group's rate would tell that rate.
+    untold = {ratio for ratio, group in comparison.divided_by.items() if group in hidden}
+    untold |= {"change.impact_ratio"} if untold else set()
     return ComparisonRecord(
         arm=comparison.arm,
         reference=comparison.reference,
         grouping=comparison.grouping,
         estimand=comparison.estimand,
         overall=_group(comparison.overall, hidden, least),
-        by_group=tuple(_group(group, hidden, least) for group in comparison.by_group),
+        by_group=tuple(_group(group, hidden, least, untold) for group in comparison.by_group),
         gaps=tuple(
             _gap(gap, asked)
             for gap in comparison.gaps
-            if not _shows(gap, hidden) and _is_told(gap, asked, len(comparison.by_group))
+            if gap.metric not in untold
+            and not _shows(gap, hidden)
+            and _is_told(gap, asked, len(comparison.by_group))
         ),
         worst={metric: group for metric, group in comparison.worst.items() if group not in hidden},
     )
 
 
-def selections(comparisons: Sequence[ComparisonRecord], dataset: Dataset) -> tuple[Selection, ...]:
-    """Selection rates and impact ratios of every arm, the reference's once per grouping."""
+def selections(
+    comparisons: Sequence[ComparisonRecord], measured: Sequence[Comparison], dataset: Dataset
+) -> tuple[Selection, ...]:
+    """Selection rates and impact ratios of every arm, the reference's once per grouping.
+
+    Args:
+        comparisons: As they are told. measured: The same as they were measured. dataset: Its classes.
+    """
     positive = None if dataset.positive is None else dataset.classes[dataset.positive]
     found: dict[tuple[str, str], Selection] = {}
-    for comparison in comparisons:
+    for comparison, behind in zip(comparisons, measured, strict=True):
         for arm, prefix in ((comparison.reference, "reference."), (comparison.arm, "")):
             if not arm:
                 continue  # the reference by itself has none
-            found.setdefault((comparison.grouping, arm), _selection(comparison, arm, prefix, positive))
+            most = behind.divided_by.get(prefix + "impact_ratio")
+            found.setdefault((comparison.grouping, arm), _selection(comparison, arm, prefix, positive, most))
     return tuple(found.values())
 
 
@@ -97,7 +112,7 @@ def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) ->
         reference_accuracy=mine,
         yardstick=YARDSTICK if dataset.image_shape is None else PIXEL_YARDSTICK.format(rows=rows),
         yardstick_accuracy=other,
-        undertrained=other - mine > UNDERTRAINED,
+        undertrained=other - mine > UNDERTRAINED_BY,
         n_seeds=len(ours),
         reason="",
     )
@@ -126,7 +141,7 @@ def diagnostics(
     )
 
 
-def _group(measure: GroupMeasure, hidden: set[str], least: int) -> GroupRecord:
+def _group(measure: GroupMeasure, hidden: set[str], least: int, untold: Collection[str] = ()) -> GroupRecord:
     if measure.group not in hidden:
         return GroupRecord(
             group=measure.group,
@@ -134,10 +149,13 @@ def _group(measure: GroupMeasure, hidden: set[str], least: int) -> GroupRecord:
             n_train=_finite(measure.n_train),
             gated=measure.gated,
             reason=measure.reason,
-            estimates={name: _estimate(e) for name, e in measure.estimates.items()},
+            estimates={
+                name: _estimate(undefined(OF_SUPPRESSED, e.unit) if name in untold else e)
+                for name, e in measure.estimates.items()
+            },
             ungated=dict(measure.ungated),
         )
-    reason = f"suppressed: fewer than {least} test rows"
+    reason = f"suppressed: fewer than {numbered(least, 'test row')}"
     return GroupRecord(
         group=measure.group, n_test=None, n_train=None, gated=False, reason=reason, estimates={}
     )
@@ -204,10 +222,11 @@ def _gap(gap: Gap, asked: Collection[frozenset[str]]) -> GapRecord:
     )
 
 
-def _selection(comparison: ComparisonRecord, arm: str, prefix: str, positive: str | None) -> Selection:
+def _selection(
+    comparison: ComparisonRecord, arm: str, prefix: str, positive: str | None, most: str | None
+) -> Selection:
     rate = {g.group: _of(g, prefix + "selection_rate") for g in comparison.by_group}
     ratio = {g.group: _of(g, prefix + "impact_ratio") for g in comparison.by_group}
-    judged = [group for group in ratio if ratio[group] is not None]
     reason = "" if positive is not None else "the favourable class is not known: set --positive"
     return Selection(
         arm=arm,
@@ -215,7 +234,7 @@ def _selection(comparison: ComparisonRecord, arm: str, prefix: str, positive: st
         positive=positive,
         rate=rate,
         impact_ratio=ratio,
-        reference=max(judged, key=lambda group: rate[group] or 0.0) if judged else None,
+        reference=most if most is not None and ratio[most] is not None else None,
         excluded=tuple(group for group in ratio if ratio[group] is None),
         reason=reason,
     )

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
+from fairaudit.errors import numbered
 from fairaudit.jobs import NUMERICS_VERSION
 from fairaudit.layers import option_name
 from fairaudit.methods.catalog import Guarantee
@@ -30,7 +31,6 @@ from fairaudit.report.facts import (
 )
 from fairaudit.report.measured import Diagnostics, Yardstick
 from fairaudit.report.model import Report
-from fairaudit.report.tables import numbered
 from fairaudit.report.text import LABELS_TAKEN_AS_TRUE, REPORT_NOT_DP
 
 NOT_STATED = "none stated: predictions were given, and how they were made is not known"
@@ -96,7 +96,7 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
         ),
         comparisons=compared,
         control=Control(status="not needed", message="Predictions were given; nothing was trained."),
-        selection=selections(compared, dataset),
+        selection=selections(compared, found.comparisons, dataset),
         diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}, "claims": ()}),
         warnings=tuple(map(from_notice, dataset.notices)),
         limitations=_limitations(found),
@@ -158,8 +158,8 @@ def _limitations(found: ScoreFindings) -> tuple[Limitation, ...]:
     gaps = sum(len(comparison.gaps) for comparison in found.comparisons)
     limits = (
         f"Statistical limits: {numbered(max(counts), 'model')} per arm; "
-        f"the smallest group has {smallest:,} rows; "
-        f"{gaps:,} gaps were computed, of which some stand out by chance."
+        f"the smallest group has {numbered(smallest, 'row')}; "
+        f"{numbered(gaps, 'gap was', 'gaps were')} computed, of which some stand out by chance."
     )
     texts += [("statistics", limits), ("labels_taken_as_true", LABELS_TAKEN_AS_TRUE)]
     return tuple(Limitation(code=code, text=text) for code, text in texts)

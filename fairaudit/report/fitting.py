@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fairaudit.errors import numbered
+
 _LEAST = 12  # rows that tables of second rank keep while those of no rank have any
 _HEAD = 2  # lines of a table above its rows
-_NOTE = re.compile(r"(\d+) more rows are in report\.json\.")
+_NOTE = re.compile(r"([\d,]+) more rows? (?:are|is) in report\.json\.")
 
 
 class _Caps(NamedTuple):
@@ -66,7 +68,7 @@ def _tables(lines: Sequence[str], ranks: Mapping[str, int]) -> list[_Table]:
             below = lines[start + rows + 1] if start + rows + 1 < len(lines) else ""
             note = _NOTE.fullmatch(below)
             rank = ranks.get(heading, len(_Caps._fields) - 1)
-            found.append(_Table(start, rows, int(note[1]) if note else 0, rank))
+            found.append(_Table(start, rows, int(note[1].replace(",", "")) if note else 0, rank))
     return found
 
 
@@ -81,9 +83,11 @@ def _cut(lines: Sequence[str], tables: Sequence[_Table], caps: _Caps) -> list[st
         after = end + _HEAD if table.left_out else end
         missing = over + table.left_out
         if cap:
-            kept[table.start + cap : after] = ["", f"{missing} more rows are in report.json."]
+            more = numbered(missing, "more row is", "more rows are")
+            kept[table.start + cap : after] = ["", f"{more} in report.json."]
         else:
-            _leave_out(kept, slice(table.start - _HEAD, after), f"{missing} rows are in report.json.")
+            told = numbered(missing, "row is", "rows are")
+            _leave_out(kept, slice(table.start - _HEAD, after), f"{told} in report.json.")
     return kept
 
 

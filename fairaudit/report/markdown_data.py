@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from fairaudit.data.naming import spoken_shape
+from fairaudit.errors import numbered
 from fairaudit.report.arm_names import listed
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import DataFacts
 from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown, plain
-from fairaudit.report.tables import Row, count, number, numbered, table
+from fairaudit.report.tables import Row, count, number, table
 
 _MOST_READINGS = 8
 _MOST_LISTED = 5
@@ -58,7 +59,7 @@ def data_section(report: Report) -> Iterator[str]:
                 rows_without = count(group.rows)
                 yield f"- No group in {markdown(grouping.name)}: {rows_without} rows; kept, never in a gap"
     if data.duplicate_rows is None:
-        yield f"- Every one of the {data.rows:,} rows is a test row of every model."
+        yield f"- Every row ({data.rows:,}) is a test row of every model."
         return
     split = data.split
     how = "given by a column" if split.given else "drawn per seed, stratified by group and class"
@@ -83,14 +84,12 @@ def _some(lines: Iterable[str]) -> Iterator[str]:
 def _read(data: DataFacts) -> str:
     images = data.images
     if images is None:
-        return (
-            f"- Read {data.rows_read:,} rows and {data.columns_read:,} columns; {data.rows:,} rows are used."
-        )
+        size = f"{numbered(data.rows_read, 'row')} and {numbered(data.columns_read, 'column')}"
+        return f"- Read {size}; {numbered(data.rows, 'row is', 'rows are')} used."
     shape = spoken_shape((images.height, images.width, images.channels))
     scaled = ", scaled to that size" if images.resized else ""
-    return (
-        f"- Read {data.rows_read:,} images of {shape}{scaled}; {data.rows:,} are used, a row being an image."
-    )
+    size = f"{numbered(data.rows_read, 'image')} of {shape}{scaled}"
+    return f"- Read {size}; {data.rows:,} are used, a row being an image."
 
 
 def diagnostics_section(report: Report) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.arm_names import listed, method_of
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
@@ -79,7 +80,7 @@ def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Stateme
         how.append(f"released {times}about all records: {markdown(release.name)}")
     elif facts.sample_rate is not None and facts.effective_noise_multiplier is not None:
         level += f", σ_eff = {facts.effective_noise_multiplier:.4g}"
-        how.append(f"T = {facts.steps:,} steps, q = {facts.sample_rate:.6g}")
+        how.append(f"T = {numbered(facts.steps or 0, 'step')}, q = {facts.sample_rate:.6g}")
     if len(facts.releases) > 1:
         how.append("each step releases " + " and ".join(markdown(r.name) for r in facts.releases))
     # Within a sweep an arm reads one of its own epsilon.

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
+from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.markdown_alone import ALONE
@@ -56,8 +57,8 @@ def selection_section(report: Report) -> Iterator[str]:
         return
     yield (
         f"Selected means that the model gives {markdown(label.column)} = {markdown(label.positive)}. The "
-        f"impact ratio is a group's selection rate divided by that of the group that the same model selects "
-        f"most{_over_seeds(report)}. Intervals are in report.json."
+        f"impact ratio is a group's selection rate divided by that of the most selected group with enough "
+        f"test rows, by the same model{_over_seeds(report)}. Intervals are in report.json."
     )
     yield ""
     rows = [row for selection in report.selection for row in _of_model(report, selection)]
@@ -122,7 +123,7 @@ def _over_seeds(report: Report) -> str:
     """What is averaged where a model was trained several times."""
     if max(arm.seeds_planned for arm in report.arms) == 1:
         return ""
-    return " (on average), taken at each seed; shown is its mean, not the ratio of the rates beside it"
+    return "; shown is the mean over seeds of the per-seed ratio"
 
 
 def _of_model(report: Report, selection: Selection) -> Iterator[Row]:
@@ -132,8 +133,14 @@ def _of_model(report: Report, selection: Selection) -> Iterator[Row]:
         if grouping.name == selection.grouping
         for group in grouping.groups
     }
+    notes = {
+        group.group: comparison.note_on(group)
+        for comparison in report.comparisons
+        if comparison.grouping == selection.grouping
+        for group in comparison.by_group
+    }
     for group, rate in selection.rate.items():
-        note = "most selected" if group == selection.reference else ""
+        note = "most selected" if group == selection.reference else notes.get(group, "")
         if group in selection.excluded:
             note = f"no ratio{': ' + selection.reason if selection.reason else ''}"
         yield (
@@ -147,10 +154,14 @@ def _of_model(report: Report, selection: Selection) -> Iterator[Row]:
         )
 
 
+def _rows(rows: int | None) -> str:
+    return "– rows" if rows is None else numbered(rows, "row")
+
+
 def _unknown(report: Report) -> Iterator[str]:
     for grouping in report.data.groupings:
         unknown = [group for group in grouping.groups if group.is_missing]
-        told = f"{count(unknown[0].rows)} rows; shown, in no gap and no ratio" if unknown else "0 rows"
+        told = f"{_rows(unknown[0].rows)}; shown, in no gap and no ratio" if unknown else "0 rows"
         yield f"- {markdown(grouping.name)} not known: {told}"
 
 

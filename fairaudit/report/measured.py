@@ -8,6 +8,8 @@ from fairaudit.report.decomposition import Curve, Decomposition
 from fairaudit.report.facts import Part
 from fairaudit.report.numbers import Figure, HighEnd, LowEnd
 
+UNDERTRAINED_BY = 0.01  # accuracy below the yardstick from which costs count as understated
+
 
 class EstimateRecord(Part):
     """A mean over seeds with its 95 % interval; undefined is None with a reason, never 0."""
@@ -83,7 +85,10 @@ class ComparisonRecord(Part):
 
 
 class Selection(Part):
-    """Selection rates and impact ratios of one arm; the ratio is against the highest rate."""
+    """Selection rates and impact ratios of one arm.
+
+    ``reference``: the group that the ratios divide by, most selected of those with enough test rows.
+    """
 
     arm: str
     grouping: str
@@ -108,6 +113,16 @@ class Yardstick(Part):
     undertrained: bool | None
     n_seeds: int
     reason: str
+
+    @property
+    def reading(self) -> str:
+        """Where the reference stands beside the other model, in words; "" where either is not known."""
+        if self.reference_accuracy is None or self.yardstick_accuracy is None:
+            return ""
+        if self.undertrained:
+            return "**reference undertrained**, costs are understated"
+        above = self.reference_accuracy - self.yardstick_accuracy
+        return f"{100 * above:.1f} points above it" if above > UNDERTRAINED_BY else "within one point"
 
 
 class Reading(Part):

@@ -68,6 +68,12 @@ class Report(Part):
     timing: dict[str, Figure]
 
     @property
+    def test_rows(self) -> str:
+        """``test rows``, and how those of several splits are counted."""
+        splits = 1 if self.training is None or self.data.split.given else self.training.seeds
+        return "test rows" if splits == 1 else f"test rows (distinct, over {splits:,} splits)"
+
+    @property
     def costs(self) -> tuple[ComparisonRecord, ...]:
         """The comparisons of an arm with another; a reference by itself has no cost."""
         return tuple(c for c in self.comparisons if c.reference)

@@ -1,10 +1,10 @@
 """The command that repeats an audit, written from its resolved options."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from fairaudit.config import EXECUTION
-from fairaudit.layers import DEFAULT, ResolvedConfig, option_name
+from fairaudit.config import EXECUTION, words_of
+from fairaudit.layers import DEFAULT, ResolvedConfig
 
 # How the audit was computed and where it was written, not what it is.
 EXECUTION_FIELDS = (*EXECUTION, "out")
@@ -27,35 +27,13 @@ def reproduce_command(resolved: ResolvedConfig) -> str:
         return f"fairaudit.run_audit(frame{arguments})"
     words = ["fairaudit", "run"]
     for name, value in values.items():
-        words += _words(name, value)
+        words += words_of(name, value)
     return shlex.join(words)
 
 
 def _is_written(name: str, origin: str) -> bool:
     is_set = origin != DEFAULT and not origin.startswith(("not used", "preset "))
     return is_set and name not in EXECUTION_FIELDS
-
-
-def _words(name: str, value: object) -> Iterator[str]:
-    option = option_name(name)
-    if isinstance(value, bool):
-        yield option if value else "--no-" + option.removeprefix("--")
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from (option, str(item))
-    elif isinstance(value, Mapping):
-        for pair in _pairs(value):
-            yield from (option, pair)
-    else:
-        yield from (option, str(value))
-
-
-def _pairs(table: Mapping[str, object]) -> Iterator[str]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from (f"{key}.{pair}" for pair in _pairs(value))
-        else:
-            yield f"{key}={value}"
 
 
 def _literal(value: object) -> str:

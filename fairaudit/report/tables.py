@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from fairaudit.errors import numbered
+
 Row = tuple[str, ...]
 
 
@@ -19,7 +21,7 @@ def table(head: Sequence[str], rows: Sequence[Row], *, most: int) -> Iterator[st
         yield "| " + " | ".join(row) + " |"
     if len(rows) > most:
         yield ""
-        yield f"{len(rows) - most} more rows are in report.json."
+        yield f"{numbered(len(rows) - most, 'more row is', 'more rows are')} in report.json."
 
 
 def number(value: float | None, decimals: int = 3) -> str:
@@ -38,8 +40,3 @@ def figure(value: float | None) -> str:
 def count(value: int | None) -> str:
     """A count for a cell; a dash where it is suppressed."""
     return "–" if value is None else f"{value:,}"
-
-
-def numbered(number: int, noun: str) -> str:
-    """``1 seed``, ``5 seeds``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset
+from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.spec import Need
 from fairaudit.plan import Plan
 from fairaudit.report.arm_names import listed
 from fairaudit.report.facts import Limitation
 from fairaudit.report.measured import ComparisonRecord
-from fairaudit.report.tables import numbered
 
 UNIT = "one training record (features, group and label), with the split and any undersampling held fixed"
 NEIGHBOURING = "add or remove one record"
@@ -42,7 +42,7 @@ _HYPERPARAMETERS = (
     "public tables. Picking the best of several runs costs more privacy than one run."
 )
 _PER_RUN = (
-    "Epsilon is for one model of one run. This audit trains {models} private models on the same "
+    "Epsilon is for one model of one run. This audit trains {models} on the same "
     "rows; releasing several of them composes, and the report gives the epsilon of releasing all."
 )
 _SEEDS = (
@@ -73,7 +73,7 @@ _NO_ATTACK = (
 )
 _STATISTICS = (
     "Statistical limits: {seeds} with {repeats} each; the smallest group has "
-    "{smallest} distinct test rows; {gaps} gaps were computed, of which some stand out by chance. An "
+    "{smallest}; {gaps} computed, of which some stand out by chance. An "
     "exact signed-rank test over {seeds} cannot give a p-value below {least:.2g}, and is "
     "conditional on this file."
 )
@@ -82,7 +82,7 @@ LABELS_TAKEN_AS_TRUE = (
     "model can match labels that are themselves skewed."
 )
 _DUPLICATES = (
-    "Epsilon protects one row. {rows} rows repeat an earlier one; a person with several rows is "
+    "Epsilon protects one row. {rows} an earlier one; a person with several rows is "
     "protected less, and a row on both sides of a split flatters every arm."
 )
 _POOL = (
@@ -95,7 +95,7 @@ _COPIES = (
     "an arm is a control for this audit, not a model to release."
 )
 _SUPPRESSION = (
-    "Groups with fewer than {least} test rows are suppressed. That hides small cells from a casual "
+    "Groups with fewer than {least} are suppressed. That hides small cells from a casual "
     "reader; totals may still allow a subtraction."
 )
 
@@ -150,7 +150,7 @@ def _of_privacy(plan: Plan, fitted: int) -> Iterator[tuple[str, str]]:
     private = {arm.key for arm in plan.arms if arm.privacy.guarantee is not Guarantee.NONE}
     models = sum(job.repeats for job in plan.jobs if job.arm in private)
     if models:
-        yield "per_run", _PER_RUN.format(models=models)
+        yield "per_run", _PER_RUN.format(models=numbered(models, "private model"))
     yield "fixed_seeds", _SEEDS
     yield "arithmetic", _ARITHMETIC
     yield "reference_unprotected", _REFERENCE
@@ -174,16 +174,20 @@ def _of_data(config: AuditConfig, dataset: Dataset, plan: Plan) -> Iterator[tupl
     for arm in plan.arms:
         if arm.reference and Need.PUBLIC_POOL in find(arm.method).needs:
             teachers, queries = arm.settings["teachers"], arm.settings["queries"]
-            students.setdefault(f"{teachers:,.0f} teachers, {queries:,.0f} queries", []).append(arm.key)
+            how = f"{numbered(int(teachers), 'teacher')}, {numbered(int(queries), 'query', 'queries')}"
+            students.setdefault(how, []).append(arm.key)
     if students:
         who = "; ".join(f"{listed(keys)}: {how}" for how, keys in students.items())
         own = "half of the test rows of the audited file"
         records = own if config.public_data is None else "the public table that was given"
         yield "student_pool", _POOL.format(who=who, records=records)
     if dataset.duplicate_rows:
-        yield "duplicates", _DUPLICATES.format(rows=f"{dataset.duplicate_rows:,}")
+        yield (
+            "duplicates",
+            _DUPLICATES.format(rows=numbered(dataset.duplicate_rows, "row repeats", "rows repeat")),
+        )
     if config.suppress_below:
-        yield "suppression", _SUPPRESSION.format(least=config.suppress_below)
+        yield "suppression", _SUPPRESSION.format(least=numbered(config.suppress_below, "test row"))
 
 
 def _reading(keys: Sequence[str]) -> str:
@@ -196,7 +200,7 @@ def _statistics(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> str:
     return _STATISTICS.format(
         seeds=numbered(seeds, "seed"),
         repeats=numbered(plan.config.repeats, "private run"),
-        smallest=f"{min(sizes):,}" if sizes else "no",
-        gaps=f"{sum(len(c.gaps) for c in comparisons):,}",
+        smallest=numbered(min(sizes), "distinct test row") if sizes else "no test rows",
+        gaps=numbered(sum(len(c.gaps) for c in comparisons), "gap was", "gaps were"),
         least=0.5**seeds,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from fairaudit.errors import numbered
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.arm_names import listed
 from fairaudit.report.facts import TrainingFacts
@@ -22,7 +23,7 @@ from fairaudit.report.markdown_why import why_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
-from fairaudit.report.tables import Row, count, number, numbered, table
+from fairaudit.report.tables import Row, count, number, table
 
 MOST_LINES = 200
 # Headings whose tables are what a report is read for. A sweep says the most in the fewest rows.
@@ -76,7 +77,8 @@ def full_text(report: Report) -> list[str]:
 def _size(training: TrainingFacts) -> str:
     if training.parameters is None:
         return ""
-    return f" ({training.parameters:,} parameters, per-sample gradients by {markdown(training.gradients)})"
+    size = numbered(training.parameters, "parameter")
+    return f" ({size}, per-sample gradients by {markdown(training.gradients)})"
 
 
 def _audited(report: Report) -> Iterator[str]:
@@ -89,7 +91,7 @@ def _audited(report: Report) -> Iterator[str]:
     positive = "not known" if data.label.positive is None else markdown(data.label.positive)
     yield "## What was audited"
     yield ""
-    rows = f"{data.rows:,} of {data.rows_read:,} rows"
+    rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
     yield f"- Data: {markdown(data.name)}, {rows}, sha256 {data.sha256[:16]}…"
     yield f"- Label: {markdown(data.label.column)} ({markdown(data.label.origin)}), positive = {positive}"
     yield f"- Groups: {groups}"
@@ -98,7 +100,7 @@ def _audited(report: Report) -> Iterator[str]:
         "predictions were given, nothing was trained"
         if training is None
         else f"model {markdown(training.model)}{_size(training)}, {numbered(training.seeds, 'seed')}, "
-        f"{numbered(training.repeats, 'private run')} per seed, {training.epochs} epochs"
+        f"{numbered(training.repeats, 'private run')} per seed, {numbered(training.epochs, 'epoch')}"
     )
     yield f"- Arms: {arms}; {how}"
     status = (
@@ -109,12 +111,9 @@ def _audited(report: Report) -> Iterator[str]:
         yield f"- Intervals: 95 %; {(report.costs or report.comparisons)[0].estimand}"
     check = report.yardstick
     if check.reference_accuracy is not None and check.yardstick_accuracy is not None:
-        said = (
-            "**reference undertrained**, costs are understated" if check.undertrained else "within one point"
-        )
         yield (
             f"- Reference check: {markdown(check.arm)} {100 * check.reference_accuracy:.1f} % on test rows, "
-            f"{check.yardstick} {100 * check.yardstick_accuracy:.1f} %: {said}"
+            f"{check.yardstick} {100 * check.yardstick_accuracy:.1f} %: {check.reading}"
         )
 
 
@@ -136,8 +135,8 @@ def _costs(report: Report) -> Iterator[str]:
     yield "## Cost of privacy by group"
     yield ""
     yield (
-        "Accuracy on test rows; cost in points of accuracy lost, excess risk in nats of loss gained, "
-        "with intervals."
+        f"Accuracy on {report.test_rows}; cost in points of accuracy lost, excess risk in nats of loss "
+        "gained, with intervals."
     )
     yield ""
     before, after = _before_and_after(report)
@@ -215,9 +214,9 @@ def _versus(comparison: ComparisonRecord) -> str:
 def _needed(gap: GapRecord) -> str:
     wanted = []
     if gap.rows_needed is not None:
-        wanted.append(f"{gap.rows_needed:,} test rows per group")
+        wanted.append(f"{numbered(gap.rows_needed, 'test row')} per group")
     if gap.seeds_needed is not None:
-        wanted.append(f"{gap.seeds_needed:,} seeds")
+        wanted.append(numbered(gap.seeds_needed, "seed"))
     return f"; a gap of this size needs {' or '.join(wanted)}" if wanted else ""
 
 

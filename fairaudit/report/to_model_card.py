@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator, Mapping
 
+from fairaudit.errors import numbered
 from fairaudit.report.arm_names import listed
 from fairaudit.report.markdown_review import SELECTION
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown, plain
 from fairaudit.report.placing import passages
-from fairaudit.report.tables import numbered
 from fairaudit.report.to_markdown import full_text
 
 _OWNER = "Not known to an audit: for the owner of the model to write."
@@ -63,7 +63,8 @@ def _details(report: Report) -> Iterator[str]:
     if training is None:
         yield f"- Training: not known here, predictions were given. {_OWNER}"
     else:
-        yield f"- Training: {training.epochs} epochs, {training.steps:,} steps, {training.n_public:,} records"
+        counted = ((training.epochs, "epoch"), (training.steps, "step"), (training.n_public, "record"))
+        yield f"- Training: {', '.join(numbered(count, noun) for count, noun in counted)}"
     yield f"- Figures from fairaudit {report.tool.version}, {numbered(seeds, 'seed')}, 95 % intervals"
     if training is not None:
         yield "- No model of the audit is the model of this card: train again, with fresh noise, for release"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from fairaudit.errors import numbered
 from fairaudit.methods.catalog import find
 from fairaudit.report.case import Case, cases_of
 from fairaudit.report.decomposition import Decomposition, OverSeeds, Sentence, Why, say
@@ -11,7 +12,6 @@ from fairaudit.report.facts import ArmFacts, Control
 from fairaudit.report.gaps import COST, main_gap, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.names import plain
-from fairaudit.report.tables import numbered
 
 LARGE = 0.5  # share of a group's parts from which one part is the main one
 SMALL = 0.1

@@ -41,7 +41,7 @@ def test_what_is_not_given_is_not_set(parse):
 def test_pairs_become_tables(parse):
     given = parse(keep=["F=0.5", "M=1"], settings=["global.threshold=5", "dpsgd.learning-rate=1"])
     assert given.values["keep"] == {"F": "0.5", "M": "1"}
-    assert given.values["settings"] == {"global": {"threshold": "5"}, "dpsgd": {"learning_rate": "1"}}
+    assert given.values["settings"] == {"global": {"threshold": 5.0}, "dpsgd": {"learning_rate": 1.0}}
 
 
 def test_defaults_named_in_help_are_the_configs_defaults():

@@ -222,9 +222,12 @@ def test_a_pair_of_no_grouping_is_refused_before_training(folder, pair, hint):
 def test_an_image_that_repeats_another_is_counted(folder):
     for name in ("0003.png", "0005.png"):
         (folder / name).write_bytes(encoded(IMAGES[1]))
-    dataset = load_dataset(config(folder))
+    dataset = load_dataset(config(folder, group=()))
     assert dataset.duplicate_rows == 2
     assert dataset.duplicate_of[[3, 5]].tolist() == [1, 1]
+    styles = load_dataset(config(folder)).groupings[0].groups
+    alike = sum(styles[row] == styles[1] for row in (3, 5)) + (styles[3] == styles[5] != styles[1])
+    assert load_dataset(config(folder)).duplicate_rows == alike == 1
 
 
 def test_the_same_image_under_another_label_is_no_duplicate(folder):

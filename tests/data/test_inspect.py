@@ -43,7 +43,8 @@ def test_a_table_without_a_known_label_is_still_described(save, people):
     assert found.label is None
     assert found.would_run is None
     assert "named like a label" in found.problem
-    assert "--label paid" in found.hint
+    assert found.hint == "name the column to predict with --label"
+    assert found.command is None
     assert [g.name for g in found.groupings[0].groups] == ["F", "M"]
     assert found.groupings[0].groups[0].positive_rate is None
     assert len(found.schema) == 4

@@ -1,6 +1,7 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -175,18 +176,59 @@ def test_every_option_that_names_a_column_checks_it(load, people, option):
         load(people, **{option: value.get(option, ("twon",))})
 
 
-def test_duplicates_are_counted_over_features_and_label(load):
+def test_duplicates_are_rows_that_are_equal_in_features_groups_and_label(load):
     columns = {
-        "y": [0, 0, 1, 0, 0, 1],
-        "a": [1.0, 1.0, 1.0, None, None, 2.0],
-        "b": ["x", "x", "x", "x", "x", "y"],
-        "g": ["m", "f", "m", "f", "m", "f"],
+        "y": [0, 0, 1, 0, 0, 1, 0],
+        "a": [1.0, 1.0, 1.0, None, None, 2.0, 1.0],
+        "b": ["x", "x", "x", "x", "x", "y", "x"],
+        "g": ["m", "f", "m", "f", "m", "f", "m"],
     }
     dataset = load(columns, group=("g",))
-    assert dataset.duplicate_rows == 2
-    assert dataset.duplicate_of.tolist() == [0, 0, 2, 3, 3, 5]
-    assert "duplicate_rows" in codes(dataset)
-    assert load(columns, group=("g",), group_as_feature=True).duplicate_rows == 0
+    assert dataset.duplicate_rows == 1
+    assert dataset.duplicate_of.tolist() == [0, 1, 2, 3, 4, 5, 0]
+    assert "1 of 7 rows repeats an earlier row" in [n.message for n in dataset.notices]
+    assert load(columns, group=("g",), group_as_feature=True).duplicate_rows == 1
+    assert load(columns, label="g", group=("b",)).duplicate_rows == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"group": ("sex",)},
+        {"group": ("sex", "age", "born")},  # many ages, cut into quartiles: different records all the same
+        {"group": ("sex", "age"), "intersect": True},
+        {"group": ("age",), "drop": ("sex", "born")},
+        {"group": ("sex",), "missing": "drop"},
+        {"group": ("sex",), "group_as_feature": True},
+        {"group_by_label": True},
+    ],
+)
+def test_duplicates_are_those_that_pandas_counts_on_the_used_columns(load, options):
+    draw = np.random.default_rng(3)
+    n = 600
+    frame = pd.DataFrame(
+        {
+            "sex": draw.choice(["F", "M", None], n, p=[0.4, 0.5, 0.1]),
+            "age": draw.integers(20, 60, n).astype(float),
+            "born": pd.to_datetime("1970-01-01") + pd.to_timedelta(draw.integers(0, 3, n), "D"),
+            "hours": draw.choice([0.0, -0.0, 20.5, np.nan], n),
+            "town": draw.choice(["a", "b"], n),
+            "note": "the same",
+            "id": np.arange(n),
+            "income": draw.integers(0, 2, n),
+        }
+    )
+    frame.loc[draw.random(n) < 0.02, "income"] = np.nan
+    dataset = load(pa.Table.from_pandas(frame, preserve_index=False), **options)
+    used = frame.dropna(subset=["income"]).drop(columns=["id", "note", *options.get("drop", ())])
+    if options.get("missing") == "drop":
+        used = used.dropna()
+    assert dataset.n_rows == len(used)
+    assert dataset.duplicate_rows == used.duplicated().sum() > 0
+    coded = used.apply(lambda column: pd.factorize(column)[0])
+    groups = coded.groupby(list(coded.columns), sort=False).ngroup().to_numpy()
+    assert len(np.unique(dataset.duplicate_of)) == len(np.unique(groups))
+    assert np.array_equal(groups, groups[dataset.duplicate_of])
 
 
 def test_hostile_columns_load(load, people):

@@ -18,7 +18,7 @@ def text_of(sizes, most=100):
 def rows_told(lines):
     """Rows shown and rows that notes leave out."""
     shown = sum(line.startswith("| ") and not line.startswith("| a ") for line in lines)
-    notes = (re.search(r"(\d+) (more )?rows are in report\.json\.$", line) for line in lines)
+    notes = (re.search(r"(\d+) (more )?(?:rows are|row is) in report\.json\.$", line) for line in lines)
     return shown, sum(int(note[1]) for note in notes if note)
 
 

@@ -208,6 +208,7 @@ def comparison(
         by_group=tuple(measure(name, cost) for name, cost in zip(names, costs, strict=True)),
         gaps=tuple(gaps),
         worst={"privacy_cost": first},
+        divided_by={"impact_ratio": last, "reference.impact_ratio": first},
     )
 
 

@@ -37,8 +37,9 @@ def inspect(
     from fairaudit.cli.lines_inspect import inspection_lines
     from fairaudit.cli.streams import answer
     from fairaudit.data.inspect import describe
+    from fairaudit.plan import make_plan
 
-    inspection = describe(resolved.config)
+    inspection = describe(resolved.config, make_plan)
     if as_json:
         answer(
             [json.dumps(asdict(inspection), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)]

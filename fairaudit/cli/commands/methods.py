@@ -1,7 +1,7 @@
 """``fairaudit methods``."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -14,7 +14,7 @@ def methods(
 ) -> None:
     """List methods with guarantee status and source."""
     # Imported here: `--help` reads no entry points.
-    from fairaudit.cli.lines_catalog import method_lines
+    from fairaudit.cli.lines_catalog import described, method_lines, setting_lines
     from fairaudit.cli.streams import answer
     from fairaudit.methods.catalog import catalog
 
@@ -22,11 +22,14 @@ def methods(
     if as_json:
         content = {
             name: {
-                **asdict(spec),
+                **asdict(replace(spec, own_settings={})),
                 "conversions": {key: [c.into, c.text] for key, c in spec.conversions.items()},
+                "own_settings": list(spec.own_settings),
+                "numbers": described(spec),
             }
             for name, spec in specs.items()
         }
         answer([json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
         return
     answer(method_lines(specs.values()))
+    answer(setting_lines(specs.values()))

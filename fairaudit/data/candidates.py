@@ -1,0 +1,155 @@
+"""Which columns could be the label or a group, the likeliest first, and when one may be suggested.
+
+A name is the only evidence that decides anything. The rest orders a list: the other columns predict it,
+it has two values, it stands last.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fairaudit.config import AuditConfig
+from fairaudit.data.columns import encode_codes, kind_of, numeric_values
+from fairaudit.data.dataset import Int64
+from fairaudit.data.ids import looks_like_id
+from fairaudit.data.naming import LabelName, is_group_name, is_prediction_name, label_name, protected
+
+MAX_INFERRED_CLASSES = 20
+GROUP_CANDIDATE_LEVELS = 20
+GROUP_CANDIDATE_NUMBERS = 5
+_LOOKED_AT = 2_000  # rows on which it is tried how well columns predict each other
+_MOST_COLUMNS = 60
+_BINS = 8
+
+
+class LabelCandidates(NamedTuple):
+    """Columns that could be the label.
+
+    Args:
+        named: Those whose name says so, the likeliest first.
+        possible: All of two to twenty values that are no group, id or score, likewise.
+        inferred: The one that is taken without being asked for, or None.
+        suggested: The one that may be named in a command, or None where that is not sure.
+    """
+
+    named: tuple[str, ...]
+    possible: tuple[str, ...]
+    inferred: str | None
+    suggested: str | None
+
+
+def label_candidates(table: pa.Table, config: AuditConfig) -> LabelCandidates:
+    """What could be the label.
+
+    It is inferred where one name of the known ones stands alone. It is suggested where its name stands
+    alone, or is the only one that says nothing but *label*. Two likely names are never weighed.
+    """
+    possible = [name for name in table.column_names if _may_be_label(table, name, config)]
+    strength = {name: label_name(name) for name in possible}
+    named = [name for name in possible if strength[name] > LabelName.NONE]
+    known = [name for name in named if strength[name] >= LabelName.KNOWN]
+    roles = [name for name in named if strength[name] == LabelName.ROLE]
+    alone = known[0] if len(known) == 1 and (len(named) == 1 or known == roles) else None
+    if alone is not None or len(possible) < 2:  # then the order tells nobody anything
+        order = named + [name for name in possible if name not in named]
+    else:
+        gain = _predictability(table, possible)
+        last = table.column_names[-1]
+        order = sorted(
+            possible,
+            key=lambda name: (
+                -strength[name],
+                is_group_name(name),
+                -round(gain[name], 1),
+                _distinct(table, name) != 2,
+                strength[name] == LabelName.NONE and name != last,
+            ),
+        )
+    sure = roles[0] if len(roles) == 1 else named[0] if len(named) == 1 else None
+    return LabelCandidates(
+        tuple(name for name in order if name in named), tuple(order), alone, alone if alone else sure
+    )
+
+
+def group_candidates(table: pa.Table, excluded: Sequence[str] = ()) -> tuple[str, ...]:
+    """Columns named like a protected attribute, then text of 2 to 20 values, then small numbers."""
+    possible = {
+        n: _distinct(table, n)
+        for n in table.column_names
+        if n not in excluded and not is_prediction_name(n) and not _holds_images(table, n)
+    }
+    possible = {n: distinct for n, distinct in possible.items() if distinct >= 2}
+    text = {n for n in possible if kind_of(table.column(n).type) == "category"}
+    # A measured attribute such as age has many values and is cut into quartiles.
+    named = [n for n in protected(possible) if n not in text or possible[n] <= GROUP_CANDIDATE_LEVELS]
+    texts = [n for n in possible if n in text and possible[n] <= GROUP_CANDIDATE_LEVELS]
+    numbers = [n for n in possible if n not in text and possible[n] <= GROUP_CANDIDATE_NUMBERS]
+    return tuple(dict.fromkeys((*named, *texts, *numbers)))
+
+
+def suggested_group(candidates: Sequence[str]) -> str | None:
+    """The first of :func:`group_candidates` that is named like a protected attribute, or None."""
+    return next((name for name in candidates if is_group_name(name)), None)
+
+
+def _may_be_label(table: pa.Table, name: str, config: AuditConfig) -> bool:
+    if name in config.drop or name == config.split_column:
+        return False
+    if name in config.group and not config.group_by_label:
+        return False
+    if _holds_images(table, name):
+        return False
+    if is_prediction_name(name) or not 2 <= _distinct(table, name) <= MAX_INFERRED_CLASSES:
+        return False
+    return not looks_like_id(name, encode_codes(table.column(name)), table.num_rows)
+
+
+def _holds_images(table: pa.Table, name: str) -> bool:
+    return kind_of(table.column(name).type) == "image"
+
+
+def _distinct(table: pa.Table, name: str) -> int:
+    return len(encode_codes(table.column(name)).values)
+
+
+def _predictability(table: pa.Table, wanted: Sequence[str]) -> dict[str, float]:
+    """Share of the commonest class's errors that naive Bayes on the other columns takes away, 0 to 1.
+
+    It counts on every second of some rows and guesses the others.
+    """
+    rows = np.arange(0, table.num_rows, -(-table.num_rows // _LOOKED_AT))
+    names = [*wanted, *(n for n in table.column_names if n not in wanted)][:_MOST_COLUMNS]
+    some = table.select(names).take(pa.array(rows))
+    levels = {n: _few_levels(some.column(n)) for n in names if not _holds_images(table, n)}
+    return {name: _gain(name, levels) for name in wanted}
+
+
+def _gain(target: str, levels: dict[str, Int64]) -> float:
+    classes = levels[target]
+    learn, guess = classes[::2], classes[1::2]
+    n_classes = int(classes.max(initial=0)) + 1
+    counts = np.bincount(learn, minlength=n_classes)
+    score = np.tile(np.log(counts + 1.0), (len(guess), 1))
+    for name, column in levels.items():
+        if name != target:
+            width = int(column.max(initial=0)) + 1
+            table = np.bincount(learn * width + column[::2], minlength=n_classes * width) + 1.0
+            shares = table.reshape(n_classes, width) / table.reshape(n_classes, width).sum(1, keepdims=True)
+            score += np.log(shares[:, column[1::2]]).T
+    missed = float(np.mean(score.argmax(1) != guess)) if len(guess) else 0.0
+    blind = float(np.mean(guess != counts.argmax())) if len(guess) else 0.0
+    return max(0.0, 1.0 - missed / blind) if blind else 0.0
+
+
+def _few_levels(column: pa.ChunkedArray) -> Int64:
+    """Codes 0, 1, ... of a column; numbers of many values in eight bins, texts of many as one."""
+    codes = encode_codes(column)
+    if codes.width <= MAX_INFERRED_CLASSES + 1:
+        return codes.codes.astype(np.int64)
+    if codes.kind not in ("number", "time"):
+        return np.zeros(len(column), np.int64)
+    values = numeric_values(column)
+    edges = np.nanquantile(values, np.arange(1, _BINS) / _BINS)
+    return np.where(np.isnan(values), _BINS, np.searchsorted(edges, values, side="right")).astype(np.int64)

@@ -1,0 +1,123 @@
+"""Where the numbers of an audit's methods come from: given, else by rule; in their ranges, and read."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fairaudit.config import AuditConfig
+from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.methods.catalog import find
+from fairaudit.methods.defaults import RULES, Sizes
+from fairaudit.methods.spec import MethodSpec
+
+Place = tuple[str, str]  # method, setting
+
+
+class Unread(NamedTuple):
+    """Why nothing that is trained reads a setting, and the option that would change that, or ""."""
+
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Where an arm's numbers come from: the options, else the rules; remembers what was decided.
+
+    Args:
+        config: The options. sizes: What a rule may read.
+        origins: Setting -> the rule that set it. omitted: Method that `all` left out -> why.
+    """
+
+    config: AuditConfig
+    sizes: Sizes
+    origins: dict[str, str] = field(default_factory=dict)
+    omitted: dict[str, str] = field(default_factory=dict)
+
+    def by_rule(self, name: str) -> float:
+        """The documented default of that name."""
+        self.origins[name] = RULES[name].text
+        return RULES[name].value(self.sizes)
+
+    def default(self, spec: MethodSpec, name: str) -> float:
+        """The documented default of a method's setting.
+
+        Raises:
+            ConfigError: It has none.
+        """
+        rule = spec.setting(name).default
+        if rule is None:
+            raise ConfigError(
+                f"{spec.name}: {name} has no default", hint=f"give it: --settings {spec.name}.{name}=VALUE"
+            )
+        self.origins[name] = rule.text
+        return rule.value(self.sizes)
+
+    def own(self, spec: MethodSpec) -> dict[str, float]:
+        """The settings that name the method, over those that name what it controls or is the reference of."""
+        own: dict[str, float] = {}
+        for wanted in (spec.model, spec.name):
+            for name, values in self.config.settings.items():
+                own |= values if find(name).name == wanted else {}
+        return own
+
+    def checked(self, spec: MethodSpec, name: str, value: float) -> float:
+        """The value, where it lies in the setting's range: a NaN would come out as epsilon 0.
+
+        Raises:
+            ConfigError: It does not; the message names the range.
+        """
+        setting = spec.setting(name)
+        if not setting.admits(value, self.sizes):
+            raise ConfigError(
+                f"{spec.name}: {name} is {value:g}, which is not {setting.range(self.sizes)}",
+                hint=f"{name}: {setting.meaning}",
+            )
+        return float(value)
+
+
+def check_settings(numbers: Numbers) -> None:
+    """Every given setting exists and lies in its range, whether or not its method is trained."""
+    seen: dict[tuple[str, str], str] = {}
+    for name, values in numbers.config.settings.items():
+        spec = find(name)
+        known = (*spec.known_settings, *(find(spec.model).known_settings if spec.model else ()))
+        for setting, value in values.items():
+            if setting not in known:
+                raise ConfigError(
+                    f"method {spec.name!r} has no setting {setting!r}", hint=did_you_mean(setting, known)
+                )
+            if seen.setdefault((spec.name, setting), name) != name:
+                raise ConfigError(
+                    f"{name}.{setting} and {seen[spec.name, setting]}.{setting} say the same twice",
+                    hint="give one of them",
+                )
+            owner = spec if setting in spec.known_settings or spec.model is None else find(spec.model)
+            numbers.checked(owner, setting, value)
+
+
+def unread_settings(numbers: Numbers, trained: Iterable[tuple[str, Iterable[str]]]) -> dict[Place, Unread]:
+    """Given settings that nothing reads, by method and setting as given.
+
+    Args:
+        numbers: What was asked. trained: Method of each arm, and names of the numbers that it has.
+    """
+    read: set[Place] = set()
+    for method, settings in trained:
+        spec = find(method)
+        names = (*settings, *spec.conversions, *(("threshold",) if spec.control_of else ()))
+        read |= {(each, name) for each in (spec.name, spec.model) if each for name in names}
+    methods = {method for method, _ in read}
+    unread: dict[Place, Unread] = {}
+    for given, values in numbers.config.settings.items():
+        spec = find(given)
+        for name in values:
+            if spec.name not in methods:
+                left_out = numbers.omitted.get(spec.name)
+                why = f"{spec.name} is not trained{f': {left_out}' if left_out else ''}"
+                unread[given, name] = Unread(why, "" if left_out else f"--method {spec.name}")
+            elif (spec.name, name) not in read:
+                forms = [v.name for v in spec.variants if name in v.settings]
+                remedy = f"--variant {forms[0]}" if forms else ""
+                unread[given, name] = Unread("no form that is trained reads it", remedy)
+    return unread
