@@ -12,6 +12,7 @@ from fairaudit.jobs import Array, JobResult
 from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
 from fairaudit.plan import Plan
 from fairaudit.report.build_causes import decomposition
+from fairaudit.report.build_facts import visible
 from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.measured import (
@@ -32,13 +33,19 @@ PIXEL_YARDSTICK = "scikit-learn logistic regression on the pixels of {rows:,.0f}
 
 
 def comparison_record(
-    comparison: Comparison, *, least: int, named: Sequence[NamedPair] = ()
+    comparison: Comparison,
+    *,
+    least: int,
+    named: Sequence[NamedPair] = (),
+    unpredicted: Mapping[str, int] | None = None,
 ) -> ComparisonRecord:
     """The comparison with groups of fewer than ``least`` test rows suppressed.
 
     Args:
         comparison: What was measured. least: Test rows. named: Pairs that ``compare`` asked for.
+        unpredicted: Group -> rows that given predictions lack.
     """
+    lacking = {"": sum((unpredicted or {}).values()), **(unpredicted or {})}
     asked = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == comparison.grouping}
     hidden = {g.group for g in comparison.by_group if 0 < g.n_test < least}
     return ComparisonRecord(
@@ -46,8 +53,8 @@ def comparison_record(
         reference=comparison.reference,
         grouping=comparison.grouping,
         estimand=comparison.estimand,
-        overall=_group(comparison.overall, hidden, least),
-        by_group=tuple(_group(group, hidden, least) for group in comparison.by_group),
+        overall=_group(comparison.overall, hidden, least, lacking),
+        by_group=tuple(_group(group, hidden, least, lacking) for group in comparison.by_group),
         gaps=tuple(
             _gap(gap, asked)
             for gap in comparison.gaps
@@ -59,13 +66,13 @@ def comparison_record(
 
 def selections(comparisons: Sequence[ComparisonRecord], dataset: Dataset) -> tuple[Selection, ...]:
     """Selection rates and impact ratios of every arm, the reference's once per grouping."""
-    positive = None if dataset.positive is None else dataset.classes[dataset.positive]
+    favourable = None if dataset.favourable is None else dataset.classes[dataset.favourable]
     found: dict[tuple[str, str], Selection] = {}
     for comparison in comparisons:
         for arm, prefix in ((comparison.reference, "reference."), (comparison.arm, "")):
             if not arm:
                 continue  # the reference by itself has none
-            found.setdefault((comparison.grouping, arm), _selection(comparison, arm, prefix, positive))
+            found.setdefault((comparison.grouping, arm), _selection(comparison, arm, prefix, favourable))
     return tuple(found.values())
 
 
@@ -126,7 +133,8 @@ def diagnostics(
     )
 
 
-def _group(measure: GroupMeasure, hidden: set[str], least: int) -> GroupRecord:
+def _group(measure: GroupMeasure, hidden: set[str], least: int, lacking: Mapping[str, int]) -> GroupRecord:
+    unpredicted = visible(lacking.get(measure.group, 0), least)
     if measure.group not in hidden:
         return GroupRecord(
             group=measure.group,
@@ -136,10 +144,17 @@ def _group(measure: GroupMeasure, hidden: set[str], least: int) -> GroupRecord:
             reason=measure.reason,
             estimates={name: _estimate(e) for name, e in measure.estimates.items()},
             ungated=dict(measure.ungated),
+            unpredicted=unpredicted,
         )
     reason = f"suppressed: fewer than {least} test rows"
     return GroupRecord(
-        group=measure.group, n_test=None, n_train=None, gated=False, reason=reason, estimates={}
+        group=measure.group,
+        n_test=None,
+        n_train=None,
+        gated=False,
+        reason=reason,
+        estimates={},
+        unpredicted=unpredicted,
     )
 
 
@@ -204,15 +219,15 @@ def _gap(gap: Gap, asked: Collection[frozenset[str]]) -> GapRecord:
     )
 
 
-def _selection(comparison: ComparisonRecord, arm: str, prefix: str, positive: str | None) -> Selection:
+def _selection(comparison: ComparisonRecord, arm: str, prefix: str, favourable: str | None) -> Selection:
     rate = {g.group: _of(g, prefix + "selection_rate") for g in comparison.by_group}
     ratio = {g.group: _of(g, prefix + "impact_ratio") for g in comparison.by_group}
     judged = [group for group in ratio if ratio[group] is not None]
-    reason = "" if positive is not None else "the favourable class is not known: set --positive"
+    reason = "" if favourable is not None else "the favourable class is not known: set --favourable"
     return Selection(
         arm=arm,
         grouping=comparison.grouping,
-        positive=positive,
+        favourable=favourable,
         rate=rate,
         impact_ratio=ratio,
         reference=max(judged, key=lambda group: rate[group] or 0.0) if judged else None,

@@ -28,7 +28,8 @@ class GroupRecord(Part):
     """One group's estimates in one comparison.
 
     ``gated`` says whether gates read the group at all; ``ungated`` names the metrics that they do
-    not read all the same, with the reason.
+    not read all the same, with the reason. ``unpredicted`` counts rows that given predictions lack,
+    None where the count is suppressed; no gate about such a group passes.
     """
 
     group: str
@@ -38,6 +39,7 @@ class GroupRecord(Part):
     reason: str
     estimates: dict[str, EstimateRecord]
     ungated: dict[str, str] = Field(default_factory=dict)
+    unpredicted: int | None = 0
 
 
 class GapRecord(Part):
@@ -83,11 +85,11 @@ class ComparisonRecord(Part):
 
 
 class Selection(Part):
-    """Selection rates and impact ratios of one arm; the ratio is against the highest rate."""
+    """How often one arm gives the favourable outcome; the impact ratio is against the highest rate."""
 
     arm: str
     grouping: str
-    positive: str | None
+    favourable: str | None
     rate: dict[str, Figure | None]
     impact_ratio: dict[str, Figure | None]
     reference: str | None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.arm_names import listed
-from fairaudit.report.facts import TrainingFacts
+from fairaudit.report.facts import LabelFacts, TrainingFacts
 from fairaudit.report.fitting import fitted
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points, spoken
 from fairaudit.report.markdown_alone import ALONE, alone_section
@@ -79,6 +79,15 @@ def _size(training: TrainingFacts) -> str:
     return f" ({training.parameters:,} parameters, per-sample gradients by {markdown(training.gradients)})"
 
 
+def _outcomes(label: LabelFacts) -> str:
+    """The positive class, and the favourable one with who said so."""
+    positive = "not known" if label.positive is None else markdown(label.positive)
+    if label.favourable is None:
+        return f"positive = {positive}, favourable = not known"
+    favourable = f"{markdown(label.favourable)} ({markdown(label.favourable_origin)})"
+    return f"positive = {positive}, favourable = {favourable}"
+
+
 def _audited(report: Report) -> Iterator[str]:
     data, training = report.data, report.training
     groups = "; ".join(
@@ -86,12 +95,11 @@ def _audited(report: Report) -> Iterator[str]:
         f"{', …' if len(g.groups) > 8 else ''})"
         for g in data.groupings[:6]
     )
-    positive = "not known" if data.label.positive is None else markdown(data.label.positive)
     yield "## What was audited"
     yield ""
     rows = f"{data.rows:,} of {data.rows_read:,} rows"
     yield f"- Data: {markdown(data.name)}, {rows}, sha256 {data.sha256[:16]}…"
-    yield f"- Label: {markdown(data.label.column)} ({markdown(data.label.origin)}), positive = {positive}"
+    yield f"- Label: {markdown(data.label.column)} ({markdown(data.label.origin)}), {_outcomes(data.label)}"
     yield f"- Groups: {groups}"
     arms = markdown(listed(arm.key for arm in report.arms), 600)
     how = (
