@@ -36,8 +36,8 @@ from fairaudit.report.build import Circumstances, Findings, build_report
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
-from fairaudit.report.write import write_report
-from fairaudit.rundir import RunDir, open_rundir
+from fairaudit.report.write import earlier_reports, put_aside, where_put, write_report
+from fairaudit.rundir import RunDir, hold, open_rundir
 
 _LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
@@ -102,11 +102,17 @@ def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
 
 
 def get_ready(config: AuditConfig) -> None:
-    """Let local workers import torch while this process reads the table.
+    """Put the report of an earlier run aside; let local workers import torch while this one reads the table.
+
+    However the run ends, even before it trains, a gate after it must not judge the earlier report.
 
     Raises:
         ConfigError: The executor is not installed, or an option belongs to another one.
+        OutputError: The output directory cannot be used.
     """
+    if earlier_reports(config.out):
+        with hold(config.out):
+            put_aside(config.out)
     if config.executor == "ray":
         return require_ray()
     rays = [name for name in RAY_ONLY if getattr(config, name) != AuditConfig.model_fields[name].default]
@@ -121,9 +127,10 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Prepared:
     Raises:
         FairauditError: The table or the options cannot be audited, or a rule does not fit them.
     """
+    config = resolved.config
     seconds: dict[str, float] = {}
-    rules = parse_rules(resolved.config.fail_on)
-    baseline = load_report(resolved.config.baseline) if resolved.config.baseline else None
+    rules = parse_rules(config.fail_on)
+    baseline = load_report(where_put(config.baseline, config.out)) if config.baseline else None
     refuse_without_baseline(rules, has_baseline=baseline is not None)
     dataset = _timed("reading", seconds, listener, lambda: _load(resolved.config))
     plan = _timed("planning", seconds, listener, lambda: _plan(resolved.config, dataset))

@@ -106,8 +106,11 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
 
 def _refuse_unlike(before: Report, after: Report, *, other_data: bool) -> None:
     labels = before.data.label, after.data.label
-    if labels[0].column != labels[1].column or labels[0].positive != labels[1].positive:
-        told = " and ".join(f"{label.column!r} (positive {label.positive!r})" for label in labels)
+    if len({(label.column, label.positive, label.favourable) for label in labels}) > 1:
+        told = " and ".join(
+            f"{label.column!r} (positive {label.positive!r}, favourable {label.favourable!r})"
+            for label in labels
+        )
         raise ConfigError(f"the reports are about different labels: {told}", hint="compare like with like")
     if before.data.sha256 != after.data.sha256 and not other_data:
         raise ConfigError(

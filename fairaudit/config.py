@@ -44,6 +44,8 @@ RAY_ONLY = ("ray_address", "cpus_per_job", "gpus_per_job")
 EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers")
 # What is asked of a finished report; no training depends on them.
 GATES = ("baseline", "fail_on", "inconclusive")
+# Who said which outcome is the favourable one, where nobody did.
+ASSUMED = "assumed"
 
 
 class AuditConfig(BaseModel):
@@ -61,6 +63,7 @@ class AuditConfig(BaseModel):
     intersect: bool = False
     label: str | None = None
     positive: str | None = None
+    favourable: str | None = None  # the outcome that people want; impact ratios are about it
     drop: tuple[str, ...] = ()
     group_as_feature: bool = False
     bin: dict[str, str] = {}  # column -> "18,30,60" (edges) or "q4" (quantiles)

@@ -35,6 +35,7 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
         for arm in plan.arms:
             shared = (
                 dataset.labels, grouping, dataset.positive, len(dataset.classes), dataset.split is not None,
+                False, dataset.favourable,
             )  # fmt: skip
             if arm.reference is None:
                 comparisons.append(measure_reference(arm.key, predictions[arm.key], *shared))
@@ -70,7 +71,7 @@ def _restricted(predictions: Predictions, rows: NDArray[np.int64]) -> Prediction
 
 def _check_against_fairlearn(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> None:
     """Our rates against fairlearn's MetricFrame, for the first run of every arm; equal, or a bug."""
-    outcome = Outcome(len(dataset.classes), dataset.positive)
+    outcome = Outcome(len(dataset.classes), dataset.positive, dataset.favourable)
     for number, grouping in enumerate(dataset.groupings):
         for arm in plan.arms:
             for run in _predictions(plan, arm.key, number, results)[:1]:

@@ -88,6 +88,7 @@ _NOT_IN_A_RESULT = {
     ),
     *("max_grad_norm", "threshold", "learning_rate", "epochs", "batch_size", "n_public", "model"),
     *("seed", "seeds", "repeats", "self_check", "infer", "compare", "suppress_below", "out", "format"),
+    "favourable",
     *EXECUTION,
 }
 

@@ -105,6 +105,17 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         yield rundir
 
 
+@contextlib.contextmanager
+def hold(out: Path) -> Iterator[None]:
+    """Keep other runs out of an output directory, which is made where there is none.
+
+    Raises:
+        OutputError: Not writable, in use by another run, or not a run directory.
+    """
+    with _held(RunDir(out, out / JOBS)):
+        yield
+
+
 def kept_trainings(out: Path) -> Kept:
     """What the run directory of that output holds now."""
     trainings, records = _job_files(out / JOBS), _record_files(out / JOBS)

@@ -25,13 +25,13 @@ from fairaudit.report.build import Circumstances
 from fairaudit.report.build_score import ScoreFindings, build_score_report
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
-from fairaudit.report.write import write_report
+from fairaudit.report.write import put_aside, where_put, write_report
 
 PREDICTIONS, BASELINE = "predictions", "baseline"
 _LIBRARIES = ("numpy", "pyarrow", "scipy")
 # What an audit and a scoring share; the report repeats these options.
 _SHARED = (
-    *("positive", "group", "intersect", "bin", "contrast", "compare", "suppress_below"),
+    *("positive", "favourable", "group", "intersect", "bin", "contrast", "compare", "suppress_below"),
     *("fail_on", "baseline", "inconclusive"),
 )
 
@@ -42,7 +42,7 @@ class ScoreConfig:
 
     Args:
         shared: The options of an audit that apply: data, label (what was true), group, positive,
-            intersect, bin, contrast, compare, suppress_below, out, format and the gates.
+            favourable, intersect, bin, contrast, compare, suppress_below, out, format and the gates.
         y_pred: Columns of predictions; several are several trainings (seeds) of one recipe.
         baseline_pred: Columns of the models to compare with, as many, or one for all, or none.
     """
@@ -70,8 +70,9 @@ def score_predictions(config: ScoreConfig, *, command: Sequence[str] = ()) -> Re
         raise ConfigError(
             "what was true and what was predicted must both be named", "--y-true COL --y-pred COL"
         )
+    put_aside(shared.out)
     rules = parse_rules(shared.fail_on)
-    earlier = load_report(shared.baseline) if shared.baseline else None
+    earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None
     refuse_without_baseline(rules, has_baseline=earlier is not None)
     scored = load_scored(shared, config.y_pred, config.baseline_pred)
     found = ScoreFindings(
@@ -103,10 +104,11 @@ def measure_scored(scored: Scored) -> tuple[Comparison, ...]:
 
 def _facts(
     scored: Scored, grouping: Grouping
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Grouping, int | None, int, bool, bool]:
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Grouping, int | None, int, bool, bool, int | None]:
     dataset = scored.dataset
     one_model = len(scored.predictions) == 1
-    return dataset.labels, grouping, dataset.positive, len(dataset.classes), True, one_model
+    shape = dataset.labels, grouping, dataset.positive, len(dataset.classes)
+    return *shape, True, one_model, dataset.favourable
 
 
 def _predictions(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fairaudit.atomic import write_atomically
-from fairaudit.config import AuditConfig
+from fairaudit.config import ASSUMED, AuditConfig
 from fairaudit.data.candidates import suggested_group
 from fairaudit.data.inspect import Inspection
 from fairaudit.errors import OutputError, numbered
@@ -47,10 +47,16 @@ def _data(found: Inspection, config: AuditConfig) -> Iterator[str]:
         yield f"# The column to predict. Candidates: {_named(found.label_candidates)}"
         yield '# label = "COLUMN"'
     if found.positive is not None:
-        yield f"positive = {_text(found.positive)}  # the favourable outcome"
+        yield f"positive = {_text(found.positive)}  # what rates are about"
     else:
-        yield "# The favourable outcome; without it, rates are given per class and no impact ratio."
+        yield "# What rates are about; without it, they are given per class and there is no impact ratio."
         yield '# positive = "VALUE"'
+    if found.favourable is not None and found.favourable_origin != ASSUMED:
+        yield f"favourable = {_text(found.favourable)}  # what people want ({found.favourable_origin})"
+    else:
+        yield "# What people want: 1 for a loan that is granted, 0 for one that defaults. Without it, impact"
+        yield "# ratios are shown with the positive outcome assumed, and gates on them are inconclusive."
+        yield f"# favourable = {_text(found.positive or 'VALUE')}"
     yield ""
     yield "# The first group steers the splits and the methods that read groups; further ones are reported."
     if config.group:
@@ -84,10 +90,11 @@ def _audit(config: AuditConfig) -> Iterator[str]:
 def _gates(found: Inspection) -> Iterator[str]:
     yield "# Conditions that fail the run (exit code 1; 3 where the numbers do not settle them)."
     yield "fail_on = ["
-    yield '  # "privacy_cost_gap > 0.02",  # two points more accuracy lost by one group than by another'
+    yield '  # "privacy_cost_gap > 2pt",  # two points more accuracy lost by one group than by another'
     yield '  # "epsilon > 3",'
-    if found.positive is not None:
-        yield '  # "impact_ratio < 0.8",'
+    if found.favourable is not None:
+        needs = "  # inconclusive until favourable is set" if found.favourable_origin == ASSUMED else ""
+        yield '  # "impact_ratio < 0.8",' + needs
     yield "]"
 
 

@@ -104,7 +104,7 @@ def gaps(rng: np.random.Generator, values: NDArray[Any], share: float) -> NDArra
 
 
 def write(frame: pd.DataFrame, folder: Path) -> None:
-    """Both files; the Parquet one names its label in the schema's metadata."""
+    """Both files; the Parquet one declares its label and outcomes in the schema's metadata."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
     strings = [
         field.with_type(pa.string()) if pa.types.is_large_string(field.type) else field
@@ -112,7 +112,8 @@ def write(frame: pd.DataFrame, folder: Path) -> None:
     ]
     table = table.cast(pa.schema(strings))
     pyarrow.csv.write_csv(table, folder / "loans.csv", pyarrow.csv.WriteOptions(quoting_style="needed"))
-    described = table.replace_schema_metadata({"fairaudit.label": "approved"})
+    declared = {"label": "approved", "positive": "1", "favourable": "1"}
+    described = table.replace_schema_metadata({f"fairaudit.{key}": value for key, value in declared.items()})
     pyarrow.parquet.write_table(described, folder / "loans.parquet", compression="zstd")
 
 

@@ -5,6 +5,7 @@ FAIRAUDIT_FUZZ_SEED: the first case (default 0).
 """
 
 import json
+import math
 import os
 import random
 import subprocess
@@ -16,7 +17,14 @@ from pathlib import Path
 import fuzz_child
 import fuzz_own
 import pytest
-from fuzz_cases import KINDS
+from edits import edited_at_random
+from fuzz_cases import GOLDEN, KINDS
+from reports import sealed
+
+from fairaudit.errors import DataError, FairauditError
+from fairaudit.gate.check import check
+from fairaudit.gate.grammar import parse_rules
+from fairaudit.report.load import vetted
 
 SUPPORT = Path(__file__).resolve().parent / "support"
 CASES = int(os.environ.get("FAIRAUDIT_FUZZ_CASES", "10000"))
@@ -81,6 +89,39 @@ def test_faults_of_own_models_are_errors_that_a_user_can_act_on(record_property)
 
 def test_a_few_faults_of_own_models_in_the_fast_suite():
     assert faults_of_own_models(0, 40, 20.0)
+
+
+def edits_pass_nothing(first, count, seconds=math.inf):
+    """Random edits of a report: noticed without a new digest; with one they pass by judged numbers only."""
+    tree = json.loads(GOLDEN.read_bytes())
+    rules = parse_rules(["privacy_cost_gap > 2pt", "epsilon > 3", "accuracy < 85%", "impact_ratio < 0.8"])
+    began, done = time.monotonic(), 0
+    for seed in range(first, first + count):
+        if time.monotonic() > began + seconds:
+            break
+        edited, paths = edited_at_random(random.Random(f"edit {seed}"), tree)
+        if edited != tree:
+            with pytest.raises(DataError):
+                vetted(json.dumps(edited), name="report.json")
+        try:
+            outcomes = [check(vetted(sealed(edited), name="report.json"), [rule]).outcome for rule in rules]
+        except FairauditError:
+            outcomes = []
+        judged = [path for path in paths if path[0] in ("privacy", "comparisons")]
+        assert "pass" not in outcomes or judged, f"seed {seed}: {paths}"
+        done += 1
+    return done
+
+
+@pytest.mark.fuzz
+def test_no_edit_of_a_report_passes_a_gate_but_by_its_numbers(record_property):
+    done = edits_pass_nothing(SEED, CASES, SECONDS / len(KINDS))
+    record_property("seen", f"fuzz edits: {done:,} edited reports from seed {SEED}")
+    assert done > 0
+
+
+def test_a_handful_of_edits_in_the_fast_suite():
+    assert edits_pass_nothing(0, 40) == 40
 
 
 @pytest.mark.parametrize("kind", KINDS)

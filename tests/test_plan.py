@@ -259,6 +259,7 @@ SAME = {
     "path": {"data": "moved.csv"}, "suppression": {"suppress_below": 10},
     "option that spells out its default": {"optimizer": "sgd"},
     "method's alias": {"method": ("dp-sgd",)},
+    "favourable": {"favourable": "0"},
 }  # fmt: skip
 
 DIFFERENT = {

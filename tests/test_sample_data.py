@@ -101,9 +101,10 @@ def test_the_sample_has_the_shape_that_the_card_states(frame):
     assert sum(path.stat().st_size for path in SAMPLE.iterdir() if path.is_file()) < 1_000_000
 
 
-def test_the_parquet_file_names_its_label_and_depends_on_no_pandas():
+def test_the_parquet_file_declares_its_label_and_outcomes_and_depends_on_no_pandas():
     metadata = pq.read_schema(SAMPLE / "loans.parquet").metadata
-    assert metadata == {b"fairaudit.label": b"approved"}
+    declared = {"label": "approved", "positive": "1", "favourable": "1"}
+    assert metadata == {f"fairaudit.{key}".encode(): value.encode() for key, value in declared.items()}
 
 
 def test_the_script_draws_the_same_images_again(pictures, painter, tmp_path):

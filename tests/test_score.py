@@ -12,6 +12,7 @@ from fairaudit.data.predictions import load_scored
 from fairaudit.errors import ConfigError, FairauditError
 from fairaudit.layers import resolve_config
 from fairaudit.metrics.compare import ONE_MODEL
+from fairaudit.report.load import load_report
 from fairaudit.report.to_json import read_report
 from fairaudit.report.to_markdown import to_markdown
 from fairaudit.score import ScoreConfig, measure_scored, score_predictions
@@ -38,7 +39,9 @@ def config(tmp_path, frame, y_pred, baseline_pred=(), **options):
 
 
 def scored(tmp_path, frame, y_pred, baseline_pred=(), **options):
-    return score_predictions(config(tmp_path, frame, y_pred, baseline_pred, **options))
+    report = score_predictions(config(tmp_path, frame, y_pred, baseline_pred, **options))
+    load_report(tmp_path / "out" / "report.json")  # no part of it contradicts another
+    return report
 
 
 def estimates(report, arm, group):
@@ -295,3 +298,215 @@ def test_ratios_to_a_suppressed_group_would_tell_its_rate_and_are_left_out(tmp_p
     assert not [g for c in report.comparisons for g in c.gaps if "impact_ratio" in g.metric]
     shown = scored(tmp_path, frame, ["taken"], suppress_below=least - 1)
     assert shown.selection[0].reference == "F"
+
+
+RULES = ["accuracy < 0.01", "accuracy_gap > 0.99", "accuracy@overall < 0.01", "accuracy@F < 0.01"]
+
+
+def outcomes(report):
+    return {gate.rule: gate.outcome for gate in report.gates}
+
+
+def many(seeds=5):
+    return [f"private{s}" for s in range(seeds)], [f"base{s}" for s in range(seeds)]
+
+
+def test_with_every_prediction_the_rules_of_these_tests_pass(tmp_path):
+    private, base = many()
+    rules = [*RULES, "privacy_cost_gap > 0.9", "privacy_cost@F > 0.9", "accuracy@M < 0.01"]
+    report = scored(tmp_path, people(), private, base, fail_on=rules, group=["sex"])
+    assert set(outcomes(report).values()) == {"pass"}
+    assert {g.unpredicted for c in report.comparisons for g in (*c.by_group, c.overall)} == {0}
+
+
+@pytest.mark.parametrize("column", ["private3", "base2"])
+@pytest.mark.parametrize("rows", ["one", "wrong", "all but 35", "all"])
+def test_a_pass_never_comes_from_predictions_that_are_not_there(tmp_path, column, rows):
+    """Rows of women without a prediction in one of ten columns; men have all of theirs."""
+    frame = people()
+    women = frame.index[frame["sex"] == "F"]
+    wrong = women[(frame.loc[women, column] > 0.5) != frame.loc[women, "paid"]]
+    gone = {"one": women[:1], "wrong": wrong, "all but 35": women[35:], "all": women}[rows]
+    frame.loc[gone, column] = np.nan
+    rules = [
+        *RULES,
+        "privacy_cost_gap > 0.9",
+        "privacy_cost@F > 0.9",
+        "privacy_cost@M > 0.9",
+        "accuracy@M < 0.01",
+    ]
+    report = scored(tmp_path, frame, *many(), fail_on=rules, format=["json", "md"])
+    found = outcomes(report)
+    assert {found.pop(rule) for rule in ("privacy_cost@M > 0.9", "accuracy@M < 0.01")} == {"pass"}
+    assert set(found.values()) == {"inconclusive"}
+    assert report.verdict == "inconclusive"
+    assert {gate.reason for gate in report.gates if gate.outcome != "pass"} == {
+        f"{len(gone)} row{'s' * (len(gone) > 1)} without a prediction"
+    }
+    assert not any("F" in name for gate in report.gates for name in gate.left_out)
+    stored = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
+    for comparison in stored["comparisons"]:
+        assert [g["unpredicted"] for g in comparison["by_group"]] == [len(gone), 0]
+        assert comparison["overall"]["unpredicted"] == len(gone)
+    assert stored["data"]["dropped_rows"] == {"prediction missing": {"F": len(gone)}}
+    text = (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert f"No prediction, by sex: F {len(gone)}" in text
+
+
+def test_missing_predictions_are_counted_by_every_grouping_and_open_the_rules_of_each(tmp_path):
+    frame = people()
+    frame["race"] = np.where(np.arange(len(frame)) % 3 == 0, "a", "b")
+    frame.loc[frame.index[frame["race"] == "a"][:7], "private0"] = np.nan
+    rules = ["accuracy@race=b < 0.01", "accuracy@race=a < 0.01", "accuracy_gap@race > 0.99"]
+    report = scored(tmp_path, frame, ["private0"], group=["sex", "race"], fail_on=rules)
+    assert list(outcomes(report).values()) == ["pass", "inconclusive", "inconclusive"]
+    counts = {c.grouping: {g.group: g.unpredicted for g in c.by_group} for c in report.comparisons}
+    assert counts["race"] == {"a": 7, "b": 0}
+    assert sum(counts["sex"].values()) == 7
+
+
+def test_a_group_that_is_hidden_or_too_small_is_not_left_out_where_its_predictions_are_missing(tmp_path):
+    frame = people()
+    women = frame.index[frame["sex"] == "F"]
+    frame.loc[women[20:], "private0"] = np.nan
+    for least in (0, 40):
+        report = scored(tmp_path, frame, ["private0"], suppress_below=least, fail_on=["accuracy < 0.01"])
+        assert report.verdict == "inconclusive", least
+        assert report.gates[0].left_out == ()
+
+
+def test_labels_and_columns_per_class_are_missing_in_the_same_way(tmp_path):
+    frame = people()
+    frame["rest"] = 1 - frame["private0"]
+    frame.loc[3, "rest"] = np.nan
+    frame["said"] = frame["decided"].map({0.0: "0", 1.0: "1"})
+    frame.loc[3, "said"] = None
+    for column in ("rest,private0", "said"):
+        report = scored(tmp_path, frame, [column], fail_on=["accuracy < 0.01"])
+        assert report.verdict == "inconclusive", column
+
+
+def test_a_group_of_several_that_is_not_predicted_at_all_is_still_there(tmp_path):
+    frame = people().assign(race=lambda f: np.array(["a", "b", "c"])[np.arange(len(f)) % 3])
+    frame.loc[frame["race"] == "c", "private0"] = np.nan
+    rules = ["accuracy < 0.01", "accuracy_gap > 0.99", "accuracy@c < 0.01", "accuracy_gap@race=a,b > 0.99"]
+    report = scored(tmp_path, frame, ["private0"], group=["race"], fail_on=rules)
+    assert list(outcomes(report).values()) == ["inconclusive"] * 3 + ["pass"]
+    assert [g.rows for g in report.data.groupings[0].groups] == [400, 400, 0]
+
+
+def test_a_row_without_a_label_is_counted_and_no_gate_minds(tmp_path):
+    frame = people()
+    frame["paid"] = frame["paid"].astype("Int64")
+    frame.loc[:9, ["paid", "private0"]] = pd.NA
+    report = scored(tmp_path, frame, ["private0"], fail_on=["accuracy < 0.01"])
+    assert report.verdict == "pass"
+    assert list(report.data.dropped_rows) == ["label missing"]
+
+
+@pytest.mark.parametrize(
+    ("y_pred", "baseline_pred", "said"),
+    [
+        (["private0"] * 5, [], "'private0' is given 5 times"),
+        (["private0", "private1", "private0"], [], "'private0' is given 2 times"),
+        (["private0"], ["private0"], "'private0' is given 2 times"),
+        (["copy", "private0"], [], "'copy' and 'private0' are equal in every row"),
+        (["float", "private0"], [], "'float' and 'private0' are equal"),
+        (["rest,private0", "private0"], [], "equal in every row"),
+        (["rest, private0", "rest,private0"], [], "given 2 times"),
+        (["said", "decided"], [], "equal in every row"),
+        (["private0", "private1"], ["base0", "other"], "'base0' and 'other' are equal"),
+        (["gap", "private0"], [], "equal in every row"),
+    ],
+)
+def test_one_model_does_not_count_as_several(tmp_path, y_pred, baseline_pred, said):
+    frame = people()
+    frame = frame.assign(
+        copy=frame["private0"], float=frame["private0"].astype("float32"), rest=1 - frame["private0"],
+        said=frame["decided"].astype(int).astype(str), other=frame["base0"],
+        gap=frame["private0"].mask(frame.index == 5),
+    )  # fmt: skip
+    with pytest.raises(FairauditError) as caught:
+        scored(tmp_path, frame, y_pred, baseline_pred)
+    assert said in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+IMPACT = [
+    "impact_ratio < 0.01",
+    "impact_ratio_gap > 0.99",
+    "selection_rate < 0.001",
+    "selection_rate_gap > 0.99",
+]
+
+
+def by_group(report, metric):
+    return {g.group: g.estimates[metric].value for g in report.comparisons[-1].by_group}
+
+
+def test_whether_1_is_what_people_want_is_not_guessed(tmp_path):
+    frame = people()
+    report = scored(tmp_path, frame, ["private0"], fail_on=IMPACT, format=["json", "md"])
+    assert (report.data.label.positive, report.data.label.favourable) == ("1", "1")
+    assert report.data.label.favourable_origin == "assumed"
+    assert list(outcomes(report).values()) == ["inconclusive"] * 3 + ["pass"]  # of two, the gap is the same
+    assert "--favourable" in report.gates[0].reason
+    assert "favourable_assumed" in [warning.code for warning in report.warnings]
+    assert all(ratio is not None for ratio in by_group(report, "impact_ratio").values())  # shown all the same
+    text = (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert "favourable = 1 (assumed)" in text
+    assert "**Nobody said that this is the outcome that people want; it is assumed.**" in text
+
+
+@pytest.mark.parametrize("favourable", ["1", "0", "0.0"])
+def test_selection_and_impact_are_of_the_favourable_outcome(tmp_path, favourable):
+    frame = people()
+    rules = [*IMPACT, "tpr < 0.001"]
+    report = scored(
+        tmp_path, frame, ["private0"], favourable=favourable, fail_on=rules, format=["json", "md"]
+    )
+    wanted = int(float(favourable))
+    chosen = (frame["private0"] > 0.5).astype(int) == wanted
+    rates = chosen.groupby(frame["sex"]).mean()
+    assert by_group(report, "selection_rate") == pytest.approx(rates.to_dict())
+    assert by_group(report, "impact_ratio") == pytest.approx((rates / rates.max()).to_dict())
+    found = frame[frame["paid"] == 1].groupby("sex")["private0"].apply(lambda p: (p > 0.5).mean())
+    assert by_group(report, "tpr") == pytest.approx(found.to_dict())  # of the positive class, as before
+    assert set(outcomes(report).values()) == {"pass"}
+    assert (report.selection[0].favourable, report.data.label.positive) == (str(wanted), "1")
+    assert report.selection[0].reference == rates.idxmax()
+    text = (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert f"paid = {wanted}. The impact ratio" in text
+    assert "assumed" not in text
+    assert f"--favourable {favourable}" in report.reproduce
+
+
+def test_a_favourable_value_is_declared_named_or_given_and_not_taken_from_another_label(tmp_path):
+    frame = people().assign(word=lambda f: np.where(f["paid"] == 1, "approved", "denied"))
+    report = scored(tmp_path, frame, ["private0"], label="word", fail_on=IMPACT)
+    assert (report.data.label.favourable, report.data.label.favourable_origin) == (
+        "approved",
+        "its name says so",
+    )
+    assert report.verdict == "pass"
+    report = scored(tmp_path, frame, ["private0"], label="word", positive="denied", fail_on=IMPACT)
+    assert (report.data.label.positive, report.data.label.favourable) == ("denied", "approved")
+    sidecar = tmp_path / "scores.parquet.fairaudit.toml"
+    sidecar.write_text('label = "paid"\nfavourable = "0"\n')
+    report = scored(tmp_path, frame, ["private0"], fail_on=IMPACT)
+    label = report.data.label
+    assert (label.favourable, label.favourable_origin) == ("0", "declared beside the file")
+    assert scored(tmp_path, frame, ["private0"], favourable="1").data.label.favourable_origin == "given"
+    assert scored(tmp_path, frame, ["private0"], label="word").data.label.favourable == "approved"
+    sidecar.unlink()
+    with pytest.raises(ConfigError, match="--favourable: '7' is not a value of label 'paid'"):
+        scored(tmp_path, frame, ["private0"], favourable="7")
+
+
+def test_a_baseline_of_the_other_outcome_is_refused(tmp_path):
+    scored(tmp_path, people(), ["private0"], favourable="0")
+    (tmp_path / "out" / "report.json").rename(tmp_path / "earlier.json")
+    rule = {"baseline": tmp_path / "earlier.json", "fail_on": ["impact_ratio.delta < -0.5"]}
+    with pytest.raises(ConfigError, match="favourable value of 'paid' is '1', in the baseline '0'"):
+        scored(tmp_path, people(), ["private0"], favourable="1", **rule)
+    assert scored(tmp_path, people(), ["private0"], favourable="0", **rule).verdict == "pass"

@@ -47,6 +47,16 @@ def test_the_file_is_a_config_that_can_be_used_as_it_is(table):
     assert resolved.origins["label"] == "fairaudit.toml"
 
 
+def test_the_favourable_outcome_is_asked_for_until_it_is_said(table):
+    text = made(table, label="approved", group=["sex"])
+    assert '# favourable = "1"' in text
+    assert "inconclusive until favourable is set" in text
+    text = made(table, label="approved", group=["sex"], favourable="0")
+    content = tomllib.loads(text)
+    assert (content["positive"], content["favourable"]) == ("1", "0")
+    assert "inconclusive until favourable is set" not in text
+
+
 def test_what_must_be_chosen_is_offered_and_not_chosen(table):
     text = made(table)
     content = tomllib.loads(text)

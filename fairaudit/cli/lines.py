@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fairaudit.cli.rows import Row, aligned
+from fairaudit.config import ASSUMED
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.naming import spoken_shape
 from fairaudit.errors import numbered
@@ -32,13 +33,24 @@ def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
     size = f"{columns}"
     digest = f"sha256 {dataset.digest[:4]}…{dataset.digest[-2:]}"
     yield f"fairaudit {version} · {plain(dataset.name)} {size} · {digest}"
-    positive = "not known" if dataset.positive is None else plain(dataset.classes[dataset.positive])
-    yield f"  label   {plain(dataset.label)}   ({dataset.label_origin}; positive = {positive})"
+    positive, favourable = (
+        None if i is None else dataset.classes[i] for i in (dataset.positive, dataset.favourable)
+    )
+    outcomes = spoken_outcomes(positive, favourable, dataset.favourable_origin)
+    yield f"  label   {plain(dataset.label)}   ({dataset.label_origin}; {outcomes})"
     for grouping in dataset.groupings:
         counts = [(name, int((grouping.groups == k).sum())) for k, name in enumerate(grouping.names)]
         shown = " · ".join(f"{plain(name)} {rows:,}" for name, rows in counts[:_MOST_GROUPS])
         more = f" · {len(counts) - _MOST_GROUPS} more" if len(counts) > _MOST_GROUPS else ""
         yield f"  group   {plain(grouping.name)}   {shown}{more}"
+
+
+def spoken_outcomes(positive: str | None, favourable: str | None, origin: str) -> str:
+    """The positive class, and the favourable one unless it is that class and somebody said so."""
+    told = f"positive = {'not known' if positive is None else plain(positive)}"
+    if origin == ASSUMED:
+        return f"{told}, assumed to be favourable"
+    return told if favourable == positive else f"{told}, favourable = {plain(favourable or 'not known')}"
 
 
 def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) -> Iterator[str]:

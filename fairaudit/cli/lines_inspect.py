@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from fairaudit.cli.lines import spoken_outcomes
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.inspect import Inspection
 from fairaudit.errors import numbered
@@ -16,8 +17,8 @@ def inspection_lines(found: Inspection) -> Iterator[str]:
     yield f"{plain(found.name)}  {size} · sha256 {found.digest[:16]}…"
     yield from _columns(found)
     if found.label is not None:
-        positive = "not known" if found.positive is None else plain(found.positive)
-        yield f"label    {plain(found.label)}   ({found.label_origin or 'given'}; positive = {positive})"
+        outcomes = spoken_outcomes(found.positive, found.favourable, found.favourable_origin)
+        yield f"label    {plain(found.label)}   ({found.label_origin or 'given'}; {outcomes})"
     if found.label is None or found.problem:
         yield f"labels?  {_names(found.label_candidates)}"
     if not found.groupings:

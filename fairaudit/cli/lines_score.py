@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fairaudit.cli.lines import report_line, result_lines, warning_lines
+from fairaudit.cli.lines import report_line, result_lines, spoken_outcomes, warning_lines
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.config import AuditConfig
 from fairaudit.errors import numbered
@@ -21,8 +21,9 @@ def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
     data = report.data
     rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
     yield f"fairaudit {report.tool.version} · {plain(data.name)} {rows}"
-    positive = "not known" if data.label.positive is None else plain(data.label.positive)
-    yield f"  label   {plain(data.label.column)}   (positive = {positive})"
+    label = data.label
+    outcomes = spoken_outcomes(label.positive, label.favourable, label.favourable_origin)
+    yield f"  label   {plain(label.column)}   ({outcomes})"
     models = ", ".join(f"{plain(arm.key)} {arm.seeds_planned}" for arm in report.arms)
     yield f"  models  {models}; nothing is trained, and no privacy is stated"
     if report.costs:

@@ -99,7 +99,7 @@ class Dataset:
         classes: Class names, ``[Y]``.
         label: Name of the label column.
         label_origin: ``given``, ``declared in the file``, ``inferred from the name``.
-        positive: Index of the favourable class, or None where none is known.
+        positive: Index of the class that rates are about, or None where none is known.
         groupings: The first steers stratification, balance and the methods that read groups.
         split: Per row 0 train, 1 test when ``--split-column`` gives it, else None.
         rows_read: Rows in the file; columns_read: columns in the file.
@@ -109,6 +109,9 @@ class Dataset:
         duplicate_rows: Rows that repeat an earlier row in all features, group columns and the label.
         duplicate_of: For each row the index of its first identical row, ``[N]``.
         notices: What the reader must be told.
+        favourable: Index of the outcome that people want; the positive class where that is assumed.
+        favourable_origin: Who said so; see :class:`fairaudit.data.infer.LabelColumn`.
+        unpredicted: grouping name -> group name -> rows that given predictions lack.
     """
 
     name: str
@@ -130,6 +133,9 @@ class Dataset:
     duplicate_rows: int = 0
     duplicate_of: Int64 | None = None
     notices: tuple[Notice, ...] = ()
+    favourable: int | None = None
+    favourable_origin: str = ""
+    unpredicted: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:

@@ -1,14 +1,14 @@
-"""Which column is the label, and which of its values is the favourable one.
+"""Which column is the label, which of its values is the positive one, and which outcome people want.
 
 The order is fixed: given, declared, then the one column whose name says so. Never a guess by position.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from fairaudit.config import AuditConfig, option_words
+from fairaudit.config import ASSUMED, AuditConfig, option_words
 from fairaudit.data.candidates import (
     MAX_INFERRED_CLASSES,
     LabelCandidates,
@@ -34,6 +34,9 @@ _SHOWN = 4  # labels to choose from in a hint
 MAX_NUMERIC_CLASSES = 20
 MAX_CLASSES = 100
 _POSITIVE = frozenset({"1", "true", "yes", "approved", ">50k", "good"})
+# Outcomes whose own name says that people want them. A 1, a yes or a true does not: see ``default``.
+_WANTED = frozenset({"accepted", "admitted", "approved", "good", "granted", "hired", ">50k", ">50k."})
+SAID_BY_NAME = "its name says so"
 
 
 class NoLabel(DataError):
@@ -52,12 +55,15 @@ class LabelChoice:
         column: Its name.
         origin: ``given``, ``declared in the file``, ``declared beside the file`` or
             ``inferred from the name``.
-        positive: The favourable value as declared, or None.
+        positive, favourable: The values that the data declare to be so, or None.
+        declared_by: Where they do, or "".
     """
 
     column: str
     origin: str
     positive: str | None = None
+    favourable: str | None = None
+    declared_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +73,18 @@ class LabelColumn:
     Args:
         codes: Class of each row, ``[N]``, -1 where missing.
         classes: Class names, at least two.
-        positive: Index of the favourable class or None.
+        positive: Index of the class that rates are about, or None.
+        favourable: Index of the outcome that people want, or None. Where nobody said, the positive
+            class is assumed to be it.
+        favourable_origin: ``given``, where it is declared, :data:`SAID_BY_NAME`, ``assumed`` or "".
         notices: What to say about it.
     """
 
     codes: Int64
     classes: tuple[str, ...]
     positive: int | None
+    favourable: int | None
+    favourable_origin: str
     notices: tuple[Notice, ...]
 
 
@@ -94,12 +105,19 @@ def choose_label(
     return choice
 
 
+def given_label(column: str, declared: Mapping[str, str], declared_by: str) -> LabelChoice:
+    """A label that was named, with what the data declare of it; not what they declare of another."""
+    if declared.get("label", column) != column:
+        return LabelChoice(column, "given")
+    return LabelChoice(column, "given", declared.get("positive"), declared.get("favourable"), declared_by)
+
+
 def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> LabelColumn:
-    """The label as classes, with the favourable one where it is known.
+    """The label as classes, with the positive and the favourable one where they are known.
 
     Raises:
         DataError: Continuous, one-valued, all missing, or too many classes.
-        ConfigError: ``--positive`` names no class.
+        ConfigError: ``--positive`` or ``--favourable`` names no class.
     """
     name = quoted(choice.column)
     column = table.column(choice.column)
@@ -118,8 +136,12 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
         raise DataError(
             f"label {name} has {n_classes:,} values, more than {MAX_CLASSES}", "merge its classes first"
         )
-    positive, notices = _positive(levels.names, choice, config)
-    return LabelColumn(levels.codes, levels.names, positive, notices)
+    favourable, origin = _favourable(levels.names, choice, config)
+    positive, notices = _positive(levels.names, choice, config, favourable)
+    if favourable is None and positive is not None:
+        favourable, origin = positive, ASSUMED
+        notices = (*notices, _assumption(choice.column, levels.names[positive]))
+    return LabelColumn(levels.codes, levels.names, positive, favourable, origin, notices)
 
 
 def _find_label(
@@ -132,7 +154,7 @@ def _find_label(
                 f"label column {quoted(config.label)} is not in {config.data.name} ({listed(names)})",
                 near_miss(config.label, names),
             )
-        return LabelChoice(config.label, "given", declared.get("positive"))
+        return given_label(config.label, declared, declared_by)
     if not config.infer:
         raise DataError("no label given, and --no-infer forbids finding one", _NAME_IT)
     if "label" in declared:
@@ -141,7 +163,7 @@ def _find_label(
                 f"label {quoted(declared['label'])}, {declared_by}, is not a readable column of it",
                 "correct the declaration, or give --label COLUMN",
             )
-        return LabelChoice(declared["label"], declared_by, declared.get("positive"))
+        return replace(given_label(declared["label"], declared, declared_by), origin=declared_by)
     found = label_candidates(table, config)
     if found.inferred is not None:
         return LabelChoice(found.inferred, "inferred from the name")
@@ -195,33 +217,59 @@ def run_command(config: AuditConfig) -> str:
     return f"fairaudit run {option_words(config)}"
 
 
+def _favourable(classes: tuple[str, ...], choice: LabelChoice, config: AuditConfig) -> tuple[int | None, str]:
+    """The outcome that people want and who said so, or None where nobody did."""
+    if config.favourable is not None:
+        return _class_of(config.favourable, "--favourable", classes, choice), "given"
+    if choice.favourable is not None:
+        return _class_of(choice.favourable, "favourable", classes, choice), choice.declared_by
+    named = [i for i, c in enumerate(classes) if _spelling(c) in _WANTED]
+    if config.infer and len(classes) == 2 and len(named) == 1 and not is_adverse_label(choice.column):
+        return named[0], SAID_BY_NAME
+    return None, ""
+
+
 def _positive(
-    classes: tuple[str, ...], choice: LabelChoice, config: AuditConfig
+    classes: tuple[str, ...], choice: LabelChoice, config: AuditConfig, favourable: int | None
 ) -> tuple[int | None, tuple[Notice, ...]]:
+    """The class that rates are about: named, else of a usual spelling, else the favourable one."""
     wanted = config.positive if config.positive is not None else choice.positive
     if wanted is not None:
-        spelled = {_spelling(c): i for i, c in reversed(list(enumerate(classes)))}
-        if wanted in classes:
-            return classes.index(wanted), ()
-        if _spelling(wanted) not in spelled:
-            raise ConfigError(
-                f"--positive: {quoted(wanted)} is not a value of label {quoted(choice.column)}",
-                nearest(wanted, classes),
-            )
-        return spelled[_spelling(wanted)], ()
+        return _class_of(wanted, "--positive", classes, choice), ()
     known = [i for i, c in enumerate(classes) if _spelling(c) in _POSITIVE]
-    # Among ten digits a 1 is not favourable; only two classes are one decision.
-    if not config.infer or len(classes) != 2 or len(known) != 1:
-        message = f"no value of label {quoted(choice.column)} is known to be the favourable one"
-        notice = Notice("positive_unknown", message, "name it with --positive VALUE", "notice")
-        return None, (notice,)
-    if is_adverse_label(choice.column):
-        message = (
-            f"label {quoted(choice.column)}: its positive value is taken as the favourable outcome, "
-            "though the name says it is not"
+    # Among ten digits a 1 is not positive; only two classes are one decision.
+    if config.infer and len(classes) == 2 and len(known) == 1:
+        return known[0], ()
+    if favourable is not None:
+        return favourable, ()
+    message = f"no value of label {quoted(choice.column)} is known to be the positive or favourable one"
+    notice = Notice("positive_unknown", message, "name it with --favourable VALUE", "notice")
+    return None, (notice,)
+
+
+def _class_of(wanted: str, option: str, classes: tuple[str, ...], choice: LabelChoice) -> int:
+    """The class that a value names, by its spelling."""
+    if wanted in classes:
+        return classes.index(wanted)
+    spelled = {_spelling(c): i for i, c in reversed(list(enumerate(classes)))}
+    if _spelling(wanted) not in spelled:
+        raise ConfigError(
+            f"{option}: {quoted(wanted)} is not a value of label {quoted(choice.column)}",
+            nearest(wanted, classes),
         )
-        return known[0], (Notice("positive_adverse", message, "name the other value with --positive"),)
-    return known[0], ()
+    return spelled[_spelling(wanted)]
+
+
+def _assumption(column: str, value: str) -> Notice:
+    message = (
+        f"{quoted(column)} = {quoted(value)} is assumed to be the favourable outcome; impact ratios turn on "
+        "that, so gates on them are inconclusive"
+    )
+    is_doubtful = is_adverse_label(column) and _spelling(value) in _POSITIVE
+    if is_doubtful:
+        message += "; the name of the label says otherwise"
+    fix = "say which value people want with --favourable VALUE"
+    return Notice("favourable_assumed", message, fix, "warning" if is_doubtful else "notice")
 
 
 def _spelling(value: str) -> str:

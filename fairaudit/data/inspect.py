@@ -84,6 +84,7 @@ class Inspection:
         name, format, digest: The file. rows, columns: Its size.
         schema: Its columns, in order.
         label, label_origin, positive: The label chosen and why, None and "" where there is none.
+        favourable, favourable_origin: The outcome that people want, and who said so.
         label_candidates: Columns that are named like a label. group_candidates: That could be groups.
         groupings: Sizes and rates of the groups asked for, over usable rows.
         would_run: What ``run`` would do, or None where it would refuse.
@@ -101,6 +102,8 @@ class Inspection:
     label: str | None
     label_origin: str
     positive: str | None
+    favourable: str | None
+    favourable_origin: str
     label_candidates: tuple[str, ...]
     group_candidates: tuple[str, ...]
     groupings: tuple[GroupingSummary, ...]
@@ -139,6 +142,7 @@ def describe(
     label = dataset.label if dataset else config.label
     candidates = label_candidates(checked.table, config).named
     positive = dataset.classes[dataset.positive] if dataset and dataset.positive is not None else None
+    favourable = dataset.classes[dataset.favourable] if dataset and dataset.favourable is not None else None
     return Inspection(
         name=config.data.name,
         format=checked.source.format,
@@ -149,6 +153,8 @@ def describe(
         label=label,
         label_origin=dataset.label_origin if dataset else "given" if label else "",
         positive=positive,
+        favourable=favourable,
+        favourable_origin=dataset.favourable_origin if dataset else "",
         label_candidates=candidates,
         group_candidates=group_candidates(checked.table, candidates if label is None else (label,)),
         groupings=_groupings(checked, dataset, config),

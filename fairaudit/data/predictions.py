@@ -1,7 +1,8 @@
 """A table of given predictions: what was true, what some models said of it, and groups."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +12,13 @@ from fairaudit.config import AuditConfig
 from fairaudit.data.columns import encode_levels, kind_of, numeric_values
 from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64, Notice
 from fairaudit.data.groups import make_groupings, require_groups, restrict
-from fairaudit.data.infer import LabelChoice, LabelColumn, read_label, same_class
+from fairaudit.data.infer import LabelColumn, given_label, read_label, same_class
 from fairaudit.data.naming import listed, near_miss, quoted
 from fairaudit.data.tabular import read_checked
 from fairaudit.errors import ConfigError, DataError, numbered
 
+UNPREDICTED = "prediction missing"
+_SAME = 1e-6  # probabilities that differ by less were written with other digits
 _SPELLINGS = 4  # of one class in one column, at most
 SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1; rounded tables are off by as much
 
@@ -40,9 +43,12 @@ class Scored:
 def load_scored(config: AuditConfig, y_pred: Sequence[str], baseline_pred: Sequence[str]) -> Scored:
     """Read a table of predictions; rows without a label or a prediction are left out and counted.
 
+    What a model does not predict is left out for all of them, so that they are compared on the same
+    rows; gates about a group that lacks some do not pass.
+
     Args:
         config: Its ``label`` names what was true; ``group`` and the options of groups apply.
-        y_pred: Columns of predicted classes or of the favourable class's probability, or for each
+        y_pred: Columns of predicted classes or of the positive class's probability, or for each
             model one column of probabilities per class, separated by commas.
         baseline_pred: Likewise.
 
@@ -52,20 +58,25 @@ def load_scored(config: AuditConfig, y_pred: Sequence[str], baseline_pred: Seque
     checked = read_checked(config)
     table = checked.table
     assert config.label is not None, "the caller names what was true"
-    choice = LabelChoice(config.label, "given", config.positive)
+    choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
     label = read_label(table, choice, config)
     if len(baseline_pred) not in (0, 1, len(y_pred)):
         raise ConfigError(
             f"{len(baseline_pred)} baseline columns for {len(y_pred)} predictions",
             "give as many, or one for all",
         )
+    _refuse_named_twice((*y_pred, *baseline_pred))
     read = [_read(table, name, label, config.data.name) for name in (*y_pred, *baseline_pred)]
     present = np.logical_and.reduce([~np.isnan(values).any(axis=1) for values, _ in read])
     groupings, said = make_groupings(table, config)
-    used = np.flatnonzero((label.codes >= 0) & present)
+    labelled = np.flatnonzero(label.codes >= 0)
+    used = labelled[present[labelled]]
     if not len(used):
         raise DataError(f"no row of {config.data.name} has a label and every prediction", "check the columns")
-    dropped = _dropped(label.codes >= 0, present, groupings)
+    reasons = {"label missing": label.codes < 0, UNPREDICTED: (label.codes >= 0) & ~present}
+    dropped = _dropped(reasons, groupings)
+    # A group of which nothing is predicted stays a group, so that rules about it are not lost with it.
+    groupings = tuple(restrict(grouping, labelled) for grouping in groupings)
     dataset = Dataset(
         name=config.data.name,
         format=checked.source.format,
@@ -76,15 +87,20 @@ def load_scored(config: AuditConfig, y_pred: Sequence[str], baseline_pred: Seque
         label=config.label,
         label_origin="given",
         positive=label.positive,
-        groupings=tuple(restrict(grouping, used) for grouping in groupings),
+        favourable=label.favourable,
+        favourable_origin=label.favourable_origin,
+        groupings=tuple(replace(g, groups=g.groups[present[labelled]]) for g in groupings),
         split=None,
         rows_read=table.num_rows,
         columns_read=len(checked.source.schema.names),
         dropped_rows=dropped,
         notices=(*checked.notices, *label.notices, *said, *_notices(dropped)),
+        unpredicted={g.name: _counts(g.groups[~present[labelled]], g.names) for g in groupings},
     )
     require_groups(dataset)
     arrays = [_as_probabilities(values[used]) for values, _ in read]
+    for names, models in ((y_pred, arrays[: len(y_pred)]), (baseline_pred, arrays[len(y_pred) :])):
+        _refuse_equal(names, models)
     return Scored(
         dataset=dataset,
         predictions=tuple(arrays[: len(y_pred)]),
@@ -119,7 +135,7 @@ def _read(
             f"prediction column {quoted(columns[0])} has values that are no class of the label",
             f"classes: {listed(label.classes)}",
         )
-    return _of_favourable(numeric_values(column), columns[0], label), False
+    return _of_positive(numeric_values(column), columns[0], label), False
 
 
 def _one_hot(codes: Int64, label: LabelColumn) -> NDArray[np.float64]:
@@ -128,8 +144,8 @@ def _one_hot(codes: Int64, label: LabelColumn) -> NDArray[np.float64]:
     return sure
 
 
-def _of_favourable(values: NDArray[np.float64], name: str, label: LabelColumn) -> NDArray[np.float64]:
-    """Both classes' probabilities from that of one: the favourable class, else the second."""
+def _of_positive(values: NDArray[np.float64], name: str, label: LabelColumn) -> NDArray[np.float64]:
+    """Both classes' probabilities from that of one: the positive class, else the second."""
     if len(label.classes) != 2:
         raise DataError(
             f"prediction column {quoted(name)} holds numbers, and the label has {len(label.classes)} classes",
@@ -140,9 +156,9 @@ def _of_favourable(values: NDArray[np.float64], name: str, label: LabelColumn) -
             f"prediction column {quoted(name)} holds neither classes of the label nor probabilities",
             "a probability lies between 0 and 1",
         )
-    favourable = 1 if label.positive is None else label.positive
+    positive = 1 if label.positive is None else label.positive
     both = np.empty((len(values), 2))
-    both[:, favourable], both[:, 1 - favourable] = values, 1 - values
+    both[:, positive], both[:, 1 - positive] = values, 1 - values
     return both
 
 
@@ -172,11 +188,31 @@ def _as_probabilities(values: NDArray[np.float64]) -> Float32:
     return rounded
 
 
+def _refuse_named_twice(columns: Sequence[str]) -> None:
+    """A column that is given again is not another training, nor is a model its own baseline."""
+    names = [",".join(part.strip() for part in column.split(",")) for column in columns]
+    doubled = [name for name in names if names.count(name) > 1]
+    if doubled:
+        raise ConfigError(
+            f"prediction column {quoted(doubled[0])} is given {names.count(doubled[0])} times",
+            "give each model's own column once",
+        )
+
+
+def _refuse_equal(columns: Sequence[str], models: Sequence[Float32]) -> None:
+    """Equal predictions on every row are one training; counted as several they would look certain."""
+    for (one, a), (other, b) in combinations(zip(columns, models, strict=True), 2):
+        if np.allclose(a, b, rtol=0, atol=_SAME):
+            raise DataError(
+                f"prediction columns {quoted(one)} and {quoted(other)} are equal in every row",
+                "each column is one training; give a copy once",
+            )
+
+
 def _dropped(
-    labelled: NDArray[np.bool_], predicted: NDArray[np.bool_], groupings: Sequence[Grouping]
+    reasons: Mapping[str, NDArray[np.bool_]], groupings: Sequence[Grouping]
 ) -> dict[str, dict[str, int]]:
     """Rows that cannot be used: reason -> group (of the first grouping) -> count."""
-    reasons = {"label missing": ~labelled, "prediction missing": labelled & ~predicted}
     return {
         reason: _counts(groupings[0].groups[rows], groupings[0].names)
         if groupings
@@ -196,7 +232,9 @@ def _notices(dropped: dict[str, dict[str, int]]) -> tuple[Notice, ...]:
         Notice(
             "rows_dropped",
             f"{numbered(sum(counts.values()), 'row')} left out: {reason}",
-            "their counts are in the report",
+            "predict every row: no gate about their groups passes"
+            if reason == UNPREDICTED
+            else "their counts are in the report",
         )
         for reason, counts in dropped.items()
     )

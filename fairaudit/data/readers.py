@@ -49,7 +49,7 @@ _MAGIC = (
 _SPOKEN = {"csv": "CSV text", "parquet": "a Parquet file", "feather": "a Feather or Arrow file"}
 _NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL"]  # "?" is a value: files differ
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-_SIDECAR_KEYS = ("label", "positive")
+_SIDECAR_KEYS = ("label", "positive", "favourable")
 _HEADER_BYTES = 1 << 16
 _VALUE_BYTES = 8
 _PACKED = ".gz"
@@ -66,7 +66,7 @@ class Source:
     Args:
         path: Where it is. format: ``csv``, ``parquet`` or ``feather``.
         schema: Column names and types; of a CSV the types are a first guess.
-        declared: ``label`` and ``positive`` as the file or its sidecar declares them.
+        declared: ``label``, ``positive`` and ``favourable`` as the file or its sidecar declares them.
         declared_by: ``declared in the file`` or ``declared beside the file``, or "".
         delimiter, encoding: Of a CSV. text_bytes: Of a CSV, unpacked.
     """

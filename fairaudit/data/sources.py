@@ -34,7 +34,7 @@ class DataSource(Protocol):
 
     @property
     def declared(self) -> Mapping[str, str]:
-        """``label`` and ``positive`` as the data declare them."""
+        """``label``, ``positive`` and ``favourable`` as the data declare them."""
 
     @property
     def declared_by(self) -> str:

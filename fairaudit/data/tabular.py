@@ -132,7 +132,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     rows = choose_rows(table.select(features), label, groupings, config, table.select(beside))
     reasons = {**checked.dropped, **reasons, **rows.reasons}
     kept = tuple(restrict(g, rows.used) for g in groupings)
-    labels, positive, classes = _restrict_label(label, choice, rows.used)
+    labels, classes = _restrict_label(label, choice, rows.used)
     named_pairs(config.compare, kept)  # a name that is no group is refused before any training
     if image_columns(table.schema):
         _refuse_single_images(labels, classes)
@@ -152,7 +152,9 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         classes=classes,
         label=choice.column,
         label_origin=choice.origin,
-        positive=positive,
+        positive=_among(classes, label, label.positive),
+        favourable=_among(classes, label, label.favourable),
+        favourable_origin=label.favourable_origin,
         groupings=kept,
         split=None if split is None else split[rows.used],
         rows_read=table.num_rows,
@@ -280,9 +282,7 @@ def _refuse_single_images(labels: Int64, classes: Sequence[str]) -> None:
         )
 
 
-def _restrict_label(
-    label: LabelColumn, choice: LabelChoice, used: Int64
-) -> tuple[Int64, int | None, tuple[str, ...]]:
+def _restrict_label(label: LabelColumn, choice: LabelChoice, used: Int64) -> tuple[Int64, tuple[str, ...]]:
     levels = levels_in_use(Levels(label.codes, label.classes), used)
     labels, classes = levels.codes, levels.names
     if len(classes) < 2:
@@ -290,8 +290,13 @@ def _restrict_label(
             f"label {quoted(choice.column)} has one value in the rows without missing values",
             "use --missing impute",
         )
-    favourable = None if label.positive is None else label.classes[label.positive]
-    return labels, classes.index(favourable) if favourable in classes else None, classes
+    return labels, classes
+
+
+def _among(classes: tuple[str, ...], label: LabelColumn, of_label: int | None) -> int | None:
+    """A class of the whole label among those in use, or None."""
+    name = None if of_label is None else label.classes[of_label]
+    return classes.index(name) if name in classes else None
 
 
 def _label_notices(choice: LabelChoice, label: LabelColumn) -> tuple[Notice, ...]:

@@ -8,6 +8,7 @@ from fairaudit.errors import EXIT_GATE_FAILED, EXIT_INCONCLUSIVE, EXIT_OK, Confi
 from fairaudit.gate.grammar import Rule
 from fairaudit.gate.judge import change, judge
 from fairaudit.gate.targets import Target, Targets, find_targets, vocabulary_of
+from fairaudit.report.facts import LabelFacts
 from fairaudit.report.gates import GateRecord, GateTarget, Outcome
 from fairaudit.report.model import Report
 
@@ -43,11 +44,8 @@ def check(report: Report, rules: Sequence[Rule], baseline: Report | None = None)
             of another label.
     """
     refuse_without_baseline(rules, has_baseline=baseline is not None)
-    if baseline is not None and baseline.data.label.column != report.data.label.column:
-        raise ConfigError(
-            f"the baseline predicts {baseline.data.label.column!r}, this report {report.data.label.column!r}",
-            hint="give a baseline of the same label",
-        )
+    if baseline is not None:
+        _refuse_other_label(report.data.label, baseline.data.label)
     vocabulary = vocabulary_of(report)
     for rule in rules:
         vocabulary.check(rule)
@@ -97,6 +95,23 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
 def as_stored(report: Report) -> Report:
     """The report as its JSON file holds it; a report that was read comes back unchanged."""
     return Report.model_validate_json(report.model_dump_json())
+
+
+def _refuse_other_label(label: LabelFacts, earlier: LabelFacts) -> None:
+    if earlier.column != label.column:
+        raise ConfigError(
+            f"the baseline predicts {earlier.column!r}, this report {label.column!r}",
+            hint="give a baseline of the same label",
+        )
+    for what, before, now in (
+        ("positive", earlier.positive, label.positive),
+        ("favourable", earlier.favourable, label.favourable),
+    ):
+        if before != now:
+            raise ConfigError(
+                f"the {what} value of {label.column!r} is {now!r}, in the baseline {before!r}",
+                hint=f"make both with the same --{what}",
+            )
 
 
 def _checked(rule: Rule, report: Report, baseline: Report | None) -> GateRecord:

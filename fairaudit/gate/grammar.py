@@ -1,13 +1,14 @@
-"""``METRIC[.STAT][@GROUP][:ARM] OP NUMBER``: text -> Rule. The expression states the failing condition."""
+"""``METRIC[.STAT][@GROUP][:ARM] OP NUMBER[UNIT]``: text -> Rule, a failing condition."""
 
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, NamedTuple, cast
 
 from fairaudit.errors import ConfigError
-from fairaudit.gate.names import Metric, find_metric
+from fairaudit.gate.names import COSTS, Metric, find_metric
 
 Operator = Literal[">", ">=", "<", "<="]
 Statistic = Literal["interval", "mean", "ci_low", "ci_high", "max"]
@@ -22,7 +23,10 @@ _STATISTICS = {
 }
 _OPERATORS = {">": "above", ">=": "at least", "<": "below", "<=": "at most"}
 _HELP = "write it in quotes, for example --fail-on 'privacy_cost_gap > 0.02'"
+_UNITS_OF = {"fraction": ("pt", "pts", "%"), "ratio": ("%",)}  # what may stand behind a number
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
+_NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)(pts?|%)?")
+_NUMBER_HELP = "write a plain decimal, as 0.02, 1e-5, or 2pt for two points"
 _TOKEN = re.compile(rf"{_QUOTED}|>=|<=|==|[><=@:,]|\s+|[^\s><=@:,\"']+|.", re.DOTALL)
 MOST_CHARACTERS = 2000
 
@@ -87,7 +91,17 @@ class Rule:
         how = f", {_STATISTICS[self.statistic]}," if self.statistic != "interval" else ""
         change = "change since the baseline of the " if self.is_change else ""
         what = f"{change}{self.metric.words}{how}{self._where()}"
-        return f"fails if the {what} is {_OPERATORS[self.operator]} {self.number:g}".replace(",,", ",")
+        return f"fails if the {what} is {_OPERATORS[self.operator]} {self._said()}".replace(",,", ",")
+
+    def _said(self) -> str:
+        """The number, and what it is in points or per cent, so that nobody takes 2 for two points."""
+        number = f"{self.number:g}"
+        if self.metric.unit != "fraction":
+            return number
+        hundredths = f"{100 * self.number:g}"
+        if self.metric.kind == "group" and self.metric.base not in COSTS and not self.is_change:
+            return f"{number} ({hundredths} %)"
+        return f"{number} ({hundredths} point{'s' * (hundredths not in ('1', '-1'))})"
 
     def _where(self) -> str:
         arm = f" under {self.arm}" if self.arm else " under any private arm"
@@ -115,7 +129,8 @@ def parse_rule(text: str) -> Rule:
     """Read one rule.
 
     Raises:
-        ConfigError: It does not follow the grammar, or names an unknown metric or statistic.
+        ConfigError: It does not follow the grammar, names an unknown metric or statistic, or can
+            never fail or never pass.
     """
     if len(text) > MOST_CHARACTERS:
         raise ConfigError(f"a rule of {len(text):,} characters is too long", hint=_HELP)
@@ -135,7 +150,6 @@ def parse_rule(text: str) -> Rule:
     if len(places) > 1:
         raise ConfigError(f"rule {_cut(shown)} has more than one operator", hint="give --fail-on twice")
     subject, right = tokens[: places[0]], tokens[places[0] + 1 :]
-    number = _number(right, shown)
     name, group, arm = _parts(subject, shown)
     metric, statistic, is_change = _metric(name, shown)
     if metric.kind == "arm" and group is not None:
@@ -147,21 +161,59 @@ def parse_rule(text: str) -> Rule:
     if metric.kind == "gap" and group is not None and len(group.names) > 2:
         raise ConfigError(f"rule {_cut(shown)}: a gap is between two groups", hint="@sex=F,M, or @sex=F")
     operator = cast(Operator, tokens[places[0]])
-    return Rule(shown, metric, statistic, is_change, group, arm, operator, number)
+    number = _number(right, metric, shown)
+    rule = Rule(shown, metric, statistic, is_change, group, arm, operator, number)
+    _refuse_foregone(rule)
+    return rule
 
 
-def _number(tokens: list[str], shown: str) -> float:
-    if len(tokens) != 1:
+def _number(tokens: list[str], metric: Metric, shown: str) -> float:
+    """A decimal in ASCII; ``2pt`` and ``2%`` are hundredths where the metric is a fraction."""
+    if not tokens or len(tokens) > 2 or (len(tokens) == 2 and tokens[1] not in _UNITS_OF["fraction"]):
         raise ConfigError(f"rule {_cut(shown)} needs one number after its operator", hint=_HELP)
-    try:
-        number = float(tokens[0])
-    except ValueError:
-        raise ConfigError(
-            f"rule {_cut(shown)}: {_cut(tokens[0])} is not a number", hint="a fraction, as 0.02 for 2 points"
-        ) from None
+    text = "".join(tokens)
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"rule {_cut(shown)}: {_cut(text)} is not a number", hint=_NUMBER_HELP)
+    number, unit = float(match[1]) + 0.0, match[2]  # no -0
     if not math.isfinite(number):
-        raise ConfigError(f"rule {_cut(shown)}: the number must be finite", hint=_HELP)
-    return number
+        raise ConfigError(f"rule {_cut(shown)}: the number must be finite", hint=_NUMBER_HELP)
+    if unit is None:
+        return number
+    if unit not in _UNITS_OF.get(metric.unit, ()):
+        counted = f"is counted in {metric.unit}" if metric.unit == "nats" else "has no such unit"
+        raise ConfigError(
+            f"rule {_cut(shown)}: {metric.name} {counted}, so {_cut(text)} says nothing",
+            hint=f"write the number alone, as {match[1]}" if metric.unit != "ratio" else "write 0.8 or 80%",
+        )
+    return float(Decimal(match[1]) / 100)
+
+
+def _refuse_foregone(rule: Rule) -> None:
+    """Refuse a rule that is decided before anything is measured: it would guard nothing."""
+    low, high, low_open, high_open = rule.metric.bounds(is_change=rule.is_change)
+    x = rule.number
+    below = x < low or (x == low and (low_open or rule.operator in (">=", "<")))
+    above = x > high or (x == high and (high_open or rule.operator in (">", "<=")))
+    if not below and not above:
+        return
+    outcome = "never" if above == rule.fails_above else "always"
+    change = "the change in " if rule.is_change else ""
+    where = f"lies between {low:g} and {high:g}" if high < math.inf else f"is not below {low:g}"
+    raise ConfigError(
+        f"rule {_cut(rule.text)} would {outcome} fail: {change}{rule.metric.name} {where}",
+        hint=_meant(rule),
+    )
+
+
+def _meant(rule: Rule) -> str:
+    """What a number outside of the range was probably meant to be."""
+    x, unit = rule.number, rule.metric.unit
+    if 1 <= abs(x) <= 100 and unit == "fraction":
+        return f"for {x:g} in a hundred write {x / 100:g}, {x:g}pt or {x:g}%"
+    if 1 < abs(x) <= 100 and unit == "ratio":
+        return f"for {x:g} % write {x / 100:g} or {x:g}%"
+    return "a rule states what fails; choose a number that some models meet and others do not"
 
 
 def _parts(tokens: list[str], shown: str) -> tuple[str, GroupSelector | None, str]:

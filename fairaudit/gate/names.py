@@ -1,11 +1,13 @@
 """The metrics that a rule may name, and how each is said."""
 
+import math
 import re
 from typing import Literal, NamedTuple
 
 from fairaudit.errors import ConfigError, did_you_mean
 
 Kind = Literal["arm", "group", "gap", "mean_gap"]
+Unit = Literal["fraction", "ratio", "nats", ""]
 
 # Numbers of one trained model's guarantee, with how they are said.
 OF_ARM = {
@@ -29,8 +31,18 @@ _WITHIN = {
     "auc": "area under the ROC curve",
     "calibration_error": "calibration error",
 }
+_UNITS: dict[str, Unit] = {"loss": "nats", "excess_risk": "nats", "impact_ratio": "ratio"}
 _GAP, _MEAN_GAP = "_gap", "_mean_gap"
 _CLASS = re.compile(r"(.+)\[(\d+)\]")
+
+
+class Bounds(NamedTuple):
+    """Where a number of a report lies; an open end is not reached."""
+
+    low: float
+    high: float
+    low_open: bool = False
+    high_open: bool = False
 
 
 class Metric(NamedTuple):
@@ -47,6 +59,33 @@ class Metric(NamedTuple):
     key: str
     kind: Kind
     words: str
+
+    @property
+    def base(self) -> str:
+        """``reference.tpr[2]`` -> ``tpr``."""
+        return self.key.rpartition(".")[2].partition("[")[0]
+
+    @property
+    def unit(self) -> Unit:
+        """What it is counted in; a guarantee has none."""
+        if self.kind == "arm":
+            return ""
+        return _UNITS.get(self.base, "fraction")
+
+    def bounds(self, *, is_change: bool) -> Bounds:
+        """Where its values lie, or those of its change since another report.
+
+        A gap of 1 would be one of 100 points: a cost's gap could pass it only where privacy takes
+        from one group what it gives to another, so a rule that says 1 means something else.
+        """
+        top = 1.0 if self.unit in ("fraction", "ratio") or self.key == "delta" else math.inf
+        if is_change:
+            return Bounds(-top, top)
+        if self.kind == "arm":
+            return Bounds(0.0, top, low_open=True, high_open=True)
+        if self.kind != "group":
+            return Bounds(0.0, top, high_open=True)
+        return Bounds(-top if self.base in COSTS else 0.0, top)
 
 
 def metric_names() -> tuple[str, ...]:

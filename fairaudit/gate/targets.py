@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from fairaudit.errors import ConfigError, did_you_mean, numbered
 from fairaudit.gate.grammar import ALL_ROWS, GroupSelector, Rule
 from fairaudit.gate.intervals import Variances
-from fairaudit.report.facts import ArmFacts
+from fairaudit.gate.names import Metric
+from fairaudit.report.facts import ArmFacts, LabelFacts
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
 from fairaudit.report.model import Report
 
@@ -14,6 +15,7 @@ NO_SUCH_GAP = (
     "the report holds no such gap; of one class's rates among four groups or more it holds the largest, and "
     "the pairs named by --compare"
 )
+NOT_SAID = "which value of the label is the favourable outcome was not said: add --favourable VALUE"
 _AGAINST_REFERENCE = ("change", "reference", "privacy_cost", "excess_risk")
 
 
@@ -116,17 +118,36 @@ def vocabulary_of(report: Report) -> Vocabulary:
 
 def find_targets(rule: Rule, report: Report) -> Targets:
     """Every number that the rule is about; names are taken to be known."""
+    partial = {arm.key: _unfinished(arm) for arm in report.arms if arm.failed}
     if rule.metric.kind == "arm":
-        return Targets(tuple(_of_guarantees(rule, report)), ())
+        whole = next(iter(partial.values()), "") if rule.metric.key == "epsilon_if_all_released" else ""
+        found = _of_guarantees(rule, report)
+        return Targets(tuple(_unless(target, partial.get(target.arm) or whole) for target in found), ())
     judged: list[Target] = []
     left_out: dict[str, None] = {}
-    partial = {arm.key: _unfinished(arm) for arm in report.arms if arm.failed}
+    assumed = _assumed(rule.metric, report.data.label)
     for comparison in _comparisons(rule, report):
-        why = partial.get(comparison.arm) or partial.get(comparison.reference, "")
-        for target in _of_comparison(rule, comparison, left_out):
-            reading = target.reading
-            judged.append(replace(target, reading=replace(reading, reason=reading.reason or why)))
+        why = partial.get(comparison.arm) or partial.get(comparison.reference) or assumed
+        judged += [_unless(target, why) for target in _of_comparison(rule, comparison, left_out)]
     return Targets(tuple(judged), tuple(left_out))
+
+
+def _unless(target: Target, why: str) -> Target:
+    """The target, which no gate may read if there is a reason why not."""
+    return replace(target, reading=replace(target.reading, reason=target.reading.reason or why))
+
+
+def _assumed(metric: Metric, label: LabelFacts) -> str:
+    """Why a number that turns on which outcome is the good one is not gated, or "".
+
+    Of two classes, a gap in selection rates is the same for either.
+    """
+    turns = metric.base == "impact_ratio" or (
+        metric.base == "selection_rate"
+        and "[" not in metric.key
+        and (metric.kind == "group" or len(label.classes) > 2)
+    )
+    return NOT_SAID if turns and label.is_assumed else ""
 
 
 def _is_arm(wanted: str, key: str, method: str) -> bool:
@@ -204,7 +225,7 @@ def _of_comparison(rule: Rule, comparison: ComparisonRecord, left_out: dict[str,
         own_reason = comparison.note_on(group)
         if wanted is not None and group.group not in wanted:
             continue
-        if wanted is None and own_reason:
+        if wanted is None and own_reason and group.unpredicted == 0:
             left_out[f"{comparison.grouping} = {group.group}: {own_reason}"] = None
             continue
         yield _group_target(rule, comparison, group)
@@ -222,6 +243,7 @@ def _named(selector: GroupSelector | None, comparison: ComparisonRecord) -> Sequ
 def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) -> Target:
     estimate = group.estimates.get(rule.metric.key)
     reason = group.reason if not group.gated else group.ungated.get(rule.metric.key, "")
+    reason = _unpredicted([group]) or reason
     reading = read_estimate(estimate, reason, is_size=False, own_variances=True)
     return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
 
@@ -232,11 +254,20 @@ def _gap_target(rule: Rule, comparison: ComparisonRecord) -> Target:
         nothing = Reading(None, None, None, (), 1, None, is_size=True, reason=NO_SUCH_GAP)
         return Target(comparison.arm, comparison.reference, comparison.grouping, "", nothing)
     is_pair = gap.kind in ("pair", "population")
-    reading = read_estimate(
-        gap.absolute, "" if gap.gated else gap.reason, is_size=True, own_variances=is_pair
-    )
+    among = [g for g in comparison.by_group if gap.kind != "pair" or g.group in (gap.a, gap.b)]
+    reason = _unpredicted(among) or ("" if gap.gated else gap.reason)
+    reading = read_estimate(gap.absolute, reason, is_size=True, own_variances=is_pair)
     between = ", ".join(filter(None, (gap.a, gap.b)))
     return Target(comparison.arm, comparison.reference, comparison.grouping, between, reading)
+
+
+def _unpredicted(groups: Sequence[GroupRecord]) -> str:
+    """Why rows that were to be judged cannot be, or "": whoever predicts may not choose them."""
+    counts = [group.unpredicted for group in groups]
+    if None in counts:
+        return "rows have no prediction"
+    lacking = sum(n for n in counts if n)
+    return f"{lacking:,} row{'s' * (lacking != 1)} without a prediction" if lacking else ""
 
 
 def _find_gap(rule: Rule, comparison: ComparisonRecord) -> GapRecord | None:
@@ -273,7 +304,8 @@ def read_estimate(
     if estimate.value is None and not said:
         said = "undefined"
     variances = None
-    if own_variances and estimate.training_sd is not None and estimate.records_sd is not None:
+    is_bounded = estimate.low is not None
+    if own_variances and is_bounded and estimate.training_sd is not None and estimate.records_sd is not None:
         variances = Variances(estimate.training_sd**2, estimate.records_sd**2)
     return Reading(
         value=estimate.value,

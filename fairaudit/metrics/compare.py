@@ -37,7 +37,7 @@ FIXED_SPLIT = (
 SEVERAL_SPLITS = "the expected gap of the recipe on new files and new people of the same population"
 ONE_MODEL = "these models' gap on new people of the same population; another training may differ"
 NO_SEED = "no seed finished in every arm that is compared"
-NO_POSITIVE = "no favourable class is known: rates are given per class"
+NO_POSITIVE = "no positive or favourable class is known: rates are given per class"
 TRAINING_ONLY = "training rows: no interval over records; gates read test rows"
 WORST_IS_HIGH = HIGHER_IS_WORSE | {"fpr"}
 
@@ -53,6 +53,7 @@ def compare(
     n_classes: int,
     fixed_split: bool,
     one_model: bool = False,
+    favourable: int | None = None,
 ) -> Comparison:
     """Everything that is known about an arm's cost, by group.
 
@@ -64,13 +65,14 @@ def compare(
         private, baseline: Their predictions, seed by seed, on the same rows in the same order.
         labels: Class of every record, ``[N]``.
         grouping: How to cut the records into groups.
-        positive: The favourable class, or None. n_classes: Y.
+        positive: The class that rates are about, or None. n_classes: Y.
         fixed_split: All seeds share one split; only names the estimand.
         one_model: One model of each arm is what is measured, not how such models are trained; then
             the intervals are over test records alone.
+        favourable: The class that who is selected is given; None for the positive one.
     """
     private, baseline = _paired(private, baseline)
-    outcome, estimand = Outcome(n_classes, positive), _estimand(fixed_split, one_model)
+    outcome, estimand = Outcome(n_classes, positive, favourable), _estimand(fixed_split, one_model)
     cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
         return _nothing((arm, reference, grouping.name), outcome, cut, estimand)
@@ -94,10 +96,11 @@ def measure_reference(
     n_classes: int,
     fixed_split: bool,
     one_model: bool = False,
+    favourable: int | None = None,
 ) -> Comparison:
     """The within-model metrics of one arm by itself; no cost, no change. Arguments as ``compare``."""
     baseline = sorted(baseline, key=lambda p: p.seed)
-    outcome, estimand = Outcome(n_classes, positive), _estimand(fixed_split, one_model)
+    outcome, estimand = Outcome(n_classes, positive, favourable), _estimand(fixed_split, one_model)
     cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
         return _nothing((arm, "", grouping.name), outcome, cut, estimand)

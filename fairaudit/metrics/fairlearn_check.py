@@ -35,8 +35,10 @@ def fairlearn_disagreement(
     cells, counts = np.unique(table, axis=0, return_counts=True)
 
     def of_target(rate: Callable[..., float]) -> Callable[..., float]:
+        of = outcome.selected(target) if rate is selection_rate else target
+
         def one_against_rest(true: Int64, predicted: Int64, sample_weight: Int64) -> float:
-            binary = np.asarray(true) == target, np.asarray(predicted) == target
+            binary = np.asarray(true) == of, np.asarray(predicted) == of
             return rate(*binary, sample_weight=np.asarray(sample_weight), pos_label=True)
 
         return one_against_rest

@@ -63,7 +63,7 @@ def both_tables(
         private, baseline: Seed by seed, in the order of ``records``.
         labels: Of the whole data set, ``[N]``.
         records: The index of these predictions' rows.
-        outcome: Which class is favourable.
+        outcome: Which classes count.
     """
     own: dict[str, MetricTable] = {}
     other: dict[str, MetricTable] = {}

@@ -22,19 +22,25 @@ RATES = ("selection_rate", "tpr", "fpr", "precision")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is predicted, and which class counts as the favourable one.
+    """What is predicted, which class rates are about, and which outcome people want.
 
     Args:
-        n_classes: Y. positive: Index of the favourable class, or None where none is known.
+        n_classes: Y. positive: Index of the class that is true or false, or None where none is known.
+        favourable: Index of the class that who is selected is given; None for that of the rate.
     """
 
     n_classes: int
     positive: int | None
+    favourable: int | None = None
 
     @property
     def targets(self) -> tuple[int, ...]:
         """Classes whose rates are measured, one against the rest: the positive one, else all."""
         return tuple(range(self.n_classes)) if self.positive is None else (self.positive,)
+
+    def selected(self, target: int) -> int:
+        """The class whose prediction selects a record, where rates are about ``target``."""
+        return target if self.favourable is None else self.favourable
 
     @property
     def scored(self) -> int | None:
@@ -84,7 +90,7 @@ def seed_scores(
         probabilities: ``[P, n, Y]``.
         labels: ``[n]``. groups: ``[n]`` in ``0..n_groups - 1``.
         n_groups: K, absent groups included.
-        outcome: Which class is favourable.
+        outcome: Which classes count.
         metrics: Names out of ``outcome.metrics``, in that order; None for all.
     """
     wanted = frozenset(outcome.metrics if metrics is None else metrics)
@@ -136,13 +142,14 @@ def _fractions(
         truth = labels == target
         chosen = np.where(broken, np.nan, predicted == target) if some else everyone
         for rate in some:
-            yield _rate(rate, truth, chosen, everyone)
+            if rate == "selection_rate":
+                yield np.where(broken, np.nan, predicted == outcome.selected(target)), everyone
+            else:
+                yield _rate(rate, truth, chosen)
 
 
-def _rate(rate: str, truth: NDArray[np.bool_], chosen: Float64, everyone: Float64) -> tuple[Float64, Float64]:
+def _rate(rate: str, truth: NDArray[np.bool_], chosen: Float64) -> tuple[Float64, Float64]:
     """Numerator and denominator of one rate: who of those that count was chosen, or was rightly."""
-    if rate == "selection_rate":
-        return chosen, everyone
     if rate == "precision":
         return chosen * truth, chosen
     of = truth if rate == "tpr" else ~truth

@@ -170,8 +170,14 @@ def _label_facts(dataset: Dataset) -> LabelFacts:
         classes=tuple(
             ClassFacts(name=name, rows=int(rows)) for name, rows in zip(dataset.classes, counts, strict=True)
         ),
-        positive=None if dataset.positive is None else dataset.classes[dataset.positive],
+        positive=_class(dataset, dataset.positive),
+        favourable=_class(dataset, dataset.favourable),
+        favourable_origin=dataset.favourable_origin,
     )
+
+
+def _class(dataset: Dataset, index: int | None) -> str | None:
+    return None if index is None else dataset.classes[index]
 
 
 def _grouping_facts(grouping: Grouping, *, steers: bool, least: int) -> GroupingFacts:

@@ -14,6 +14,7 @@ from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
 from fairaudit.metrics.intervals import undefined
 from fairaudit.plan import Plan
 from fairaudit.report.build_causes import decomposition
+from fairaudit.report.build_facts import visible
 from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.measured import (
@@ -35,13 +36,19 @@ PIXEL_YARDSTICK = "scikit-learn logistic regression on the pixels of {rows:,.0f}
 
 
 def comparison_record(
-    comparison: Comparison, *, least: int, named: Sequence[NamedPair] = ()
+    comparison: Comparison,
+    *,
+    least: int,
+    named: Sequence[NamedPair] = (),
+    unpredicted: Mapping[str, int] | None = None,
 ) -> ComparisonRecord:
     """The comparison with groups of fewer than ``least`` test rows suppressed.
 
     Args:
         comparison: What was measured. least: Test rows. named: Pairs that ``compare`` asked for.
+        unpredicted: Group -> rows that given predictions lack.
     """
+    lacking = {"": sum((unpredicted or {}).values()), **(unpredicted or {})}
     asked = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == comparison.grouping}
     hidden = {g.group for g in comparison.by_group if 0 < g.n_test < least}
     # What is divided by a suppressed group's rate would tell that rate.
@@ -52,8 +59,8 @@ def comparison_record(
         reference=comparison.reference,
         grouping=comparison.grouping,
         estimand=comparison.estimand,
-        overall=_group(comparison.overall, hidden, least),
-        by_group=tuple(_group(group, hidden, least, untold) for group in comparison.by_group),
+        overall=_group(comparison.overall, hidden, least, lacking),
+        by_group=tuple(_group(group, hidden, least, lacking, untold) for group in comparison.by_group),
         gaps=tuple(
             _gap(gap, asked)
             for gap in comparison.gaps
@@ -73,14 +80,16 @@ def selections(
     Args:
         comparisons: As they are told. measured: The same as they were measured. dataset: Its classes.
     """
-    positive = None if dataset.positive is None else dataset.classes[dataset.positive]
+    favourable = None if dataset.favourable is None else dataset.classes[dataset.favourable]
     found: dict[tuple[str, str], Selection] = {}
     for comparison, behind in zip(comparisons, measured, strict=True):
         for arm, prefix in ((comparison.reference, "reference."), (comparison.arm, "")):
             if not arm:
                 continue  # the reference by itself has none
             most = behind.divided_by.get(prefix + "impact_ratio")
-            found.setdefault((comparison.grouping, arm), _selection(comparison, arm, prefix, positive, most))
+            found.setdefault(
+                (comparison.grouping, arm), _selection(comparison, arm, prefix, favourable, most)
+            )
     return tuple(found.values())
 
 
@@ -141,7 +150,14 @@ def diagnostics(
     )
 
 
-def _group(measure: GroupMeasure, hidden: set[str], least: int, untold: Collection[str] = ()) -> GroupRecord:
+def _group(
+    measure: GroupMeasure,
+    hidden: set[str],
+    least: int,
+    lacking: Mapping[str, int],
+    untold: Collection[str] = (),
+) -> GroupRecord:
+    unpredicted = visible(lacking.get(measure.group, 0), least)
     if measure.group not in hidden:
         return GroupRecord(
             group=measure.group,
@@ -154,10 +170,17 @@ def _group(measure: GroupMeasure, hidden: set[str], least: int, untold: Collecti
                 for name, e in measure.estimates.items()
             },
             ungated=dict(measure.ungated),
+            unpredicted=unpredicted,
         )
     reason = f"suppressed: fewer than {numbered(least, 'test row')}"
     return GroupRecord(
-        group=measure.group, n_test=None, n_train=None, gated=False, reason=reason, estimates={}
+        group=measure.group,
+        n_test=None,
+        n_train=None,
+        gated=False,
+        reason=reason,
+        estimates={},
+        unpredicted=unpredicted,
     )
 
 
@@ -223,15 +246,15 @@ def _gap(gap: Gap, asked: Collection[frozenset[str]]) -> GapRecord:
 
 
 def _selection(
-    comparison: ComparisonRecord, arm: str, prefix: str, positive: str | None, most: str | None
+    comparison: ComparisonRecord, arm: str, prefix: str, favourable: str | None, most: str | None
 ) -> Selection:
     rate = {g.group: _of(g, prefix + "selection_rate") for g in comparison.by_group}
     ratio = {g.group: _of(g, prefix + "impact_ratio") for g in comparison.by_group}
-    reason = "" if positive is not None else "the favourable class is not known: set --positive"
+    reason = "" if favourable is not None else "the favourable class is not known: set --favourable"
     return Selection(
         arm=arm,
         grouping=comparison.grouping,
-        positive=positive,
+        favourable=favourable,
         rate=rate,
         impact_ratio=ratio,
         reference=most if most is not None and ratio[most] is not None else None,

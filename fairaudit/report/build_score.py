@@ -71,7 +71,10 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
     dataset, config = found.dataset, found.config
     named = named_pairs(config.compare, dataset.groupings)
     compared = tuple(
-        comparison_record(c, least=config.suppress_below, named=named) for c in found.comparisons
+        comparison_record(
+            c, least=config.suppress_below, named=named, unpredicted=dataset.unpredicted[c.grouping]
+        )
+        for c in found.comparisons
     )
     keys = list(found.arms)
     return Report(

@@ -51,13 +51,14 @@ def selection_chart(report: Report) -> Chart | None:
     if not panels:
         return None
     label = report.data.label
-    names = labels([label.column, label.positive or ""])
-    outcome = names[label.positive] if label.positive is not None else "the favourable class"
+    names = labels([label.column, label.favourable or ""])
+    outcome = names[label.favourable] if label.favourable is not None else "the favourable class"
+    assumed = ", which is assumed to be the favourable outcome" if label.is_assumed else ""
     return Chart(
         name="selection-rate",
         title="Selection rate with privacy",
-        reading=f"Share of test rows that the private model gives {names[label.column]} = {outcome}, "
-        "with 95 % intervals.",
+        reading=f"Share of test rows that the private model gives {names[label.column]} = {outcome}"
+        f"{assumed}, with 95 % intervals.",
         alt="Selection rate of each group under each private model.",
         panels=tuple(panels),
         table=DataTable(

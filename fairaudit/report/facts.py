@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from fairaudit.config import ASSUMED
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.numbers import EpsilonFigure, Figure
 
@@ -55,12 +56,24 @@ class ClassFacts(Part):
 
 
 class LabelFacts(Part):
-    """The label, how it was found, and its favourable class (None: not known)."""
+    """The label and how it was found; its positive class, which rates are about (None: not known).
+
+    ``favourable`` is the outcome that people want, which selection rates and impact ratios are about.
+    ``favourable_origin`` says who said so; where nobody did, the positive class is assumed to be it,
+    and gates do not take the assumption for a fact.
+    """
 
     column: str
     origin: str
     classes: tuple[ClassFacts, ...]
     positive: str | None
+    favourable: str | None
+    favourable_origin: str
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether nobody said that people want the favourable class."""
+        return self.favourable_origin == ASSUMED
 
 
 class SplitFacts(Part):

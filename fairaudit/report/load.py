@@ -1,23 +1,30 @@
 """Report files, with what is wrong with them said in one line."""
 
+import json
 import sys
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from fairaudit.errors import DataError, did_you_mean
+from fairaudit.report.coherent import incoherence
 from fairaudit.report.model import Report
-from fairaudit.report.to_json import read_report
+from fairaudit.report.names import plain
+from fairaudit.report.to_json import SEAL, content_sha256, read_report
 
 STDIN = Path("-")
+_DAMAGED = "restore the file that the program wrote, or run it again"
 
 
 def load_report(path: Path) -> Report:
     """The report in a file; ``-`` reads stdin.
 
     Raises:
-        DataError: There is no such file, it cannot be read, or it is no report of this version.
+        DataError: There is no such file, it cannot be read, it is no report of this version, or not
+            as it was written.
     """
     if path == STDIN:
-        return read_report(_decoded(sys.stdin.buffer.read(), "stdin"), name="stdin")
+        return vetted(_decoded(sys.stdin.buffer.read(), "stdin"), name="stdin")
     if path.is_dir():
         raise DataError(f"{path} is a folder", hint=f"did you mean {str(path / 'report.json')!r}?")
     try:
@@ -26,7 +33,43 @@ def load_report(path: Path) -> Report:
         raise _missing(path) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    return read_report(_decoded(content, path.name), name=path.name)
+    return vetted(_decoded(content, path.name), name=path.name)
+
+
+def vetted(text: str, *, name: str) -> Report:
+    """The report in a text, as a program wrote it: no key twice, no contradiction, nothing changed.
+
+    Args:
+        text: The file's content. name: What to call the file in an error.
+
+    Raises:
+        DataError: It is none, or damaged.
+    """
+    report = read_report(text, name=name)
+    try:
+        content = json.loads(text, object_pairs_hook=_each_once)
+    except _Doubled as found:
+        raise DataError(
+            f"{name} is damaged: key {plain(str(found), 80)} stands there twice", _DAMAGED
+        ) from None
+    complaint = incoherence(report)
+    if complaint:
+        raise DataError(f"{name} is damaged: {plain(complaint, 300)}", _DAMAGED)
+    if content_sha256(content) != report.content_sha256:
+        raise DataError(f"{name} is not as it was written: its {SEAL} is of another content", _DAMAGED)
+    return report
+
+
+class _Doubled(Exception):
+    """A key that an object has twice; which of its values counts would be anybody's guess."""
+
+
+def _each_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Doubled(next(key for key in keys if keys.count(key) > 1))
+    return found
 
 
 def _missing(path: Path) -> DataError:
@@ -34,6 +77,11 @@ def _missing(path: Path) -> DataError:
     if not folder.is_dir():
         return DataError(f"there is no folder {str(folder)!r}", hint="`fairaudit run` writes report.json")
     beside = sorted(p.name for p in folder.glob("*.json"))
+    aside = f"{path.stem}.previous{path.suffix}"
+    if aside in beside:
+        return DataError(
+            f"there is no report {str(path)!r}", hint=f"the last run wrote none; {aside} is of an earlier one"
+        )
     hint = did_you_mean(path.name, beside) if beside else "`fairaudit run` writes report.json"
     return DataError(f"there is no report {str(path)!r}", hint=hint)
 

@@ -45,6 +45,15 @@ def data_section(report: Report) -> Iterator[str]:
         f"- Rows dropped, {markdown(reason, 80)}: {_counts(by_group)}"
         for reason, by_group in data.dropped_rows.items()
     )
+    lacking = {
+        c.grouping: {g.group: g.unpredicted for g in c.by_group if g.unpredicted != 0}
+        for c in report.comparisons
+        if c.overall.unpredicted != 0
+    }
+    yield from _some(
+        f"- No prediction, by {markdown(grouping)}: {_counts(by_group)}; no gate about them passes"
+        for grouping, by_group in lacking.items()
+    )
     yield from _some(
         f"- Column {markdown(column)} not used: {markdown(reason, 120)}"
         for column, reason in data.dropped_columns.items()

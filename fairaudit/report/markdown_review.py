@@ -16,6 +16,10 @@ SELECTION = "Selection rates and impact ratios"
 REGISTER = "What a register of deployments asks for"
 INSTRUMENTS = "Which section speaks to which instrument"
 
+_ASSUMED = (
+    "**Nobody said that this is the outcome that people want; it is assumed.** If it is not, every ratio is "
+    "of the wrong outcome. Gates on ratios are inconclusive until `--favourable VALUE` says which it is."
+)
 # instrument -> what it asks about, and the sections that speak to it
 _SUPPORTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "New York City Local Law 144": (
@@ -52,14 +56,17 @@ def selection_section(report: Report) -> Iterator[str]:
     yield f"## {SELECTION}"
     yield ""
     label = report.data.label
-    if label.positive is None:
-        yield "The favourable class is not known, so there are no rates: set it with --positive."
+    if label.favourable is None:
+        yield "The favourable class is not known, so there are no rates: set it with --favourable."
         return
     yield (
-        f"Selected means that the model gives {markdown(label.column)} = {markdown(label.positive)}. The "
+        f"Selected means that the model gives {markdown(label.column)} = {markdown(label.favourable)}. The "
         f"impact ratio is a group's selection rate divided by that of the most selected group with enough "
         f"test rows, by the same model{_over_seeds(report)}. Intervals are in report.json."
     )
+    if label.is_assumed:
+        yield ""
+        yield _ASSUMED
     yield ""
     rows = [row for selection in report.selection for row in _of_model(report, selection)]
     yield from table(

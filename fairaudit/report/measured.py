@@ -30,7 +30,8 @@ class GroupRecord(Part):
     """One group's estimates in one comparison.
 
     ``gated`` says whether gates read the group at all; ``ungated`` names the metrics that they do
-    not read all the same, with the reason.
+    not read all the same, with the reason. ``unpredicted`` counts rows that given predictions lack,
+    None where the count is suppressed; no gate about such a group passes.
     """
 
     group: str
@@ -40,6 +41,7 @@ class GroupRecord(Part):
     reason: str
     estimates: dict[str, EstimateRecord]
     ungated: dict[str, str] = Field(default_factory=dict)
+    unpredicted: int | None = 0
 
 
 class GapRecord(Part):
@@ -85,14 +87,14 @@ class ComparisonRecord(Part):
 
 
 class Selection(Part):
-    """Selection rates and impact ratios of one arm.
+    """How often one arm gives the favourable outcome, and impact ratios.
 
     ``reference``: the group that the ratios divide by, most selected of those with enough test rows.
     """
 
     arm: str
     grouping: str
-    positive: str | None
+    favourable: str | None
     rate: dict[str, Figure | None]
     impact_ratio: dict[str, Figure | None]
     reference: str | None

@@ -34,11 +34,13 @@ _COLUMNS = ("privacy_cost", "excess_risk")
 class Report(Part):
     """Everything an audit found; the JSON file is this object rounded to six digits.
 
+    ``content_sha256`` notices damage and edits of the file, not those of whoever also writes a new one.
     The object keeps full precision. It holds exact functions of raw rows and is not
     differentially private itself.
     """
 
     schema_version: Literal[1] = 1
+    content_sha256: str = ""  # of everything but the volatile fields; set where the file is written
     numerics_version: str
     report_is_dp: Literal[False] = False
     tool: Tool

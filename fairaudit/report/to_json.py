@@ -1,18 +1,33 @@
 """Report -> JSON text and back; JSON schema."""
 
+import hashlib
 import json
+from collections.abc import Mapping
 
 from pydantic import JsonValue, ValidationError
 
 from fairaudit.errors import DataError
 from fairaudit.report.facts import Part
-from fairaudit.report.model import SCHEMA_VERSION, Report
+from fairaudit.report.model import SCHEMA_VERSION, VOLATILE, Report
 from fairaudit.report.names import plain
+
+SEAL = "content_sha256"
 
 
 def to_json(report: Report) -> str:
     """The report as text: sorted keys, six digits, bounds rounded outward, no NaN literals."""
-    return _text(report.model_dump(mode="json"))
+    content = report.model_dump(mode="json")
+    return _text({**content, SEAL: content_sha256(content)})
+
+
+def content_sha256(content: Mapping[str, JsonValue]) -> str:
+    """The SHA-256 of a report's content; of two runs of one command it is the same.
+
+    Args:
+        content: As it stands in the file, in whatever order and layout.
+    """
+    kept = {name: value for name, value in content.items() if name not in (*VOLATILE, SEAL)}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def schema_json() -> str:
@@ -41,7 +56,7 @@ def read_report(text: str, *, name: str) -> Report:
         DataError: Not a report, or of another schema version.
     """
     try:
-        return Report.model_validate_json(text)
+        return Report.model_validate_json(text, strict=True)
     except ValidationError as error:
         raise _refused(text, error, name) from None
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.arm_names import listed
-from fairaudit.report.facts import TrainingFacts
+from fairaudit.report.facts import LabelFacts, TrainingFacts
 from fairaudit.report.fitting import fitted
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points, spoken
 from fairaudit.report.markdown_alone import ALONE, alone_section
@@ -81,6 +81,15 @@ def _size(training: TrainingFacts) -> str:
     return f" ({size}, per-sample gradients by {markdown(training.gradients)})"
 
 
+def _outcomes(label: LabelFacts) -> str:
+    """The positive class, and the favourable one with who said so."""
+    positive = "not known" if label.positive is None else markdown(label.positive)
+    if label.favourable is None:
+        return f"positive = {positive}, favourable = not known"
+    favourable = f"{markdown(label.favourable)} ({markdown(label.favourable_origin)})"
+    return f"positive = {positive}, favourable = {favourable}"
+
+
 def _audited(report: Report) -> Iterator[str]:
     data, training = report.data, report.training
     groups = "; ".join(
@@ -88,12 +97,11 @@ def _audited(report: Report) -> Iterator[str]:
         f"{', …' if len(g.groups) > 8 else ''})"
         for g in data.groupings[:6]
     )
-    positive = "not known" if data.label.positive is None else markdown(data.label.positive)
     yield "## What was audited"
     yield ""
     rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
     yield f"- Data: {markdown(data.name)}, {rows}, sha256 {data.sha256[:16]}…"
-    yield f"- Label: {markdown(data.label.column)} ({markdown(data.label.origin)}), positive = {positive}"
+    yield f"- Label: {markdown(data.label.column)} ({markdown(data.label.origin)}), {_outcomes(data.label)}"
     yield f"- Groups: {groups}"
     arms = markdown(listed(arm.key for arm in report.arms), 600)
     how = (

@@ -1,6 +1,7 @@
 """Report -> files, each whole or not there; the JSON last, because it names the others."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -73,6 +74,38 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     if JSON in formats:
         write_atomically(out / f"report.{JSON}", to_json(written).encode())
     return written
+
+
+def put_aside(out: Path) -> None:
+    """Rename what an earlier run wrote to ``*.previous.*``, so that nobody takes it for the next run's.
+
+    Renaming needs no room, so a full disk loses no report. Figures stay: no program judges them.
+
+    Raises:
+        OutputError: The directory is not writable.
+    """
+    for old in earlier_reports(out):
+        try:
+            old.replace(_aside(old))
+        except OSError as error:
+            raise output_error(old, error) from error
+
+
+def earlier_reports(out: Path) -> list[Path]:
+    """The report files that lie in a directory, the JSON first."""
+    names = (f"report.{JSON}", *(rendering.file for rendering in RENDERINGS.values()))
+    return [out / name for name in names if os.path.isfile(out / name)]
+
+
+def where_put(path: Path, out: Path) -> Path:
+    """Where a report lies that stood in ``out`` until a run put it aside; any other path as it is."""
+    ours = out / f"report.{JSON}"
+    return _aside(ours) if not path.exists() and path.resolve() == ours.resolve() else path
+
+
+def _aside(path: Path) -> Path:
+    stem, _, kind = path.name.partition(".")
+    return path.with_name(f"{stem}.previous.{kind}")
 
 
 def report_paths(out: Path, formats: Sequence[str]) -> list[Path]:

@@ -14,6 +14,7 @@ from fairaudit import errors
 from fairaudit.audit import Prepared
 from fairaudit.cli import app
 from fairaudit.report.build import build_report
+from fairaudit.report.to_json import to_json
 
 COMMANDS = (
     *("run", "ablate", "gate", "plan", "inspect", "score", "compare", "report", "init"),
@@ -133,7 +134,7 @@ def test_an_error_that_typer_would_take_for_something_else_is_a_bug(monkeypatch,
 def test_without_a_reader_the_code_is_the_same(tmp_path, arguments, code):
     """As in ``fairaudit ... 2>&1 | head``: the other end of the pipe is closed."""
     path = tmp_path / "report.json"
-    path.write_text(build_report(findings(), circumstances()).model_dump_json())
+    path.write_text(to_json(build_report(findings(), circumstances())))
     command = [str(path) if argument == "REPORT" else argument for argument in arguments]
     nobody, pipe = os.pipe()
     os.close(nobody)

@@ -7,7 +7,7 @@ import sys
 import pytest
 from golden import assert_golden
 from handmade import circumstances, comparison, findings
-from reports import report_of
+from reports import report_of, sealed
 
 from fairaudit.cli import app
 from fairaudit.report.build import build_report
@@ -51,7 +51,7 @@ def test_a_comparison_as_json_is_json_alone(folder, capsys):
 
 def test_reports_that_cannot_be_compared_end_in_2(folder, capsys):
     text = (folder / "b.json").read_text("utf-8").replace("3f9a", "4f9a")
-    (folder / "c.json").write_text(text, "utf-8")
+    (folder / "c.json").write_text(sealed(json.loads(text)), "utf-8")
     assert app.main(["compare", "a.json", "c.json"]) == 2
     assert "--other-data" in capsys.readouterr().err
     assert app.main(["compare", "a.json", "c.json", "--other-data"]) == 0

@@ -181,9 +181,10 @@ def test_no_infer_forbids_every_way_but_the_option(load, people):
         (["Approved", "denied"], 0),
         ([1.0, 2.0], 0),
         (["a", "b"], None),
+        (["hired", "not"], 0),
     ],
 )
-def test_the_favourable_value_is_the_one_of_a_known_name(load, people, values, positive):
+def test_the_positive_value_is_the_one_of_a_known_name(load, people, values, positive):
     dataset = load({**people, "income": [values[i] for i in people["income"]]})
     assert dataset.positive == positive
     assert ("positive_unknown" in [n.code for n in dataset.notices]) is (positive is None)
@@ -206,10 +207,57 @@ def test_an_unknown_positive_value_is_refused_with_a_suggestion(load, people):
         load({**people, "income": label}, positive="grantd")
 
 
+@pytest.mark.parametrize(
+    ("values", "options", "favourable", "origin"),
+    [
+        ([0, 1], {}, 1, "assumed"),
+        (["no", "yes"], {}, 1, "assumed"),
+        ([True, False], {}, 1, "assumed"),
+        ([0, 1], {"favourable": "0"}, 0, "given"),
+        ([0, 1], {"favourable": " 1.0"}, 1, "given"),
+        ([0, 1], {"positive": "0"}, 0, "assumed"),
+        (["bad", "good"], {}, 1, "its name says so"),
+        (["<=50K", ">50K"], {}, 1, "its name says so"),
+        (["Approved", "denied"], {"positive": "denied"}, 0, "its name says so"),
+        (["bad", "good"], {"favourable": "bad"}, 0, "given"),
+        (["bad", "good"], {"infer": False, "label": "income"}, None, ""),
+        (["bad", "good"], {"infer": False, "label": "income", "favourable": "good"}, 1, "given"),
+        (["a", "b"], {}, None, ""),
+        (["approved", "granted"], {}, 0, "assumed"),
+    ],
+)
+def test_which_outcome_people_want_is_said_named_or_assumed(
+    load, people, values, options, favourable, origin
+):
+    dataset = load({**people, "income": [values[i] for i in people["income"]]}, **options)
+    assert (dataset.favourable, dataset.favourable_origin) == (favourable, origin)
+    assert ("favourable_assumed" in [n.code for n in dataset.notices]) is (origin == "assumed")
+
+
+def test_the_outcome_is_declared_in_the_file_for_its_own_label_only(load, people):
+    declared = {"fairaudit.label": "income", "fairaudit.favourable": "0", "fairaudit.positive": "1"}
+    table = pa.table({**people, "default": people["income"][::-1]}).replace_schema_metadata(declared)
+    dataset = load(table)
+    assert (dataset.positive, dataset.favourable) == (1, 0)
+    assert dataset.favourable_origin == "declared in the file"
+    assert load(table, label="income").favourable == 0
+    assert load(table, favourable="1").favourable == 1
+    other = load(table, label="default")
+    assert (other.favourable, other.favourable_origin) == (1, "assumed")
+
+
+def test_an_unknown_favourable_value_is_refused(load, people):
+    with pytest.raises(ConfigError, match="--favourable: 'granted' is not a value of label 'income'"):
+        load(people, favourable="granted")
+
+
 def test_a_label_whose_one_is_bad_news_gets_a_warning(load, people):
     columns = {("default" if k == "income" else k): v for k, v in people.items()}
-    assert "positive_adverse" in [n.code for n in load(columns).notices]
-    assert "positive_adverse" not in [n.code for n in load(columns, positive="0").notices]
+    levels = {n.code: n.level for n in load(columns).notices}
+    assert levels["favourable_assumed"] == "warning"
+    levels = {n.code: n.level for n in load(columns, positive="0").notices}
+    assert levels["favourable_assumed"] == "notice"
+    assert "favourable_assumed" not in [n.code for n in load(columns, favourable="0").notices]
 
 
 @pytest.mark.parametrize(

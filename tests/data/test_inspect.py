@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from fairaudit.cli import app
 from fairaudit.config import AuditConfig
 from fairaudit.data.inspect import describe
 from fairaudit.errors import DataError
@@ -35,6 +36,19 @@ def test_a_good_table_is_described_and_says_what_run_would_do(save, people):
     assert found.would_run.inputs == 5
     assert found.would_run.classes == {"0": 20, "1": 20}
     assert found.problem == ""
+
+
+def test_the_outcomes_can_be_named_and_are_told(save, people, capsys):
+    path = str(save(people))
+    assert app.main(["inspect", path, "--group", "sex"]) == 0
+    assert "positive = 1, assumed to be favourable" in capsys.readouterr().out
+    assert app.main(["inspect", path, "--group", "sex", "--positive", "0", "--favourable", "1"]) == 0
+    assert "positive = 0, favourable = 1" in capsys.readouterr().out
+    assert app.main(["inspect", path, "--group", "sex", "--favourable", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["positive"], found["favourable"], found["favourable_origin"]) == ("1", "1", "given")
+    assert app.main(["inspect", path, "--favourable", "7"]) == 0  # an answer, not an end
+    assert "--favourable: '7' is not a value" in capsys.readouterr().out
 
 
 def test_a_table_without_a_known_label_is_still_described(save, people):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GroupSelector, parse_rule, parse_rules
 from fairaudit.gate.names import metric_names
+from fairaudit.metrics.gaps import unit_of
 
 
 def parts(text):
@@ -25,7 +26,8 @@ def parts(text):
         ("epsilon:dpsgd@3 > 3", ("epsilon", "interval", False, None, "dpsgd@3", ">", 3.0)),
         ("accuracy_gap.delta > 1e-2", ("accuracy_gap", "interval", True, None, "", ">", 0.01)),
         ("accuracy_gap.delta.mean > 0", ("accuracy_gap", "mean", True, None, "", ">", 0.0)),
-        ("reference.tpr_gap.max <= -1", ("reference.tpr_gap", "max", False, None, "", "<=", -1.0)),
+        ("reference.tpr_gap.max <= .1", ("reference.tpr_gap", "max", False, None, "", "<=", 0.1)),
+        ("accuracy.delta < -1e-2", ("accuracy", "interval", True, None, "", "<", -0.01)),
         ("accuracy@sex=F < 0.70",
          ("accuracy", "interval", False, GroupSelector("sex", ("F",), ""), "", "<", 0.7)),
         ("accuracy@F:global:as-published@3 < 0.7",
@@ -52,11 +54,22 @@ def test_every_part_of_a_rule_is_read(text, expected):
         ("accuracy_gap = 0.05", "no operator"),
         ("0.1 < accuracy_gap < 0.5", "more than one operator"),
         ("accuracy_gap >", "one number"),
-        ("accuracy_gap > 5 %", "one number"),
-        ("accuracy_gap > 5%", "is not a number"),
+        ("accuracy_gap > 5 points", "one number"),
+        ("accuracy_gap > 5p", "is not a number"),
         ("accuracy_gap > 1,5", "one number"),
-        ("accuracy_gap > nan", "finite"),
-        ("accuracy_gap > -inf", "finite"),
+        ("accuracy_gap > nan", "is not a number"),
+        ("accuracy_gap > -inf", "is not a number"),
+        ("accuracy_gap > 1e999", "finite"),
+        ("accuracy_gap > 0.0_5", "is not a number"),
+        ("accuracy_gap > 0x1p-4", "is not a number"),
+        ("accuracy_gap > \u0660.\u0665", "is not a number"),  # Arabic digits, which float() reads
+        ("accuracy_gap > \uff10.\uff15", "is not a number"),
+        ("accuracy_gap > 0.05.1", "is not a number"),
+        ("excess_risk_gap > 2pt", "counted in nats"),
+        ("loss@overall > 2%", "counted in nats"),
+        ("epsilon > 3%", "has no such unit"),
+        ("delta > 1pt", "has no such unit"),
+        ("impact_ratio < 80pt", "write 0.8 or 80%"),
         ("> 0.05", "begin with one metric"),
         ("accuracy gap > 0.05", "begin with one metric"),
         ("acuracy_gap > 0.05", "did you mean 'accuracy_gap'"),
@@ -90,7 +103,11 @@ def test_every_metric_that_is_offered_can_be_used_and_is_said_in_words(name):
     rule = parse_rule(f"{name} > 0.5")
     assert rule.metric.name == name
     assert rule.words.startswith("fails if the ")
-    assert rule.words.endswith("is above 0.5")
+    said = rule.words.partition(" is above ")[2]
+    by_unit = {"nats": {"0.5"}, "fraction": {"0.5 (50 %)", "0.5 (50 points)"}, "ratio": {"0.5"}, "": {"0.5"}}
+    assert said in by_unit[rule.metric.unit]
+    if rule.metric.kind != "arm":
+        assert rule.metric.unit == unit_of(rule.metric.key)  # as the audit itself counts it
 
 
 @pytest.mark.parametrize(
@@ -98,13 +115,19 @@ def test_every_metric_that_is_offered_can_be_used_and_is_said_in_words(name):
     [
         ("privacy_cost_gap.ci_high > 0.02",
          "fails if the gap between groups in accuracy lost to privacy, upper end of the 95 % interval, "
-         "under any private arm is above 0.02"),
-        ("accuracy@sex=F:dpsgd < 0.7", "fails if the accuracy for sex = F under dpsgd is below 0.7"),
+         "under any private arm is above 0.02 (2 points)"),
+        ("accuracy@sex=F:dpsgd < 0.7", "fails if the accuracy for sex = F under dpsgd is below 0.7 (70 %)"),
+        ("accuracy@sex=F:dpsgd < 70%", "fails if the accuracy for sex = F under dpsgd is below 0.7 (70 %)"),
+        ("privacy_cost@F > 1pt",
+         "fails if the accuracy lost to privacy for F under any private arm is above 0.01 (1 point)"),
+        ("accuracy.delta@F < -2pts",
+         "fails if the change since the baseline of the accuracy for F under any private arm "
+         "is below -0.02 (-2 points)"),
         ("loss@overall >= 1",
          "fails if the loss (nats) for all test rows under any private arm is at least 1"),
         ("accuracy_gap.delta <= 0",
          "fails if the change since the baseline of the gap between groups in accuracy "
-         "under any private arm is at most 0"),
+         "under any private arm is at most 0 (0 points)"),
         ("epsilon > 3", "fails if the epsilon under any private arm is above 3"),
     ],
 )  # fmt: skip
@@ -113,10 +136,87 @@ def test_a_rule_is_echoed_in_words(text, words):
 
 
 def test_a_rule_given_twice_is_judged_once():
-    assert [r.text for r in parse_rules(["epsilon > 3", "epsilon  >  3", "delta > 1"])] == [
+    assert [r.text for r in parse_rules(["epsilon > 3", "epsilon  >  3", "delta > 1e-5"])] == [
         "epsilon > 3",
-        "delta > 1",
+        "delta > 1e-5",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("privacy_cost_gap > 2", "never fail: privacy_cost_gap lies between 0 and 1 (for 2 in a hundred"),
+        ("privacy_cost_gap > 1", "write 0.01, 1pt or 1%"),
+        ("privacy_cost_gap >= 1", "never"),
+        ("privacy_cost_gap < 0", "never"),
+        ("privacy_cost_gap >= 0", "always"),
+        ("privacy_cost > 1", "never"),
+        ("privacy_cost < -1", "never"),
+        ("privacy_cost <= 1", "always"),
+        ("privacy_cost_mean_gap > 5", "write 0.05, 5pt or 5%"),
+        ("accuracy < 0", "never"),
+        ("accuracy < -0.5", "never"),
+        ("accuracy > 1", "never"),
+        ("accuracy >= 0", "always"),
+        ("accuracy <= 1", "always"),
+        ("accuracy < 70", "always fail: accuracy lies between 0 and 1 (for 70 in a hundred write 0.7"),
+        ("accuracy.ci_high@F > 100%", "never"),
+        ("reference.tpr[1] < 0", "never"),
+        ("train.accuracy < 0", "never"),
+        ("impact_ratio < 0", "never"),
+        ("impact_ratio < 80", "write 0.8 or 80%"),
+        ("impact_ratio > 1", "never"),
+        ("impact_ratio_gap > 1", "never"),
+        ("auc < 0", "never"),
+        ("calibration_error > 1", "never"),
+        ("selection_rate_gap > 20", "write 0.2, 20pt or 20%"),
+        ("change.tpr_gap > 3", "never"),
+        ("loss < 0", "never fail: loss is not below 0"),
+        ("loss_gap >= 0", "always"),
+        ("excess_risk_gap < 0", "never"),
+        ("epsilon < 0", "never"),
+        ("epsilon <= 0", "never"),
+        ("epsilon > 0", "always"),
+        ("epsilon_rdp >= -3", "always"),
+        ("epsilon_if_all_released < 0", "never"),
+        ("delta > 1", "never"),
+        ("delta >= 1", "never"),
+        ("delta < 1", "always"),
+        ("delta <= 0", "never"),
+        ("accuracy.delta < -1", "never"),
+        ("accuracy_gap.delta > 1", "never"),
+        ("privacy_cost.delta > 3", "never fail: the change in privacy_cost lies between -1 and 1"),
+    ],
+)
+def test_a_rule_that_is_decided_before_anything_is_measured_is_refused(text, said):
+    with pytest.raises(ConfigError) as caught:
+        parse_rule(text)
+    assert said in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("accuracy >= 1", "accuracy <= 0", "accuracy < 1", "accuracy > 0", "privacy_cost > 0"),
+        *("privacy_cost < 0", "privacy_cost_gap > 0", "privacy_cost_gap <= 0", "privacy_cost_gap > 0.99"),
+        *("impact_ratio < 1", "excess_risk < -3", "excess_risk_gap > 50", "loss > 9", "delta > 1e-5"),
+        *("epsilon > 1000", "epsilon.delta < 0", "accuracy_gap.delta > 0", "accuracy.delta < -0.5"),
+    ],
+)
+def test_a_rule_that_some_model_meets_and_another_does_not_is_kept(text):
+    assert parse_rule(text).text == text
+
+
+@pytest.mark.parametrize("given_text", ["2pt", "2pts", "2%", "2 pt", "2 %", "0.02", "2e-2", "+.02", "2.0pt"])
+def test_points_and_per_cent_are_hundredths(given_text):
+    assert parse_rule(f"privacy_cost_gap > {given_text}").number == 0.02
+
+
+@given(st.integers(-9999, 9999))
+def test_a_number_in_points_is_the_same_number_as_its_fraction(hundredths):
+    number = f"{hundredths / 100:.2f}"
+    assert parse_rule(f"accuracy.delta > {number}pt").number == float(f"{hundredths}e-4")
 
 
 @given(st.text(max_size=60) | st.text("accuracy_gap@sex=F:dpsgd><.,'\"\\ 0", max_size=60))

@@ -40,13 +40,26 @@ def test_rates_equal_metric_frame_to_the_last_digits():
         assert value_of(metric, scores) == pytest.approx(theirs, abs=1e-12), metric
 
 
-@pytest.mark.parametrize("outcome", [Outcome(2, 1), Outcome(2, 0), Outcome(2, None), Outcome(3, 2)])
+@pytest.mark.parametrize(
+    "outcome",
+    [Outcome(2, 1), Outcome(2, 0), Outcome(2, None), Outcome(3, 2), Outcome(2, 1, 0), Outcome(3, 2, 1)],
+)
 def test_the_fairlearn_check_agrees_and_catches_a_wrong_rate(outcome):
     p, y, g = data(classes=outcome.n_classes)
     scores = seed_scores(p[None], y, g, 3, outcome)
     assert fairlearn_disagreement(p, y, g, scores, outcome) < 1e-12
     scores.values[3, 1] += 0.01  # tpr of one group
     assert fairlearn_disagreement(p, y, g, scores, outcome) == pytest.approx(0.01)
+
+
+def test_only_the_selection_rate_turns_on_the_favourable_outcome():
+    p, y, g = data()
+    plain, turned = (seed_scores(p[None], y, g, 3, o).values for o in (BINARY, Outcome(2, 1, 0)))
+    place = BINARY.metrics.index("selection_rate")
+    chosen = p.argmax(axis=1) == 0
+    by_hand = [chosen[g == k].mean() for k in range(3)]
+    assert turned[place] == pytest.approx([*by_hand, chosen.mean()], abs=1e-12)
+    assert np.array_equal(np.delete(plain, place, 0), np.delete(turned, place, 0))
 
 
 def test_auc_equals_scikit_learn_with_ties():

@@ -41,9 +41,11 @@ def test_rows_of_unknown_group_are_counted_and_have_no_ratio():
 
 def test_without_a_favourable_class_there_are_no_rates():
     found = findings()
-    report = build_report(replace(found, dataset=replace(found.dataset, positive=None)), circumstances())
+    report = build_report(
+        replace(found, dataset=replace(found.dataset, positive=None, favourable=None)), circumstances()
+    )
     text = section(to_markdown(report), SELECTION)
-    assert "--positive" in text
+    assert "--favourable" in text
     assert "|" not in text
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import fuzz_corpus as corpus
+from edits import edited_at_random
 from fuzz_mutations import WORDS, mutated
+from reports import sealed
 
 LOOK = ("inspect", "--group", "g", "--label", "y")
 PLAN = ("plan", "--method", "dpsgd", "--noise-multiplier", "5", "--epochs", "1", "--batch-size", "8")
@@ -223,6 +225,29 @@ def reports(rng: random.Random, folder: Path) -> list[str]:
     return ["gate", str(path), "--fail-on=privacy_cost_gap > 0.02", "--fail-on=epsilon > 3"]
 
 
+def report_edits(rng: random.Random, folder: Path) -> list[str]:
+    """A report edited in a few places, with a digest of its own or not, given to what reads reports."""
+    tree, _ = edited_at_random(rng, json.loads(GOLDEN.read_bytes()))
+    path = folder / "report.json"
+    path.write_text(sealed(tree) if rng.random() < 0.7 else json.dumps(tree), "utf-8")
+    rules = ("--fail-on=privacy_cost_gap > 2pt", "--fail-on=epsilon > 3", "--fail-on=impact_ratio < 0.8")
+    return rng.choice(
+        (
+            ["gate", str(path), *rules],
+            ["gate", str(GOLDEN), "--baseline", str(path), "--fail-on=accuracy_gap.delta > 1pt"],
+            [
+                "report",
+                str(path),
+                "--out",
+                "-",
+                "--format",
+                rng.choice(("md", "junit", "model-card", "json")),
+            ],
+            ["compare", str(GOLDEN), str(path), "--other-data"],
+        )
+    )
+
+
 _ODD = (None, True, 0, -1, 1e300, 10**400, "", "x", "\ud800", [], {}, [None], {"a": 1}, "9" * 5000)
 
 
@@ -248,4 +273,5 @@ KINDS: Mapping[str, Case] = {
     "sidecars": sidecars,
     "rules": rules,
     "reports": reports,
+    "report-edits": report_edits,
 }

@@ -37,6 +37,8 @@ def dataset(names: tuple[str, ...] = GROUPS, *, missing: int | None = None) -> D
         label="approved",
         label_origin="declared in the file",
         positive=1,
+        favourable=1,
+        favourable_origin="declared in the file",
         groupings=(Grouping("sex", groups, names, missing),),
         split=None,
         rows_read=n + 3,
@@ -138,7 +140,7 @@ def estimate(
         n_test=382,
         unit=unit,
         reason="" if value is not None else "no row of the class",
-        by_seed=(value, value) if value is not None else (),
+        by_seed=(value,) * SEEDS if value is not None else (),
     )
     return replace(made, **kept)
 

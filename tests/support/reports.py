@@ -1,16 +1,22 @@
 """Stored reports for tests of what reads them: gates, compare, report."""
 
+import json
 from dataclasses import replace
 
 from handmade import circumstances, comparison, dataset, plan, resolved, results
 
 from fairaudit.report.build import Findings, build_report
-from fairaudit.report.to_json import read_report, to_json
+from fairaudit.report.to_json import SEAL, content_sha256, read_report, to_json
 
 
 def stored(report):
     """The report as it comes back from its file."""
     return read_report(to_json(report), name="report.json")
+
+
+def sealed(content):
+    """A report's content as text, as the program writes it: whoever edits so leaves no trace."""
+    return json.dumps({**content, SEAL: content_sha256(content)})
 
 
 def report_of(*comparisons, arms=None, names=("F", "M"), failures=(), **options):

@@ -16,6 +16,12 @@ def init(
         list[str] | None, typer.Option(help="Column whose groups are compared; repeat.", metavar="COL")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column to predict.", metavar="COL")] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The label that rates are about.", metavar="VALUE")
+    ] = None,
+    favourable: Annotated[
+        str | None, typer.Option(help="The label that people want.", metavar="VALUE")
+    ] = None,
     out: Annotated[
         Path,
         typer.Option(help=f"File to write (default: {PROJECT_FILE}).", metavar="FILE", show_default=False),
@@ -25,7 +31,8 @@ def init(
     ] = False,
 ) -> None:
     """Write a commented fairaudit.toml from what is in the data."""
-    resolved = resolve_config({"data": data, "group": group, "label": label})
+    outcomes = {"positive": positive, "favourable": favourable}
+    resolved = resolve_config({"data": data, "group": group, "label": label, **outcomes})
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines_inspect import problem_lines

@@ -17,6 +17,12 @@ def inspect(
         list[str] | None, typer.Option(help="Column whose groups would be compared; repeat.", metavar="COL")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column to predict.", metavar="COL")] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The label that rates are about.", metavar="VALUE")
+    ] = None,
+    favourable: Annotated[
+        str | None, typer.Option(help="The label that people want.", metavar="VALUE")
+    ] = None,
     resize: Annotated[
         str | None, typer.Option(help="Scale all images to one size.", metavar="HxW", show_default=False)
     ] = None,
@@ -28,9 +34,9 @@ def inspect(
     ] = False,
 ) -> None:
     """Show what is in a table or a folder of images and what `run` would do."""
-    resolved = resolve_config(
-        {"data": data, "group": group, "label": label, "resize": resize, "skip_bad_images": skip_bad_images}
-    )
+    outcomes = {"positive": positive, "favourable": favourable}
+    images = {"resize": resize, "skip_bad_images": skip_bad_images}
+    resolved = resolve_config({"data": data, "group": group, "label": label, **outcomes, **images})
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines import notice_lines

@@ -37,7 +37,12 @@ def score(
     y_pred: Columns,
     group: Groups,
     baseline_pred: Baselines = None,
-    positive: Annotated[str | None, typer.Option(help="The favourable label.", metavar="VALUE")] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The label that rates and probabilities are about.", metavar="VALUE")
+    ] = None,
+    favourable: Annotated[
+        str | None, typer.Option(help="The label that people want.", metavar="VALUE")
+    ] = None,
     intersect: Annotated[bool, typer.Option("--intersect", help="Also compare intersections.")] = False,
     bins: Bins = None,
     suppress_below: Annotated[int, typer.Option(help="Hide groups of fewer rows.", metavar="N")] = 0,
@@ -55,6 +60,7 @@ def score(
         "label": y_true,
         "group": group,
         "positive": positive,
+        "favourable": favourable,
         "intersect": intersect,
         "bin": parse_pairs(bins or [], "bin"),
         "suppress_below": suppress_below,
