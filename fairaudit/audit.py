@@ -37,7 +37,7 @@ from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.report.write import write_report
-from fairaudit.rundir import RunDir, open_rundir
+from fairaudit.rundir import RunDir, open_rundir, refuse_unusable_rundir
 
 _LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
@@ -73,7 +73,8 @@ def run_audit(
     """Audit what differential privacy costs each group, from Python.
 
     Environment variables and config files are not read. Finished trainings and the report are
-    kept in ``out`` (``fairaudit-report``), so a second call goes on where the first one stopped.
+    kept in ``out`` (``fairaudit-report/NAME``, after the file; ``frame`` for a DataFrame), so a second
+    call goes on where the first one stopped.
 
     Args:
         data: A DataFrame, or the path of a table.
@@ -106,7 +107,9 @@ def get_ready(config: AuditConfig) -> None:
 
     Raises:
         ConfigError: The executor is not installed, or an option belongs to another one.
+        OutputError: The output directory cannot be used.
     """
+    refuse_unusable_rundir(config.out)
     if config.executor == "ray":
         return require_ray()
     rays = [name for name in RAY_ONLY if getattr(config, name) != AuditConfig.model_fields[name].default]

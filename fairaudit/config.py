@@ -1,19 +1,48 @@
 """The audit's options as one frozen value; where each came from is kept beside it (cli/, layers)."""
 
+import re
+import unicodedata
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+
+OUT = "fairaudit-report"  # the folder of all reports, each in one that is named after its data
+_PACKED = frozenset({".bz2", ".gz", ".xz", ".zst"})  # suffixes that come after a table's own
+_LONGEST_NAME = 60
 
 # Performance only: no result depends on these, so they void no cached result and no report repeats them.
 RAY_ONLY = ("ray_address", "cpus_per_job", "gpus_per_job")
 EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers")
 # What is asked of a finished report; no training depends on them.
 GATES = ("baseline", "fail_on", "inconclusive")
+
+
+def data_name(data: Path) -> str:
+    """What a folder is called that holds results on these data: the file's stem, or the folder's name.
+
+    A pattern is called what its last part says beside the wildcards, else after its folder. Only letters,
+    digits, dots and dashes are kept, so the name is safe in a shell and never leads out of a folder.
+    """
+    for part in (data.name, data.parent.name):
+        path = Path(part)
+        stem = Path(path.stem).stem if path.suffix.lower() in _PACKED else path.stem
+        plain = re.sub(r"[*?]|\[[^]]*\]", " ", unicodedata.normalize("NFC", stem))
+        words = "".join(c if c.isalnum() or c in "-_." else " " for c in plain).split()
+        name = "-".join(words)[:_LONGEST_NAME].strip("-_.")
+        if name:
+            return name
+    return "data"
+
+
+def _own_folder(known: Mapping[str, Path]) -> Path:
+    return Path(OUT, data_name(known["data"]))
 
 
 class AuditConfig(BaseModel):
@@ -79,7 +108,7 @@ class AuditConfig(BaseModel):
     diagnostics: Literal["off", "basic", "full"] = "basic"
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
-    out: Path = Path("fairaudit-report")
+    out: Path = Field(default_factory=_own_folder)
     format: tuple[Literal["json", "md", "html", "junit", "model-card", "svg", "png"], ...] = (
         "json",
         "md",
@@ -98,6 +127,14 @@ class AuditConfig(BaseModel):
     gpus_per_job: Annotated[float, Field(ge=0)] = 0.0
     memory: Count | None = None  # MiB of activations kept between the two passes of a step
     resume: bool = True
+
+    @field_validator("out", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        """An empty text is no folder; as a path it would be the one that the command runs in."""
+        if value == "" or "\0" in str(value):
+            raise PydanticCustomError("folder", "name a folder")
+        return value
 
     @field_validator("format", mode="before")
     @classmethod

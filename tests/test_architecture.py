@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pool": {"errors", "executor"},
     "cluster": {"errors", "executor", "pool"},
     "privacy": {"errors"},
-    "layers": {"errors", "config", "presets"},
+    "layers": {"errors", "config", "presets", "models.names"},
     "jobs": {"errors", "atomic"},
     "data": {"errors", "atomic", "config", "privacy.streams"},
     "models": {"errors"},
@@ -73,7 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "changes": {"errors", "gate", "report"},
     "starter": {"errors", "atomic", "config", "data", "report.names"},
     "score": {
-        *("", "errors", "config", "layers", "data", "gate", "jobs", "metrics", "report"),
+        *("", "errors", "atomic", "config", "layers", "data", "gate", "jobs", "metrics", "report"),
     },
     "audit": {
         *("", "errors", "config", "layers", "presets", "data", "examine", "plan", "execute", "measure"),
