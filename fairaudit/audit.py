@@ -38,6 +38,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.report.write import write_report
 from fairaudit.rundir import RunDir, open_rundir, refuse_unusable_rundir
+from fairaudit.scratch import scratch
 
 _LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
@@ -89,7 +90,7 @@ def run_audit(
     given = {**options, "group": group, "label": label, "method": method}
     if not isinstance(data, pd.DataFrame):
         return audit(resolve_config({**given, "data": data}))
-    with tempfile.TemporaryDirectory(prefix="fairaudit-") as folder:
+    with tempfile.TemporaryDirectory(dir=scratch()) as folder:
         path = Path(folder) / "frame.parquet"
         data.to_parquet(path, index=False)
         resolved = resolve_config({**given, "data": path})

@@ -24,8 +24,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "presets": {"errors"},
     "executor": {"errors"},
     "orphans": set(),
-    "pool": {"errors", "executor"},
-    "cluster": {"errors", "executor", "pool"},
+    "scratch": {"errors"},
+    "pool": {"errors", "executor", "scratch"},
+    "cluster": {"errors", "executor", "pool", "scratch"},
     "privacy": {"errors"},
     "layers": {"errors", "config", "presets", "models.names"},
     "jobs": {"errors", "atomic"},
@@ -78,7 +79,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audit": {
         *("", "errors", "config", "layers", "presets", "data", "examine", "plan", "execute", "measure"),
         *("metrics", "models.names"),
-        *("report", "rundir", "pool", "cluster", "progress", "jobs", "gate"),
+        *("report", "rundir", "scratch", "pool", "cluster", "progress", "jobs", "gate"),
     },
     "cli": {
         *(
