@@ -31,6 +31,7 @@ from typing import Generic, Self, TypeVar
 from fairaudit.errors import EXIT_TRAINING, FairauditError, TrainingError
 from fairaudit.executor import Died, Raised
 from fairaudit.scratch import scratch, temporary_files_in
+from fairaudit.streams import secure
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -192,6 +193,7 @@ def _work(serve: Callable[[Task], Answer], tasks: Connection, lifeline: Connecti
     try:
         _watch_over(lifeline)
         os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
+        secure()
         settle_in()
         while True:
             task = tasks.recv()

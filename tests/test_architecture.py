@@ -25,7 +25,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "executor": {"errors"},
     "orphans": set(),
     "scratch": {"errors"},
-    "pool": {"errors", "executor", "scratch"},
+    "streams": set(),
+    "pool": {"errors", "executor", "scratch", "streams"},
     "cluster": {"errors", "executor", "pool", "scratch"},
     "privacy": {"errors"},
     "layers": {"errors", "config", "presets", "models.names"},
@@ -99,7 +100,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("methods.ablation", "methods.catalog", "models.names", "pool", "privacy.events", "rundir"),
         *("changes", "score", "starter"),
     },
-    "__main__": {"errors", "cli"},
+    "__main__": {"errors", "cli", "streams"},
     "": {"audit", "config", "report.model"},  # the top __init__, lazily
 }
 

@@ -1,22 +1,15 @@
 """The only file that draws in a terminal; everything goes to stderr."""
 
-import sys
 from collections.abc import Iterable
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from fairaudit.cli.streams import silence
+from fairaudit.cli.streams import no_command
 from fairaudit.errors import FairauditError
 from fairaudit.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
 from fairaudit.report.names import plain
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Go on without a reader: files and exit code are still to come."""
-        silence(sys.stderr)
 
 
 class Screen:
@@ -27,7 +20,7 @@ class Screen:
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
-        self._console = _Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._quiet = quiet
         self._verbose = verbose
         self._bar: Progress | None = None
@@ -37,7 +30,7 @@ class Screen:
         """Text as it is; names in it are already plain."""
         if not self._quiet:
             for line in lines:
-                self._console.print(Text(line, style=style))
+                self._console.print(Text(no_command(line), style=style))
 
     def detail(self, lines: Iterable[str]) -> None:
         """Text for ``-v`` only."""

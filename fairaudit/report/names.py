@@ -22,6 +22,7 @@ def plain(name: str, limit: int = NAME_LIMIT) -> str:
     """
     head = name[: limit + 1]  # before the escaping: a name can be megabytes long
     visible = head if head.isprintable() else "".join(f"U+{ord(c):04X}" if _is_hidden(c) else c for c in head)
+    visible = visible.replace("##[", "## [")  # which GitHub Actions runs, wherever it stands in a line
     cut = len(name) > limit or len(visible) > limit
     return visible[: limit - 1] + "…" if cut else visible
 
