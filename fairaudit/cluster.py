@@ -68,7 +68,7 @@ def require_ray() -> None:
         ConfigError: Ray is not installed.
     """
     if find_spec("ray") is None:
-        raise ConfigError("--executor ray needs Ray", hint="pip install 'fairaudit[ray]'")
+        raise ConfigError("--executor ray needs Ray", hint="pip install 'ray>=2.60'")
 
 
 class Cluster(Generic[Shared, Task, Answer]):

@@ -37,12 +37,16 @@ class Stream(io.TextIOWrapper):
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        """Send nowhere what follows, and what is still in the buffer: Python flushes it at the end."""
         if not isinstance(error, BrokenPipeError):
             self.lost = self.lost or error
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self.fileno())
-        os.close(nowhere)
+        silence(self)
+
+
+def silence(stream: TextIO) -> None:
+    """Send nowhere what follows, and what is still in the buffer: Python flushes it at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def secure() -> None:

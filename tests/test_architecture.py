@@ -98,7 +98,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "data",
         ),
         *("methods.ablation", "methods.catalog", "models.names", "pool", "privacy.events", "rundir"),
-        *("changes", "score", "starter"),
+        *("changes", "score", "starter", "streams"),
     },
     "__main__": {"errors", "cli", "streams"},
     "": {"audit", "config", "report.model"},  # the top __init__, lazily

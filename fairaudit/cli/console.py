@@ -1,5 +1,6 @@
 """The only file that draws in a terminal; everything goes to stderr."""
 
+import sys
 from collections.abc import Iterable
 
 from rich.console import Console
@@ -10,6 +11,13 @@ from fairaudit.cli.streams import no_command
 from fairaudit.errors import FairauditError
 from fairaudit.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
 from fairaudit.report.names import plain
+from fairaudit.streams import silence
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Go on without a reader, also in a program whose streams nobody secured."""
+        silence(sys.stderr)
 
 
 class Screen:
@@ -20,7 +28,7 @@ class Screen:
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = _Console(stderr=True, highlight=False, soft_wrap=True)
         self._quiet = quiet
         self._verbose = verbose
         self._bar: Progress | None = None

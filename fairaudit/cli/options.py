@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.config import data_name
+from fairaudit.config import OUT, data_name
 from fairaudit.errors import ConfigError
 from fairaudit.layers import ResolvedConfig, nested_settings, parse_pairs, resolve_config
 from fairaudit.presets.catalog import PRESETS
@@ -96,7 +96,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "out",
         str,
-        "Folder of the report and of finished trainings (default: fairaudit-report/NAME, after the data).",
+        f"Folder of the report and of finished trainings (default: {OUT}/NAME, after the data).",
         "DIR",
     ),
     Option(

@@ -11,7 +11,10 @@ HOME = "fairaudit-ablation"  # a report on the same data beside that of `run`, n
 
 @takes_audit_options
 def ablate(given: Given) -> None:
-    """Take clipping apart: its direction and its magnitude alone, without noise."""
+    """Take clipping apart: its direction and its magnitude alone, without noise.
+
+    Reports go to fairaudit-ablation/NAME, unless --out is given.
+    """
     asked = given.values.get("method", [])
     assert isinstance(asked, list)
     audit(replace(given, values={**given.values, "method": [*asked, NAME]}), home=HOME)
