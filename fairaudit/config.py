@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
-from pydantic_core import PydanticCustomError
+
+from fairaudit.errors import ConfigError
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -133,7 +134,9 @@ class AuditConfig(BaseModel):
     def _named(cls, value: object) -> object:
         """An empty text is no folder; as a path it would be the one that the command runs in."""
         if value == "" or "\0" in str(value):
-            raise PydanticCustomError("folder", "name a folder")
+            raise ConfigError(
+                f"--out {str(value)!r} is no folder", hint="name a folder; . is the current one"
+            )
         return value
 
     @field_validator("format", mode="before")
