@@ -1,5 +1,6 @@
 """``fairaudit`` and ``python -m fairaudit``: Ctrl-C ends it in one line, also while it imports or leaves."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -11,6 +12,9 @@ def main() -> int:
     handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else whoever started it decided
     if handles:
         signal.signal(signal.SIGINT, _interrupt)
+    from fairaudit.streams import secure
+
+    secure()
     from fairaudit.cli.app import main as command  # takes most of the time of `--help`
     from fairaudit.errors import EXIT_INTERRUPTED, EXIT_TERMINATED
 
@@ -37,7 +41,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     """End now: nothing has begun, or all is done, and what is half written has another name."""
-    os.write(2, b"Interrupted\n")
+    with contextlib.suppress(OSError):
+        os.write(2, b"Interrupted\n")
     os._exit(128 + number)
 
 

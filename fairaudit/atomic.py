@@ -3,14 +3,16 @@
 import contextlib
 import errno
 import os
+import re
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from fairaudit.errors import OutputError
 
-TEMPORARY = ".fairaudit-*.tmp"
+TEMPORARY = re.compile(r"\.fairaudit-[0-9a-f]+\.tmp")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -28,7 +30,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
         OutputError: The directory is not writable, or the disk is full.
     """
     # The same directory, because a rename is atomic only within one file system.
-    temporary = path.parent / f".fairaudit-{secrets.token_hex(8)}.tmp"
+    temporary = _temporary(path.parent)
     try:
         try:
             _write_durably(temporary, content, mode)
@@ -51,7 +53,7 @@ def appearing(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OutputError: The directory is not writable, or the disk is full.
     """
-    temporary = path.parent / f".fairaudit-{secrets.token_hex(8)}.tmp"
+    temporary = _temporary(path.parent)
     try:
         try:
             with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
@@ -67,8 +69,37 @@ def appearing(path: Path) -> Iterator[BinaryIO]:
 
 def remove_temporaries(directory: Path) -> None:
     """Delete what killed writers left; call it only under the lock of the run directory."""
-    for leftover in directory.glob(TEMPORARY):
-        leftover.unlink(missing_ok=True)
+    for path in directory.iterdir():
+        if TEMPORARY.fullmatch(path.name) and is_plain_file(path):
+            path.unlink(missing_ok=True)
+
+
+def is_plain_file(path: Path) -> bool:
+    """Whether there is a file of that name; a link is none, wherever it leads."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def refuse_unusable(out: Path) -> None:
+    """Find out whether files can be written to a folder, or the folder be made; nothing is left there.
+
+    Raises:
+        OutputError: It is a file or lies below one, a link to nowhere, or not writable.
+    """
+    try:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(out)  # a name that is too long could not be made
+        there = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
+        if not there.is_dir():
+            what = "is a link to nowhere" if there.is_symlink() else "is not a folder"
+            raise OutputError(f"{there} {what}", hint="choose another --out")
+        probe = _temporary(there)
+        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        probe.unlink()
+    except OSError as error:
+        raise output_error(out, error) from error
 
 
 def output_error(path: Path, error: OSError) -> OutputError:
@@ -79,6 +110,10 @@ def output_error(path: Path, error: OSError) -> OutputError:
         return OutputError(f"{path} is not writable", hint="choose another --out")
     reason = (error.strerror or str(error)).lower()
     return OutputError(f"cannot write {path}: {reason}", hint="choose another --out")
+
+
+def _temporary(folder: Path) -> Path:
+    return folder / f".fairaudit-{secrets.token_hex(8)}.tmp"
 
 
 def _write_durably(path: Path, content: bytes, mode: int) -> None:

@@ -37,7 +37,8 @@ from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.report.write import earlier_reports, put_aside, where_put, write_report
-from fairaudit.rundir import RunDir, hold, open_rundir
+from fairaudit.rundir import RunDir, hold, open_rundir, refuse_unusable_rundir
+from fairaudit.scratch import scratch
 
 _LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
@@ -73,7 +74,8 @@ def run_audit(
     """Audit what differential privacy costs each group, from Python.
 
     Environment variables and config files are not read. Finished trainings and the report are
-    kept in ``out`` (``fairaudit-report``), so a second call goes on where the first one stopped.
+    kept in ``out`` (``fairaudit-report/NAME``, after the file; ``frame`` for a DataFrame), so a second
+    call goes on where the first one stopped.
 
     Args:
         data: A DataFrame, or the path of a table.
@@ -88,7 +90,7 @@ def run_audit(
     given = {**options, "group": group, "label": label, "method": method}
     if not isinstance(data, pd.DataFrame):
         return audit(resolve_config({**given, "data": data}))
-    with tempfile.TemporaryDirectory(prefix="fairaudit-") as folder:
+    with tempfile.TemporaryDirectory(dir=scratch()) as folder:
         path = Path(folder) / "frame.parquet"
         data.to_parquet(path, index=False)
         resolved = resolve_config({**given, "data": path})
@@ -110,6 +112,7 @@ def get_ready(config: AuditConfig) -> None:
         ConfigError: The executor is not installed, or an option belongs to another one.
         OutputError: The output directory cannot be used.
     """
+    refuse_unusable_rundir(config.out)
     if earlier_reports(config.out):
         with hold(config.out):
             put_aside(config.out)

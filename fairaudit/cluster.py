@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -27,6 +26,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from fairaudit.errors import ConfigError
 from fairaudit.executor import Died, Raised
 from fairaudit.pool import ONE_THREAD, answer_of, available_cores, environment, settle_in
+from fairaudit.scratch import scratch
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -68,7 +68,7 @@ def require_ray() -> None:
         ConfigError: Ray is not installed.
     """
     if find_spec("ray") is None:
-        raise ConfigError("--executor ray needs Ray", hint="pip install 'fairaudit[ray]'")
+        raise ConfigError("--executor ray needs Ray", hint="pip install 'ray>=2.60'")
 
 
 class Cluster(Generic[Shared, Task, Answer]):
@@ -199,12 +199,12 @@ class Cluster(Generic[Shared, Task, Answer]):
         address = self._request.address
         settings: dict[str, object] = {"address": address}
         if address is None:
-            private = tempfile.mkdtemp(prefix="fairaudit-")
+            private = scratch() / "ray"  # Ray opens its own to everybody
             self._closing.callback(shutil.rmtree, private, ignore_errors=True)
             needed = math.ceil((self._request.workers or 0) * self._request.cpus)
             cores = max(available_cores(), needed)
             settings = {"address": "local", "num_cpus": cores, "include_dashboard": False}
-            settings["_temp_dir"] = f"{private}/ray"  # Ray opens its own to everybody
+            settings["_temp_dir"] = str(private)
         self._closing.callback(self._ray.shutdown)
         try:
             with _own_signal_handlers():

@@ -1,7 +1,9 @@
 """The audit's options as one frozen value; where each came from is kept beside it (cli/, layers)."""
 
 import math
+import re
 import shlex
+import unicodedata
 from collections.abc import Iterator, Mapping
 from numbers import Real
 from pathlib import Path
@@ -9,6 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
+
+from fairaudit.errors import ConfigError
 
 
 def _only_a_number(value: object) -> object:
@@ -39,6 +43,10 @@ Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 
+OUT = "fairaudit-report"  # the folder of all reports, each in one that is named after its data
+_PACKED = frozenset({".bz2", ".gz", ".xz", ".zst"})  # suffixes that come after a table's own
+_LONGEST_NAME = 60
+
 # Performance only: no result depends on these, so they void no cached result and no report repeats them.
 RAY_ONLY = ("ray_address", "cpus_per_job", "gpus_per_job")
 EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers")
@@ -46,6 +54,27 @@ EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers")
 GATES = ("baseline", "fail_on", "inconclusive")
 # Who said which outcome is the favourable one, where nobody did.
 ASSUMED = "assumed"
+
+
+def data_name(data: Path) -> str:
+    """What a folder is called that holds results on these data: the file's stem, or the folder's name.
+
+    A pattern is called what its last part says beside the wildcards, else after its folder. Only letters,
+    digits, dots and dashes are kept, so the name is safe in a shell and never leads out of a folder.
+    """
+    for part in (data.name, data.parent.name):
+        path = Path(part)
+        stem = Path(path.stem).stem if path.suffix.lower() in _PACKED else path.stem
+        plain = re.sub(r"[*?]|\[[^]]*\]", " ", unicodedata.normalize("NFC", stem))
+        words = "".join(c if c.isalnum() or c in "-_." else " " for c in plain).split()
+        name = "-".join(words)[:_LONGEST_NAME].strip("-_.")
+        if name:
+            return name
+    return "data"
+
+
+def _own_folder(known: Mapping[str, Path]) -> Path:
+    return Path(OUT, data_name(known["data"]))
 
 
 class AuditConfig(BaseModel):
@@ -112,7 +141,7 @@ class AuditConfig(BaseModel):
     diagnostics: Literal["off", "basic", "full"] = "basic"
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
-    out: Path = Path("fairaudit-report")
+    out: Path = Field(default_factory=_own_folder)
     format: tuple[Format, ...] = (
         "json",
         "md",
@@ -142,6 +171,16 @@ class AuditConfig(BaseModel):
             raise PydanticCustomError("truth", "true and false are no values of it")
         return value
 
+    @field_validator("out", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        """An empty text is no folder; as a path it would be the one that the command runs in."""
+        if value == "" or "\0" in str(value):
+            raise ConfigError(
+                f"--out {str(value)!r} is no folder", hint="name a folder; . is the current one"
+            )
+        return value
+
     @field_validator("format", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
@@ -154,10 +193,12 @@ class AuditConfig(BaseModel):
 
 def option_words(config: AuditConfig) -> str:
     """Every option that is not at its default, as one types them in a shell; how to execute is left out."""
+    known = {"data": config.data}  # what a default may follow from
     given = [
         (name, getattr(config, name))
         for name, field in AuditConfig.model_fields.items()
-        if name not in EXECUTION and getattr(config, name) != field.default
+        if name not in EXECUTION
+        and getattr(config, name) != field.get_default(call_default_factory=True, validated_data=known)
     ]
     return shlex.join(word for name, value in given for word in words_of(name, value))
 

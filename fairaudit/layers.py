@@ -1,8 +1,9 @@
 """Where each option's value comes from: flags over environment over files over preset over defaults."""
 
+import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,11 +11,13 @@ from pydantic import ValidationError
 
 from fairaudit.config import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.models.names import is_factory
 from fairaudit.presets.catalog import find_preset
 
 ENVIRONMENT_PREFIX = "FAIRAUDIT_"
 CONFIG_VARIABLE = "FAIRAUDIT_CONFIG"  # the --config option itself, not a field
 PROJECT_FILE = "fairaudit.toml"
+PYPROJECT = "pyproject.toml"
 DEFAULT = "default"
 PRESET = "preset "
 OPTION = "option"  # the command line, or an argument in Python
@@ -63,8 +66,12 @@ def resolve_config(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
     config_file: Path | None = None,
+    trust_found: bool = False,
 ) -> ResolvedConfig:
     """Lay all places that set options over each other, the strongest first.
+
+    A file that merely lies in the folder may have come with the data. It sets options, but names no code
+    to run, no place outside of the folder to write to and no cluster to send the data to.
 
     Args:
         options: What the command line or the caller gave; None values are not set.
@@ -72,9 +79,11 @@ def resolve_config(
             None reads none.
         folder: Where ``fairaudit.toml`` and ``pyproject.toml`` are looked for; None looks nowhere.
         config_file: The file of ``--config``.
+        trust_found: Whether files in the folder may set everything.
 
     Raises:
-        ConfigError: Unknown key, bad value, or two options of one layer contradict each other.
+        ConfigError: Unknown key, bad value, two options of one layer contradict each other, or a file
+            in the folder sets what it may not.
     """
     environment = environment or {}
     if config_file is None and environment.get(CONFIG_VARIABLE):
@@ -89,7 +98,10 @@ def resolve_config(
     if chosen is not None:
         preset = find_preset(str(chosen))
         layers.append(Layer(f"{PRESET}{preset.name}", preset.fields))
-    return merge_layers(layers)
+    resolved = merge_layers(layers)
+    if folder is not None and not trust_found:
+        _refuse_untrusted(resolved, folder)
+    return resolved
 
 
 def merge_layers(layers: Sequence[Layer]) -> ResolvedConfig:
@@ -154,6 +166,37 @@ def nested_settings(pairs: Mapping[str, str]) -> dict[str, dict[str, object]]:
 def option_name(field: str) -> str:
     """The command-line spelling of a field."""
     return "--" + field.replace("_", "-")
+
+
+def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
+    """Refuse what a file in the folder may not decide; what a stronger place sets is not its decision.
+
+    Raises:
+        ConfigError: The value, its file, and the three ways to allow it.
+    """
+    for name, reach in _NEEDS_TRUST.items():
+        origin = resolved.origins[name]
+        does = reach(resolved.config, folder) if origin in (PROJECT_FILE, PYPROJECT) else ""
+        if does:
+            value = _shown(str(getattr(resolved.config, name)))
+            raise ConfigError(
+                f"{origin} sets {name} = {value}, which {does}; a file that was only found in the current "
+                "folder may not decide that",
+                hint=f"if you trust it: --trust-config, or --config {origin}; else {option_name(name)}",
+            )
+
+
+def _writes_elsewhere(config: AuditConfig, folder: Path) -> str:
+    out, home = (os.path.join(os.path.realpath(path), "") for path in (folder / config.out, folder))
+    return "" if out.startswith(home) else "lies outside of it"
+
+
+# Field -> what its value does beyond reading data and writing below the folder; "" where it does not.
+_NEEDS_TRUST: Mapping[str, Callable[[AuditConfig, Path], str]] = {
+    "model": lambda config, folder: "runs code" if is_factory(config.model) else "",
+    "out": _writes_elsewhere,
+    "ray_address": lambda config, folder: "is sent the data" if config.ray_address else "",
+}
 
 
 def _silence(
@@ -253,18 +296,20 @@ def _file_layers(folder: Path | None, config_file: Path | None) -> Iterator[Laye
     if config_file is not None:
         if not config_file.is_file():
             raise ConfigError(f"config file {config_file.name} does not exist", hint="check --config")
-        yield _checked(Layer(f"file {config_file.name}", _read_toml(config_file)))
-    if folder is None:
-        return
-    project = folder / PROJECT_FILE
-    if project.is_file():
-        yield _checked(Layer(PROJECT_FILE, _read_toml(project)))
-    pyproject = folder / "pyproject.toml"
-    if pyproject.is_file():
-        tool = _read_toml(pyproject).get("tool")
-        table = tool.get("fairaudit") if isinstance(tool, dict) else None
-        if isinstance(table, dict):
-            yield _checked(Layer("pyproject.toml", table))
+        yield _checked(Layer(f"file {config_file.name}", _table(config_file)))
+    for name in (PROJECT_FILE, PYPROJECT):
+        if folder is not None and (folder / name).is_file():
+            yield _checked(Layer(name, _table(folder / name)))
+
+
+def _table(path: Path) -> Mapping[str, object]:
+    """The options in a file: all of it, or ``[tool.fairaudit]`` of a project's own file."""
+    content = _read_toml(path)
+    if path.name != PYPROJECT:
+        return content
+    tool = content.get("tool")
+    table = tool.get("fairaudit") if isinstance(tool, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def _read_toml(path: Path) -> dict[str, object]:

@@ -30,6 +30,8 @@ from typing import Generic, Self, TypeVar
 
 from fairaudit.errors import EXIT_TRAINING, FairauditError, TrainingError
 from fairaudit.executor import Died, Raised
+from fairaudit.scratch import scratch, temporary_files_in
+from fairaudit.streams import secure
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -64,7 +66,8 @@ def warm_up(preload: Sequence[str] = PRELOAD) -> None:
     """Start the fork server now, so that its imports overlap with what the parent does next."""
     forkserver.set_forkserver_preload([*preload, "fairaudit.orphans"])
     resource_tracker.ensure_running()  # first: starting it unblocks SIGINT, which the next line blocks
-    with _no_main_module(), _interrupts_blocked(), environment(ONE_THREAD):
+    # A folder of multiprocessing's own would stay where this process is killed.
+    with _no_main_module(), _interrupts_blocked(), environment(ONE_THREAD), temporary_files_in(scratch()):
         forkserver.ensure_running()
 
 
@@ -190,6 +193,7 @@ def _work(serve: Callable[[Task], Answer], tasks: Connection, lifeline: Connecti
     try:
         _watch_over(lifeline)
         os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
+        secure()
         settle_in()
         while True:
             task = tasks.recv()

@@ -8,12 +8,18 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fairaudit.atomic import output_error, remove_temporaries, write_atomically
+from fairaudit.atomic import (
+    is_plain_file,
+    output_error,
+    refuse_unusable,
+    remove_temporaries,
+    write_atomically,
+)
 from fairaudit.config import EXECUTION, GATES
 from fairaudit.errors import OutputError
 from fairaudit.jobs import (
@@ -27,7 +33,7 @@ from fairaudit.jobs import (
     read_result,
     write_result,
 )
-from fairaudit.plan import Plan
+from fairaudit.plan import Plan, records_path
 
 _MANIFEST = "run.json"
 _LOCK = "lock"
@@ -55,7 +61,7 @@ class RunDir:
 
     def drop_records(self, but: Path | None = None) -> None:
         """Remove the records that runs left for their workers; they can be made again."""
-        for path in _record_files(self.jobs):
+        for path in _listed(self.jobs, RECORDS):
             if path != but:
                 path.unlink(missing_ok=True)
 
@@ -94,14 +100,15 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
     rundir = RunDir(out, out / JOBS)
     with _held(rundir) as lock:
         try:
-            _clear(rundir, fresh=not plan.config.resume)
+            _clear(rundir, None if plan.config.resume else [job_path(rundir.jobs, j.id) for j in plan.jobs])
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
             raise output_error(rundir.jobs, error) from error
         _refuse_other_data(rundir, plan.digest)
-        write_atomically(rundir.jobs / _MANIFEST, _manifest(plan), mode=0o600)
-        _probe(out)
+        # Before the first training: whatever a killed run leaves is listed.
+        write_atomically(rundir.jobs / _MANIFEST, _manifest(plan, rundir.jobs), mode=0o600)
+        refuse_unusable(out)
         yield rundir
 
 
@@ -116,16 +123,44 @@ def hold(out: Path) -> Iterator[None]:
         yield
 
 
+def refuse_unusable_rundir(out: Path) -> None:
+    """Find out early whether a run could keep its trainings there; nothing is left in the folder.
+
+    Raises:
+        OutputError: Not writable, or not a run directory.
+    """
+    refuse_unusable(out)
+    if os.path.lexists(out / JOBS):
+        refuse_unusable(out / JOBS)
+        _refuse_foreign(out / JOBS)
+
+
 def kept_trainings(out: Path) -> Kept:
     """What the run directory of that output holds now."""
-    trainings, records = _job_files(out / JOBS), _record_files(out / JOBS)
-    return Kept(len(trainings), sum(path.stat().st_size for path in (*trainings, *records)))
+    files = _listed(out / JOBS)
+    return Kept(sum(map(is_job_file, files)), sum(path.stat().st_size for path in files))
+
+
+def only_rundir(home: Path) -> Path:
+    """The output directory of a run that is meant: this one, or the only one in it.
+
+    Raises:
+        OutputError: Several are in it.
+    """
+    if (home / JOBS / _LOCK).exists():
+        return home
+    below = sorted(lock.parent.parent for lock in home.glob(f"*/{JOBS}/{_LOCK}"))
+    if len(below) > 1:
+        listed = ", ".join(map(str, below))
+        raise OutputError(f"{home} holds {len(below)} audits", hint=f"name one: {listed}")
+    return below[0] if below else home
 
 
 def clean(out: Path) -> Kept:
     """Remove the finished trainings of a run directory; reports and anything else stay.
 
-    The lock stays too: a run that starts at this moment must find the one that is held here.
+    Only what the manifest lists is removed, and no link. The lock stays too: a run that starts at this
+    moment must find the one that is held here.
 
     Returns:
         What was removed.
@@ -134,12 +169,12 @@ def clean(out: Path) -> Kept:
         OutputError: Not an output directory of a run, in use by one, or not writable.
     """
     rundir = RunDir(out, out / JOBS)
-    if not (rundir.jobs / _LOCK).is_file():
+    if not is_plain_file(rundir.jobs / _LOCK):
         raise OutputError(f"{out} holds no finished trainings", hint="name the --out of a run")
     with _held(rundir):
         kept = kept_trainings(out)
         try:
-            _clear(rundir, fresh=True)
+            _clear(rundir, [])
         except OSError as error:
             raise output_error(rundir.jobs, error) from error
     return kept
@@ -173,59 +208,67 @@ def _held(rundir: RunDir) -> Iterator[int]:
 def _open_lock(rundir: RunDir) -> int:
     jobs = rundir.jobs
     rundir.out.mkdir(mode=0o700, parents=True, exist_ok=True)  # reports are not private: opening is a choice
-    jobs.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        jobs.mkdir(mode=0o700)
+    _refuse_foreign(jobs)
+    jobs.chmod(0o700)  # predictions on single records: nobody else's business
+    return os.open(jobs / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
+def _refuse_foreign(jobs: Path) -> None:
+    """A run writes to a folder of its own, and to nothing that a link leads to."""
+    if jobs.is_symlink() or (jobs / _LOCK).is_symlink():
+        linked = jobs if jobs.is_symlink() else jobs / _LOCK
+        raise OutputError(f"{linked} is a link", hint="remove it, or choose another --out")
     if not (jobs / _LOCK).exists() and any(jobs.iterdir()):
         raise OutputError(f"{jobs} exists and is not a run directory", hint="choose another --out")
-    jobs.chmod(0o700)  # predictions on single records: nobody else's business
-    return os.open(jobs / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
 
 
-def _clear(rundir: RunDir, *, fresh: bool) -> None:
-    """Delete what crashed runs left and, on request, the finished jobs; never a file of the user."""
+def _clear(rundir: RunDir, fresh: Sequence[Path] | None) -> None:
+    """Delete what crashed runs left and, unless ``fresh`` is None, those files and the finished jobs."""
     remove_temporaries(rundir.out)
     remove_temporaries(rundir.jobs)
-    if fresh:
-        for path in (*_job_files(rundir.jobs), *_record_files(rundir.jobs)):
-            path.unlink()
+    if fresh is not None:
+        for path in {*_listed(rundir.jobs), *fresh}:
+            path.unlink(missing_ok=True)
         (rundir.jobs / _MANIFEST).unlink(missing_ok=True)
 
 
-def _record_files(jobs: Path) -> list[Path]:
-    return sorted(jobs.glob(f"*{RECORDS}"))
+def _listed(jobs: Path, suffix: str = "") -> list[Path]:
+    """The files that the manifest lists, if they have a name that a run gives."""
+    names = _read_manifest(jobs).get("files")
+    paths = [jobs / Path(str(name)).name for name in names] if isinstance(names, list) else []
+    kept = [path for path in paths if is_job_file(path) or path.name.endswith(RECORDS)]
+    return [path for path in kept if path.name.endswith(suffix) and is_plain_file(path)]
 
 
-def _job_files(jobs: Path) -> list[Path]:
-    return [path for path in jobs.iterdir() if is_job_file(path)] if jobs.is_dir() else []
+def _read_manifest(jobs: Path) -> dict[str, object]:
+    """The manifest; empty where there is none, or none that can be read."""
+    path = jobs / _MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8")) if is_plain_file(path) else None
+    except (OSError, ValueError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}
 
 
-def _manifest(plan: Plan) -> bytes:
-    """What the directory holds, for the next run and for whoever looks into it."""
+def _manifest(plan: Plan, jobs: Path) -> bytes:
+    """What the directory holds, for the next run, for `clean` and for whoever looks into it."""
     options = canonical_json(plan.config.model_dump(mode="json", exclude=set(_NOT_IN_RESULTS)))
+    planned = [*(job_path(jobs, job.id) for job in plan.jobs), records_path(plan.config, plan.digest)]
     content = {
         "config_sha256": hashlib.sha256(options.encode()).hexdigest(),
         "digest": plan.digest,
+        "files": sorted({path.name for path in (*planned, *_listed(jobs))}),
         "numerics_version": NUMERICS_VERSION,
     }
     return (canonical_json(content) + "\n").encode()
 
 
 def _refuse_other_data(rundir: RunDir, digest: str) -> None:
-    try:
-        manifest = json.loads((rundir.jobs / _MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return  # no manifest, or not readable: job ids hold the digest too, so nothing can be mixed
-    if isinstance(manifest, dict) and manifest.get("digest") not in (None, digest):
+    # Without a readable manifest nothing is mixed all the same: job ids hold the digest too.
+    if _read_manifest(rundir.jobs).get("digest") not in (None, digest):
         raise OutputError(
-            f"data changed on resume: {rundir.out} holds trainings on other data",
-            hint="start over with --fresh, or choose another --out",
+            f"{rundir.out} holds an audit of another data set, or of this one before it changed",
+            hint="choose another --out, or start over there with --fresh",
         )
-
-
-def _probe(out: Path) -> None:
-    """Write where the reports will be written; a writable ``jobs`` says nothing about its parent."""
-    probe = out / f".fairaudit-{os.getpid()}.tmp"
-    try:
-        probe.touch(mode=0o600)
-        probe.unlink()
-    except OSError as error:
-        raise output_error(out, error) from error

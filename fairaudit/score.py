@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from fairaudit import __version__
+from fairaudit.atomic import refuse_unusable
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Float32, Grouping
 from fairaudit.data.predictions import Scored, load_scored
@@ -70,6 +71,7 @@ def score_predictions(config: ScoreConfig, *, command: Sequence[str] = ()) -> Re
         raise ConfigError(
             "what was true and what was predicted must both be named", "--y-true COL --y-pred COL"
         )
+    refuse_unusable(shared.out)
     put_aside(shared.out)
     rules = parse_rules(shared.fail_on)
     earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None

@@ -24,10 +24,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "presets": {"errors"},
     "executor": {"errors"},
     "orphans": set(),
-    "pool": {"errors", "executor"},
-    "cluster": {"errors", "executor", "pool"},
+    "scratch": {"errors"},
+    "streams": set(),
+    "pool": {"errors", "executor", "scratch", "streams"},
+    "cluster": {"errors", "executor", "pool", "scratch"},
     "privacy": {"errors"},
-    "layers": {"errors", "config", "presets"},
+    "layers": {"errors", "config", "presets", "models.names"},
     "jobs": {"errors", "atomic"},
     "data": {"errors", "atomic", "config", "privacy.streams"},
     "models": {"errors"},
@@ -76,12 +78,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "changes": {"errors", "gate", "report"},
     "starter": {"errors", "atomic", "config", "data", "report.names"},
     "score": {
-        *("", "errors", "config", "layers", "data", "gate", "jobs", "metrics", "report"),
+        *("", "errors", "atomic", "config", "layers", "data", "gate", "jobs", "metrics", "report"),
     },
     "audit": {
         *("", "errors", "config", "layers", "presets", "data", "examine", "plan", "execute", "measure"),
         *("metrics", "models.names"),
-        *("report", "rundir", "pool", "cluster", "progress", "jobs", "gate"),
+        *("report", "rundir", "scratch", "pool", "cluster", "progress", "jobs", "gate"),
     },
     "cli": {
         *(
@@ -99,9 +101,9 @@ MAY_IMPORT: dict[str, set[str]] = {
             "data",
         ),
         *("methods.ablation", "methods.catalog", "models.names", "pool", "privacy.events", "rundir"),
-        *("changes", "score", "starter"),
+        *("changes", "score", "starter", "streams"),
     },
-    "__main__": {"errors", "cli"},
+    "__main__": {"errors", "cli", "streams"},
     "": {"audit", "config", "report.model"},  # the top __init__, lazily
 }
 

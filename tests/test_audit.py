@@ -104,8 +104,8 @@ def test_a_run_from_the_shell_reports_and_says_where(table):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "complete"
     assert "Privacy cost by group" in done.stderr
-    assert "Report fairaudit-report/report.json" in done.stderr
-    assert (table / "fairaudit-report" / "report.md").is_file()
+    assert "Report fairaudit-report/people/report.json" in done.stderr
+    assert (table / "fairaudit-report" / "people" / "report.md").is_file()
 
 
 def test_a_group_is_asked_for(table):
@@ -122,7 +122,7 @@ def test_a_group_is_asked_for(table):
 def test_a_stopped_run_says_so_and_keeps_what_is_finished(table, number, code):
     command = fairaudit_run(table, "--seeds", "3", "--epochs", "400")
     process = subprocess.Popen(command, cwd=table, stderr=subprocess.PIPE, text=True)
-    jobs = table / "fairaudit-report" / "jobs"
+    jobs = table / "fairaudit-report" / "people" / "jobs"
     deadline = time.monotonic() + 60
     while not list(jobs.glob("*.safetensors")) and time.monotonic() < deadline:
         time.sleep(0.05)

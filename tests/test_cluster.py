@@ -43,7 +43,7 @@ def collect(executor, tasks):
 
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(cluster_module, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'fairaudit\[ray\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'ray>="):
         require_ray()
 
 

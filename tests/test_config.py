@@ -1,11 +1,13 @@
 import math
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairaudit.config import AuditConfig
+from fairaudit.cli import app
+from fairaudit.config import AuditConfig, data_name
 from fairaudit.errors import ConfigError
 from fairaudit.layers import Layer, ResolvedConfig, merge_layers, parse_pairs, resolve_config
 from fairaudit.methods.catalog import find
@@ -240,3 +242,115 @@ def test_rules_of_the_environment_are_separated_by_semicolons_for_a_pair_of_grou
     given = {"FAIRAUDIT_FAIL_ON": "tpr_gap@race=A,B > 0.1; epsilon > 3"}
     resolved = resolve_config({"data": "x.csv"}, environment=given)
     assert resolved.config.fail_on == ("tpr_gap@race=A,B > 0.1", "epsilon > 3")
+
+
+# The text of a file, and what the message says of it: code, writing elsewhere, and sending the data away.
+REACHES = {
+    'model = "module:factory"': "runs code",
+    'out = "../elsewhere"': "lies outside",
+    'out = "/somewhere/else"': "lies outside",
+    'out = "link/below"': "lies outside",
+    'executor = "ray"\nray_address = "ray://elsewhere:10001"': "is sent the data",
+}
+OWN = {  # what wins over the file is the user's own decision
+    "model": {"model": "mlp"},
+    "out": {"out": "/wanted"},
+    "ray_address": {"ray_address": "auto"},
+}
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Path:
+    """A folder that may have come with the data."""
+    folder = tmp_path / "found"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    return folder
+
+
+@pytest.mark.parametrize(("text", "said"), REACHES.items())
+@pytest.mark.parametrize("name", ["fairaudit.toml", "pyproject.toml"])
+def test_a_file_that_was_only_found_decides_nothing_beyond_the_audit(
+    found: Path, name: str, text: str, said: str
+) -> None:
+    path = found / name
+    path.write_text(text if name == "fairaudit.toml" else f"[tool.fairaudit]\n{text}")
+    with pytest.raises(ConfigError) as caught:
+        resolve(found)
+    field = text.splitlines()[-1].split(" ")[0]
+    assert f"{name} sets {field} = " in str(caught.value)
+    assert said in str(caught.value)
+    for way in ("--trust-config", f"--config {name}", "--" + field.replace("_", "-")):
+        assert way in caught.value.hint
+    expected = text.split('"')[-2]
+    ways: dict[str, dict[str, object]] = {
+        "the option": {"trust_found": True},
+        "named by hand": {"config_file": path},
+        "named by hand in a variable": {"environment": {"FAIRAUDIT_CONFIG": str(path)}},
+    }
+    for how, way in ways.items():
+        config = resolve_config({"data": "x.csv"}, folder=found, **way).config  # type: ignore[arg-type]
+        assert str(getattr(config, field)) == expected, how
+    own = resolve(found, **OWN[field]).config
+    assert str(getattr(own, field)) == next(iter(OWN[field].values()))
+    by_variable = resolve(found, {f"FAIRAUDIT_{field.upper()}": str(OWN[field][field])}).config
+    assert by_variable == own
+
+
+@pytest.mark.parametrize(
+    "text", ['model = "mlp"', 'out = "reports/x"', 'out = "."', 'executor = "ray"', "epochs = 3"]
+)
+def test_a_file_that_was_found_sets_what_only_shapes_the_audit(found: Path, text: str) -> None:
+    (found / "fairaudit.toml").write_text(text)
+    key, value = text.split(" = ")
+    assert str(getattr(resolve(found).config, key)) == value.strip('"')
+
+
+MODULE = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n"
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "ablate"])
+def test_no_command_imports_what_a_found_file_names(found, monkeypatch, capsys, command):
+    (found / "planted.py").write_text(MODULE)
+    (found / "fairaudit.toml").write_text('model = "planted:factory"\ndata = "gone.csv"\ngroup = "sex"\n')
+    monkeypatch.chdir(found)
+    monkeypatch.setattr("fairaudit.audit.warm_up", lambda: None)
+    before = signal.getsignal(signal.SIGTERM)
+    assert app.main([command]) == 2
+    assert "planted:factory" in capsys.readouterr().err
+    assert app.main([command, "--trust-config"]) == 2  # further, to the data that are not there
+    assert "gone.csv" in capsys.readouterr().err
+    signal.signal(signal.SIGTERM, before)
+    assert not (found / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ("loans.parquet", "loans"),
+        ("data/images/", "images"),
+        ("parts/*.parquet", "parts"),
+        ("parts/loans-*.csv.gz", "loans"),
+        ("loans.csv.gz", "loans"),
+        ("-rf.csv", "rf"),
+        ("../..", "data"),
+        (".", "data"),
+        ("a b;$(rm)|\x1b\n.csv", "a-b-rm"),
+        ("caf\u00e9.csv", "caf\u00e9"),
+        ("x" * 300 + ".csv", "x" * 60),
+        ("..", "data"),
+        ("a/.../b.csv", "b"),
+        ("\udcff.csv", "data"),
+    ],
+)
+def test_results_lie_in_a_folder_that_is_named_after_the_data(data, name):
+    assert AuditConfig(data=data).out == Path("fairaudit-report") / name
+
+
+@given(st.text(min_size=1).filter(lambda text: "\0" not in text))
+def test_that_name_is_one_plain_part_of_a_path(data):
+    name = data_name(Path(data))
+    assert Path(name).parts == (name,)
+    assert name not in {".", ".."}
+    assert name[0] not in "-."
+    assert all(c.isalnum() or c in "-_." for c in name)

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,33 @@ def test_no_page_names_this_machine():
     for page in DOCS.rglob("*.*"):
         if page.suffix in {".md", ".svg"}:
             assert not re.search(r"/(home|root|tmp|work)/", page.read_text(encoding="utf-8")), page.name
+
+
+def installs():
+    """What each page tells pip to install, one requirement after the other."""
+    root = DOCS.parent
+    pages = [*DOCS.rglob("*.md"), *root.glob("*.md"), *root.glob(".pre-commit*.yaml")]
+    for page in pages:
+        if page.name == "CHANGELOG.md":
+            continue
+        for line in page.read_text(encoding="utf-8").splitlines():
+            for found in re.findall(r"pip install ((?:-\S+ )*)(\"[^\"]+\"|'[^']+'|[^\s`&;)]+)", line):
+                yield page.name, found[1].strip("\"'")
+
+
+def test_pages_install_this_project_and_never_what_is_called_like_its_package():
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] not in {"fairaudit", "fair-audit"}
+    assert "fairaudit" in project["scripts"]
+    found = list(installs())
+    assert {page for page, _ in found} >= {"README.md", "ci.md", "cluster.md"}
+    for page, wanted in found:
+        is_checkout = re.fullmatch(r"\.(\[\w+\])?", wanted)
+        is_repository = re.fullmatch(re.escape(project["name"]) + r" @ git\+https://\S+@v[\d.]+", wanted)
+        assert is_checkout or is_repository, f"{page} installs {wanted}"
+
+
+def test_what_an_error_says_to_install_is_what_the_project_declares():
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    cluster = (DOCS.parent / "fairaudit" / "cluster.py").read_text(encoding="utf-8")
+    assert re.findall(r"pip install '([^']+)'", cluster) == project["optional-dependencies"]["ray"]

@@ -43,7 +43,7 @@ def audited(tmp_path_factory):
 
 
 def stored(folder):
-    return json.loads((folder / "fairaudit-report" / "report.json").read_text("utf-8"))
+    return json.loads((folder / "fairaudit-report" / "loans" / "report.json").read_text("utf-8"))
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_a_run_whose_gate_fails_ends_in_1_after_its_report_is_written(audited):
     assert "Verdict fail" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr  # no colour reaches a pipe
     assert "::error title=fairaudit gate fail::" in done.stderr
-    assert "<failure" in (audited / "fairaudit-report" / "report.junit.xml").read_text("utf-8")
+    assert "<failure" in (audited / "fairaudit-report" / "loans" / "report.junit.xml").read_text("utf-8")
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def test_a_run_with_an_open_gate_ends_in_3_or_as_it_is_told_to_count(audited):
         done = run(audited, "--fail-on", rule, *options)
         assert done.returncode == code, done.stderr
         assert stored(audited)["verdict"] == "inconclusive"
-    assert started(audited, "gate", "fairaudit-report/report.json", "--fail-on", rule).returncode == 3
+    assert started(audited, "gate", "fairaudit-report/loans/report.json", "--fail-on", rule).returncode == 3
 
 
 @pytest.mark.slow
@@ -121,6 +121,10 @@ def test_a_gate_on_a_stored_report_ends_in_the_code_of_its_verdict(tmp_path, rep
         (("--inconclusive", "maybe"), "inconclusive"),
         (("--data", "gone.parquet"), "gone.parquet"),
         (("--format", "xlsx"), "format"),
+        (("--out", ""), "name a folder"),
+        (("--out", "loans.parquet", "--data", "gone.parquet"), "loans.parquet is not a folder"),
+        (("--out", "loans.parquet/below", "--data", "gone.parquet"), "loans.parquet is not a folder"),
+        (("--out", "/dev/null", "--data", "gone.parquet"), "/dev/null is not a folder"),
     ],
 )
 def test_what_is_wrong_with_the_input_ends_in_2_before_anything_is_trained(
@@ -136,6 +140,34 @@ def test_what_is_wrong_with_the_input_ends_in_2_before_anything_is_trained(
     assert said in err
     assert "Traceback" not in err
     assert not (tmp_path / "fairaudit-report").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["a\x1b[31mb.csv", "a\n::error::b.csv", "a\u202eb.csv", "a\x9bb.csv", "a\udcffb.csv"]
+)
+def test_no_name_of_a_file_steers_the_terminal_or_the_runner(tmp_path, monkeypatch, capsys, name):
+    for path in (tmp_path / name, tmp_path / "file" / name):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{")
+    before = signal.getsignal(signal.SIGTERM)
+    for words in (
+        ["gate", str(tmp_path / name), "--fail-on", "epsilon > 3"],
+        ["report", str(tmp_path / "file" / name), "--out", str(tmp_path / name)],
+        ["inspect", str(tmp_path / name)],
+        ["init", str(SAMPLE), "--out", str(tmp_path / name)],
+        ["clean", str(tmp_path / name)],
+        ["run", "--data", str(SAMPLE), "--group", "sex", "--out", str(tmp_path / name)],
+        ["run", "--data", str(tmp_path / name), "--group", "sex"],
+        ["plan", "--data", str(SAMPLE), "--config", str(tmp_path / name)],
+    ):
+        monkeypatch.setattr("fairaudit.audit.warm_up", lambda: None)
+        assert app.main(words) == 2, words
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.count("\n") == 1
+        assert err.startswith("Error: ")
+        assert err.strip().isprintable(), words
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.slow

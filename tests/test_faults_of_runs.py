@@ -319,7 +319,7 @@ def test_data_that_changed_since_are_refused(folder, disturbed):
     table.write_bytes(original + b"0.5,F,1\n")
     code, errors = audit(disturbed).end()
     assert code == 2
-    assert one_line(errors).startswith("Error: data changed on resume: ")
+    assert one_line(errors).startswith("Error: out holds an audit of another data set")
     assert finished(disturbed / "out") == kept
     table.write_bytes(original)
     completes(disturbed, folder)

@@ -12,7 +12,7 @@ import pytest
 from fairaudit import rundir as rundir_module
 from fairaudit.errors import EXIT_INPUT, OutputError
 from fairaudit.jobs import JobResult, write_result
-from fairaudit.rundir import clean, kept_trainings, open_rundir
+from fairaudit.rundir import clean, kept_trainings, open_rundir, refuse_unusable_rundir
 
 TOYS = Path(__file__).parent / "toys"
 
@@ -74,6 +74,107 @@ def test_clean_removes_finished_trainings_and_nothing_else(make_plan, tmp_path):
         pass
 
 
+def test_clean_and_fresh_remove_what_the_manifest_lists_and_no_file_of_somebody_else(make_plan, tmp_path):
+    plan = make_plan(tmp_path)
+    precious = tmp_path / "precious.safetensors"
+    precious.write_text("mine")
+    with open_rundir(plan) as rundir:
+        for job in plan.jobs[:2]:
+            finish(rundir, job.id)
+    linked = rundir.jobs / f"{plan.jobs[2].id}.safetensors"  # listed, and yet a link
+    linked.symlink_to(precious)
+    foreign = {
+        rundir.jobs / f"{'0' * 24}.safetensors",  # named like a training
+        rundir.jobs / "mine.records.safetensors",
+        rundir.jobs / ".fairaudit-notes.tmp",
+        rundir.out / ".fairaudit-notes.tmp",
+        rundir.out / "notes.txt",
+    }
+    for path in foreign:
+        path.write_text("mine")
+    (rundir.jobs / ".fairaudit-00ff.tmp").symlink_to(precious)
+    manifest = rundir.jobs / "run.json"
+    content = json.loads(manifest.read_text())
+    content["files"] += ["../notes.txt", "notes.txt", str(precious), "..", 7, None, "lock", "run.json"]
+    (rundir.jobs / "notes.txt").write_text("mine")
+    manifest.write_text(json.dumps(content))
+    assert kept_trainings(rundir.out).trainings == 2
+    assert clean(rundir.out).trainings == 2
+    left = foreign | {linked, rundir.jobs / "notes.txt", rundir.jobs / ".fairaudit-00ff.tmp"}
+    assert all(path.read_text() == "mine" for path in left)
+    assert {*rundir.jobs.iterdir(), *rundir.out.iterdir()} == left | {rundir.jobs, rundir.jobs / "lock"}
+    linked.unlink()
+    with open_rundir(make_plan(tmp_path, resume=False)):
+        assert all(path.read_text() == "mine" for path in left - {linked})
+    assert precious.read_text() == "mine"
+
+
+def test_what_an_earlier_run_with_other_options_kept_is_listed_too(make_plan, tmp_path):
+    first, second = make_plan(tmp_path, arms=("plain",)), make_plan(tmp_path, arms=("other",))
+    for plan in (first, second):
+        with open_rundir(plan) as rundir:
+            finish(rundir, plan.jobs[0].id)
+    assert clean(rundir.out).trainings == 2
+
+
+@pytest.mark.parametrize("name", ["lock", "."])
+def test_a_link_in_the_place_of_a_runs_own_folder_or_lock_is_not_followed(make_plan, tmp_path, name):
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o755)
+    (outside / "lock").write_text("a line that is somebody else's\n")
+    jobs = tmp_path / "out" / "jobs"
+    if name == ".":
+        jobs.parent.mkdir()
+        jobs.symlink_to(outside)
+    else:
+        jobs.mkdir(parents=True)
+        (jobs / "lock").symlink_to(outside / "lock")
+    for check in (
+        lambda: refused(make_plan(tmp_path), "is a link"),
+        lambda: refused_early(jobs.parent, "link"),
+    ):
+        check()
+    assert (outside / "lock").read_text() == "a line that is somebody else's\n"
+    assert outside.stat().st_mode & 0o777 == 0o755
+    with pytest.raises(OutputError):
+        clean(jobs.parent)
+
+
+def refused_early(out, *parts):
+    with pytest.raises(OutputError) as caught:
+        refuse_unusable_rundir(out)
+    assert all(part in str(caught.value) for part in parts), caught.value
+    assert "\n" not in str(caught.value)
+
+
+def test_an_output_that_cannot_be_used_is_refused_early_and_one_that_can_is_left_as_it_was(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    (tmp_path / "round").symlink_to(tmp_path / "round")
+    (tmp_path / "somewhere").symlink_to(tmp_path)
+    (tmp_path / "own" / "jobs").mkdir(parents=True)
+    (tmp_path / "own" / "jobs" / "thesis.txt").touch()
+    (tmp_path / "file-jobs").mkdir()
+    (tmp_path / "file-jobs" / "jobs").touch()
+    before = sorted(tmp_path.rglob("*"))
+    for name, said in {
+        "file": "is not a folder",
+        "file/below": "is not a folder",
+        "nowhere": "is a link to nowhere",
+        "nowhere/below": "is a link to nowhere",
+        "round": "link",
+        "own": "not a run directory",
+        "file-jobs": "is not a folder",
+        "/dev/null": "is not a folder",
+        "/proc/fairaudit": "cannot write",
+        "x" * 300: "too long",
+    }.items():
+        refused_early(tmp_path / name, said)
+    for name in ("new", "new/below/further", "somewhere", "somewhere/new", "."):
+        refuse_unusable_rundir(tmp_path / name)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_clean_refuses_a_directory_that_no_run_made(make_plan, tmp_path):
     (tmp_path / "jobs").mkdir()
     precious = tmp_path / "jobs" / f"{'0' * 24}.safetensors"
@@ -132,7 +233,7 @@ def test_finished_jobs_of_other_data_are_refused_and_kept(make_plan, tmp_path):
     plan = make_plan(tmp_path)
     with open_rundir(plan) as rundir:
         finish(rundir, plan.jobs[0].id)
-    refused(make_plan(tmp_path, digest="e" * 64), "data changed on resume", "--fresh")
+    refused(make_plan(tmp_path, digest="e" * 64), "holds an audit of another data set", "--fresh")
     with open_rundir(plan) as rundir:
         assert rundir.load(plan.jobs[0].id) is not None
 

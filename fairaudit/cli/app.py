@@ -27,7 +27,7 @@ from fairaudit.cli.commands import (
     schema,
     score,
 )
-from fairaudit.cli.streams import tell
+from fairaudit.cli.streams import lost_answer, tell
 from fairaudit.config import Format
 from fairaudit.errors import (
     EXIT_BUG,
@@ -39,6 +39,7 @@ from fairaudit.errors import (
     FairauditError,
     TrainingError,
 )
+from fairaudit.report.names import plain
 
 
 class _Unread(Exception):
@@ -91,6 +92,7 @@ for command in (
 ):
     app.command(name=command.__name__, cls=_Command)(command)
 
+_LONGEST = 4000  # characters of a last line
 _INTERRUPTED = "Interrupted; finished trainings are kept, the same command goes on from them"
 
 
@@ -119,6 +121,15 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit code; 1 is kept for a failed gate and means nothing else.
     """
+    code = _ended(arguments)
+    lost = lost_answer()
+    if lost is None or code != EXIT_OK:  # any other code says already that not all is well, and why
+        return code
+    _say(f"Error: standard output cannot be written: {(lost.strerror or str(lost)).lower()}")
+    return EXIT_INPUT
+
+
+def _ended(arguments: list[str] | None) -> int:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         code = app(arguments, standalone_mode=False, prog_name="fairaudit")
@@ -144,7 +155,7 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_OK
     except Exception as caught:
         bug = caught.error if isinstance(caught, _Unread) else caught
-        _say(f"Bug: {type(bug).__name__}; please report it with {_log(bug)}")
+        _say(f"Bug: {type(bug).__name__}; please report it{_log(bug)}")
         return EXIT_BUG
 
 
@@ -162,16 +173,19 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _log(error: BaseException) -> str:
-    """The traceback in a file of its own; readable by its owner only, for it may quote data."""
-    descriptor, path = tempfile.mkstemp(prefix="fairaudit-bug-", suffix=".log")
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(f"fairaudit {__version__}\n")
-        traceback.print_exception(error, file=file)
-    return path
+    """Where the traceback lies: a file of its own that its owner only reads, for it may quote data."""
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="fairaudit-bug-", suffix=".log")
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"fairaudit {__version__}\n")
+            traceback.print_exception(error, file=file)
+    except OSError as unwritten:
+        return f"; its log cannot be written: {(unwritten.strerror or str(unwritten)).lower()}"
+    return f" with {path}"
 
 
 def _say(line: str) -> None:
-    tell(_one_line(line))
+    tell(plain(_one_line(line), _LONGEST))
 
 
 def _one_line(text: str) -> str:

@@ -4,10 +4,12 @@ import importlib
 import os
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, requires, version
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 from fairaudit import __version__
+from fairaudit.cli.licences import own_distribution
 from fairaudit.pool import available_cores
 
 
@@ -25,16 +27,22 @@ def examine() -> list[Check]:
         Check("fairaudit", True, __version__),
         Check("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.platform()}"),
     ]
-    checks += [_library(name) for name in _declared()]
+    own = own_distribution()
+    if own is None:
+        checks.append(
+            Check("libraries", False, "not known: this program is not installed, only its files lie here")
+        )
+    else:
+        checks += [_library(name) for name in _declared(own.requires or [])]
     checks.append(_torch())
     checks.append(Check("cores", True, str(available_cores())))
     checks.append(_memory())
     return checks
 
 
-def _declared() -> list[str]:
-    """The libraries that the installed project declares, extras left out."""
-    lines = [line for line in requires("fairaudit") or [] if "extra ==" not in line]
+def _declared(requirements: Iterable[str]) -> list[str]:
+    """The libraries that a project declares, extras left out."""
+    lines = [line for line in requirements if "extra ==" not in line]
     return sorted("".join(c if c.isalnum() or c in "-_." else " " for c in line).split()[0] for line in lines)
 
 

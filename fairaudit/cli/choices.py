@@ -10,6 +10,17 @@ STDOUT = Path("-")
 _COUNTED = ("fail", "pass")
 
 
+def folder(text: str) -> Path:
+    """A folder by its name.
+
+    Raises:
+        ConfigError: The text is empty; as a path it would be the current folder.
+    """
+    if not text:
+        raise ConfigError("the folder has an empty name", hint="name one; . is the current folder")
+    return Path(text)
+
+
 def counted(word: str | None) -> Literal["fail", "pass"] | None:
     """What an inconclusive rule counts as.
 

@@ -8,15 +8,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.text import Text
 
 from fairaudit.cli.folding import folded, width_of
-from fairaudit.cli.streams import silence
+from fairaudit.cli.streams import no_command
 from fairaudit.errors import FairauditError, numbered
 from fairaudit.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
 from fairaudit.report.names import plain
+from fairaudit.streams import silence
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Go on without a reader: files and exit code are still to come."""
+        """Go on without a reader, also in a program whose streams nobody secured."""
         silence(sys.stderr)
 
 
@@ -39,7 +40,7 @@ class Screen:
         if not self._quiet:
             width = width_of(sys.stderr)
             for line in lines:
-                for piece in folded(line, width):
+                for piece in folded(no_command(line), width):
                     self._console.print(Text(piece, style=style))
 
     def detail(self, lines: Iterable[str]) -> None:

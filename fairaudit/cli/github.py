@@ -1,10 +1,10 @@
 """What a job of GitHub Actions is told: annotations and the step summary."""
 
 import os
-import sys
 from pathlib import Path
 
 from fairaudit.cli.lines_gate import workflow_commands
+from fairaudit.cli.streams import command
 from fairaudit.gate.check import InconclusiveIs
 from fairaudit.report.model import Report
 from fairaudit.report.to_markdown import to_markdown
@@ -17,12 +17,11 @@ def tell_github(report: Report, inconclusive: InconclusiveIs | None) -> None:
     """
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
-    for line in workflow_commands(report, inconclusive):
-        sys.stderr.write(line + "\n")
+    command(workflow_commands(report, inconclusive))
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         try:
             with Path(summary).open("a", encoding="utf-8") as file:
                 file.write(to_markdown(report) + "\n")
         except OSError as error:  # a summary that cannot be written is no reason to block a release
-            sys.stderr.write(f"::warning title=fairaudit::no step summary: {error.strerror}\n")
+            command([f"::warning title=fairaudit::no step summary: {error.strerror}"])

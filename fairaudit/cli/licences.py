@@ -1,10 +1,11 @@
 """Under which licence each installed library comes, in its own words."""
 
 import re
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, entry_points
 from typing import NamedTuple
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_COMMAND = "fairaudit.__main__:main"
 _DEV = "dev"  # the extra of those who change this program
 _LONGEST = 100  # a field that holds the whole text names the licence in its first line
 _UNKNOWN = "not stated; see the files of the package"
@@ -18,10 +19,20 @@ class Licence(NamedTuple):
     licence: str
 
 
-def installed_licences(start: str = "fairaudit") -> list[Licence]:
-    """This program, what it needs, and what those need, as far as it is installed; by name."""
+def own_distribution() -> Distribution | None:
+    """What installed this program, whatever it is called there; None where it was not installed."""
+    found = entry_points(group="console_scripts", name="fairaudit")
+    return next((entry.dist for entry in found if entry.value == _COMMAND), None)
+
+
+def installed_licences(start: str | None = None) -> list[Licence]:
+    """This program, or ``start``, what it needs, and what those need, as far as it is installed; by name."""
+    if start is None:
+        own = own_distribution()
+        start = "" if own is None else own.name
+    start = _normal(start)
     found: dict[str, Licence] = {}
-    queue = [start]
+    queue = [start] if start else []
     while queue:
         name = _normal(queue.pop())
         if name in found:

@@ -70,6 +70,11 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         yield f"  read    {kept} of each private training: about {spoken_time(reading)} of that"
 
 
+def out_line(out: Path) -> str:
+    """Where `run` would write."""
+    return f"  out     {plain(str(out), 300)}"
+
+
 def arm_lines(plan: Plan) -> Iterator[str]:
     """Every arm with its guarantee and its numbers."""
     rows = [Row(("arm", "guarantee", "ε (PLD)", "ε (RDP)", "settings"))]
@@ -184,7 +189,7 @@ def _epsilon(value: float | None) -> str:
 def report_line(out: Path, formats: Sequence[str]) -> str:
     """Where the files of a report lie."""
     paths = report_paths(out, formats)
-    return f"Report {' · '.join(str(p) if i == 0 else p.name for i, p in enumerate(paths))}"
+    return f"Report {' · '.join(plain(str(p) if i == 0 else p.name, 1000) for i, p in enumerate(paths))}"
 
 
 def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:

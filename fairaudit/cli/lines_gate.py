@@ -10,6 +10,7 @@ from fairaudit.report.names import plain
 from fairaudit.report.to_junit import described
 
 _MOST_TARGETS = 6
+_LONGEST = 4000  # characters of an annotation
 
 
 def rule_lines(rules: tuple[Rule, ...]) -> Iterator[str]:
@@ -38,7 +39,7 @@ def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> It
             continue
         is_accepted = gate.outcome == "inconclusive" and inconclusive == "pass"
         command = "warning" if is_accepted else "error"
-        told = "; ".join((f"{gate.words}", *_open(gate)))
+        told = plain("; ".join((gate.words, *_open(gate))), _LONGEST)
         yield f"::{command} title={_property(f'fairaudit gate {gate.outcome}')}::{_data(told)}"
 
 

@@ -1,15 +1,18 @@
 """The options that `run` and `plan` share: one row per field of AuditConfig."""
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fairaudit.layers import nested_settings, parse_pairs
+from fairaudit.config import OUT, data_name
+from fairaudit.errors import ConfigError
+from fairaudit.layers import ResolvedConfig, nested_settings, parse_pairs, resolve_config
 from fairaudit.presets.catalog import PRESETS
 
 _DATA = "Data", "Model and schedule", "Methods and privacy"
@@ -91,7 +94,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("diagnostics_every", int, "Steps between gradient readings, and kept steps of full.", "STEPS"),
     Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),
     Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),
-    Option("out", str, "Folder of the report and of finished trainings (default: fairaudit-report).", "DIR"),
+    Option(
+        "out",
+        str,
+        f"Folder of the report and of finished trainings (default: {OUT}/NAME, after the data).",
+        "DIR",
+    ),
     Option(
         "format",
         list,
@@ -118,11 +126,13 @@ class Given:
 
     Args:
         values: Field -> value, only where it was given. config: File of ``--config``.
+        trust_config: Whether a file that was found may do all that one named by hand may.
         json: The answer alone on stdout. quiet, verbose: How much to tell.
     """
 
     values: Mapping[str, object]
     config: Path | None
+    trust_config: bool
     json: bool
     quiet: bool
     verbose: bool
@@ -138,6 +148,13 @@ def takes_audit_options(command: Callable[[Given], None]) -> Callable[..., None]
     parameters = [_parameter(option) for option in OPTIONS]
     parameters += [
         _plain("config", Path | None, None, "TOML file of options.", "--config", metavar="FILE"),
+        _plain(
+            "trust_config",
+            bool,
+            False,
+            "Let a found file of options run code, write elsewhere or use a cluster.",
+            "--trust-config",
+        ),
         _plain("json", bool, False, "Print the answer as JSON on stdout, and only that.", "--json"),
         _plain("quiet", bool, False, "Say nothing but errors.", "--quiet", "-q"),
         _plain("verbose", bool, False, "Say more.", "--verbose", "-v"),
@@ -145,6 +162,32 @@ def takes_audit_options(command: Callable[[Given], None]) -> Callable[..., None]
     parsed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     parsed.__annotations__ = {p.name: p.annotation for p in parameters}
     return parsed
+
+
+def settled(given: Given, home: str | None = None) -> ResolvedConfig:
+    """What was typed, laid over the environment and the files of options.
+
+    Args:
+        given: The command line. home: Where results go unless it says so; None: as the other places say.
+
+    Raises:
+        ConfigError: The options contradict each other, or the current folder is gone.
+    """
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError:
+        raise ConfigError("the current folder was deleted", hint="cd to a folder that exists") from None
+    resolved = resolve_config(
+        given.values,
+        environment=os.environ,
+        folder=folder,
+        config_file=given.config,
+        trust_found=given.trust_config,
+    )
+    if home is None or "out" in given.values:
+        return resolved
+    config = resolved.config
+    return replace(resolved, config=config.model_copy(update={"out": Path(home, data_name(config.data))}))
 
 
 def _given(typed: Mapping[str, object]) -> Given:
@@ -164,7 +207,14 @@ def _given(typed: Mapping[str, object]) -> Given:
             values[option.field] = value
     config = typed["config"]
     assert config is None or isinstance(config, Path)
-    return Given(values, config, bool(typed["json"]), bool(typed["quiet"]), bool(typed["verbose"]))
+    return Given(
+        values,
+        config,
+        trust_config=bool(typed["trust_config"]),
+        json=bool(typed["json"]),
+        quiet=bool(typed["quiet"]),
+        verbose=bool(typed["verbose"]),
+    )
 
 
 def _parameter(option: Option) -> inspect.Parameter:

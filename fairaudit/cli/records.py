@@ -13,7 +13,7 @@ _JSON = TypeAdapter(dict[str, JsonValue])
 
 
 def plan_record(prepared: Prepared, *, seconds: float) -> dict[str, JsonValue]:
-    """What `plan --json` prints: options with origins, schedule, arms with epsilon, gates, trainings."""
+    """What `plan --json` prints: options with origins, schedule, arms with epsilon, gates, where to."""
     plan, resolved = prepared.plan, prepared.resolved
     options = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
     privacy = {key: facts.model_dump(mode="json") for key, facts in privacy_facts(plan, fitted=()).items()}
@@ -29,6 +29,7 @@ def plan_record(prepared: Prepared, *, seconds: float) -> dict[str, JsonValue]:
                 for arm in plan.arms
             ],
             "gates": [{"rule": rule.text, "words": rule.words} for rule in prepared.rules],
+            "out": str(resolved.config.out),
             "trainings": len(plan.jobs),
             "estimated_seconds": math.ceil(seconds),
             "notices": [asdict(notice) for notice in (*plan.notices, *prepared.dataset.notices)],

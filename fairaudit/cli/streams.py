@@ -1,36 +1,46 @@
-"""Lines to stdout and stderr, whether or not anybody reads them: files and exit code are still to come."""
+"""Lines to stdout and stderr."""
 
-import os
+import re
 import sys
 from collections.abc import Iterable
 from typing import TextIO
 
 from fairaudit.cli.folding import folded, width_of
 
+# How a line begins that GitHub Actions runs; Markdown and people read the backslash as nothing.
+_COMMAND = re.compile(r"^([ \t]*)(?=::)", re.MULTILINE)
+
 
 def answer(lines: Iterable[str]) -> None:
     """A command's answer on stdout, for people and pipes."""
-    _write(lines, sys.stdout)
+    _write(map(no_command, lines), sys.stdout)
 
 
 def tell(line: str) -> None:
     """How the program ended, on stderr."""
-    _write([line], sys.stderr)
+    _write([no_command(line)], sys.stderr)
+
+
+def command(lines: Iterable[str]) -> None:
+    """Lines for the runner of GitHub Actions, on stderr, which it reads too."""
+    _write(lines, sys.stderr)
+
+
+def no_command(text: str) -> str:
+    """The text with no line in it that is a command, whatever a column is called."""
+    return _COMMAND.sub(r"\1\\", text)
+
+
+def lost_answer() -> OSError | None:
+    """Why the answer did not arrive where it should."""
+    sys.stdout.flush()
+    lost: OSError | None = getattr(sys.stdout, "lost", None)
+    return lost
 
 
 def _write(lines: Iterable[str], stream: TextIO) -> None:
-    try:
-        width = width_of(stream)
-        for line in lines:
-            for piece in folded(line, width):
-                stream.write(piece + "\n")
-        stream.flush()
-    except BrokenPipeError:
-        silence(stream)
-
-
-def silence(stream: TextIO) -> None:
-    """Send what follows nowhere, also what is flushed at the end: nobody reads."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    width = width_of(stream)
+    for line in lines:
+        for piece in folded(line, width):
+            stream.write(piece + "\n")
+    stream.flush()

@@ -183,15 +183,15 @@ def _listing(root: Path, part: str) -> _Listing:
     files: list[str] = []
     others = 0
     inside = root.resolve()
+    if part and (root / part).is_symlink():
+        raise _linked(part)
     for folder, names, entries in os.walk(root / part, onerror=_refuse_folder):
         names[:] = sorted(n for n in names if not n.startswith("."))
         here = Path(folder)
         below = PurePosixPath(here.relative_to(root).as_posix())
         linked = [n for n in names if (here / n).is_symlink()]
         if linked:
-            raise DataError(
-                f"{quoted(str(below / linked[0]))} is a link to a folder", "copy the folder in its place"
-            )
+            raise _linked(str(below / linked[0]))
         for name in entries:
             if name.startswith(".") or os.path.splitext(name)[1].lower() not in SUFFIXES:
                 others += not name.startswith(".") and name not in METADATA
@@ -206,8 +206,12 @@ def _refuse_folder(error: OSError) -> None:
     raise DataError(f"{Path(str(error.filename)).name} cannot be read: {error.strerror}", "check its rights")
 
 
+def _linked(name: str) -> DataError:
+    return DataError(f"{quoted(name)} is a link to a folder", "copy the folder in its place")
+
+
 def _outside(name: str) -> DataError:
-    return DataError(f"{quoted(name)} leads out of the folder of images", "copy the image into the folder")
+    return DataError(f"{quoted(name)} leads out of the folder of images", "copy the file into the folder")
 
 
 def _from_classes(root: Path, part: str, listing: _Listing) -> _Rows:
@@ -226,6 +230,8 @@ def _from_classes(root: Path, part: str, listing: _Listing) -> _Rows:
 
 
 def _from_metadata(root: Path, part: str, name: str, listing: _Listing) -> _Rows:
+    if not (root / part / name).resolve().is_relative_to(root.resolve()):
+        raise _outside(str(PurePosixPath(part, name)))
     table = _read_metadata(root / part / name)
     if FILE_NAME not in table.column_names:
         raise DataError(

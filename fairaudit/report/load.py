@@ -23,17 +23,16 @@ def load_report(path: Path) -> Report:
         DataError: There is no such file, it cannot be read, it is no report of this version, or not
             as it was written.
     """
-    if path == STDIN:
-        return vetted(_decoded(sys.stdin.buffer.read(), "stdin"), name="stdin")
-    if path.is_dir():
+    name = "stdin" if path == STDIN else path.name
+    if path != STDIN and path.is_dir():
         raise DataError(f"{path} is a folder", hint=f"did you mean {str(path / 'report.json')!r}?")
     try:
-        content = path.read_bytes()
+        content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except FileNotFoundError:
         raise _missing(path) from None
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    return vetted(_decoded(content, path.name), name=path.name)
+        raise DataError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    return vetted(_decoded(content, name), name=name)
 
 
 def vetted(text: str, *, name: str) -> Report:

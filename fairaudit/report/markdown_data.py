@@ -195,8 +195,8 @@ def reproduce_section(report: Report) -> Iterator[str]:
     yield command
     yield fence
     yield ""
-    versions = f"numerics {report.numerics_version}, report schema {report.schema_version}"
-    yield f"fairaudit {report.tool.version}, {versions}."
+    versions = f"numerics {markdown(report.numerics_version)}, report schema {report.schema_version}"
+    yield f"fairaudit {markdown(report.tool.version)}, {versions}."
 
 
 def _names(arms: Mapping[str, tuple[Curve, ...]], *, by_group: bool) -> list[str]:

@@ -12,6 +12,7 @@ from fairaudit.report.names import markdown
 from fairaudit.report.numbers import shown_up
 
 _LONGEST_LIST = 600
+_LONGEST = 2000
 
 
 class _Statement(NamedTuple):
@@ -40,9 +41,11 @@ def privacy_section(report: Report) -> Iterator[str]:
         return
     first = established[0]
     yield ""
-    yield f"Unit: {first.unit}. Neighbours: {first.neighbouring}."
-    yield f"Sampling: {first.sampling}. Accountants: {first.accountant}."
-    yield f"Not covered: {', '.join(common)}."
+    told = (first.unit, first.neighbouring, first.sampling, first.accountant, ", ".join(common))
+    unit, neighbouring, sampling, accountant, open_ends = (markdown(text, _LONGEST) for text in told)
+    yield f"Unit: {unit}. Neighbours: {neighbouring}."
+    yield f"Sampling: {sampling}. Accountants: {accountant}."
+    yield f"Not covered: {open_ends}."
     if first.epsilon_if_all_released is not None:
         epsilon = f"ε ≤ {shown_up(first.epsilon_if_all_released)}, δ = {first.delta:g}"
         yield f"If all private models of this audit were released: {epsilon}."

@@ -99,9 +99,9 @@ def register_section(report: Report) -> Iterator[str]:
     product = f"a {markdown(report.training.model)} classifier of {markdown(report.data.label.column)}"
     yield f"- Data product: {product}"
     yield "- Flavour: (ε, δ) differential privacy; central model, one release per trained model"
-    yield f"- Privacy unit: {first.unit}. Neighbours: {first.neighbouring}"
+    yield f"- Privacy unit: {markdown(first.unit, 300)}. Neighbours: {markdown(first.neighbouring, 300)}"
     yield f"- Records, taken as public: {report.training.n_public:,}"
-    yield f"- Accounting: {first.accountant}"
+    yield f"- Accounting: {markdown(first.accountant, 300)}"
     yield ""
     rows = [_register_row(key, facts) for key, facts in established.items()]
     head = ("model", "#ε", "#δ", "mechanism", "sampling", "#steps", "#noise multiplier")

@@ -9,7 +9,8 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _READ_AS_MARKDOWN = re.compile(
     r"(?!^)\[-?[\d.,]+, -?[\d.,]+\](?![(\[])"  # an interval is no link; the only match that is kept
     r"|[\\`*\[\]|~#<]"
-    r"|^>"
+    r"|^(?:[>:]|[-+=](?=[-= ]*$|\s)|\d{1,9}[.)](?=\s|$))"  # at the start of a line
+    r"|:(?=//)|(?<=[wW]{3})\."  # GitHub makes links of addresses
     r"|&(?=#?\w+;)"
     r"|(?<![^\W_])_|_(?![^\W_])"  # inside a word an underscore is itself
 )
@@ -22,18 +23,21 @@ def plain(name: str, limit: int = NAME_LIMIT) -> str:
     """
     head = name[: limit + 1]  # before the escaping: a name can be megabytes long
     visible = head if head.isprintable() else "".join(f"U+{ord(c):04X}" if _is_hidden(c) else c for c in head)
+    visible = visible.replace("##[", "## [")  # which GitHub Actions runs, wherever it stands in a line
     cut = len(name) > limit or len(visible) > limit
     return visible[: limit - 1] + "…" if cut else visible
 
 
 def markdown(name: str, limit: int = NAME_LIMIT) -> str:
-    """The name as literal text of a Markdown table cell or sentence."""
-    return _READ_AS_MARKDOWN.sub(_escaped, plain(name, limit))
+    """The name as literal text of a Markdown line, table cell or sentence, without spaces around it."""
+    return _READ_AS_MARKDOWN.sub(_escaped, plain(name, limit).strip())
 
 
 def _escaped(found: re.Match[str]) -> str:
     text = found[0]
-    return text if len(text) > 1 else _ENTITIES.get(text, "\\" + text)
+    if text[0] == "[" and len(text) > 1:
+        return text  # an interval
+    return text[:-1] + _ENTITIES.get(text[-1], "\\" + text[-1])
 
 
 def _is_hidden(character: str) -> bool:

@@ -100,7 +100,7 @@ def _audited(report: Report) -> Iterator[str]:
     yield "## What was audited"
     yield ""
     rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
-    yield f"- Data: {markdown(data.name)}, {rows}, sha256 {data.sha256[:16]}…"
+    yield f"- Data: {markdown(data.name)}, {rows}, sha256 {markdown(data.sha256[:16])}…"
     yield f"- Label: {markdown(data.label.column)} ({markdown(data.label.origin)}), {_outcomes(data.label)}"
     yield f"- Groups: {groups}"
     arms = markdown(listed(arm.key for arm in report.arms), 600)
@@ -116,12 +116,12 @@ def _audited(report: Report) -> Iterator[str]:
     )
     yield f"- Status: {status}"
     if report.comparisons:
-        yield f"- Intervals: 95 %; {(report.costs or report.comparisons)[0].estimand}"
+        yield f"- Intervals: 95 %; {markdown((report.costs or report.comparisons)[0].estimand, 300)}"
     check = report.yardstick
     if check.reference_accuracy is not None and check.yardstick_accuracy is not None:
         yield (
             f"- Reference check: {markdown(check.arm)} {100 * check.reference_accuracy:.1f} % on test rows, "
-            f"{check.yardstick} {100 * check.yardstick_accuracy:.1f} %: {check.reading}"
+            f"{markdown(check.yardstick, 80)} {100 * check.yardstick_accuracy:.1f} %: {check.reading}"
         )
 
 

@@ -1,6 +1,6 @@
 """Report -> the sections of a model card that an audit can fill. Source: Mitchell et al. 2019."""
 
-import json
+import re
 from collections.abc import Iterator, Mapping
 
 from fairaudit.errors import numbered
@@ -11,6 +11,8 @@ from fairaudit.report.names import markdown, plain
 from fairaudit.report.placing import passages
 from fairaudit.report.to_markdown import full_text
 
+# Characters that are something to YAML or Markdown; the first knows the escape, the second shows it.
+_MEANT = re.compile(r"[^\w .,:-]|(?<![^\W_])_|_(?![^\W_])|(?<=www)\.")
 _OWNER = "Not known to an audit: for the owner of the model to write."
 # heading of the card -> headings of the report whose text stands there
 _PARTS: Mapping[str, tuple[str, ...]] = {
@@ -37,14 +39,15 @@ def to_model_card(report: Report) -> str:
 
 
 def _front_matter(report: Report) -> Iterator[str]:
-    """The header that model hubs read; JSON strings are YAML strings."""
+    """The header that model hubs read, and other readers of Markdown take for a part of the text."""
     yield "---"
     yield "tags:"
     yield "- differential-privacy"
     yield "metrics:"
     yield "- accuracy"
     if report.training is not None:
-        yield f"model_name: {json.dumps(plain(report.training.model))}"
+        name = _MEANT.sub(lambda found: f"\\u{ord(found[0]):04x}", plain(report.training.model))
+        yield f'model_name: "{name}"'
     yield "---"
 
 
@@ -65,7 +68,8 @@ def _details(report: Report) -> Iterator[str]:
     else:
         counted = ((training.epochs, "epoch"), (training.steps, "step"), (training.n_public, "record"))
         yield f"- Training: {', '.join(numbered(count, noun) for count, noun in counted)}"
-    yield f"- Figures from fairaudit {report.tool.version}, {numbered(seeds, 'seed')}, 95 % intervals"
+    version = markdown(report.tool.version)
+    yield f"- Figures from fairaudit {version}, {numbered(seeds, 'seed')}, 95 % intervals"
     if training is not None:
         yield "- No model of the audit is the model of this card: train again, with fresh noise, for release"
     yield ""
@@ -86,4 +90,5 @@ def _details(report: Report) -> Iterator[str]:
     yield ""
     yield "## Training data"
     yield ""
-    yield f"{markdown(data.name)}, sha256 {data.sha256[:16]}…. Where it comes from: {_OWNER.lower()}"
+    digest = markdown(data.sha256[:16])
+    yield f"{markdown(data.name)}, sha256 {digest}…. Where it comes from: {_OWNER.lower()}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairaudit.atomic import output_error, write_atomically
+from fairaudit.errors import OutputError
 from fairaudit.report.charts import charts
 from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report
@@ -134,6 +135,8 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
 
 
 def _write(path: Path, content: bytes) -> None:
+    if path.parent.name == FIGURES and path.parent.is_symlink():
+        raise OutputError(f"{path.parent} is a link", hint="remove it, or choose another --out")
     try:
         path.parent.mkdir(exist_ok=True)
     except OSError as error:

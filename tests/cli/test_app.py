@@ -202,7 +202,7 @@ def test_a_partial_report_is_shown_before_exit_4(finished, capsys):
     assert app.main([*RUN, "--json"]) == 4
     out, err = capsys.readouterr()
     assert json.loads(out)["status"] == "partial"
-    assert "Report fairaudit-report/report.json" in err
+    assert "Report fairaudit-report/loans/report.json" in err
 
 
 def test_the_console_is_as_reviewed(finished, capsys):
@@ -241,7 +241,8 @@ def test_schema_is_json(capsys):
 def test_doctor_names_what_is_missing(capsys, monkeypatch):
     assert app.main(["doctor"]) == 0
     assert "torch works" in capsys.readouterr().out
-    monkeypatch.setattr("fairaudit.cli.checkup.requires", lambda name: ["not-a-library>=1"])
+    own = type("Own", (), {"requires": ["not-a-library>=1"]})
+    monkeypatch.setattr("fairaudit.cli.checkup.own_distribution", lambda: own)
     assert app.main(["doctor"]) == 2
     assert "MISSING  not-a-library" in capsys.readouterr().out
 

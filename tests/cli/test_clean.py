@@ -1,3 +1,4 @@
+import json
 import os
 
 import numpy as np
@@ -11,21 +12,38 @@ def finished_run(out):
     jobs.mkdir(parents=True)
     (jobs / "lock").touch()
     write_result(jobs, JobResult("a" * 24, {"x": np.zeros(300_000)}, {}))
+    (jobs / "run.json").write_text(json.dumps({"files": [f"{'a' * 24}.safetensors"]}))
 
 
 def test_clean_says_how_much_it_removed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    finished_run(tmp_path / "fairaudit-report")
-    assert app.main(["clean"]) == 0
-    assert capsys.readouterr() == (f"Removed 1 training (2.4 MB) from fairaudit-report{os.sep}jobs\n", "")
-    assert app.main(["clean", "fairaudit-report"]) == 0
+    finished_run(tmp_path / "fairaudit-report" / "loans")
+    where = os.path.join("fairaudit-report", "loans")
+    assert app.main(["clean"]) == 0  # the only audit that is there
+    assert capsys.readouterr() == (f"Removed 1 training (2.4 MB) from {where}{os.sep}jobs\n", "")
+    assert app.main(["clean", where]) == 0
     assert capsys.readouterr().out.startswith("Removed 0 trainings (0.0 MB)")
+
+
+def test_clean_of_several_audits_asks_which(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("adult", "loans"):
+        finished_run(tmp_path / "fairaudit-report" / name)
+    assert app.main(["clean"]) == 2
+    assert "name one: fairaudit-report/adult, fairaudit-report/loans" in capsys.readouterr().err
+    assert len(list(tmp_path.rglob("*.safetensors"))) == 2
+    assert app.main(["clean", "fairaudit-report/adult"]) == 0
+    assert [path.parts[-3] for path in tmp_path.rglob("*.safetensors")] == ["loans"]
 
 
 def test_clean_of_something_else_is_one_line_and_code_2(tmp_path, capsys):
     (tmp_path / "thesis.txt").touch()
-    assert app.main(["clean", str(tmp_path)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert len(err.splitlines()) == 1
-    assert "holds no finished trainings (name the --out of a run)" in err
+    for name, said in (
+        (str(tmp_path), "holds no finished trainings (name the --out of a run)"),
+        ("", "empty"),
+    ):
+        assert app.main(["clean", name]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert len(err.splitlines()) == 1
+        assert said in err

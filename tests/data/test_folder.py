@@ -102,6 +102,13 @@ def test_a_link_within_the_folder_is_an_image(tmp_path):
     assert len(open_folder(root, ImageOptions()).files) == 13
 
 
+def test_metadata_that_are_a_link_within_the_folder_are_read(tmp_path):
+    root = metadata_folder(tmp_path, IMAGES)
+    (root / "metadata.csv").rename(root / "rows.txt")
+    (root / "metadata.csv").symlink_to("rows.txt")
+    assert len(open_folder(root, ImageOptions()).files) == 12
+
+
 def test_a_folder_of_tables_is_no_folder_of_images(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     (tmp_path / "more").mkdir()
@@ -135,7 +142,40 @@ def linked_folder(root):
     (class_folder(root, IMAGES) / "bird").symlink_to(root.parent / "other")
 
 
+def linked_part(root):
+    class_folder(root / "train", IMAGES)
+    class_folder(root.parent / "other", IMAGES)
+    (root / "test").symlink_to(root.parent / "other")
+
+
+def linked_metadata(root, part="", kind="csv"):
+    metadata_folder(root / part, IMAGES, kind=kind)
+    moved = (root / part / f"metadata.{kind}").rename(root.parent / "elsewhere")
+    (root / part / f"metadata.{kind}").symlink_to(moved)
+
+
+def linked_metadata_of_a_part(root):
+    metadata_folder(root / "train", IMAGES)
+    linked_metadata(root, "test")
+
+
 BAD = {
+    "a linked part": (linked_part, "'test' is a link to a folder", "copy"),
+    "a metadata table that is a link out": (
+        linked_metadata,
+        "'metadata.csv' leads out of the folder",
+        "copy",
+    ),
+    "metadata lines that are a link out": (
+        lambda root: linked_metadata(root, kind="jsonl"),
+        "'metadata.jsonl' leads out of the folder",
+        "copy",
+    ),
+    "a part's metadata that are a link out": (
+        linked_metadata_of_a_part,
+        "'test/metadata.csv' leads out of the folder",
+        "copy",
+    ),
     "an empty folder": (lambda root: root.mkdir(), "without tables and without images", "metadata.csv"),
     "folders without images": (lambda root: (root / "cat").mkdir(parents=True), "holds no images", ".png"),
     "images beside no metadata": (

@@ -104,7 +104,7 @@ def test_the_name_appears_after_the_last_byte(dataset, tmp_path, monkeypatch):
 
     def watching(self):
         yield from whole(self)
-        seen.extend(path.match(TEMPORARY) for path in folder.iterdir())
+        seen.extend(bool(TEMPORARY.fullmatch(path.name)) for path in folder.iterdir())
 
     folder = tmp_path / "jobs"
     folder.mkdir()

@@ -37,10 +37,11 @@ def init(
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines_inspect import problem_lines
     from fairaudit.data.inspect import describe
+    from fairaudit.report.names import plain
     from fairaudit.starter import starter_file, write_starter
 
     inspection = describe(resolved.config)
     write_starter(out, starter_file(inspection, resolved.config), force=force)
     screen = Screen()
-    screen.lines([f"Wrote {out}; `fairaudit plan` shows what it would train"])
+    screen.lines([f"Wrote {plain(str(out), 1000)}; `fairaudit plan` shows what it would train"])
     screen.lines(problem_lines(inspection))

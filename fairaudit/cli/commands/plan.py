@@ -1,25 +1,20 @@
 """``fairaudit plan``."""
 
 import json
-import os
-from pathlib import Path
 
 from fairaudit import __version__
-from fairaudit.cli.options import Given, takes_audit_options
-from fairaudit.layers import resolve_config
+from fairaudit.cli.options import Given, settled, takes_audit_options
 
 
 @takes_audit_options
 def plan(given: Given) -> None:
     """Show what `run` would train, at which epsilon."""
-    resolved = resolve_config(
-        given.values, environment=os.environ, folder=Path.cwd(), config_file=given.config
-    )
+    resolved = settled(given)
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import prepare
     from fairaudit.cli.console import Screen
     from fairaudit.cli.estimate import estimated_seconds, reading_seconds
-    from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, option_lines, plan_lines
+    from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, option_lines, out_line, plan_lines
     from fairaudit.cli.lines_gate import rule_lines
     from fairaudit.cli.records import plan_record
     from fairaudit.cli.streams import answer
@@ -36,6 +31,7 @@ def plan(given: Given) -> None:
     answer(header_lines(prepared.dataset, __version__))
     reading = reading_seconds(prepared.plan, cores)
     answer(plan_lines(prepared.plan, seconds=seconds, cores=cores, reading=reading))
+    answer([out_line(resolved.config.out)])
     answer(rule_lines(prepared.rules))
     answer(arm_lines(prepared.plan))
     answer(option_lines(resolved, prepared.plan))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.cli.choices import STDOUT, formats
+from fairaudit.cli.choices import STDOUT, folder, formats
 
 
 def report(
@@ -21,7 +21,9 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to write to (default: that of the report); - prints one text.", metavar="DIR"
+            help="Folder to write to (default: that of the report); - prints one text.",
+            metavar="DIR",
+            parser=folder,
         ),
     ] = None,
     quiet: Annotated[
@@ -30,16 +32,20 @@ def report(
 ) -> None:
     """Write a stored report in other formats; nothing is trained."""
     # Imported here: `--help` must not wait for the report's models.
+    from fairaudit.atomic import refuse_unusable
     from fairaudit.cli.console import Screen
     from fairaudit.cli.streams import answer
     from fairaudit.report.load import STDIN, load_report
+    from fairaudit.report.names import plain
     from fairaudit.report.write import FORMATS, TEXTS, rendered, report_paths, write_report
 
     names = formats(form or ["md"], TEXTS if out == STDOUT else FORMATS)
+    if out is not None and out != STDOUT:
+        refuse_unusable(out)
     found = load_report(stored)
     if out == STDOUT:
         answer(rendered(found, name).rstrip("\n") for name in names)
         return
-    folder = out or (Path() if stored == STDIN else stored.parent)
-    write_report(found, folder, names)
-    Screen(quiet=quiet).lines(f"Wrote {path}" for path in report_paths(folder, names))
+    place = out or (Path() if stored == STDIN else stored.parent)
+    write_report(found, place, names)
+    Screen(quiet=quiet).lines(f"Wrote {plain(str(path), 1000)}" for path in report_paths(place, names))

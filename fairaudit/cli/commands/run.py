@@ -1,15 +1,13 @@
 """``fairaudit run``."""
 
-import os
+import shlex
 import sys
-from pathlib import Path
 
 import typer
 
 from fairaudit import __version__
-from fairaudit.cli.options import Given, takes_audit_options
+from fairaudit.cli.options import Given, settled, takes_audit_options
 from fairaudit.errors import EXIT_TRAINING
-from fairaudit.layers import resolve_config
 
 
 @takes_audit_options
@@ -18,11 +16,9 @@ def run(given: Given) -> None:
     audit(given)
 
 
-def audit(given: Given) -> None:
-    """What `run` does with its options."""
-    resolved = resolve_config(
-        given.values, environment=os.environ, folder=Path.cwd(), config_file=given.config
-    )
+def audit(given: Given, home: str | None = None) -> None:
+    """What `run` does with its options; see :func:`settled` for ``home``."""
+    resolved = settled(given, home)
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import carry_out, get_ready, prepare
     from fairaudit.cli.console import Screen
@@ -40,6 +36,7 @@ def audit(given: Given) -> None:
     from fairaudit.cli.streams import answer
     from fairaudit.gate.check import exit_code
     from fairaudit.pool import available_cores
+    from fairaudit.report.names import plain
     from fairaudit.report.to_json import to_json
     from fairaudit.rundir import kept_trainings
 
@@ -60,7 +57,8 @@ def audit(given: Given) -> None:
     out = resolved.config.out
     screen.lines([report_line(out, resolved.config.format)])
     kept = spoken_trainings(*kept_trainings(out))
-    screen.lines([f"Kept {kept} in {out / 'jobs'}; `fairaudit clean {out}` removes them"])
+    command = shlex.join(["fairaudit", "clean", str(out)])
+    screen.lines([f"Kept {kept} in {plain(str(out / 'jobs'), 1000)}; `{plain(command, 1000)}` removes them"])
     if given.json:
         answer([to_json(report).rstrip("\n")])
     counts_as = resolved.config.inconclusive

@@ -1,11 +1,15 @@
 """``fairaudit score``: long by its options alone."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fairaudit.config import data_name
 from fairaudit.layers import parse_pairs, resolve_config
+
+HOME = "fairaudit-score"
 
 Columns = Annotated[
     list[str],
@@ -46,7 +50,10 @@ def score(
     intersect: Annotated[bool, typer.Option("--intersect", help="Also compare intersections.")] = False,
     bins: Bins = None,
     suppress_below: Annotated[int, typer.Option(help="Hide groups of fewer rows.", metavar="N")] = 0,
-    out: Annotated[str, typer.Option(help="Folder of the report.", metavar="DIR")] = "fairaudit-score",
+    out: Annotated[
+        str | None,
+        typer.Option(help=f"Folder of the report (default: {HOME}/NAME, after the data).", metavar="DIR"),
+    ] = None,
     form: Formats = None,
     fail_on: Rules = None,
     baseline: Annotated[str | None, typer.Option(help="Earlier report.", metavar="REPORT")] = None,
@@ -64,7 +71,7 @@ def score(
         "intersect": intersect,
         "bin": parse_pairs(bins or [], "bin"),
         "suppress_below": suppress_below,
-        "out": out,
+        "out": Path(HOME, data_name(Path(data))) if out is None else out,
         "format": form,
         "fail_on": fail_on,
         "baseline": baseline,
