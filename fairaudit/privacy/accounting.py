@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Literal, NamedTuple, Protocol
 
 from fairaudit.errors import PrivacyError
-from fairaudit.privacy.events import Gaussian, NoisyRelease, PrivacyEvent, SampledGaussian
+from fairaudit.privacy.events import Gaussian, NoisyRelease, PrivacyEvent, SampledGaussian, shown_up
 
 Accountant = Literal["pld", "rdp"]
 
@@ -314,7 +314,7 @@ def _unreachable(steps_per_epoch: int, steps: int, delta: float, target: float) 
     least = _epsilon((_Charge(steps_per_epoch, LARGEST_SIGMA, steps),), delta, "pld")
     return PrivacyError(
         f"epsilon {target:g} cannot be met at delta {delta:g}: "
-        f"noise of {LARGEST_SIGMA:g} times the clipping bound still costs {least:.3g}",
+        f"noise of {LARGEST_SIGMA:g} times the clipping bound still costs {shown_up(least)}",
         hint=f"use --epsilon {_rounded_up(1.01 * least, digits=2):g} or more, or fewer epochs",
     )
 
@@ -330,7 +330,7 @@ def _side_too_costly(side: SampledGaussian, sigma: float, delta: float, target: 
     reachable = f"--epsilon {_rounded_up(1.5 * alone, digits=2):g} or more, or " if alone < math.inf else ""
     noises = ", ".join(f"{release.noise_multiplier:g}" for release in side.releases)
     return PrivacyError(
-        f"epsilon {target:g} cannot be met: the side queries (noise {noises}) alone cost {alone:.4g}",
+        f"epsilon {target:g} cannot be met: the side queries (noise {noises}) alone cost {shown_up(alone)}",
         hint=f"use {reachable}a side noise of {enough:g} or more",
     )
 

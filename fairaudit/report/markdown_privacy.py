@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fairaudit.methods.catalog import Guarantee
+from fairaudit.privacy.events import shown_up
 from fairaudit.report.arm_names import listed, method_of
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
-from fairaudit.report.numbers import shown_up
 
 _LONGEST_LIST = 600
 
