@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+import dp_accounting
 import numpy as np
 import pytest
 import torch
@@ -317,3 +318,14 @@ def test_arms_and_seeds_release_noise_of_their_own(form, monkeypatch):
 def test_a_pool_of_unknown_groups_is_enough_to_train(form):
     public = replace(make_public(30), groups=None)
     assert torch.isfinite(trained(form, public=public).parameters).all()
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@pytest.mark.parametrize("queries", [20, 300])
+def test_the_noise_of_a_target_meets_it_over_all_queries_together(form, queries):
+    """By the library's curve of one Gaussian: so many of shift 1 are one of shift sqrt(queries)."""
+    settings = form.settings(**{**TEACHERS, "queries": queries})
+    sigma = form.spec.mechanism.calibrated(settings, 6, 2, delta=1e-5, target=2.0)
+    count = queries if "queries" in settings else 1
+    reached = dp_accounting.get_epsilon_gaussian(sigma / math.sqrt(count), 1e-5)
+    assert 2.0 * (1 - 1e-3) < reached <= 2.0
