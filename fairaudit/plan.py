@@ -16,7 +16,7 @@ from fairaudit.methods.defaults import Sizes, default_delta
 from fairaudit.methods.spec import Need
 from fairaudit.models.names import UNENCODED, ModelFacts, known_facts, resolve_model
 from fairaudit.privacy.accounting import composed_epsilon, joint
-from fairaudit.privacy.events import PrivacyEvent, SampledGaussian
+from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
 from fairaudit.settings import Numbers, Place, Unread, unread_settings
 
 __all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan"]
@@ -200,14 +200,14 @@ def _omissions(numbers: Numbers) -> list[Notice]:
 
 def _notices(config: AuditConfig, arms: tuple[Arm, ...]) -> list[Notice]:
     notices: list[Notice] = []
-    values = {round(arm.privacy.epsilon_pld, 2) for arm in arms if arm.privacy.epsilon_pld is not None}
+    values = {shown_up(arm.privacy.epsilon_pld) for arm in arms if arm.privacy.epsilon_pld is not None}
     if config.noise_multiplier is not None and len(values) > 1:
         notices.append(
             Notice(
                 "unequal_epsilon",
                 "all arms share one noise multiplier, so their epsilons differ: "
                 + ", ".join(
-                    f"{arm.key} {arm.privacy.epsilon_pld:.4f}"
+                    f"{arm.key} {shown_up(arm.privacy.epsilon_pld)}"
                     for arm in arms
                     if arm.privacy.epsilon_pld is not None
                 ),

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import dp_accounting
 import numpy as np
 import own_models
 import pytest
+from dp_accounting import pld
 
 from fairaudit import prepared, worker
 from fairaudit.config import AuditConfig
@@ -49,6 +51,23 @@ def test_a_rule_that_treats_groups_unlike_leaves_its_multipliers_and_each_groups
     # The larger the noise next to a group, the smaller its epsilon.
     order = np.argsort(multipliers.mean((0, 1)))
     assert sorted(own, reverse=True) == list(own[order])
+
+
+def test_a_groups_own_epsilon_is_that_of_its_own_noise_at_the_plans_delta():
+    """Composed step by step, by the accountant itself, from the noise that the training left behind."""
+    plan = planned(method=("dpsgd-f",), epochs=1, delta=1e-7, batch_size=400)
+    result = result_of(plan, "dpsgd-f")
+    multipliers = result.arrays["trace.group_noise_multiplier"][:, 0].astype(np.float64)
+    count = plan.arm("dpsgd-f").privacy.event.releases[1].noise_multiplier
+    for own, steps in zip(result.arrays["reading.individual_epsilon"], multipliers.T, strict=True):
+        accountant = pld.PLDAccountant(value_discretization_interval=1e-3)
+        for value in steps:
+            gaussian = dp_accounting.GaussianDpEvent((value**-2 + count**-2) ** -0.5)
+            accountant.compose(
+                dp_accounting.PoissonSampledDpEvent(1 / plan.schedule.steps_per_epoch, gaussian)
+            )
+        exact = accountant.get_epsilon(1e-7)
+        assert exact * (1 - 1e-3) <= own <= 1.06 * exact
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,11 @@ from fairaudit.errors import numbered
 from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
-from fairaudit.privacy.events import SampledGaussian
+from fairaudit.privacy.events import SampledGaussian, shown_up
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
-from fairaudit.report.numbers import shown_up
 from fairaudit.report.write import report_paths
 
 _MOST_GROUPS = 12

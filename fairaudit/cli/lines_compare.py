@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.changes import Change, Changes
 from fairaudit.cli.rows import Row, aligned
+from fairaudit.privacy.events import shown_up
 from fairaudit.report.names import plain
 from fairaudit.report.tables import figure
 
@@ -24,7 +25,7 @@ def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
         yield f"option   {plain(option.name)}: {' -> '.join(values)}"
     for held in found.epsilon:
         if held.before != held.after:
-            yield f"epsilon  {plain(held.arm)}: {figure(held.before)} -> {figure(held.after)}"
+            yield f"epsilon  {plain(held.arm)}: {_epsilon(held.before)} -> {_epsilon(held.after)}"
     for name, arms in (("first", found.only_before), ("second", found.only_after)):
         if arms:
             yield f"only in the {name} report: {', '.join(map(plain, arms))}"
@@ -37,6 +38,10 @@ def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
 
 
 _HEAD = Row(("arm", "group", "metric", "before", "after", "change"))
+
+
+def _epsilon(value: float | None) -> str:
+    return "–" if value is None else shown_up(value)
 
 
 def _row(change: Change) -> Row:

@@ -2,6 +2,21 @@
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+
+MOST_DECIMALS = 6  # of an epsilon that people read
+
+
+def shown_up(epsilon: float) -> str:
+    """An epsilon for people, rounded up: 3.0049 is shown as 3.01, so that none is understated anywhere.
+
+    Two decimals, or two digits of a small number: 0.01 for 0.005 would be twice the truth.
+    """
+    exact = Decimal(repr(float(epsilon)))
+    if not exact.is_finite():
+        return "infinite"
+    decimals = min(MOST_DECIMALS, max(2, 1 - exact.adjusted())) if exact else 2
+    return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_CEILING):f}"
 
 
 @dataclass(frozen=True, slots=True)

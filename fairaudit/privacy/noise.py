@@ -1,11 +1,72 @@
 """The only place where noise is drawn: standard normals from one named stream per replicate."""
 
+import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from fairaudit.privacy.streams import Purpose, seed_of
+from fairaudit.privacy.streams import Purpose, numpy_stream, seed_of
+
+# What PyTorch draws in float32 comes of uniforms of 24 bits: it ends at 5.768, and its steps grow towards
+# that end. A record whose gradient is as long as its bound shifts a draw by 1 / sigma, so a shifted draw
+# beyond that end would tell it was there. What lies beyond TAIL is drawn anew, from uniforms of 53 bits.
+TAIL = 4.5
+_NORMAL = NormalDist()
+_BEYOND = 0.5 * math.erfc(TAIL / math.sqrt(2.0))  # P(Z > TAIL)
+
+# A search for tails takes as long for many small draws as for one, so these are made some steps ahead.
+AHEAD = 16
+_SMALL = 1024  # values of one replicate's draw
+
+
+def draw_tail(stream: np.random.Generator) -> float:
+    """A standard normal given that it exceeds TAIL; the largest possible one is 9.6.
+
+    By inversion: the probability of a larger value is uniform between 0 and P(Z > TAIL).
+    """
+    return -_NORMAL.inv_cdf(_BEYOND * (1.0 - stream.random()))  # 1 - random() is never 0
+
+
+class _Stream:
+    """One replicate's noise; tails come of a generator apart, so that they move no other value."""
+
+    __slots__ = ("_bulk", "_tail")
+
+    def __init__(self, seed: int) -> None:
+        self._bulk = torch.Generator("cpu").manual_seed(seed)
+        self._tail = numpy_stream(seed, "tail")
+
+    def fill(self, row: Tensor, draws: Sequence[Tensor]) -> None:
+        """Overwrite a contiguous row on the CPU; ``draws`` are its parts, made as if asked for singly."""
+        for draw in draws:
+            draw.normal_(generator=self._bulk)
+        if not row.numel():
+            return
+        least, largest = torch.aminmax(row)
+        if largest.item() > TAIL or least.item() < -TAIL:
+            self._redraw(row.view(-1).numpy())
+
+    def _redraw(self, values: NDArray[np.floating]) -> None:
+        """What lies beyond TAIL on either side anew: most often one value of many thousands."""
+        for place in ((values > TAIL) | (values < -TAIL)).nonzero()[0].tolist():
+            values[place] = math.copysign(draw_tail(self._tail), values[place])
+
+
+class _Ahead:
+    """Room for AHEAD draws of one kind; its views are made once, for one costs as much as a small draw."""
+
+    __slots__ = ("draws", "kind", "left", "rows")
+
+    def __init__(self, shape: torch.Size, dtype: torch.dtype) -> None:
+        room = torch.empty(shape[0], AHEAD, *shape[1:], dtype=dtype, device="cpu")
+        self.rows = [(row, row.unbind()) for row in room.unbind()]
+        self.draws = room.unbind(1)[::-1]
+        self.kind = shape, dtype
+        self.left = 0
 
 
 class GaussianNoise:
@@ -16,24 +77,26 @@ class GaussianNoise:
     not change its noise with its hardware.
 
     Args:
-        seeds: One seed per replicate, ``[R]``; they must differ.
+        seeds: One seed per replicate, ``[R]``; they must differ in their last 32 bits, which are all
+            that PyTorch's generator reads.
 
     Raises:
-        ValueError: Two replicates share a seed; their difference would carry no noise.
+        ValueError: Two replicates would draw the same noise; their difference would carry none.
     """
 
-    __slots__ = ("_draws", "_generators")
+    __slots__ = ("_ahead", "_draws", "_streams")
 
     def __init__(self, seeds: Sequence[int]) -> None:
-        if len(set(seeds)) != len(seeds):
+        if len({seed % 2**32 for seed in seeds}) != len(seeds):
             raise ValueError("replicates that share a noise seed would reveal their difference")
-        self._generators = tuple(torch.Generator("cpu").manual_seed(seed) for seed in seeds)
+        self._streams = tuple(_Stream(seed) for seed in seeds)
         self._draws = 0
+        self._ahead: _Ahead | None = None
 
     @property
     def replicates(self) -> int:
         """R, how many rows every draw fills."""
-        return len(self._generators)
+        return len(self._streams)
 
     @property
     def draws(self) -> int:
@@ -49,16 +112,30 @@ class GaussianNoise:
         Raises:
             ValueError: ``out`` has not one row per replicate.
         """
-        if out.ndim == 0 or out.shape[0] != self.replicates:
-            raise ValueError(f"noise for {self.replicates} replicates cannot fill shape {tuple(out.shape)}")
+        shape, replicates = out.shape, len(self._streams)
+        if not shape or shape[0] != replicates:
+            raise ValueError(f"noise for {replicates} replicates cannot fill shape {tuple(shape)}")
         self._draws += 1
+        if out.numel() <= _SMALL * replicates:
+            return out.copy_(self._next(shape, out.dtype))
         # A strided row is drawn by another kernel, in another order: the bits would follow the layout.
         direct = out.is_cpu and out.is_contiguous()
-        target = out if direct else torch.empty(out.shape, dtype=out.dtype, device="cpu")
-        rows = (target,) if self.replicates == 1 else target.unbind()  # a view costs as much as a small draw
-        for row, generator in zip(rows, self._generators, strict=True):
-            row.normal_(generator=generator)
+        target = out if direct else torch.empty(shape, dtype=out.dtype, device="cpu")
+        for stream, row in zip(self._streams, target.unbind(), strict=True):
+            stream.fill(row, (row,))
         return out if direct else out.copy_(target)
+
+    def _next(self, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+        """The next of the draws made ahead; one of another kind starts anew."""
+        ahead = self._ahead
+        if ahead is None or ahead.kind != (shape, dtype):
+            ahead = self._ahead = _Ahead(shape, dtype)
+        if not ahead.left:
+            for stream, (row, draws) in zip(self._streams, ahead.rows, strict=True):
+                stream.fill(row, draws)
+            ahead.left = AHEAD
+        ahead.left -= 1
+        return ahead.draws[ahead.left]
 
 
 def noise_stream(seed: int, purpose: Purpose, arm_key: str, repeats: int, *, first: int = 0) -> GaussianNoise:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from fairaudit.data.naming import spoken_shape
 from fairaudit.errors import numbered
+from fairaudit.privacy.events import shown_up
 from fairaudit.report.arm_names import listed
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import DataFacts
@@ -175,7 +176,12 @@ def _listed(reading: Reading) -> str:
     if reading.columns == ("mean", "standard error"):
         return " ± ".join(_short(v) for v in reading.values)
     named = zip(reading.columns, reading.values, strict=True)
-    return ", ".join(f"{markdown(name)} {_short(v)}".strip() for name, v in named)
+    short = _bound if reading.name == "individual_epsilon" else _short
+    return ", ".join(f"{markdown(name)} {short(v)}".strip() for name, v in named)
+
+
+def _bound(value: float | None) -> str:
+    return "–" if value is None else shown_up(value)
 
 
 def _short(value: float | None) -> str:

@@ -6,7 +6,7 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.gates import GateTarget, Outcome
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
-from fairaudit.report.tables import Row, figure, table
+from fairaudit.report.tables import Row, judged, table
 
 SPOKEN: Mapping[Outcome, str] = {
     "pass": "PASS: no gate fails, and none is inconclusive",
@@ -69,7 +69,7 @@ def _cells(target: GateTarget) -> Row:
         target.outcome,
         markdown(target.arm) + own,
         where or "–",
-        figure(target.value),
+        judged(target.value, target.low, target.high),
         _interval(target.low, target.high),
         _interval(target.shared_low, target.shared_high),
         markdown(target.reason, 200) or "–",
@@ -77,4 +77,4 @@ def _cells(target: GateTarget) -> Row:
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"[{figure(low)}, {figure(high)}]"
+    return "–" if low is None or high is None else f"[{judged(low, low, high)}, {judged(high, low, high)}]"

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
+from fairaudit.privacy.events import shown_up
 from fairaudit.report.arm_names import listed, method_of
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
-from fairaudit.report.numbers import shown_up
 
 _LONGEST_LIST = 600
 _LONGEST = 2000

@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator, Mapping
 
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
+from fairaudit.privacy.events import shown_up
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.markdown_alone import ALONE
 from fairaudit.report.measured import Selection
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
-from fairaudit.report.numbers import shown_up
 from fairaudit.report.tables import Row, count, number, table
 
 SELECTION = "Selection rates and impact ratios"

@@ -6,7 +6,6 @@ from typing import Annotated
 from pydantic import PlainSerializer
 
 DIGITS = 6
-MOST_DECIMALS = 6  # of an epsilon that people read
 
 
 def rounded(value: float) -> float:
@@ -22,16 +21,6 @@ def rounded_down(value: float) -> float:
 def rounded_up(value: float) -> float:
     """The smallest number of six significant digits that is not below ``value``."""
     return _to_digits(value, ROUND_CEILING)
-
-
-def shown_up(value: float) -> str:
-    """``value`` for people, rounded up: 3.0049 is shown as 3.01, so an epsilon is never understated.
-
-    Two decimals, or two digits of a small number: 0.01 for 0.005 would be twice the truth.
-    """
-    exact = Decimal(repr(value))
-    decimals = min(MOST_DECIMALS, max(2, 1 - exact.adjusted())) if exact else 2
-    return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_CEILING):f}"
 
 
 def _to_digits(value: float, rounding: str) -> float:

@@ -44,8 +44,8 @@ MEANINGS: Mapping[str, str] = {
     "xi_bound": "bound on that difference, Theorem 1",
     "xi_bound_tight": "bound on that difference, Theorem 1 with the tighter smoothness",
     "group_noise_multiplier": "noise next to the group's longest gradient, mean over steps",
-    "individual_epsilon": "epsilon that this noise would have given the group's records: descriptive, "
-    "no guarantee",
+    "individual_epsilon": "upper bound on the epsilon that this noise would have given the group's records: "
+    "descriptive, no guarantee",
     "spearman_closeness_flip": "rank correlation of closeness and flip probability",
     "spearman_norm_excess": "rank correlation of input norm and excess risk",
     "spearman_flip_excess": "rank correlation of flip probability and excess risk",

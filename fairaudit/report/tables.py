@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.errors import numbered
+from fairaudit.privacy.events import shown_up
 
 Row = tuple[str, ...]
 
@@ -35,6 +36,11 @@ def number(value: float | None, decimals: int = 3) -> str:
 def figure(value: float | None) -> str:
     """A number at four significant digits; a dash where it is undefined, never 0."""
     return "–" if value is None else f"{value:.4g}"
+
+
+def judged(value: float | None, low: float | None, high: float | None) -> str:
+    """A number that a gate was held against; an exact one, which is an epsilon or 1, is never understated."""
+    return shown_up(value) if value is not None and low == value == high else figure(value)
 
 
 def count(value: int | None) -> str:

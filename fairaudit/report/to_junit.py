@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from fairaudit.report.gates import GateRecord, GateTarget
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
-from fairaudit.report.tables import figure
+from fairaudit.report.tables import figure, judged
 
 _ELEMENT = {"fail": "failure", "inconclusive": "error"}
 _COUNTS_AS = {"fail": "failure", "pass": "skipped"}
@@ -75,4 +75,4 @@ def described(target: GateTarget) -> str:
         if target.low is None or target.high is None or target.low == target.high
         else (f" [{figure(target.low)}, {figure(target.high)}]")
     )
-    return f"{where}{against}: {figure(target.value)}{interval}"
+    return f"{where}{against}: {judged(target.value, target.low, target.high)}{interval}"

@@ -23,7 +23,7 @@ from fairaudit.privacy.noise import GaussianNoise, noise_stream
 FALSE_ALARM = 1e-6
 Z = stats.norm.isf(FALSE_ALARM / 2)
 RUNS = 1000
-SIGMA, BOUND = 1.0, 0.5
+SIGMA, BOUND = 1.3, 0.5  # unlike their squares
 
 
 def private_steps(form, pool, *, runs=RUNS, steps=1, seed=0, release=None, empty=False, claims=None):
@@ -205,21 +205,41 @@ def test_the_checks_catch_noise_that_is_reused_shared_or_drawn_twice():
     assert not right_variance(twice, SIGMA * BOUND)
 
 
-def test_arms_and_purposes_do_not_share_their_noise():
-    """Two arms with one stream would reveal the difference of their sums."""
-    streams = [
-        noise_stream(0, purpose, key, 2)
-        for purpose, key in (
-            ("noise", "dpsgd"),
-            ("noise", "global"),
-            ("query", "dpsgd/rule"),
-            ("noise", "dpsgd@3"),
-        )
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_arms_seeds_self_checks_and_purposes_do_not_share_their_noise(form):
+    """Two arms with one stream would reveal the difference of their sums. The streams are those of a fit."""
+
+    def streams(**task):
+        _, training = form.make()._set_up(make_task(form, make_pool(), repeats=2, **task), [])
+        return training.release.noise, training.objective_noise, training.rule_noise
+
+    settings = {"arm": form.key, "seed": 0}
+    others = ({"arm": f"{form.key}@3"}, {"arm": f"{form.key}#self-check"}, {"arm": "another"}, {"seed": 1})
+    drawn = [
+        stream.fill(torch.empty(2, 5000)).double()
+        for task in ({}, *others)
+        for stream in streams(**{**settings, **task})
     ]
-    drawn = [stream.fill(torch.empty(2, 5000)).double() for stream in streams]
     for i, one in enumerate(drawn):
         assert uncorrelated(one[0], one[1])
         assert all(uncorrelated(one, other) for other in drawn[i + 1 :])
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_repeats_draw_batches_of_their_own_where_the_task_says_so(form):
+    """Equal labels share a stream, unlike ones do not; another seed draws other batches."""
+
+    def batches(**task):
+        method = form.make()
+        made = make_task(form, make_pool(), repeats=3, sampling=["shared", "shared", "own"], **task)
+        _, training = method._set_up(made, [])
+        padded, present = training.sampler.draw()
+        assert training.sampler.steps_per_epoch == made.steps_per_epoch
+        return [tuple(row[there].tolist()) for row, there in zip(padded, present, strict=True)]
+
+    first, second, third = batches(seed=0)
+    assert first == second != third
+    assert batches(seed=1)[0] != first
 
 
 @pytest.mark.parametrize("form", [f for f in PRIVATE if f.spec.side_queries], ids=key_of)

@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
+import dp_accounting
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,6 @@ from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.catalog import find
 from fairaudit.methods.output_perturbation import sensitivity
-from fairaudit.methods.pate import vote_noise
 
 FORMS = whole_forms()
 PRIVATE = tuple(form for form in FORMS if form.is_private)
@@ -134,10 +135,10 @@ def without(pool, row):
     )  # fmt: skip
 
 
-def neighbours(form, seed, **task):
+def neighbours(form, number, **task):
     """A task and the same without one record: public facts are equal, and so are the others' ids."""
-    pool = make_pool(40, seed=seed, classes=task.pop("classes", 2))
-    row = seed % 40
+    pool = make_pool(40, seed=number, classes=task.pop("classes", 2))
+    row = number % 40
     own = make_task(form, pool, n_public=40, **{**TEACHERS, **task})
     less = replace(own, pool=without(pool, row), records=np.delete(own.records, row))
     return own, less
@@ -193,23 +194,138 @@ def test_cutting_a_permutation_into_blocks_moves_votes_of_several_teachers(monke
     assert worst > 1.5
 
 
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
-def test_noise_does_not_depend_on_the_records(form):
-    """With the same stream, the noise on both neighbours is the same to the bit."""
-    own, less = neighbours(form, 3, noise_multiplier=2.0)
+# --- the claim against something else than the claim: the shift by brute force, the noise as it is drawn ---
+
+SIGMA, DRAWS = 1.3, 2_000  # of the noise on each number
+
+
+class Released(NamedTuple):
+    """What a fit hands on: without its noise [m, P], and the noise itself [R, m, P]; m queries."""
+
+    exact: torch.Tensor
+    noise: torch.Tensor
+
+
+def released(form, task, monkeypatch):
+    """Read where post-processing begins: at the model's parameters, or at the labels made of votes."""
     method = form.make()
     if form.spec.name == "output-perturbation":
-        quiet = {**own.settings, "noise_multiplier": 0.0}
-        noises = [
-            method.fit(task, []).parameters - method.fit(replace(task, settings=quiet), []).parameters
-            for task in (own, less)
-        ]
-        torch.testing.assert_close(noises[0], noises[1], rtol=0, atol=1e-12)
-    else:
-        assert vote_noise(own) == vote_noise(less) == pytest.approx(2.0 * math.sqrt(2))
+        done = method.fit(task, [])
+        exact = done.kept["minimiser"].flatten(1)
+        return Released(exact, (done.parameters - exact).unsqueeze(1))
+    seen = []
+
+    def heard(self, task, votes, noise):
+        seen.append(Released(votes, noise.clone()))
+        return (votes + noise).softmax(-1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(method), "labels", heard)
+        patched.setattr("fairaudit.methods.pate.train_students", lambda task, queried, targets: None)
+        method.fit(task, [])
+    return seen[0]
+
+
+def opposed(form, **task):
+    """2,000 records that pull one way and one that pulls another, and the same without the one.
+
+    The many are so sure that they hardly answer when the one goes: no records of this form were found
+    that move the minimiser further.
+    """
+    x, labels = np.zeros((2001, 7), dtype=np.float32), np.zeros(2001, dtype=np.int64)
+    x[:-1, 0], x[-1, 1], labels[-1] = 1e3, 1e3, 1
+    pool = TrainingPool(
+        torch.from_numpy(x), torch.from_numpy(labels), torch.zeros(2001, dtype=torch.int64),
+        n_classes=2, n_groups=2,
+    )  # fmt: skip
+    own = make_task(form, pool, **{**TEACHERS, "penalty": 4 / 2001, **task})
+    return own, replace(own, pool=without(pool, 2000), records=own.records[:-1])
+
+
+def pairs(form, **task):
+    """Neighbours that may move what is released by as much as it can be moved."""
+    if form.spec.name == "output-perturbation":
+        return [opposed(form, **task)]
+    return [neighbours(form, seed, **task) for seed in range(8)]
+
+
+def farthest_shift(form, monkeypatch, **task):
+    """How far a record moves one release, over the pairs."""
+    moved = []
+    for own, less in pairs(form, noise_multiplier=0.0, **task):
+        before, after = (released(form, each, monkeypatch).exact for each in (own, less))
+        moved.append(float((before - after).norm(dim=1).max()))
+    return max(moved)
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_the_noise_that_is_released_covers_the_shift_found_by_brute_force(form, monkeypatch):
+    """std = sigma * sensitivity with the sensitivity at least the farthest shift, and not far above it."""
+    own, _ = pairs(form)[0]
+    settings = {**own.settings, "noise_multiplier": SIGMA}
+    noise = released(
+        form, replace(own, settings=settings, repeats=DRAWS, sampling=["x"] * DRAWS), monkeypatch
+    ).noise
+    covered = float(noise.square().mean().sqrt()) / SIGMA
+    farthest = farthest_shift(form, monkeypatch)
+    tolerance = 5.0 / math.sqrt(2 * noise.numel())
+    assert farthest <= covered * (1 + tolerance)
+    assert covered <= farthest / 0.78 * (1 + tolerance)
+    # What is claimed of one release is its noise over its shift.
+    event = form.spec.events(settings, 6, 2)
+    assert event.noise_multiplier == SIGMA
+    assert float(noise.mean().abs()) < 5.0 * SIGMA * covered / math.sqrt(noise.numel())
+    each = noise.flatten(1).std(0) / (SIGMA * covered)  # of every number, over draws
+    assert ((each - 1).abs() < 6.0 / math.sqrt(2 * DRAWS) + tolerance).all()
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_the_noise_that_is_released_is_fresh_in_every_number_and_draw(form, monkeypatch):
+    own, _ = pairs(form)[0]
+    settings = {**own.settings, "noise_multiplier": SIGMA}
+    noise = released(
+        form, replace(own, settings=settings, repeats=DRAWS, sampling=["x"] * DRAWS), monkeypatch
+    ).noise
+    numbers = noise.flatten(1) / noise.std()  # [R, m P]
+    limit = 6.0 / math.sqrt(DRAWS)
+    assert (torch.corrcoef(numbers[:, :12].T) - torch.eye(len(numbers[0, :12]))).abs().max() < limit
+    beside = (numbers[1:] * numbers[:-1]).mean(0).abs().max()
+    assert beside < limit
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_the_noise_that_is_released_does_not_depend_on_the_records(form, monkeypatch):
+    """With the same stream, the noise on both neighbours is the same to the bit."""
+    own, less = neighbours(form, 3, noise_multiplier=2.0)
+    noises = [released(form, task, monkeypatch).noise for task in (own, less)]
+    assert float(noises[0].abs().max()) > 0
+    torch.testing.assert_close(noises[0], noises[1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+def test_arms_and_seeds_release_noise_of_their_own(form, monkeypatch):
+    def of(**task):
+        own, _ = neighbours(form, 3, noise_multiplier=2.0, repeats=300, **task)
+        return released(form, own, monkeypatch).noise.flatten()
+
+    base = of(arm=form.key, seed=0)
+    for other in ({"arm": f"{form.key}@3", "seed": 0}, {"arm": f"{form.key}#self-check"}, {"seed": 1}):
+        drawn = of(**{"arm": form.key, "seed": 0, **other})
+        assert abs(float(torch.corrcoef(torch.stack([base, drawn]))[0, 1])) < 6.0 / math.sqrt(len(base))
 
 
 @pytest.mark.parametrize("form", [f for f in PRIVATE if f.spec.name.startswith("pate")], ids=key_of)
 def test_a_pool_of_unknown_groups_is_enough_to_train(form):
     public = replace(make_public(30), groups=None)
     assert torch.isfinite(trained(form, public=public).parameters).all()
+
+
+@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@pytest.mark.parametrize("queries", [20, 300])
+def test_the_noise_of_a_target_meets_it_over_all_queries_together(form, queries):
+    """By the library's curve of one Gaussian: so many of shift 1 are one of shift sqrt(queries)."""
+    settings = form.settings(**{**TEACHERS, "queries": queries})
+    sigma = form.spec.mechanism.calibrated(settings, 6, 2, delta=1e-5, target=2.0)
+    count = queries if "queries" in settings else 1
+    reached = dp_accounting.get_epsilon_gaussian(sigma / math.sqrt(count), 1e-5)
+    assert 2.0 * (1 - 1e-3) < reached <= 2.0

@@ -11,7 +11,7 @@ from fairaudit.diagnostics.perturbation import agreement, group_losses
 from fairaudit.engine import pool as engine_pool
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods import output_perturbation
-from fairaudit.methods.output_perturbation import noise_std, sensitivity
+from fairaudit.methods.output_perturbation import sensitivity
 from fairaudit.models.convex import TOLERANCE, LogisticProblems, losses, minimise, scores
 from fairaudit.models.linear import BoundedInputs
 from fairaudit.privacy.accounting import calibrate_gaussian
@@ -51,31 +51,63 @@ def test_inputs_are_clipped_before_the_constant_is_appended(norm):
 
 
 def test_claiming_the_norm_of_the_features_alone_is_caught():
-    """METHODS 3d: with an appended 1, L = R is under-noised; a record at the corner moves further."""
-    x = torch.tensor([[1.0, 1.0]], dtype=torch.float64)  # one feature of norm R = 1, then the constant
-    gone = torch.zeros(1, 2, dtype=torch.float64)
-    targets = torch.tensor([[[0.0, 1.0]]], dtype=torch.float64)
-    n0, penalty = torch.tensor([10.0], dtype=torch.float64), 5.0
-    moved = minimise(LogisticProblems(x, targets, penalty, n0)) - minimise(
-        LogisticProblems(gone, targets, penalty, n0)
+    """METHODS 3d: with an appended 1, L = R is under-noised; a record that opposes 2,000 moves further."""
+    x = torch.zeros(2001, 3, dtype=torch.float64)
+    x[:-1, 0], x[-1, 1], x[:, 2] = 1.0, 1.0, 1.0  # two features of norm R = 1, then the constant
+    targets = torch.nn.functional.one_hot(torch.tensor([0] * 2000 + [1])).double().unsqueeze(0)
+    n0, penalty = torch.tensor([2001.0], dtype=torch.float64), 4 / 2001
+    own, less = (
+        minimise(LogisticProblems(x[:count], targets[:, :count], penalty, n0)) for count in (2001, 2000)
     )
-    # A lone record reaches L/2: its gradient at 0 is half of the largest.
-    assert moved.norm() > 0.45 * math.sqrt(2) / (10 * penalty)
+    moved = float((own - less).norm())
+    alone, together = (
+        sensitivity(feature_norm=1.0, intercept=intercept, penalty=penalty, n_public=2001, classes=2)
+        for intercept in (0.0, 1.0)
+    )
+    assert alone < moved <= together
 
 
-def test_noise_has_the_claimed_variance_in_every_direction():
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("norm", "intercept", "penalty"), [(1.0, 1.0, 0.3), (2.0, 0.0, 0.05)])
+def test_released_noise_has_the_std_of_the_formula_in_every_direction(classes, norm, intercept, penalty):
+    """Worked out here: sigma L / (n0 lambda), with L of METHODS 3b."""
     draws = 4000
-    task = make_task(FORM, make_pool(), repeats=draws, noise_multiplier=2.0)
+    task = make_task(
+        FORM, make_pool(classes=classes), repeats=draws, noise_multiplier=2.0,
+        feature_norm=norm, intercept=intercept, penalty=penalty, n_public=50,
+    )  # fmt: skip
     found = FORM.make().fit(task, [])
-    point = found.kept["minimiser"].flatten()
-    scaled = (found.parameters - point) / noise_std(task)
+    longest = math.sqrt(norm**2 + intercept**2) * (1.0 if classes == 2 else math.sqrt(2.0))
+    scaled = (found.parameters - found.kept["minimiser"].flatten()) / (2.0 * longest / (50 * penalty))
     assert abs(float(scaled.mean())) < 5.5 / math.sqrt(scaled.numel())
     variance = scaled.square().mean(0)
     assert ((variance - 1).abs() < 5.5 * math.sqrt(2 / draws)).all()
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_theorem_1_predicts_what_draws_show(classes):
+def test_theorem_1_predicts_the_excess_risk_of_the_models_that_are_released(classes):
+    """The mean over released models of what each loses, group by group, against half std^2 Tr(H_a)."""
+    pool = make_pool(400, classes=classes, groups=3)
+    task = make_task(FORM, pool, repeats=4000, noise_multiplier=0.5, noise_draws=4000, penalty=0.05)
+    found = FORM.make().fit(task, [])
+    read = perturbation.read(FORM.make(), task, found)
+    batch = pool.gather(torch.arange(400), None)
+    x = BoundedInputs(1.0, 1.0)(batch.inputs, batch.group)
+    points = torch.cat([found.kept["minimiser"], found.network.weights])
+    outputs = torch.einsum("nd,rhd->rnh", x, points)
+    if classes == 2:
+        outputs = torch.cat([torch.zeros_like(outputs), outputs], -1)
+    loss = -outputs.log_softmax(-1)[:, torch.arange(400), batch.targets.argmax(-1)]
+    for group in range(3):
+        own = loss[:, batch.group == group].mean(1)
+        excess = own[1:] - own[0]
+        error = float(excess.std()) / math.sqrt(len(excess))
+        predicted = float(read["excess_risk_predicted"][group])
+        assert abs(float(excess.mean()) - predicted) < 5 * error + 0.03 * predicted
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_theorem_1_predicts_what_the_readings_own_draws_show(classes):
     pool = make_pool(400, classes=classes, groups=3)
     task = make_task(FORM, pool, noise_multiplier=0.5, noise_draws=4000, penalty=0.05)
     found = perturbation.read(FORM.make(), task, FORM.make().fit(task, []))

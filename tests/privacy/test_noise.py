@@ -4,13 +4,14 @@ import itertools
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
-from scipy.stats import chi2
+from scipy.stats import binom, chi2, kstwobign, norm
 from torch import Tensor
 
-from fairaudit.privacy.noise import GaussianNoise, noise_stream
-from fairaudit.privacy.streams import seed_of
+from fairaudit.privacy.noise import AHEAD, TAIL, GaussianNoise, draw_tail, noise_stream
+from fairaudit.privacy.streams import numpy_stream, seed_of
 
 FALSE_ALARM = 1e-6  # per assertion; z of it, two-sided, is 4.89
 Z_LIMIT = 4.9
@@ -204,3 +205,161 @@ def test_the_global_generator_is_neither_read_nor_moved():
 def test_replicates_cannot_share_a_seed():
     with pytest.raises(ValueError, match="share a noise seed"):
         GaussianNoise([7, 7])
+
+
+# --- tails: what PyTorch draws in float32 ends at 5.768, and thins out on the way there ------------------
+
+
+def plain(seed):
+    """The noise without its mended tail."""
+    generator = torch.Generator().manual_seed(seed)
+    return lambda out: out.normal_(generator=generator)
+
+
+def of_24_bits(count):
+    """|Z| given that it exceeds TAIL, as Box and Muller make it of a uniform of 24 bits."""
+    rng = np.random.default_rng(0)
+    smallest = math.ceil(math.exp(-(TAIL**2) / 2) * 2**24)  # of the radii that reach so far
+    radius = np.sqrt(-2 * np.log(rng.integers(1, smallest + 1, 8 * count) / 2**24))
+    found = np.abs(radius * np.cos(np.pi * rng.random(8 * count)))
+    return found[found > TAIL][:count]
+
+
+def mended_tail(count):
+    stream = numpy_stream(3, "tail")
+    return np.array([draw_tail(stream) for _ in range(count)])
+
+
+def too_steep_tail(count):
+    """The exact tail of another start, moved."""
+    return norm.isf(norm.sf(TAIL + 0.1) * np.random.default_rng(1).random(count)) - 0.1
+
+
+def follows_the_tail(found):
+    """Counts beyond five levels and the law as a whole, each with a false alarm of FALSE_ALARM at most."""
+    law = norm.sf(found) / norm.sf(TAIL)
+    distance = np.abs(np.sort(law) - (np.arange(len(law)) + 0.5) / len(law)).max()
+    counts = [
+        binom.ppf(FALSE_ALARM / 2, len(found), norm.sf(level) / norm.sf(TAIL))
+        <= (found > level).sum()
+        <= binom.isf(FALSE_ALARM / 2, len(found), norm.sf(level) / norm.sf(TAIL))
+        for level in (4.6, 5.0, 5.5, 5.768, 6.0)
+    ]
+    return all(counts) and distance * math.sqrt(len(law)) < kstwobign.isf(FALSE_ALARM)
+
+
+def test_the_tail_follows_its_exact_law_and_is_never_below_its_start():
+    found = mended_tail(200_000)
+    assert found.min() >= TAIL
+    assert follows_the_tail(found)
+
+
+@pytest.mark.parametrize("broken", [of_24_bits, too_steep_tail])
+def test_a_tail_of_another_law_is_caught(broken):
+    assert not follows_the_tail(broken(200_000))
+
+
+def beyond(fill, draws, levels, size=10**6):
+    """How many of ``draws`` values lie beyond each level."""
+    out, counts = torch.empty(1, size), np.zeros(len(levels), dtype=np.int64)
+    for _ in range(draws // size):
+        values = fill(out).abs()
+        extreme = values[values > levels[0]].numpy()
+        counts += (extreme[:, None] > np.array(levels)).sum(0)
+    return counts
+
+
+@pytest.mark.parametrize("draws", [20_000_000, pytest.param(2_000_000_000, marks=pytest.mark.slow)])
+def test_a_whole_draw_has_the_tail_of_the_normal_law_and_no_hole_at_its_seam(draws):
+    levels = (3.0, TAIL - 0.01, TAIL, TAIL + 0.01, 5.0, 5.5, 5.768, 6.0)
+    counts = beyond(GaussianNoise([12]).fill, draws, levels)
+    for seen, level in zip(counts, levels, strict=True):
+        expected = 2 * norm.sf(level)
+        # Uniforms of 24 bits leave the mass of the tail 0.21 % short.
+        assert binom.ppf(FALSE_ALARM / 2, draws, 0.9979 * expected) <= seen
+        assert seen <= binom.isf(FALSE_ALARM / 2, draws, expected)
+    for index in (1, 2):  # on either side of the seam
+        share = 2 * (norm.sf(levels[index]) - norm.sf(levels[index + 1]))
+        seen = counts[index] - counts[index + 1]
+        assert binom.ppf(FALSE_ALARM / 2, draws, 0.9979 * share) <= seen
+        assert seen <= binom.isf(FALSE_ALARM / 2, draws, share)
+
+
+@pytest.mark.slow
+def test_noise_without_the_mended_tail_is_seen_to_end_early():
+    (seen,) = beyond(plain(12), 2_000_000_000, (5.769,))
+    assert seen < binom.ppf(FALSE_ALARM / 2, 2_000_000_000, 2 * norm.sf(5.769))
+
+
+# A row of 1,000 values is one of those that are drawn some steps ahead.
+@pytest.mark.parametrize(("width", "steps"), [(1_000, 1_000), (300_000, 4)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_only_what_lies_in_the_tail_differs_from_pytorchs_own_draw(width, steps, dtype):
+    ours, theirs = GaussianNoise([5]).fill, plain(5)
+    redrawn = 0
+    for _ in range(steps):
+        mended, drawn = (fill(torch.empty(1, width, dtype=dtype)) for fill in (ours, theirs))
+        inside = drawn.abs() <= TAIL
+        assert torch.equal(mended[inside], drawn[inside])
+        assert (mended[~inside] != drawn[~inside]).all()
+        assert (mended[~inside].sign() == drawn[~inside].sign()).all()
+        assert (mended[~inside].abs() >= TAIL).all()
+        redrawn += int((~inside).sum())
+    assert redrawn > 0
+
+
+@pytest.mark.parametrize("width", [40_000, 500])
+def test_tails_of_replicates_are_independent_of_their_company(width):
+    """Long enough that every replicate has values in its tail."""
+    steps = 1_600_000 // width
+    together = GaussianNoise([5, 6, 7])
+    alone = [GaussianNoise([seed]) for seed in (5, 6, 7)]
+    tails = []
+    for _ in range(steps):
+        drawn = together.fill(torch.empty(3, width))
+        for row, single in zip(drawn, alone, strict=True):
+            assert torch.equal(row, single.fill(torch.empty(1, width))[0])
+        tails.append(drawn[drawn.abs() > TAIL].abs())
+    found = torch.cat(tails)
+    assert len(found) == len(found.unique()) > 10
+
+
+@pytest.mark.parametrize(("sigma", "epochs"), [(1.0, 20), (0.8, 30), (0.8, 60)])  # those of the presets
+def test_no_record_can_leave_the_noises_support_with_a_probability_that_matters(sigma, epochs):
+    """A gradient as long as its bound shifts one coordinate by 1 / sigma, in every epoch once on average."""
+
+    class Highest:
+        def random(self):
+            return 1.0 - 2.0**-53  # the largest number that a generator gives
+
+    for end, is_harmless in ((draw_tail(Highest()), True), (math.sqrt(2 * 24 * math.log(2)), False)):
+        assert (epochs * norm.sf(end - 1 / sigma) < 1e-3 * 1e-6) == is_harmless  # of delta
+
+
+def test_draws_of_several_shapes_come_of_one_stream_and_no_number_twice():
+    noise = GaussianNoise([1, 2])
+    shapes = [(2, 3), (2, 5), (2, 3), (2, 2_000), (2, 3), (2,), (2, 4, 2)] * 2
+    drawn = [noise.fill(torch.empty(shape)) for shape in shapes]
+    numbers = torch.cat([each.flatten() for each in drawn])
+    assert len(numbers.unique()) == len(numbers)
+    assert noise.draws == len(shapes)
+
+
+def test_draws_made_ahead_are_given_out_in_the_order_of_the_stream():
+    """Two and a half times as many as are made at once, beside PyTorch's own."""
+    ours, theirs = GaussianNoise([9]).fill, plain(9)
+    for _ in range(5 * AHEAD // 2):
+        assert torch.equal(ours(torch.empty(1, 40)), theirs(torch.empty(1, 40)))
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (2, 3, 0)])
+def test_a_draw_of_nothing_is_nothing(shape):
+    assert noise_stream(0, "query", "dpsgd", 2).fill(torch.empty(shape)).shape == shape
+
+
+def test_seeds_that_pytorch_cannot_tell_apart_are_refused():
+    """Its generator reads 32 bits of a seed."""
+    one, other = (torch.empty(20).normal_(generator=torch.Generator().manual_seed(s)) for s in (7, 7 + 2**32))
+    assert torch.equal(one, other)
+    with pytest.raises(ValueError, match="share a noise seed"):
+        GaussianNoise([7, 7 + 2**32])

@@ -1,0 +1,140 @@
+"""No epsilon that a person reads is smaller than the exact one, wherever it is printed."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from handmade import arm, circumstances, comparison, findings
+from plans import config, table
+from reports import stored
+
+from fairaudit.changes import compare_reports
+from fairaudit.cli.lines import arm_lines, notice_lines, plan_lines, warning_lines
+from fairaudit.cli.lines_compare import change_lines
+from fairaudit.errors import PrivacyError
+from fairaudit.gate.check import judged
+from fairaudit.gate.grammar import parse_rules
+from fairaudit.plan import make_plan
+from fairaudit.privacy.accounting import calibrate, epsilon
+from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian, shown_up
+from fairaudit.report.build import build_report
+from fairaudit.report.to_junit import to_junit
+from fairaudit.report.write import rendered
+
+# Two decimals, and four digits, of each to the nearest would be less than it is.
+PLD, RDP, OTHER_PLD, OTHER_RDP, ALL, OWN = 7.13421, 8.44321, 5.66721, 6.77731, 29.87642, 4.33412
+EXACT = (PLD, RDP, OTHER_PLD, OTHER_RDP, ALL, OWN)
+
+
+def shown(text, exact):
+    """Every number in a text that can only stand for this epsilon."""
+    numbers = [float(found) for found in re.findall(r"(?<![\w.])\d+\.\d+(?![\w.])", text)]
+    return [number for number in numbers if abs(number - exact) < 0.012]
+
+
+def private(key, pld, rdp):
+    made = arm(key)
+    return replace(made, privacy=replace(made.privacy, epsilon_pld=pld, epsilon_rdp=rdp, target_epsilon=None))
+
+
+@pytest.fixture(scope="module")
+def plan():
+    made = findings(noise_multiplier=1.0).plan
+    arms = (arm("sgd", reference=None), private("dpsgd", PLD, RDP), private("reweight", OTHER_PLD, OTHER_RDP))
+    return replace(made, arms=arms, epsilon_if_all_released=ALL)
+
+
+@pytest.fixture(scope="module")
+def report(plan):
+    made = findings(noise_multiplier=1.0)
+    jobs = tuple(replace(job, arm="reweight") if job.arm != "sgd" else job for job in made.plan.jobs)
+    own = {
+        job.id: replace(
+            made.results[job.id],
+            arrays={
+                **made.results[job.id].arrays,
+                **({"reading.individual_epsilon": [OWN, OTHER_PLD]} if job.arm != "sgd" else {}),
+            },
+        )
+        for job in jobs
+    }
+    found = replace(
+        made,
+        plan=replace(plan, jobs=jobs),
+        results=own,
+        comparisons=(comparison("dpsgd"), comparison("reweight")),
+    )
+    rules = parse_rules(["epsilon > 3", "epsilon_rdp > 3", "epsilon_if_all_released > 3"])
+    return judged(stored(build_report(found, circumstances())), rules)
+
+
+def assert_never_less(text, *wanted):
+    for exact in wanted:
+        assert shown(text, exact), f"{exact} is not printed"
+    for exact in EXACT:
+        assert all(number >= exact for number in shown(text, exact))
+
+
+@pytest.mark.parametrize("lines", [arm_lines, lambda plan: plan_lines(plan, seconds=1.0, cores=1)])
+def test_the_plan_in_the_terminal(plan, lines):
+    assert_never_less("\n".join(lines(plan)), PLD, OTHER_PLD)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("md", (PLD, RDP, OTHER_PLD, OTHER_RDP, ALL, OWN)),
+        ("html", (PLD, RDP, OTHER_PLD, OTHER_RDP, ALL, OWN)),
+        ("model-card", (PLD, OTHER_PLD, ALL)),
+        ("json", (PLD, RDP, OTHER_PLD, OTHER_RDP, ALL)),
+    ],
+)
+def test_every_format_of_the_report(report, name, wanted):
+    assert_never_less(rendered(report, name), *wanted)
+
+
+def test_the_warnings_of_a_report(report):
+    assert_never_less("\n".join(warning_lines(report, verbose=True)))
+
+
+def test_the_gates_in_junit(report):
+    assert_never_less(to_junit(report), PLD, RDP, ALL)
+
+
+def test_a_comparison_of_two_reports(report):
+    of = report.privacy
+    other = {"dpsgd": of["reweight"], "reweight": of["dpsgd"]}
+    swapped = report.model_copy(update={"privacy": {**of, **other}})
+    assert_never_less("\n".join(change_lines(compare_reports(report, swapped), every=True)), PLD, OTHER_PLD)
+
+
+def test_the_warning_of_unequal_epsilons(monkeypatch):
+    values = {1.0: PLD, 0.5: OTHER_PLD}
+    monkeypatch.setattr(
+        "fairaudit.arms.epsilon",
+        lambda event, delta, accountant: values[1.0 if len(event.releases) == 1 else 0.5],
+    )
+    monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: ALL)
+    made = make_plan(config(method=("dpsgd", "global-adapt")), table())
+    assert_never_less("\n".join(notice_lines(made.notices)), PLD, OTHER_PLD)
+
+
+def test_a_target_that_cannot_be_met_says_at_least_what_it_costs():
+    side = SampledGaussian(10, 30, (NoisyRelease("side", 1.7),))
+    with pytest.raises(PrivacyError) as caught:
+        calibrate(10, 30, 1e-6, 1.0, (1.7,))
+    exact = epsilon(side, 1e-6)
+    told = shown(str(caught.value), exact)
+    assert told
+    assert min(told) >= exact
+
+
+def test_an_epsilon_without_bound_is_said_in_a_word():
+    assert shown_up(epsilon(Gaussian("x", 0.0), 1e-6)) == "infinite"
+
+
+def test_rounding_to_the_nearest_would_be_caught():
+    with pytest.raises(AssertionError):
+        assert_never_less(f"{PLD:.2f}", PLD)
+    with pytest.raises(AssertionError):
+        assert_never_less(f"{PLD:.4g}", PLD)
