@@ -41,7 +41,8 @@ class Recorder(Method):
         trace = Trace()
         for step in (1, 3):
             trace.add(step, {"threshold": torch.tensor(threshold(task.arm, task.seed, step, task.repeats))})
-        sigma = task.settings.get("noise_multiplier", 1.0)
-        own = torch.tensor([sigma, 2 * sigma, 4 * sigma])[: task.pool.n_groups].expand(task.repeats, -1)
-        trace.add(0, {"group_noise_multiplier": own})
+        if task.arm == "dpsgd":
+            sigma = task.settings["noise_multiplier"]
+            own = torch.tensor([sigma, 2 * sigma, 4 * sigma])[: task.pool.n_groups]
+            trace.add(0, {"group_noise_multiplier": own.expand(task.repeats, -1)})
         return TrainedReplicates(Told(task), trace, claims.get(task.arm))
