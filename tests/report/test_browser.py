@@ -233,6 +233,7 @@ def opens_whole(browser, path):
     assert path.stat().st_size < 2_000_000
 
 
+@pytest.mark.slow
 def test_the_sample_s_report_opens_whole(browser, audited):
     sample = Path(__file__).parents[2] / "sample_data" / "loans.parquet"
     opens_whole(browser, audited(sample, "--group", "sex", "--seeds", "2", "--epochs", "2"))
