@@ -150,7 +150,7 @@ def _jobs(
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
     pool = pool_digest(config)
-    code = {arm.key: code_digest(_modules(arm)) for arm in arms}
+    code = {modules: code_digest(modules) for modules in set(map(_modules, arms))}
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
         ids: dict[str, str] = {}
@@ -161,7 +161,7 @@ def _jobs(
             parts = {
                 "digest": dataset.digest, "data": data, "model": model[0],
                 "schedule": [schedule.n_public, schedule.steps_per_epoch, schedule.epochs],
-                "arm": arm.key, "trainer": arm.trainer, "code": code[arm.key],
+                "arm": arm.key, "trainer": arm.trainer, "code": code[_modules(arm)],
                 "settings": dict(arm.settings),
                 "event": [event.effective_noise_multiplier, delta] if event else None,
                 "seed": seed, "repeats": arm.repeats, "source": source,
@@ -173,10 +173,10 @@ def _jobs(
     return tuple(jobs)
 
 
-def _modules(arm: Arm) -> list[str]:
+def _modules(arm: Arm) -> frozenset[str]:
     """Where an arm's trainer and its method's own diagnostics are."""
     objects = (arm.trainer, find(arm.method).readings)
-    return [name.partition(":")[0] for name in objects if name]
+    return frozenset(name.partition(":")[0] for name in objects if name)
 
 
 def _epsilon_of_everything(arms: tuple[Arm, ...], seeds: int, delta: float) -> float | None:

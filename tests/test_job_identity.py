@@ -17,12 +17,7 @@ from fairaudit.methods.catalog import catalog
 from fairaudit.plan import make_plan
 from fairaudit.worker import run_job
 
-
-@pytest.fixture(autouse=True)
-def quick_accountant(monkeypatch):
-    """No array depends on an arm's own epsilon."""
-    monkeypatch.setattr("fairaudit.arms.epsilon", lambda event, delta, accountant: 1.0)
-    monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: 1.0)
+pytestmark = pytest.mark.usefixtures("quick_accountant")  # no array depends on an arm's own epsilon
 
 
 # --- options -----------------------------------------------------------------------------------------

@@ -308,7 +308,7 @@ MUTANTS = (
     Mutant(
         "a job's id forgets the code",
         "plan.py",
-        '"code": code[arm.key]',
+        '"code": code[_modules(arm)]',
         '"code": ""',
         (f"{IDENTITY}::test_an_edit_of_what_a_method_is_built_from_is_another_job_and_of_that_method_alone",),
     ),
