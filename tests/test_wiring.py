@@ -367,9 +367,11 @@ def test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it(tmp_p
     )
     own = {arm for arm, _ in found.tasks if arm.startswith("pate")}
     assert own == {"pate-hard", "pate-hard-clean"}
+    assert found.tasks["sgd", 4].records.tolist() != found.tasks["sgd", 5].records.tolist()
     numbers, shown = (frame[["x", "z"]].to_numpy(float) for frame in (table, public))
     centre, spread = shown.mean(0), shown.std(0)
-    for (arm, _), task in found.tasks.items():
+    for (arm, seed), task in found.tasks.items():
+        assert task.records.tolist() == found.tasks["sgd", seed].records.tolist()
         inputs = task.pool.gather(torch.arange(task.pool.n_records), None).inputs
         by = (centre, spread) if arm in own else (numbers[task.records].mean(0), numbers[task.records].std(0))
         np.testing.assert_allclose(inputs, (numbers[task.records] - by[0]) / by[1], rtol=1e-4, atol=1e-5)
