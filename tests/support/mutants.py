@@ -620,7 +620,7 @@ MUTANTS = (
         "report/build_measured.py",
         '(comparison.reference, "reference."), (comparison.arm, "")',
         '(comparison.reference, ""), (comparison.arm, "")',
-        (f"{TEXTS}::test_selection_rates",),
+        ("report/test_to_markdown.py::test_the_markdown_is_as_reviewed",),
     ),
     Mutant(
         "excess risk stands under cost",
