@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairaudit.arms import Arm, ArmPrivacy, Schedule, make_arms, make_schedule
-from fairaudit.config import EXECUTION, AuditConfig
+from fairaudit.code_digest import code_digest
+from fairaudit.config import EXECUTION, GATES, AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size
@@ -89,6 +90,7 @@ _NOT_IN_A_RESULT = {
     *("max_grad_norm", "threshold", "learning_rate", "epochs", "batch_size", "n_public", "model"),
     *("seed", "seeds", "repeats", "self_check", "infer", "compare", "suppress_below", "out", "format"),
     "favourable",
+    *GATES,
     *EXECUTION,
 }
 
@@ -128,7 +130,7 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         schedule=schedule,
         delta=delta,
         arms=arms,
-        jobs=_jobs(config, dataset, (sizes.model, facts.digest), schedule, arms),
+        jobs=_jobs(config, dataset, (sizes.model, facts.digest), schedule, delta, arms),
         origins=numbers.origins,
         epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
         notices=(*_omissions(numbers), *_notices(config, arms)),
@@ -148,10 +150,12 @@ def _jobs(
     dataset: Dataset,
     model: tuple[str, str],
     schedule: Schedule,
+    delta: float,
     arms: tuple[Arm, ...],
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
     pool = pool_digest(config)
+    code = {modules: code_digest(modules) for modules in set(map(_modules, arms))}
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
         ids: dict[str, str] = {}
@@ -162,8 +166,9 @@ def _jobs(
             parts = {
                 "digest": dataset.digest, "data": data, "model": model[0],
                 "schedule": [schedule.n_public, schedule.steps_per_epoch, schedule.epochs],
-                "arm": arm.key, "trainer": arm.trainer, "settings": dict(arm.settings),
-                "event": event.effective_noise_multiplier if event else None,
+                "arm": arm.key, "trainer": arm.trainer, "code": code[_modules(arm)],
+                "settings": dict(arm.settings),
+                "event": [event.effective_noise_multiplier, delta] if event else None,
                 "seed": seed, "repeats": arm.repeats, "source": source,
                 **({"pool": pool} if reads_pool and pool else {}),
                 **({"own_model": model[1]} if model[1] else {}),
@@ -171,6 +176,12 @@ def _jobs(
             ids[arm.key] = job_id(parts)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
     return tuple(jobs)
+
+
+def _modules(arm: Arm) -> frozenset[str]:
+    """Where an arm's trainer and its method's own diagnostics are."""
+    objects = (arm.trainer, find(arm.method).readings)
+    return frozenset(name.partition(":")[0] for name in objects if name)
 
 
 def _epsilon_of_everything(arms: tuple[Arm, ...], seeds: int, delta: float) -> float | None:

@@ -1,5 +1,6 @@
 """What all tests share: hypothesis profiles, one torch thread, the way to the real data."""
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -33,6 +34,21 @@ def smallest_numbers():
     yield
     if "torch" in sys.modules:
         sys.modules["torch"].set_flush_denormal(False)
+
+
+@pytest.fixture
+def quick_accountant(monkeypatch):
+    """For plans whose epsilons are nobody's business: epsilon is 1 / sigma_eff, which takes no time."""
+
+    def epsilon(event, delta, accountant):
+        return 1.0 / event.effective_noise_multiplier
+
+    def calibrate(steps_per_epoch, steps, delta, target, side):
+        return 1.0 / math.sqrt(target**2 - sum(sigma**-2 for sigma in side))
+
+    monkeypatch.setattr("fairaudit.arms.epsilon", epsilon)
+    monkeypatch.setattr("fairaudit.methods.mechanisms.calibrate", calibrate)
+    monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: float(len(runs)))
 
 
 @pytest.fixture(scope="session")

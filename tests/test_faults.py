@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import random
 import signal
 import sys
 import time
@@ -117,14 +116,26 @@ def test_a_run_killed_at_any_moment_continues_to_the_same_results(toys, tmp_path
     arms = ("brief", "late", "plain")
     undisturbed = toys.run_plan(toys.make_plan(tmp_path / "undisturbed", arms=arms))
     scratch = tmp_path / "killed"
-    moments = [round(random.Random(seed).uniform(0.2, 1.6), 2) for seed in range(3)]
-    for moment in moments:
+    plan = toys.make_plan(scratch, arms=arms)
+
+    def finished():
+        return len(list((scratch / "out" / "jobs").glob("*.safetensors")))
+
+    left = []
+    for moment in (
+        lambda run: len(run.survivors()) > 1,  # workers start
+        lambda run: toys.runs(plan),  # the first trainings run
+        lambda run: finished() > left[-1],  # some are stored
+    ):
         run = start(scratch, "plain", *arms)
-        time.sleep(moment)
+        run.wait_for(lambda moment=moment, run=run: moment(run), "the moment did not come")
         run.process.kill()
-        run.end()
+        assert run.end() == (-signal.SIGKILL, "")  # it had not come to its end
+        left.append(finished())
+    assert left[0] == 0 < left[2] < len(plan.jobs)
+    assert toys.runs(plan)
     results = toys.run_plan(toys.make_plan(scratch, arms=arms))
-    assert list(results.by_job) == list(undisturbed.by_job), moments
+    assert list(results.by_job) == list(undisturbed.by_job)
     for job_id, result in undisturbed.by_job.items():
         again = results.by_job[job_id]
         assert again.facts == result.facts

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from plans import plan
 
 from fairaudit.measure import _on_rows_of, _references
@@ -14,6 +15,7 @@ def predictions(seed, rows):
     return Predictions(seed, rows, p, empty, empty, np.zeros(2, dtype=np.int64))
 
 
+@pytest.mark.usefixtures("quick_accountant")
 def test_an_arm_is_compared_with_its_reference_and_with_sgd_where_that_is_another():
     found = plan(method=("dpsgd", "output-perturbation"), self_check=True)
     assert _references(found, found.arm("dpsgd")) == ["sgd"]

@@ -13,20 +13,7 @@ from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import default_delta
 from fairaudit.plan import make_plan
 
-
-@pytest.fixture(autouse=True)
-def quick_accountant(monkeypatch):
-    """Plans here are about structure: epsilon is 1 / sigma_eff, which takes no time."""
-
-    def epsilon(event, delta, accountant):
-        return 1.0 / event.effective_noise_multiplier
-
-    def calibrate(steps_per_epoch, steps, delta, target, side):
-        return 1.0 / math.sqrt(target**2 - sum(sigma**-2 for sigma in side))
-
-    monkeypatch.setattr("fairaudit.arms.epsilon", epsilon)
-    monkeypatch.setattr("fairaudit.methods.mechanisms.calibrate", calibrate)
-    monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: float(len(runs)))
+pytestmark = pytest.mark.usefixtures("quick_accountant")
 
 
 # --- arms --------------------------------------------------------------------------------------------

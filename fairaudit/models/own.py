@@ -2,15 +2,14 @@
 
 import hashlib
 import importlib
-import inspect
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from fairaudit.code_digest import code_digest
 from fairaudit.errors import ConfigError, FairauditError, did_you_mean, said
 from fairaudit.models.names import Shape
 
@@ -68,9 +67,7 @@ def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -
 
 def digest(name: str, module: nn.Module) -> str:
     """Identity of a model: the code behind it, its layers, and the values that it starts from."""
-    content = hashlib.sha256(f"{name}\n{module}\n".encode())
-    for path in sorted(_sources(name, module)):
-        content.update(path.read_bytes())
+    content = hashlib.sha256(f"{name}\n{module}\n{code_digest(_modules(name, module))}\n".encode())
     for key, value in [*module.named_parameters(), *module.named_buffers()]:
         content.update(f"{key} {tuple(value.shape)} {value.requires_grad}\n".encode())
         content.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
@@ -99,15 +96,10 @@ def _factory(name: str) -> Callable[[Shape, int], object]:
     return found
 
 
-def _sources(name: str, module: nn.Module) -> set[Path]:
-    """Files of the factory and of every class of layer that is not PyTorch's."""
+def _modules(name: str, module: nn.Module) -> set[str]:
+    """Where the factory is, and every class of layer that is not PyTorch's."""
     modules = {name.partition(":")[0], *(type(layer).__module__ for layer in module.modules())}
-    found = (
-        inspect.getsourcefile(sys.modules[each])
-        for each in modules
-        if each in sys.modules and not each.startswith("torch.") and hasattr(sys.modules[each], "__file__")
-    )
-    return {Path(path) for path in found if path is not None and Path(path).is_file()}
+    return {each for each in modules if not each.startswith("torch.")}
 
 
 def _foreign(what: str, error: BaseException, hint: str) -> ConfigError:

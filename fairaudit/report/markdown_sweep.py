@@ -19,7 +19,9 @@ def sweep_section(report: Report) -> Iterator[str]:
         return
     yield f"## {SWEEP}"
     yield ""
-    yield "Points of accuracy lost, with 95 % intervals; a smaller ε means more privacy."
+    deltas = (report.privacy[point.arm].delta for sweep in report.sweep for point in sweep.points)
+    at = "".join(f", δ = {delta:g}" for delta in dict.fromkeys(deltas) if delta is not None)
+    yield f"Points of accuracy lost, with 95 % intervals; a smaller ε means more privacy{at}."
     for targets in dict.fromkeys(_targets(sweep) for sweep in report.sweep):
         alike = [sweep for sweep in report.sweep if _targets(sweep) == targets]
         rows = [row for sweep in alike for row in _rows(sweep)]

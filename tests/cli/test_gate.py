@@ -70,13 +70,6 @@ def test_each_ending_has_its_code_and_says_why(folder, capsys, arguments, code, 
         assert len(err.strip().splitlines()) <= 4
 
 
-@pytest.mark.parametrize(("rule", "code"), [(PASS, 0), (FAIL, 1), (OPEN, 3), ("nonsense > 1", 2)])
-def test_a_process_ends_in_the_code_of_its_verdict(folder, rule, code):
-    done = started(folder, "report.json", "--fail-on", rule)
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-
-
 def test_a_report_comes_from_stdin_and_json_alone_goes_to_stdout(folder):
     text = (folder / "report.json").read_text("utf-8")
     done = started(folder, "-", "--fail-on", FAIL, "--json", given=text)

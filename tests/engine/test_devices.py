@@ -38,10 +38,11 @@ def image_pool(count=60):
     return TrainingPool(x[0], labels[0], torch.arange(count) % 2, n_classes=CLASSES, n_groups=2)
 
 
-def task_on(device, form, on_images, repeats):
+def task_on(device, form, on_images, repeats, **given):
     if on_images:
-        return make_task(form, image_pool(), repeats=repeats, model=image_model("tanh-grey"), device=device)
-    return make_task(form, make_pool(), repeats=repeats, device=device, checkpoints=(3,))
+        model = image_model("tanh-grey")
+        return make_task(form, image_pool(), repeats=repeats, model=model, device=device, **given)
+    return make_task(form, make_pool(), repeats=repeats, device=device, checkpoints=(2,), **given)
 
 
 def faked_values():
@@ -51,7 +52,8 @@ def faked_values():
 
 
 def fit_faked(form, on_images, repeats):
-    task = task_on(ELSEWHERE, form, on_images, repeats)
+    # A step of fakes takes a tenth of a second; three are one of each kind: first, later, last of an epoch.
+    task = task_on(ELSEWHERE, form, on_images, repeats, steps_per_epoch=3, epochs=1)
     few = task.pool.gather(torch.arange(5), None).inputs
     with FakeTensorMode(allow_non_fake_inputs=True), faked_values():
         trained = form.make().fit(task, [EpochCurves(), Misalignment(2)])

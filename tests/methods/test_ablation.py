@@ -71,6 +71,7 @@ def test_the_control_takes_the_mean_step_of_the_arm_that_it_reads():
     assert control.make().learning_rate(given) == pytest.approx(expected)
 
 
+@pytest.mark.usefixtures("quick_accountant")
 def test_the_set_is_trained_once_whatever_the_sweep_and_claims_nothing():
     found = plan(method=("ablation", "dpsgd"), epsilon=(1.0, 3.0), noise_multiplier=None)
     assert sorted(keys(found)) == sorted(["sgd", "dpsgd@1", "dpsgd@3", *NAMES])
@@ -84,6 +85,7 @@ def test_the_arms_take_the_settings_of_the_method_that_they_take_apart():
     assert all(found.arm(n).settings == {"learning_rate": 0.03, "max_grad_norm": 0.7} for n in NAMES)
 
 
+@pytest.mark.usefixtures("quick_accountant")
 def test_all_leaves_them_out_and_a_near_miss_is_told():
     assert not set(NAMES) & set(keys(plan(method=("all",))))
     assert {name for name, spec in catalog().items() if spec.ablation} == set(NAMES)

@@ -96,4 +96,12 @@ def test_the_digest_follows_architecture_start_and_code(tmp_path, monkeypatch):
     made = own_model("by_digest:net", (2,), 2)
     first = digest("by_digest:net", made)
     write_module(tmp_path / "by_digest.py", "def net(s, c): return nn.Linear(s[0], c)  # changed")
-    assert digest("by_digest:net", made) != first
+    second = digest("by_digest:net", made)
+    assert second != first
+    write_module(tmp_path / "by_digest.py", "from beside_digest import net")
+    (tmp_path / "beside_digest.py").write_text(
+        "from torch import nn\ndef net(s, c): return nn.Linear(*s, c)\n"
+    )
+    third = digest("by_digest:net", made)
+    (tmp_path / "beside_digest.py").write_text("def net(s, c): ...\n")
+    assert len({first, second, third, digest("by_digest:net", made)}) == 4

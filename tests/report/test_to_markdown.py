@@ -112,12 +112,6 @@ def test_every_gap_stands_beside_its_interval_and_minimum_detectable_gap(report)
     assert "worse for F" in row
 
 
-def test_epsilon_is_never_printed_without_delta(report):
-    for line in to_markdown(report).splitlines():
-        if "ε ≤" in line:
-            assert "δ = 1e-06" in line
-
-
 def test_the_warning_of_an_undertrained_reference_is_printed():
     found = findings()
     weak = {

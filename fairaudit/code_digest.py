@@ -1,0 +1,112 @@
+"""Which code a result was made by, read from its files: nothing is imported, so a plan can ask."""
+
+import ast
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_PACKAGE = __name__.partition(".")[0]
+_METHODS = f"{_PACKAGE}.methods"  # the rest of this package is vouched for by its numerics version
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+def code_digest(modules: Iterable[str]) -> str:
+    """Identity of the code of modules: their files, and those of the modules that they are built from.
+
+    Imports are followed into a module's own package, into code that is not installed and into this
+    package's methods; other libraries and the standard library are left out.
+
+    Args:
+        modules: Names as in an import statement. One that has no file adds nothing.
+
+    Returns:
+        64 hexadecimal digits, the same wherever the files lie.
+    """
+    content = hashlib.sha256()
+    for name, path in sorted(_closure(modules).items()):
+        content.update(f"{name}\n".encode())
+        content.update(hashlib.sha256(path.read_bytes()).digest())
+    return content.hexdigest()
+
+
+def _closure(modules: Iterable[str]) -> dict[str, Path]:
+    """Module name -> its file, for these modules and all that they import of code like theirs."""
+    roots = set(modules)
+    packages = {name.partition(".")[0] for name in roots} - {_PACKAGE}
+    found: dict[str, Path] = {}
+    seen, waiting = set[str](), list(roots)
+    while waiting:
+        name = waiting.pop()
+        path = None if name in seen else _file(name)
+        seen.add(name)
+        if path is not None and (name in roots or _is_followed(name, path, packages)):
+            found[name] = path
+            waiting += _imported(name, path)
+    return found
+
+
+def _is_followed(name: str, path: Path, packages: set[str]) -> bool:
+    top = name.partition(".")[0]
+    if top == _PACKAGE:
+        return f"{name}.".startswith(f"{_METHODS}.")
+    return top in packages or not _is_library(name, path)
+
+
+def _is_library(name: str, path: Path) -> bool:
+    """Whether an installer put it there: into its usual folder, or with a record beside it."""
+    top = name.partition(".")[0]
+    home = path.parents[name.count(".") + (path.name == "__init__.py")]
+    return not _INSTALLED.isdisjoint(path.parts) or any(home.glob(f"{top}-*.dist-info"))
+
+
+def _top(name: str) -> tuple[Path | None, tuple[Path, ...]]:
+    """The file of a top-level module, and the folders of its submodules."""
+    if name in sys.stdlib_module_names:
+        return None, ()
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # of a module that was made by hand
+        return None, ()
+    if spec is None:
+        return None, ()
+    folders = tuple(map(Path, spec.submodule_search_locations or ()))
+    return (Path(spec.origin) if spec.has_location and spec.origin else None), folders
+
+
+def _file(name: str) -> Path | None:
+    """The file of a module, or None: of the standard library, a name inside a module, not there."""
+    top, *parts = name.split(".")
+    file, folders = _top(top)
+    if parts:
+        places = [folder.joinpath(*parts) for folder in folders]
+        files = [file for place in places for file in (place / "__init__.py", place.with_suffix(".py"))]
+        file = next((file for file in files if file.is_file()), None)
+    return file if file is not None and file.is_file() else None
+
+
+def _imported(name: str, path: Path) -> Iterator[str]:
+    """What a file may import, each with the packages that it lies in."""
+    yield from _with_parents(name)
+    if path.suffix != ".py":
+        return
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return  # whoever imports it says so
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _with_parents(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:  # a name, or a module of the package
+                yield from _with_parents(f"{origin}.{alias.name}")
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[: count + 1]) for count in range(len(parts)))

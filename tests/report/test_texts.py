@@ -1,0 +1,376 @@
+"""Markdown, page and terminal against the JSON, by a second reader: each number in its row, under its head.
+
+The report has several arms, groupings and epsilons, and no two of its numbers are alike.
+"""
+
+import json
+import math
+import re
+
+import pytest
+import several as made
+from golden import assert_golden
+from second_reader import (
+    Tables,
+    interval,
+    numbers,
+    of_console,
+    of_html,
+    of_markdown,
+    says,
+    shows_six_digits,
+)
+from several import GROUPINGS, NAMED, PRIVATE, SERIES, several
+
+from fairaudit.cli.lines import result_lines
+from fairaudit.gate.check import check
+from fairaudit.gate.grammar import parse_rules
+from fairaudit.report.charts import charts
+from fairaudit.report.to_html import to_html
+from fairaudit.report.to_json import read_report, to_json
+from fairaudit.report.to_markdown import full_text, to_markdown
+
+PAIRS = [(arm, grouping, group) for grouping in GROUPINGS for arm in PRIVATE for group in GROUPINGS[grouping]]
+
+
+@pytest.fixture(scope="module")
+def report():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fairaudit.report.build_facts.version", lambda name: "0.6.0")
+        return several()
+
+
+@pytest.fixture(scope="module")
+def stored(report):
+    """The JSON as anybody would read it."""
+    return json.loads(to_json(report))
+
+
+@pytest.fixture(scope="module")
+def texts(report):
+    """The same tables from three places; the Markdown is cut to length, the page is not."""
+    return {
+        "whole": of_markdown("\n".join(full_text(report))),
+        "markdown": of_markdown(to_markdown(report)),
+        "html": of_html(to_html(report)),
+    }
+
+
+WHERE = pytest.mark.parametrize("where", ["whole", "html", "markdown"])
+UNCUT = pytest.mark.parametrize("where", ["whole", "html"])
+
+
+def comparison(stored, arm, grouping):
+    (found,) = (c for c in stored["comparisons"] if (c["arm"], c["grouping"]) == (arm, grouping))
+    return found
+
+
+def estimates(stored, arm, grouping, group):
+    (found,) = (g for g in comparison(stored, arm, grouping)["by_group"] if g["group"] == group)
+    return found["estimates"]
+
+
+def gap(stored, arm, grouping, between, metric="privacy_cost", kind=None):
+    kinds = (kind,) if kind else ("pair",)
+    (found,) = (
+        g
+        for g in comparison(stored, arm, grouping)["gaps"]
+        if g["metric"] == metric and {g["a"], g["b"]} == set(between) and g["kind"] in kinds
+    )
+    return found
+
+
+# --- the JSON holds what was measured ----------------------------------------------------------------
+
+
+def test_the_json_holds_every_figure_in_its_place(stored):
+    metrics = [side + metric for metric in made.WITHIN for side in ("", "reference.")]
+    for arm, grouping, group in PAIRS:
+        found = estimates(stored, arm, grouping, group)
+        for metric in ("privacy_cost", "excess_risk", *metrics):
+            value, half = (f(arm, grouping, group, metric) for f in (made.value_of, made.half))
+            assert found[metric]["value"] == pytest.approx(value, rel=1e-5)
+            assert found[metric]["low"] == pytest.approx(value - half, rel=1e-5)
+            assert found[metric]["high"] == pytest.approx(value + half, rel=1e-5)
+    for arm in PRIVATE:
+        assert stored["privacy"][arm]["epsilon"]["pld"] == pytest.approx(made.epsilon(arm))
+    (sgd,) = (arm for arm in stored["arms"] if arm["key"] == "sgd")
+    assert (sgd["seeds_finished"], sgd["seeds_planned"]) == (4, 5)
+    assert stored["status"] == "partial"
+
+
+def test_no_two_figures_are_alike(stored):
+    """Or a wrong place would not show."""
+    for metric in ("privacy_cost", "accuracy", "excess_risk", "selection_rate"):
+        shown = {round(estimates(stored, *place)[metric]["value"], 3) for place in PAIRS}
+        assert len(shown) > len(PAIRS) - 3
+
+
+# --- tables of the text ------------------------------------------------------------------------------
+
+
+@WHERE
+def test_costs(texts, stored, where):
+    rows = texts[where].rows("Cost of privacy by group", "arm", "cost", "excess risk")
+    assert [(row["arm"], row["group"]) for row in rows] == [(a, f"{by} = {g}") for a, by, g in PAIRS]
+    for row, place in zip(rows, PAIRS, strict=True):
+        found = estimates(stored, *place)
+        (group,) = (g for g in comparison(stored, *place[:2])["by_group"] if g["group"] == place[2])
+        assert says(row["test rows"], group["n_test"])
+        assert says(row["non-private"], found["reference.accuracy"]["value"])
+        assert says(row["private"], found["accuracy"]["value"])
+        assert says(row["cost"], *interval(found["privacy_cost"]), factor=100)
+        assert says(row["excess risk"], *interval(found["excess_risk"]))
+
+
+@WHERE
+def test_gaps(texts, stored, where):
+    rows = texts[where].rows("Gaps between groups", "between", "gap in cost", "reading")
+    assert len(rows) == len(PRIVATE) * 3  # the pair of two groups; the named one and the largest of three
+    seen = set()
+    for row in rows:
+        grouping, _, between = row["between"].partition(": ")
+        named, a_b = grouping == "region" and between == ", ".join(NAMED), between.split(", ")
+        kind = "pair" if named or grouping == "sex" else "max"
+        found = gap(stored, row["arm"], grouping, a_b, kind=kind)
+        size = found["simultaneous" if kind == "max" else "absolute"]
+        assert says(row["gap in cost"], *interval(size), factor=100)
+        assert says(row["minimum detectable"], found["minimum_detectable"], factor=100)
+        assert says(row["from training"], found["signed"]["training_sd"], factor=100)
+        assert says(row["from test rows"], found["signed"]["records_sd"], factor=100)
+        costs = {group: estimates(stored, row["arm"], grouping, group)["privacy_cost"] for group in a_b}
+        worse = max(a_b, key=lambda group: costs[group]["value"])
+        assert row["reading"].partition(";")[0] == (
+            f"worse for {worse}" if size["low"] > 0 else "not resolved"
+        )
+        assert found["named"] == named
+        seen.add((row["arm"], row["between"]))
+    assert len(seen) == len(rows)
+
+
+@WHERE
+def test_costs_over_epsilon(texts, stored, where):
+    rows = texts[where].rows("Cost over epsilon", "method", "ε ≤ 1", "ε ≤ 4")
+    assert len(rows) == len(made.METHODS) * sum(len(names) + 1 for names in GROUPINGS.values())
+    for row in rows:
+        for target in made.TARGETS:
+            arm, cell = f"{row['method']}@{target}", row[f"ε ≤ {target}"]
+            if row["group"].startswith("gap by "):
+                grouping = row["group"].removeprefix("gap by ")
+                kind = "max" if len(GROUPINGS[grouping]) > 2 else "pair"
+                gaps = comparison(stored, arm, grouping)["gaps"]
+                (found,) = (g for g in gaps if (g["metric"], g["kind"]) == ("privacy_cost", kind))
+                assert says(cell, *interval(found["absolute"]), factor=100)
+            else:
+                place = row["group"].split(" = ")
+                assert says(cell, *interval(estimates(stored, arm, *place)["privacy_cost"]), factor=100)
+
+
+@UNCUT
+def test_within_each_model(texts, stored, where):
+    rows = texts[where].rows("Within each model", "arm", "accuracy", "loss", "tpr", "fpr", "precision")
+    assert len(rows) == 14  # of 20; the rest is in the JSON
+    for row, place in zip(rows, PAIRS, strict=False):
+        assert (row["arm"], row["group"]) == (place[0], place[2])
+        found = estimates(stored, *place)
+        for metric in ("accuracy", "loss", "tpr", "fpr", "precision"):
+            before, after = (found[side + metric]["value"] for side in ("reference.", ""))
+            assert says(row[metric], before, after)
+    changes = texts[where].rows("Within each model", "metric", "between", number=1)
+    for row in changes:
+        a, b = row["between"].split(", ")
+        grouping = next(name for name, groups in GROUPINGS.items() if a in groups)
+        found = gap(stored, row["arm"], grouping, (a, b), metric=f"change.{row['metric']}")
+        assert (found["a"], found["b"]) == (a, b)
+        assert says(row["change of the gap"], *interval(found["signed"]))
+        assert not found["signed"]["low"] <= 0 <= found["signed"]["high"]
+
+
+@UNCUT
+def test_selection_rates(texts, stored, where):
+    rows = texts[where].rows("Selection rates and impact ratios", "model", "selection rate", "impact ratio")
+    assert {row["model"] for row in rows} == {"sgd", *PRIVATE}
+    for row in rows:
+        arm, place = row["model"], (row["grouping"], row["group"])
+        side = "reference." if arm == "sgd" else ""
+        found = estimates(stored, PRIVATE[0] if arm == "sgd" else arm, *place)
+        assert says(row["selection rate"], found[f"{side}selection_rate"]["value"])
+        assert says(row["impact ratio"], found[f"{side}impact_ratio"]["value"])
+
+
+@UNCUT
+def test_last_readings_of_the_training(texts, report, where):
+    """A mean over the seeds that finished, from the numbers that the trainings left."""
+    section = "Training, group by group"
+    for row in texts[where].rows(section, "arm", "group", *(name.replace("_", " ") for name in SERIES)):
+        seeds = [s for s in range(5) if f"{row['arm']}-{s}" != made.LOST]
+        for name in SERIES:
+            k = GROUPINGS["sex"].index(row["group"])
+            mean = math.fsum(made.drawn(name, row["arm"], seed, 183, k) for seed in seeds) / len(seeds)
+            assert says(row[name.replace("_", " ")], mean)
+    for row in texts[where].rows(section, "arm", "threshold", number=1):
+        seeds = [s for s in range(5) if f"{row['arm']}-{s}" != made.LOST]
+        last = [made.drawn("threshold", row["arm"], seed, 1) for seed in seeds]
+        assert says(row["threshold"], math.fsum(last) / len(last))
+
+
+@UNCUT
+def test_epsilons_of_the_register_are_those_of_their_arm_and_never_below(texts, stored, where):
+    rows = texts[where].rows("What a register of deployments asks for", "model", "ε", "δ", "steps")
+    assert [row["model"] for row in rows] == list(PRIVATE)
+    for row in rows:
+        true, ((shown, digits),) = stored["privacy"][row["model"]]["epsilon"]["pld"], numbers(row["ε"])
+        assert true <= shown < true + 10.0**-digits
+        assert digits == 2
+        assert float(row["δ"]) == stored["privacy"][row["model"]]["delta"]
+
+
+def test_every_epsilon_of_the_text_has_its_delta_beside_it(report, stored):
+    """Where one is claimed, in prose as in tables; and it is the epsilon of its arm, rounded up."""
+    text = "\n".join(full_text(report))
+    sections = [section for section in text.split("\n## ") if re.search(r"ε ≤ \d|\| ε", section)]
+    assert len(sections) == 3  # the guarantees, the sweep, the register
+    assert all(re.search(r"δ = 1e-06|\| δ \|", section) for section in sections)
+    claims = [line for line in text.splitlines() if "ε ≤" in line and not line.startswith("|")]
+    told = [part for line in claims for part in line.split("ε ≤")[1:]]
+    assert len(told) == len(PRIVATE) + 1
+    for part in told:
+        assert "δ = 1e-06" in part
+    by_method = {line.split("**")[1].partition("@")[0]: line for line in claims if "**" in line}
+    for method in made.METHODS:
+        shown = [numbers(part)[0] for part in by_method[method].split("ε ≤")[1:]]
+        true = [stored["privacy"][f"{method}@{target}"]["epsilon"]["pld"] for target in made.TARGETS]
+        assert [math.ceil(100 * value - 1e-9) / 100 for value in true] == [value for value, _ in shown]
+
+
+# --- tables and marks of the charts ------------------------------------------------------------------
+
+FIGURES = {
+    "privacy-cost": {"privacy cost": ("privacy_cost", 0)},
+    "excess-risk": {"excess risk": ("excess_risk", 0)},
+    "accuracy": {"without privacy": ("reference.accuracy", 0), "with privacy": ("accuracy", 1)},
+    "selection-rate": {
+        "without privacy": ("reference.selection_rate", 0),
+        "with privacy": ("selection_rate", 1),
+        "impact ratio": ("impact_ratio", 2),
+    },
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_numbers_below_a_figure(texts, stored, name):
+    (table,) = texts["html"][name]
+    assert [(dict(row)["arm"], dict(row)["grouping"], dict(row)["group"]) for row in table] == PAIRS
+    for row, place in zip(table, PAIRS, strict=True):
+        heads = [head for head, _ in row]
+        for title, (metric, number) in FIGURES[name].items():
+            at = heads.index(title)
+            ends = [i for i, head in enumerate(heads) if head in ("low", "high")][2 * number : 2 * number + 2]
+            found = estimates(stored, *place)[metric]
+            for i, end in zip((at, *ends), ("value", "low", "high"), strict=True):
+                assert shows_six_digits(row[i][1], found[end])
+
+
+def test_numbers_below_the_sweep(texts, stored):
+    (table,) = texts["html"]["epsilon-sweep"]
+    for row in map(dict, table):
+        assert row["arm"].endswith(f"@{row['epsilon']}")
+        if row["group"].startswith("gap "):
+            between = row["group"].removeprefix("gap ").split(", ")
+            found = gap(stored, row["arm"], row["grouping"], between)["absolute"]
+        else:
+            found = estimates(stored, row["arm"], row["grouping"], row["group"])["privacy_cost"]
+        for title, end in (("cost (points)", "value"), ("low", "low"), ("high", "high")):
+            assert shows_six_digits(row[title], 100 * found[end])
+
+
+def test_marks_of_the_figures_stand_in_the_row_of_their_arm_and_the_colour_of_their_group(report, stored):
+    drawn = {chart.name: chart for chart in charts(report)}
+    for name, metric, factor in (
+        ("privacy-cost", "privacy_cost", 100), ("excess-risk", "excess_risk", 1),
+        ("selection-rate", "selection_rate", 1),
+    ):  # fmt: skip
+        assert [panel.title for panel in drawn[name].panels] == list(GROUPINGS)
+        for panel in drawn[name].panels:
+            marks = {(bar.row, bar.series): bar for bar in panel.bars}
+            assert len(marks) == len(PRIVATE) * len(GROUPINGS[panel.title])
+            for (arm, group), bar in marks.items():
+                expected = interval(estimates(stored, arm, panel.title, group)[metric])
+                assert (bar.value, bar.low, bar.high) == pytest.approx(
+                    [factor * v for v in expected], rel=1e-4
+                )
+    for panel in drawn["accuracy"].panels:
+        for change in panel.changes:
+            found = estimates(stored, change.row, panel.title, change.series)
+            assert change.before == pytest.approx(100 * found["reference.accuracy"]["value"], rel=1e-4)
+            assert change.after == pytest.approx(100 * found["accuracy"]["value"], rel=1e-4)
+
+
+# --- the terminal ------------------------------------------------------------------------------------
+
+
+def test_the_terminal_shows_the_costs_of_every_arm_under_its_name(report, stored):
+    blocks = of_console(result_lines(report))
+    assert [(head[3], head[0]) for head, _ in blocks] == [
+        (arm, "group" if grouping == "sex" else grouping) for grouping in GROUPINGS for arm in PRIVATE
+    ]
+    for (_, _, _, arm, _), rows in blocks:
+        grouping = "sex" if len(rows) == 3 else "region"
+        for cells in rows[: len(GROUPINGS[grouping])]:
+            found = estimates(stored, arm, grouping, cells[0])
+            assert says(cells[2], found["reference.accuracy"]["value"])
+            assert says(cells[3], found["accuracy"]["value"])
+            assert says(cells[4], *interval(found["privacy_cost"]), factor=100)
+        for cells in rows[len(GROUPINGS[grouping]) :][: 1 if grouping == "sex" else 2]:
+            kind = "pair" if cells[0] != "largest gap" else "max"
+            between = NAMED if cells[0].startswith("gap ") else None
+            (found,) = (
+                g
+                for g in comparison(stored, arm, grouping)["gaps"]
+                if (g["metric"], g["kind"]) == ("privacy_cost", kind)
+                and (between is None or (g["a"], g["b"]) == between)
+            )
+            size = found["simultaneous" if kind == "max" else "absolute"]
+            assert says(cells[1], *interval(size), factor=100)
+            assert cells[2] == (found["direction"] or "not resolved")
+
+
+# --- as reviewed, and as gates read it ---------------------------------------------------------------
+
+
+def test_a_report_of_several_is_as_reviewed(report):
+    assert_golden("several.md", to_markdown(report))
+    assert_golden("several.txt", "\n".join(result_lines(report)) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome"),
+    [
+        ("privacy_cost_gap > 0.9", "inconclusive"),
+        ("excess_risk@sex=F > 0.9", "inconclusive"),
+        ("reference.accuracy < 0.01", "inconclusive"),
+        ("epsilon > 5", "pass"),  # no training decides it
+        ("epsilon > 3", "fail"),
+    ],
+)
+def test_a_failed_seed_of_the_reference_leaves_every_gate_on_a_measurement_open(report, rule, outcome):
+    """Every arm has all its seeds; the one that they are measured against has not."""
+    stored = read_report(to_json(report), name="report.json")
+    assert check(stored, parse_rules([rule])).outcome == outcome
+
+
+# --- the second reader sees --------------------------------------------------------------------------
+
+
+def test_the_reader_sees_a_wrong_number_a_wrong_sign_and_a_wrong_unit():
+    assert says("4.1 [2.7, 5.5]", 0.0412, 0.0268, 0.0551, factor=100)
+    assert not says("4.1 [2.7, 5.5]", 0.0412, 0.0268, 0.0561, factor=100)
+    assert not says("4.1", -0.0412, factor=100)
+    assert not says("4.1", 0.0412)
+    assert says("1,234", 1234)
+    assert not says("–", 0.0)
+    assert says("0.842 → 0.801", 0.842, 0.801)
+    assert not says("0.842 → 0.801", 0.801, 0.842)
+    tables = of_markdown("## A\n\n| a | b |\n|---|---:|\n| x\\|y | 1 |\n\ntext\n| a |\n|---|\n| 2 |\n")
+    assert tables["A"] == [[[("a", "x\\|y"), ("b", "1")]], [[("a", "2")]]]
+    assert isinstance(of_html("<h2>A</h2><table><tr><th>a</th></tr><tr><td>1</td></tr></table>"), Tables)

@@ -1,0 +1,987 @@
+"""Small mistakes, one at a time, each with the tests that must see it: `python tests/support/mutants.py`.
+
+Every mistake is made in a copy of the tree, and the tests that are named beside it are run there. One that
+no test sees is a hole in the tests. `python tests/support/mutants.py WORD...` tries those whose file or
+name holds one of the words. Not run by pytest: a full round takes several minutes.
+"""
+
+import argparse
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARIES = (
+    *("dp_accounting.pld.privacy_loss_distribution", "jsonschema", "opacus", "pandas"),
+    *("pyarrow.parquet", "pydantic", "scipy.stats", "sklearn.linear_model", "torch", "vl_convert"),
+)
+OPTIONS = ("-n", "0", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-rfE")
+COPIED = ("fairaudit", "tests", "sample_data", "docs", "pyproject.toml", "README.md", "SECURITY.md")
+
+
+class Mutant(NamedTuple):
+    """A mistake.
+
+    Args:
+        name: What it does. file: Inside the package. old: Text that stands there once. new: Its replacement.
+        tests: What must fail: paths below tests/, each with ``::name`` where one is meant.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+WIRING, TEXTS, IDENTITY = "test_wiring.py", "report/test_texts.py", "test_job_identity.py"
+
+MUTANTS = (
+    Mutant(
+        "every job trains with the first seed",
+        "worker.py",
+        "        seed=job.seed,\n        repeats=job.repeats,",
+        "        seed=plan.config.seed,\n        repeats=job.repeats,",
+        (f"{WIRING}::test_every_arm_trains_at_every_seed_with_its_own_name",),
+    ),
+    Mutant(
+        "every seed is split like the first",
+        "prepared.py",
+        "encoder.encode(draw_split(dataset, key.config, seed))",
+        "encoder.encode(draw_split(dataset, key.config, key.config.seed))",
+        (f"{WIRING}::test_a_training_reads_the_files_rows_of_its_seed",),
+    ),
+    Mutant(
+        "repeats share the reference's batches",
+        "worker.py",
+        'return ["shared", *own[1:]] if',
+        'return ["shared"] * repeats if',
+        (f"{WIRING}::test_the_reference_shares_its_batches_with_the_first_repeat_and_with_nothing_else",),
+    ),
+    Mutant(
+        "training sees the groups of other rows",
+        "prepared.py",
+        "torch.from_numpy(first.groups[train])",
+        "torch.from_numpy(first.groups[: len(train)])",
+        (f"{WIRING}::test_a_training_reads_the_files_rows_of_its_seed",),
+    ),
+    Mutant(
+        "--optimizer is ignored",
+        "worker.py",
+        "optimizer=config.optimizer",
+        'optimizer="sgd"',
+        (f"{WIRING}::test_a_training_is_given_the_numbers_of_the_options",),
+    ),
+    Mutant(
+        "--activation is ignored",
+        "start.py",
+        "activation=config.activation",
+        'activation="tanh"',
+        (f"{WIRING}::test_the_model_is_the_one_asked_for_and_a_seeds_arms_start_alike",),
+    ),
+    Mutant(
+        "a job's id forgets hidden and activation",
+        "plan.py",
+        "    *GATES,\n    *EXECUTION,",
+        '    *GATES,\n    *EXECUTION,\n    *("hidden", "activation"),',
+        (f"{IDENTITY}::test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result[activation]",),
+    ),
+    Mutant(
+        "a job's id forgets how images are read",
+        "plan.py",
+        "    *GATES,\n    *EXECUTION,",
+        '    *GATES,\n    *EXECUTION,\n    *("pixel_range", "resize", "channels"),',
+        (f"{IDENTITY}::test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result[pixel_range]",),
+    ),
+    Mutant(
+        "a control reads the first seed's thresholds",
+        "plan.py",
+        "source = ids.get(arm.source) if arm.source else None",
+        "source = next((j.id for j in jobs if j.arm == arm.source), None) if arm.source else None",
+        (f"{WIRING}::test_a_control_reads_what_its_source_released_at_the_same_seed",),
+    ),
+    Mutant(
+        "failed seeds of the reference leave gates closed",
+        "gate/targets.py",
+        'partial.get(comparison.arm) or partial.get(comparison.reference, "")',
+        'partial.get(comparison.arm, "")',
+        (f"{TEXTS}::test_a_failed_seed_of_the_reference_leaves_every_gate_on_a_measurement_open",),
+    ),
+    Mutant(
+        "each arm's row shows the first arm's cost",
+        "report/to_markdown.py",
+        "points(group.estimates.get(COST)) if group.estimates else",
+        "points(report.costs[0].by_group[0].estimates.get(COST)) if group.estimates else",
+        (f"{TEXTS}::test_costs",),
+    ),
+    Mutant(
+        "arms are paired by place where rows are equal",
+        "metrics/compare.py",
+        "key=lambda p: p.seed)\n    matched = [of_seed[p.seed] for p in kept]",
+        "key=lambda p: p.seed)\n    kept, matched = list(private)[: len(baseline)], list(baseline)",
+        (f"{WIRING}::test_a_seed_that_one_arm_lost_is_left_out_of_the_other_though_the_rows_are_equal",),
+    ),
+    Mutant(
+        "training accuracy of shifted groups",
+        "worker.py",
+        "groups, k = grouping.groups[rows], len(grouping.names)",
+        "groups, k = np.roll(grouping.groups[rows], 1), len(grouping.names)",
+        (f"{WIRING}::test_training_metrics_are_of_the_training_rows_of_each_grouping",),
+    ),
+    Mutant(
+        "training accuracy of another grouping",
+        "measure.py",
+        'f"train_correct.{grouping}"',
+        '"train_correct.0"',
+        (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
+    ),
+    Mutant(
+        "the yardstick is read on training rows",
+        "worker.py",
+        "        encoded.test[test],\n        labels[encoded.split.test[test]],",
+        "        encoded.train[train],\n        labels[encoded.split.train[train]],",
+        (f"{WIRING}::test_the_yardstick_is_fitted_on_training_rows_and_read_on_test_rows",),
+    ),
+    Mutant(
+        "no duplicate is across the split",
+        "worker.py",
+        "np.isin(first[encoded.split.test], first[encoded.split.train])",
+        "np.isin(encoded.split.test, encoded.split.train)",
+        (f"{WIRING}::test_facts_are_those_of_the_training",),
+    ),
+    Mutant(
+        "a group's own epsilon at another delta",
+        "worker.py",
+        "**_individual(trained, plan.delta)",
+        "**_individual(trained, 1e-2)",
+        (f"{WIRING}::test_a_groups_own_epsilon_is_at_the_audits_delta",),
+    ),
+    Mutant(
+        "plan rounds epsilon to the nearest",
+        "cli/lines.py",
+        'return "–" if value is None else shown_up(value)',
+        'return "–" if value is None else f"{value:.2f}"',
+        ("cli/test_plan_lines.py",),
+    ),
+    Mutant(
+        "one repeat whatever was asked",
+        "worker.py",
+        "        repeats=job.repeats,\n        settings",
+        "        repeats=1,\n        settings",
+        (f"{WIRING}::test_every_arm_trains_at_every_seed_with_its_own_name",),
+    ),
+    Mutant(
+        "a control is given nothing",
+        "worker.py",
+        "source=_released(arm, source)",
+        "source={}",
+        (f"{WIRING}::test_a_control_reads_what_its_source_released_at_the_same_seed",),
+    ),
+    Mutant(
+        "records are numbered by the test rows",
+        "worker.py",
+        "records=prepared.encoded.split.train",
+        "records=prepared.encoded.split.test",
+        (f"{WIRING}::test_a_training_reads_the_files_rows_of_its_seed",),
+    ),
+    Mutant(
+        "no step is kept",
+        "worker.py",
+        "checkpoints=_checkpoints(plan, job, model)",
+        "checkpoints=()",
+        (f"{WIRING}::test_readers_are_the_options",),
+    ),
+    Mutant(
+        "a self-check draws its twin's batches",
+        "worker.py",
+        'own = [f"{arm.key}/{repeat}"',
+        'own = [f"{arm.method}/{repeat}"',
+        (f"{WIRING}::test_the_reference_shares_its_batches_with_the_first_repeat_and_with_nothing_else",),
+    ),
+    Mutant(
+        "predictions by the groups of other rows",
+        "worker.py",
+        "torch.from_numpy(groups[rows[piece]])",
+        "torch.from_numpy(groups[: len(inputs)])",
+        (f"{WIRING}::test_predictions_are_those_of_the_test_rows_and_of_every_repeat",),
+    ),
+    Mutant(
+        "test rows are counted as training rows",
+        "worker.py",
+        '"n_train": len(encoded.split.train)',
+        '"n_train": len(encoded.split.test)',
+        (f"{WIRING}::test_facts_are_those_of_the_training",),
+    ),
+    Mutant(
+        "training loss is training accuracy",
+        "worker.py",
+        "_group_means(loss, groups, count)",
+        "_group_means(correct, groups, count)",
+        (f"{WIRING}::test_training_metrics_are_of_the_training_rows_of_each_grouping",),
+    ),
+    Mutant(
+        "--memory counts in KiB",
+        "worker.py",
+        "config.memory * 2**20",
+        "config.memory * 2**10",
+        (f"{WIRING}::test_a_training_is_given_the_numbers_of_the_options",),
+    ),
+    Mutant(
+        "a student sees no pool",
+        "worker.py",
+        "public=prepared.public",
+        "public=None",
+        (f"{WIRING}::test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it",),
+    ),
+    Mutant(
+        "gradients are read at every step",
+        "worker.py",
+        "Misalignment(every)",
+        "Misalignment(1)",
+        (f"{WIRING}::test_readers_are_the_options",),
+    ),
+    Mutant(
+        "series forget when they were read",
+        "worker.py",
+        "np.asarray(steps, dtype=np.int64)\n    return arrays",
+        "np.arange(len(steps))\n    return arrays",
+        (f"{WIRING}::test_series_are_kept_with_the_steps_that_they_were_read_at",),
+    ),
+    Mutant(
+        "teachers of every seed get the first seed's rows",
+        "prepared.py",
+        "_pool_encoder(key).encode(draw_split(dataset, key.config, seed))",
+        "_pool_encoder(key).encode(draw_split(dataset, key.config, key.config.seed))",
+        (f"{WIRING}::test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it",),
+    ),
+    Mutant(
+        "the public pool has one group",
+        "prepared.py",
+        "else torch.from_numpy(found.groups)",
+        "else torch.from_numpy(0 * found.groups)",
+        (f"{WIRING}::test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it",),
+    ),
+    Mutant(
+        "training sees the labels of other rows",
+        "prepared.py",
+        "torch.from_numpy(dataset.labels[train])",
+        "torch.from_numpy(dataset.labels[: len(train)])",
+        (f"{WIRING}::test_a_training_reads_the_files_rows_of_its_seed",),
+    ),
+    Mutant(
+        "groups of the last grouping steer training",
+        "prepared.py",
+        "first, train = dataset.groupings[0],",
+        "first, train = dataset.groupings[-1],",
+        (f"{WIRING}::test_a_training_reads_the_files_rows_of_its_seed",),
+    ),
+    Mutant(
+        "every seed starts alike",
+        "start.py",
+        'seed_of(seed, "init")',
+        'seed_of(0, "init")',
+        (f"{WIRING}::test_the_model_is_the_one_asked_for_and_a_seeds_arms_start_alike",),
+    ),
+    Mutant(
+        "a gate retrains everything",
+        "plan.py",
+        "    *GATES,\n    *EXECUTION,",
+        "    *EXECUTION,",
+        (f"{IDENTITY}::test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result[fail_on]",),
+    ),
+    Mutant(
+        "a job's id forgets delta",
+        "plan.py",
+        "[event.effective_noise_multiplier, delta] if event",
+        "[event.effective_noise_multiplier] if event",
+        (f"{IDENTITY}::test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result[delta]",),
+    ),
+    Mutant(
+        "a job's id forgets the code",
+        "plan.py",
+        '"code": code[_modules(arm)]',
+        '"code": ""',
+        (f"{IDENTITY}::test_an_edit_of_what_a_method_is_built_from_is_another_job_and_of_that_method_alone",),
+    ),
+    Mutant(
+        "a job's id forgets what it reads",
+        "plan.py",
+        '"source": source,',
+        '"source": None,',
+        ("test_plan.py::test_a_control_depends_on_the_job_it_reads",),
+    ),
+    Mutant(
+        "a job's id forgets the public file",
+        "plan.py",
+        '**({"pool": pool} if reads_pool and pool else {}),',
+        "",
+        (f"{IDENTITY}::test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result[public_data]",),
+    ),
+    Mutant(
+        "the code of the readings is left out",
+        "plan.py",
+        "(arm.trainer, find(arm.method).readings)",
+        "(arm.trainer,)",
+        (
+            f"{IDENTITY}::test_an_edit_of_what_a_method_is_built_from_is_another_job_and_of_that_method_alone[plugged/read.py]",
+        ),
+    ),
+    Mutant(
+        "imports inside functions are not followed",
+        "code_digest.py",
+        "for node in ast.walk(tree):",
+        "for node in tree.body:",
+        (f"{IDENTITY}::test_an_edit_of_what_a_method_is_built_from_is_another_job_and_of_that_method_alone",),
+    ),
+    Mutant(
+        "first repeats are released twice",
+        "plan.py",
+        "(arm.repeats - arm.shares_samples) * seeds",
+        "arm.repeats * seeds",
+        ("test_plan_epsilon.py",),
+    ),
+    Mutant(
+        "training loss of another grouping",
+        "measure.py",
+        'f"train_loss.{grouping}"',
+        '"train_loss.0"',
+        (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
+    ),
+    Mutant(
+        "a drawn split is called fixed",
+        "measure.py",
+        "dataset.split is not None,",
+        "dataset.split is None,",
+        (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
+    ),
+    Mutant(
+        "no arm is compared with sgd beside its own reference",
+        "measure.py",
+        "else [own.key, REFERENCE]",
+        "else [own.key]",
+        ("test_measure.py",),
+    ),
+    Mutant(
+        "a smaller test set takes the baseline's first rows",
+        "measure.py",
+        "predictions.probabilities[:, place]",
+        "predictions.probabilities[:, : len(place)]",
+        ("test_measure.py",),
+    ),
+    Mutant(
+        "what privacy costs is what it gains",
+        "metrics/tables.py",
+        "by_seed=-lost.by_seed",
+        "by_seed=lost.by_seed",
+        (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
+    ),
+    Mutant(
+        "training cost has the other sign",
+        "metrics/compare.py",
+        'found["reference.train.accuracy"] - found["train.accuracy"]',
+        'found["train.accuracy"] - found["reference.train.accuracy"]',
+        (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
+    ),
+    Mutant(
+        "only the first repeat is measured on training rows",
+        "metrics/compare.py",
+        'getattr(p, f"train_{metric}").mean(axis=0)',
+        'getattr(p, f"train_{metric}")[0]',
+        (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
+    ),
+    Mutant(
+        "the worst group is the best",
+        "metrics/compare.py",
+        "pick = max if base_metric(metric) in WORST_IS_HIGH else min",
+        "pick = min if base_metric(metric) in WORST_IS_HIGH else max",
+        ("metrics/test_compare.py",),
+    ),
+    Mutant(
+        "test records have no floor of uncertainty",
+        "metrics/intervals.py",
+        "2.0 / (counts + 2.0) ** 2",
+        "0.0 / (counts + 2.0) ** 2",
+        ("metrics/test_intervals.py",),
+    ),
+    Mutant(
+        "many pairs share no quantile",
+        "metrics/gaps.py",
+        "family = max(1, len(cut.eligible) * (len(cut.eligible) - 1) // 2)",
+        "family = 1",
+        ("metrics/test_compare.py",),
+    ),
+    Mutant(
+        "a group of three is compared",
+        "metrics/gaps.py",
+        'if n < LEAST_RECORDS:\n            return f"group',
+        'if n < 3:\n            return f"group',
+        ("metrics/test_compare.py",),
+    ),
+    Mutant(
+        "worse for the other group",
+        "metrics/gaps.py",
+        "(value > 0) == (base in HIGHER_IS_WORSE)",
+        "(value > 0) != (base in HIGHER_IS_WORSE)",
+        ("metrics/test_compare.py",),
+    ),
+    Mutant(
+        "ratios divide by the least selected group",
+        "metrics/tables.py",
+        "top = max(usable, key=lambda k: mean[k])",
+        "top = min(usable, key=lambda k: mean[k])",
+        ("metrics/test_compare.py",),
+    ),
+    Mutant(
+        "a record tested at several seeds counts anew",
+        "metrics/intervals.py",
+        "total[place] += one",
+        "total[place] = one",
+        ("metrics/test_intervals.py",),
+    ),
+    Mutant(
+        "a loss is read by gates in any group",
+        "metrics/gaps.py",
+        "LEAST_FOR_LOSS = 200",
+        "LEAST_FOR_LOSS = 0",
+        ("metrics/test_compare.py",),
+    ),
+    Mutant(
+        "an undertrained reference is well trained",
+        "metrics/yardstick.py",
+        "yardstick_accuracy - reference_accuracy > UNDERTRAINED_BY",
+        "reference_accuracy - yardstick_accuracy > UNDERTRAINED_BY",
+        ("metrics/test_yardstick.py",),
+    ),
+    Mutant(
+        "inconclusive is better than a pass",
+        "gate/check.py",
+        '("pass", "inconclusive", "fail")',
+        '("inconclusive", "pass", "fail")',
+        ("gate/test_check.py",),
+    ),
+    Mutant(
+        "many numbers share no interval",
+        "gate/check.py",
+        "among=len(uncertain)",
+        "among=1",
+        ("gate/test_check.py",),
+    ),
+    Mutant(
+        "an interval across the threshold passes",
+        "gate/judge.py",
+        "if not any(rule.fails(end) for end in ends):",
+        "if not all(rule.fails(end) for end in ends):",
+        ("gate/test_check.py",),
+    ),
+    Mutant(
+        "a change is narrower than its two intervals",
+        "gate/judge.py",
+        "(ends.low - others.high, ends.high - others.low)",
+        "(ends.low - others.low, ends.high - others.high)",
+        ("gate/test_check.py",),
+    ),
+    Mutant(
+        "one lost seed of the arm leaves gates closed",
+        "gate/targets.py",
+        "partial.get(comparison.arm) or",
+        '"" or',
+        ("gate/test_check.py",),
+    ),
+    Mutant(
+        "a rule about all rows reads the first group",
+        "gate/targets.py",
+        "yield _group_target(rule, comparison, comparison.overall)",
+        "yield _group_target(rule, comparison, comparison.by_group[0])",
+        ("gate/test_check.py",),
+    ),
+    Mutant(
+        "a rule about a pair reads the largest gap",
+        "gate/targets.py",
+        'g.kind == "pair" and {g.a, g.b} == set(names)',
+        'g.kind == "pair"',
+        ("gate/test_check.py",),
+    ),
+    Mutant(
+        "costs are shown as fractions",
+        "report/gaps.py",
+        "return number(100 * fraction, 1)",
+        "return number(fraction, 1)",
+        (f"{TEXTS}::test_costs",),
+    ),
+    Mutant(
+        "training rows stand under test rows",
+        "report/to_markdown.py",
+        "count(group.n_test),",
+        "count(int(group.n_train or 0)),",
+        (f"{TEXTS}::test_costs",),
+    ),
+    Mutant(
+        "before and after change places",
+        "report/to_markdown.py",
+        'return f"{number(before)} → {number(after)}"',
+        'return f"{number(after)} → {number(before)}"',
+        (f"{TEXTS}::test_within_each_model",),
+    ),
+    Mutant(
+        "shares of training and test rows change places",
+        "report/to_markdown.py",
+        "        _points_sd(gap.signed.training_sd),\n        _points_sd(gap.signed.records_sd),",
+        "        _points_sd(gap.signed.records_sd),\n        _points_sd(gap.signed.training_sd),",
+        (f"{TEXTS}::test_gaps",),
+    ),
+    Mutant(
+        "every epsilon of a sweep shows the first one's costs",
+        "report/markdown_sweep.py",
+        "_points(point.cost.get(group)) for point in points",
+        "_points(points[0].cost.get(group)) for point in points",
+        (f"{TEXTS}::test_costs_over_epsilon",),
+    ),
+    Mutant(
+        "a sweep's gap is another group's cost",
+        "report/sweep.py",
+        "gap=None if gap is None else _value(gap.absolute)",
+        "gap=None if gap is None else _value(gap.signed)",
+        (f"{TEXTS}::test_costs_over_epsilon",),
+    ),
+    Mutant(
+        "the register shows one epsilon for all",
+        "report/markdown_review.py",
+        "_register_row(key, facts) for key, facts in",
+        "_register_row(key, first) for key, facts in",
+        (f"{TEXTS}::test_epsilons_of_the_register_are_those_of_their_arm_and_never_below",),
+    ),
+    Mutant(
+        "the guarantee shows the other accountant's epsilon",
+        "report/markdown_privacy.py",
+        "ε ≤ {shown_up(facts.epsilon.pld)}",
+        "ε ≤ {shown_up(facts.epsilon.rdp or 0.0)}",
+        (f"{TEXTS}::test_every_epsilon_of_the_text_has_its_delta_beside_it",),
+    ),
+    Mutant(
+        "epsilon is rounded to the nearest",
+        "report/numbers.py",
+        "rounding=ROUND_CEILING):f}",
+        "rounding=ROUND_HALF_EVEN):f}",
+        (f"{TEXTS}::test_epsilons_of_the_register_are_those_of_their_arm_and_never_below",),
+    ),
+    Mutant(
+        "curves are those of the last seed",
+        "report/curves.py",
+        "return np.where(count > 0, total / np.maximum(count, 1), np.nan)",
+        "return values[-1]",
+        (f"{TEXTS}::test_last_readings_of_the_training",),
+    ),
+    Mutant(
+        "charts show fractions as points",
+        "report/charts_costs.py",
+        "PERCENT = 100.0",
+        "PERCENT = 1.0",
+        (f"{TEXTS}::test_marks_of_the_figures_stand_in_the_row_of_their_arm_and_the_colour_of_their_group",),
+    ),
+    Mutant(
+        "the chart's low end is the value",
+        "report/charts_costs.py",
+        "factor * estimate.value, factor * low, factor * high",
+        "factor * estimate.value, factor * estimate.value, factor * high",
+        (f"{TEXTS}::test_numbers_below_a_figure",),
+    ),
+    Mutant(
+        "no pair was named beforehand",
+        "report/build_measured.py",
+        'named = gap.kind == "pair" and',
+        'named = gap.kind == "mean" and',
+        (f"{TEXTS}::test_gaps",),
+    ),
+    Mutant(
+        "the terminal shows the private model as the reference",
+        "cli/lines.py",
+        'for m in ("reference.accuracy", "accuracy"))',
+        'for m in ("accuracy", "reference.accuracy"))',
+        (f"{TEXTS}::test_the_terminal_shows_the_costs_of_every_arm_under_its_name",),
+    ),
+    Mutant(
+        "the terminal shows the gap that was not looked for",
+        "cli/lines.py",
+        'estimate = gap.simultaneous if gap.kind == "max" else gap.absolute\n        title',
+        "estimate = gap.signed\n        title",
+        (f"{TEXTS}::test_the_terminal_shows_the_costs_of_every_arm_under_its_name",),
+    ),
+    Mutant(
+        "the reference's selection rates are the arm's",
+        "report/build_measured.py",
+        '(comparison.reference, "reference."), (comparison.arm, "")',
+        '(comparison.reference, ""), (comparison.arm, "")',
+        ("report/test_to_markdown.py::test_the_markdown_is_as_reviewed",),
+    ),
+    Mutant(
+        "excess risk stands under cost",
+        "report/to_markdown.py",
+        'plain_interval(group.estimates.get("excess_risk"))',
+        'plain_interval(group.estimates.get("privacy_cost"))',
+        (f"{TEXTS}::test_costs",),
+    ),
+    # engine, privacy and methods
+    Mutant(
+        "noise of a released minimiser is halved",
+        "methods/output_perturbation.py",
+        "point + noise_std(task) *",
+        "point + 0.5 * noise_std(task) *",
+        ("laws/test_whole_releases.py", "methods/test_output_perturbation.py"),
+    ),
+    Mutant(
+        "votes get noise without the root of two",
+        "methods/pate.py",
+        '["noise_multiplier"] * VOTE_SENSITIVITY',
+        '["noise_multiplier"]',
+        ("laws/test_whole_releases.py",),
+    ),
+    Mutant(
+        "all arms draw one noise",
+        "methods/gradient.py",
+        'noise_stream(task.seed, "noise", task.arm, task.repeats)',
+        'noise_stream(task.seed, "noise", "arm", task.repeats)',
+        ("laws/test_one_step.py",),
+    ),
+    Mutant(
+        "a self-check draws its twin's noise",
+        "methods/gradient.py",
+        'noise_stream(task.seed, "noise", task.arm, task.repeats)',
+        'noise_stream(task.seed, "noise", task.arm.split("#")[0], task.repeats)',
+        ("laws/test_one_step.py",),
+    ),
+    Mutant(
+        "every seed draws one noise",
+        "methods/gradient.py",
+        'noise_stream(task.seed, "noise", task.arm, task.repeats)',
+        'noise_stream(0, "noise", task.arm, task.repeats)',
+        ("laws/test_one_step.py",),
+    ),
+    Mutant(
+        "rule and objective draw one noise",
+        "methods/gradient.py",
+        '(task.seed, "query", f"{task.arm}/rule", task.repeats)',
+        '(task.seed, "query", f"{task.arm}/objective", task.repeats)',
+        ("laws/test_one_step.py",),
+    ),
+    Mutant(
+        "all repeats train on the reference's batches",
+        "methods/gradient.py",
+        '[numpy_stream(task.seed, "sampling", label) for label in task.sampling]',
+        '[numpy_stream(task.seed, "sampling", "shared") for label in task.sampling]',
+        ("laws/test_one_step.py",),
+    ),
+    Mutant(
+        "every seed draws one sample",
+        "methods/gradient.py",
+        '[numpy_stream(task.seed, "sampling", label) for label in task.sampling]',
+        '[numpy_stream(0, "sampling", label) for label in task.sampling]',
+        ("laws/test_one_step.py",),
+    ),
+    Mutant(
+        "the minimiser's sensitivity is halved",
+        "methods/output_perturbation.py",
+        "return lipschitz / (n_public * penalty)",
+        "return lipschitz / (2.0 * n_public * penalty)",
+        ("laws/test_whole_releases.py", "methods/test_output_perturbation.py"),
+    ),
+    Mutant(
+        "a record's length forgets its intercept",
+        "methods/output_perturbation.py",
+        "math.hypot(feature_norm, intercept)",
+        "max(feature_norm, intercept)",
+        ("laws/test_whole_releases.py", "methods/test_output_perturbation.py"),
+    ),
+    Mutant(
+        "many classes move a minimiser as two do",
+        "methods/output_perturbation.py",
+        "(1.0 if classes == 2 else math.sqrt(2.0))",
+        "1.0",
+        ("methods/test_output_perturbation.py",),
+    ),
+    Mutant(
+        "all arms draw one noise of a minimiser",
+        "methods/output_perturbation.py",
+        'noise_stream(task.seed, "noise", task.arm, task.repeats)',
+        'noise_stream(task.seed, "noise", "arm", task.repeats)',
+        ("laws/test_whole_releases.py",),
+    ),
+    Mutant(
+        "every seed draws one noise of votes",
+        "methods/pate.py",
+        'noise_stream(task.seed, "noise", task.arm, task.repeats)',
+        'noise_stream(0, "noise", task.arm, task.repeats)',
+        ("laws/test_whole_releases.py",),
+    ),
+    Mutant(
+        "many releases of votes are one",
+        "methods/pate.py",
+        "len(votes) * draws.draws)",
+        "draws.draws)",
+        ("laws/test_whole_releases.py",),
+    ),
+    Mutant(
+        "noise grows with its multiplier's square",
+        "engine/release.py",
+        "value=self.noise_multiplier)",
+        "value=self.noise_multiplier**2)",
+        ("laws/test_one_step.py",),
+    ),
+    Mutant(
+        "replicates share a sensitivity",
+        "engine/release.py",
+        "sensitivity.unsqueeze(1)",
+        "sensitivity.mean().expand(len(drawn), 1)",
+        ("laws/test_one_step.py", "laws/test_rules.py", "laws/test_neighbours.py"),
+    ),
+    Mutant(
+        "replicates share a divisor",
+        "engine/release.py",
+        "return gradient.div_(facts.divisor)\n\n    def event",
+        "return gradient.div_(facts.divisor.mean())\n\n    def event",
+        ("laws/test_one_step.py",),
+    ),
+    Mutant(
+        "norms are trusted to the last bit",
+        "engine/loop.py",
+        "NORM_GUARD = 1.0 + 1e-5",
+        "NORM_GUARD = 1.0",
+        ("laws/test_neighbours.py", "laws/test_rules.py", "laws/test_one_step.py"),
+    ),
+    Mutant(
+        "the ledger misses a step",
+        "engine/loop.py",
+        "training.sampler.steps_per_epoch, self.taken, (gradient",
+        "training.sampler.steps_per_epoch, self.taken - 1, (gradient",
+        ("laws/test_trainings.py",),
+    ),
+    Mutant(
+        "the ledger misses the side queries",
+        "engine/loop.py",
+        "self.taken, (gradient, *asked))",
+        "self.taken, (gradient, *asked[:0]))",
+        ("laws/test_trainings.py",),
+    ),
+    Mutant(
+        "a query's noise has no scale",
+        "engine/loop.py",
+        "answer.add_(drawn, alpha=multiplier)",
+        "answer.add_(drawn)",
+        ("laws/test_one_step.py",),
+    ),
+    Mutant(
+        "padding answers queries",
+        "engine/loop.py",
+        "            query = query * present.unsqueeze(-1)\n",
+        "            pass\n",
+        ("laws/test_one_step.py", "laws/test_neighbours.py"),
+    ),
+    Mutant(
+        "long gradients are cut short of the bound",
+        "engine/rules.py",
+        "torch.div(released.unsqueeze(-1), norms).clamp_(max=1.0)",
+        "torch.div(released.unsqueeze(-1), norms.clamp(max=1e3)).clamp_(max=1.0)",
+        ("laws/test_rules.py", "laws/test_neighbours.py"),
+    ),
+    Mutant(
+        "samples are drawn at another rate",
+        "engine/sampling.py",
+        "rate = -np.log1p(-1.0 / steps_per_epoch)",
+        "rate = 1.0 / steps_per_epoch",
+        ("engine/test_sampling.py",),
+    ),
+    Mutant(
+        "releases of one step add up as if alike",
+        "privacy/events.py",
+        "1.0 / math.sqrt(sum(r.noise_multiplier**-2 for r in self.releases))",
+        "1.0 / sum(r.noise_multiplier**-1 for r in self.releases)",
+        ("privacy/test_accounting.py",),
+    ),
+    Mutant(
+        "a step reveals what its loudest release does",
+        "privacy/events.py",
+        "1.0 / math.sqrt(sum(r.noise_multiplier**-2 for r in self.releases))",
+        "min(r.noise_multiplier for r in self.releases)",
+        ("privacy/test_accounting.py",),
+    ),
+    Mutant(
+        "many releases reveal what one does",
+        "privacy/accounting.py",
+        "return sigma * math.sqrt(count)",
+        "return sigma",
+        ("privacy/test_accounting.py",),
+    ),
+    Mutant(
+        "a group's noise is that of its typical step",
+        "privacy/individual.py",
+        ".max(axis=1)",
+        ".mean(axis=1)",
+        ("privacy/test_individual.py",),
+    ),
+    Mutant(
+        "a group's steps are counted once too few",
+        "privacy/individual.py",
+        "ends[end]), int",
+        "ends[begin[end]]), int",
+        ("privacy/test_individual.py",),
+    ),
+    Mutant(
+        "a group's epsilon forgets the side queries",
+        "privacy/individual.py",
+        " ** -2.0 + side",
+        " ** -2.0",
+        ("privacy/test_individual.py",),
+    ),
+    Mutant(
+        "noise ends where float32 does",
+        "privacy/noise.py",
+        "            self._redraw(row.view(-1).numpy())",
+        "            pass",
+        ("privacy/test_noise.py",),
+    ),
+    Mutant(
+        "the tail is too thin",
+        "privacy/noise.py",
+        "_BEYOND * (1.0 - stream.random())",
+        "_BEYOND * 0.9 * (1.0 - stream.random())",
+        ("privacy/test_noise.py",),
+    ),
+    Mutant(
+        "every seed draws one tail",
+        "privacy/noise.py",
+        'numpy_stream(seed, "tail")',
+        'numpy_stream(0, "tail")',
+        ("privacy/test_noise.py",),
+    ),
+    Mutant(
+        "the tail has one side",
+        "privacy/noise.py",
+        "math.copysign(draw_tail(self._tail), values[place])",
+        "draw_tail(self._tail)",
+        ("privacy/test_noise.py",),
+    ),
+    Mutant(
+        "noise drawn ahead repeats",
+        "privacy/noise.py",
+        "        return ahead.draws[ahead.left]",
+        "        return ahead.draws[0]",
+        ("privacy/test_noise.py",),
+    ),
+    Mutant(
+        "many votes are charged as one",
+        "methods/mechanisms.py",
+        "return calibrate_gaussian(self._count(settings), delta, target)",
+        "return calibrate_gaussian(1, delta, target)",
+        ("test_plan_epsilon.py",),
+    ),
+)
+
+
+def make_copy(folder: Path) -> Path:
+    tree = folder / "tree"
+    tree.mkdir()
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, tree / name)
+    if (ROOT.parent / "shared").exists():  # real data, for tests that name it
+        (folder / "shared").symlink_to(ROOT.parent / "shared")
+    return tree
+
+
+def run_tests(tree: Path, tests: tuple[str, ...]) -> tuple[int, str]:
+    """pytest's exit status, and the names of the tests that failed.
+
+    In a fork of this process, which has the libraries imported that take most of a test's time.
+    """
+    log = tree.parent / "log"
+    child = os.fork()
+    if not child:
+        code = 70
+        try:
+            with log.open("wb") as out:
+                os.dup2(out.fileno(), 1)
+                os.dup2(out.fileno(), 2)
+            os.chdir(tree)
+            sys.path[0] = str(tree)
+            os.environ["PYTHONPATH"] = str(tree)
+            # Without byte code: a file that changes twice in one second would be read from the first one's.
+            os.environ["PYTHONDONTWRITEBYTECODE"], sys.dont_write_bytecode = "1", True
+            names = [f"tests/{test}" for test in tests]
+            code = pytest.main([*OPTIONS, "-m", "not fuzz", *names])
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    said = log.read_text(encoding="utf-8", errors="replace")
+    failed = [line.split(" - ")[0].split("tests/", 1)[1] for line in said.splitlines()
+              if line.startswith(("FAILED ", "ERROR "))]  # fmt: skip
+    return code, ", ".join(failed) or f"exit status {code}: {said[-2000:]}"
+
+
+def is_there(test: str) -> bool:
+    return (ROOT / "tests" / test.partition("::")[0]).is_file()
+
+
+def attempt(tree: Path, mutant: Mutant) -> tuple[str, str]:
+    """``caught``, ``SURVIVED`` or ``VOID`` (the mistake could not be made), and what says so."""
+    absent = [test for test in mutant.tests if not is_there(test)]
+    if absent:
+        return "VOID", f"there is no tests/{absent[0]}"
+    path = tree / "fairaudit" / mutant.file
+    honest = path.read_text(encoding="utf-8") if path.is_file() else ""
+    found = honest.count(mutant.old)
+    if found != 1:
+        return "VOID", f"its text stands {found} times in fairaudit/{mutant.file}"
+    try:
+        path.write_text(honest.replace(mutant.old, mutant.new), encoding="utf-8")
+        code, said = run_tests(tree, mutant.tests)
+    finally:
+        path.write_text(honest, encoding="utf-8")
+    return {0: "SURVIVED", 1: "caught"}.get(code, "VOID"), said
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("words", nargs="*", help="try those whose file or name holds one of these words")
+    words = parser.parse_args().words
+    chosen = [m for m in MUTANTS if not words or any(word in f"{m.file} {m.name}" for word in words)]
+    counts: Counter[str] = Counter()
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        tree = make_copy(Path(folder))
+        tests = tuple(sorted({test for mutant in chosen for test in mutant.tests if is_there(test)}))
+        code, said = run_tests(tree, tests)
+        if code != 0:
+            say(f"the tests fail without any mistake: {said}")
+            return 2
+        for mutant in chosen:
+            began = time.monotonic()
+            outcome, said = attempt(tree, mutant)
+            counts[outcome] += 1
+            took = time.monotonic() - began
+            say(f"{outcome:8} {mutant.file}: {mutant.name} [{took:.0f} s] {said}")
+    say(", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())) or "none chosen")
+    return 0 if set(counts) == {"caught"} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

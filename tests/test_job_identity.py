@@ -1,0 +1,266 @@
+"""What a job's id stands for: whatever moves a result changes it, and nothing else makes anybody wait."""
+
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairaudit
+from fairaudit.code_digest import code_digest
+from fairaudit.config import EXECUTION, GATES, AuditConfig
+from fairaudit.data.tabular import load_dataset
+from fairaudit.methods.catalog import catalog
+from fairaudit.plan import make_plan
+from fairaudit.worker import run_job
+
+pytestmark = pytest.mark.usefixtures("quick_accountant")  # no array depends on an arm's own epsilon
+
+
+# --- options -----------------------------------------------------------------------------------------
+
+IMAGES = ("image_column", "resize", "channels", "pixel_range", "skip_bad_images")
+
+# Another value of every option; names of files are those of the folder below.
+OTHER = {
+    "data": "moved.csv", "group": ("region",), "intersect": True, "label": "job", "positive": "no",
+    "drop": ("age",), "group_as_feature": True, "bin": {"debt": "q2"}, "contrast": {"sex": "F"},
+    "missing": "drop", "merge_rare": 0.3, "infer": False, "group_by_label": True, "image_column": "x",
+    "resize": "6x6", "channels": "rgb", "pixel_range": "unit", "skip_bad_images": True, "n_public": 210,
+    "public_data": "public.csv", "split_column": "part", "test_size": 0.4, "balance": True,
+    "keep": {"F": 0.5}, "model": "mlp", "hidden": (3,), "activation": "relu", "epochs": 2,
+    "batch_size": 60, "learning_rate": 0.03, "optimizer": "adam",
+    "method": ("dpsgd-f", "pate-hard", "dpsgd"), "variant": ("author-code",), "epsilon": (2.0,),
+    "noise_multiplier": 2.0, "delta": 1e-5, "max_grad_norm": 0.2, "threshold": 7.0,
+    "settings": {"dpsgd-f": {"largest_bound_ratio": 1.5}}, "preset": "esipova-mnist", "seeds": 2,
+    "repeats": 2, "seed": 3, "self_check": True, "compare": ("F,M",), "diagnostics": "basic",
+    "diagnostics_every": 2, "suppress_below": 5, "out": "elsewhere", "format": ("json",),
+    "fail_on": ("privacy_cost_gap > 0.02",), "baseline": "report.json", "inconclusive": "pass",
+    "device": "cpu", "workers": 2, "executor": "ray", "ray_address": "auto", "cpus_per_job": 2.0,
+    "gpus_per_job": 1.0, "memory": 1, "resume": False,
+}  # fmt: skip
+
+# Nobody should pay for a training again who asks for another gate, machine or page.
+KEEPS = {
+    *("data", "infer", "method", "variant", "threshold", "preset", "seeds", "self_check", "compare"),
+    *("suppress_below", "out", "format", *GATES, *EXECUTION),
+}
+
+
+def test_every_option_is_here():
+    assert set(OTHER) == set(AuditConfig.model_fields)
+
+
+def people(rows=400):
+    draw = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "age": draw.integers(18, 80, rows).astype(float),
+            "debt": draw.normal(size=rows),
+            "job": draw.choice(["a", "b", "c"], rows, p=[0.6, 0.3, 0.1]),
+            "sex": np.where(np.arange(rows) % 3 == 0, "F", "M"),
+            "region": np.where(np.arange(rows) % 4 < 2, "N", "S"),
+            "part": np.where(np.arange(rows) % 5 < 4, "train", "test"),
+            "approved": draw.choice(["no", "yes"], rows),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table, the same elsewhere, a student pool and a few images."""
+    made = tmp_path_factory.mktemp("identity")
+    table = people()
+    table.loc[[4, 9], "age"] = np.nan
+    for name in ("people.csv", "moved.csv"):
+        table.to_csv(made / name, index=False)
+    people(50).drop(columns="approved").to_csv(made / "public.csv", index=False)
+    draw = np.random.default_rng(2)
+    np.savez(
+        made / "images.npz",
+        x=draw.integers(0, 256, (40, 8, 8), dtype=np.uint8), y=np.arange(40) % 2, sex=np.arange(40) // 2 % 2,
+    )  # fmt: skip
+    return made
+
+
+@pytest.fixture(scope="module")
+def planned(folder):
+    """A plan on the folder's files, made once for the same options."""
+
+    @cache
+    def plan(images, name=None):
+        few = {"pate-hard": {"teachers": 3.0, "queries": 6.0}}
+        method = ("dpsgd",) if images else ("dpsgd-f", "pate-hard")
+        fields = {
+            "data": "images.npz" if images else "people.csv", "group": ("sex",), "seeds": 1, "epochs": 1,
+            "batch_size": 30 if images else 120, "noise_multiplier": 1.0, "delta": 1e-4, "method": method,
+            "settings": few, "label": "y" if images else "approved", "diagnostics": "off",
+            **({} if name is None else {name: OTHER[name]}),
+        }  # fmt: skip
+        if name == "bin":
+            fields["group"] = ("sex", "debt")
+        if name == "intersect":
+            fields["group"] = ("sex", "region")
+        if name == "settings":
+            fields["settings"] = {**few, **OTHER[name]}
+        for path in ("data", "public_data"):
+            if fields.get(path):
+                fields[path] = folder / fields[path]
+        config = AuditConfig(**fields)
+        return make_plan(config, load_dataset(config))
+
+    return plan
+
+
+@pytest.fixture(scope="module")
+def trained(planned):
+    """The arrays of an arm at the first seed without any other option."""
+
+    @cache
+    def train(images, arm):
+        plan = planned(images)
+        return run_job(plan, next(job for job in plan.jobs if job.arm == arm), None).arrays
+
+    return train
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result(planned, trained, name):
+    images = name in IMAGES
+    before = {(job.arm, job.seed): job for job in planned(images).jobs}
+    plan = planned(images, name)
+    after = {(job.arm, job.seed): job for job in plan.jobs}
+    kept = [job for key, job in after.items() if key in before and before[key].id == job.id]
+    assert (len(kept) == len(before)) == (name in KEEPS)
+    for job in kept:
+        found, expected = run_job(plan, job, None).arrays, trained(images, job.arm)
+        assert found.keys() == expected.keys()
+        for array in found:
+            assert found[array].tobytes() == expected[array].tobytes(), (job.arm, array)
+
+
+# --- code --------------------------------------------------------------------------------------------
+
+PLUGIN = {
+    "plugged/__init__.py": """
+        from fairaudit.methods.spec import Guarantee, MethodSpec
+        settings = ("learning_rate", "max_grad_norm", "noise_multiplier")
+        SPEC = MethodSpec("plugged", "a method", "here", Guarantee.ESTABLISHED, "plugged.train:Plugged",
+                          settings, readings="plugged.read:read")
+    """,
+    "plugged/train.py": """
+        from fairaudit.methods.gradient import DpSgd
+        class Plugged(DpSgd):
+            def rule(self, task):
+                from . import parts
+                return parts.rule(task.settings["max_grad_norm"])
+    """,
+    "plugged/parts/__init__.py": "from .bounds import rule\n",
+    "plugged/parts/bounds.py": """
+        from fairaudit.engine.rules import FlatClip
+        import beside_plugged, library
+        def rule(bound): return FlatClip(bound * beside_plugged.FACTOR)
+    """,
+    "plugged/read.py": "def read(method, task, trained): return {}\n",
+    "plugged/unused.py": "VALUE = 1\n",
+    "library/__init__.py": "VALUE = 1\n",
+    "library-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: library\nVersion: 1.0\n",
+    "beside_plugged.py": "FACTOR = 1.0\n",
+    "plugged-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: plugged\nVersion: 1.0\n",
+    "plugged-1.0.dist-info/entry_points.txt": "[fairaudit.methods]\nplugged = plugged:SPEC\n",
+}
+
+NOT_BUILT_FROM = {"plugged/unused.py", "library/__init__.py"}  # a library is what its version says
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """A method of somebody else, found as an installed one is."""
+    home = tmp_path / "plugins"
+    for name, text in PLUGIN.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(
+            "\n".join(line[8:] if text[0] == "\n" else line for line in text.split("\n"))
+        )
+    monkeypatch.syspath_prepend(str(home))
+    catalog.cache_clear()
+    yield home
+    catalog.cache_clear()
+    sys.modules.pop("plugged", None)
+
+
+def ids(folder):
+    config = AuditConfig(
+        data=folder / "people.csv", group=("sex",), label="approved", seeds=1, noise_multiplier=1.0,
+        method=("dpsgd", "plugged", "pate-hard"), settings={"pate-hard": {"teachers": 3.0, "queries": 6.0}},
+    )  # fmt: skip
+    return {job.arm: job.id for job in make_plan(config, load_dataset(config)).jobs}
+
+
+@pytest.mark.parametrize("name", [name for name in PLUGIN if name.endswith(".py")])
+def test_an_edit_of_what_a_method_is_built_from_is_another_job_and_of_that_method_alone(plugin, folder, name):
+    before = ids(folder)
+    with (plugin / name).open("a") as file:
+        file.write("\nEDITED = True\n")
+    after = ids(folder)
+    changed = {arm for arm in before if before[arm] != after[arm]}
+    assert changed == (set() if name in NOT_BUILT_FROM else {"plugged"})
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("methods/rules/group_adaptive.py", {"gradient", "published.grouped"}),
+        ("methods/objectives.py", {"gradient", "published.grouped"}),
+        ("methods/gradient.py", {"gradient", "published.grouped"}),
+        ("methods/published/flat.py", {"published.grouped"}),
+        ("methods/descent.py", {"pate"}),
+        ("methods/base.py", {"gradient", "published.grouped", "pate"}),
+        ("methods/catalog.py", set()),  # what it says of a method stands in the id by itself
+        ("report/text.py", set()),
+        ("engine/loop.py", set()),  # the numerics version speaks for it
+    ],
+)
+def test_an_edited_rule_of_our_own_is_another_job(tmp_path, monkeypatch, name, changed):
+    copy = tmp_path / "fairaudit"
+    shutil.copytree(Path(fairaudit.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    kinds = ("gradient", "published.grouped", "pate")
+    before = {kind: code_digest([f"fairaudit.methods.{kind}"]) for kind in kinds}
+    monkeypatch.setattr(fairaudit.__spec__, "submodule_search_locations", [str(copy)])
+    assert {kind: code_digest([f"fairaudit.methods.{kind}"]) for kind in kinds} == before
+    with (copy / name).open("a") as file:
+        file.write("\nEDITED = True\n")
+    after = {kind: code_digest([f"fairaudit.methods.{kind}"]) for kind in kinds}
+    assert {kind for kind in kinds if before[kind] != after[kind]} == changed
+
+
+def test_code_that_cannot_be_read_is_left_to_whoever_imports_it(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "unfinished.py").write_text("def rule(:\n")
+    first = code_digest(["unfinished"])
+    (tmp_path / "unfinished.py").write_text("from ... import nothing\nfrom .. import nothing\nimport sys\n")
+    assert len({first, code_digest(["unfinished"]), code_digest(["no_such_module"])}) == 3
+    assert code_digest(["no_such_module"]) == code_digest(["json", "math"]) == code_digest([])
+
+
+def test_an_edited_plugin_is_trained_again_and_nothing_else_is(plugin, tmp_path):
+    def trained():
+        report = fairaudit.run_audit(
+            people(), group="sex", label="approved", out=tmp_path / "out", method=["dpsgd", "plugged"],
+            seeds=1, epochs=1, batch_size=120, noise_multiplier=1.0, workers=1, format="json",
+        )  # fmt: skip
+        files = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "jobs").glob("*.safe*")}
+        cost = next(c for c in report.comparisons if c.arm == "plugged").overall.estimates["loss"].value
+        return cost, files
+
+    cost, first = trained()
+    assert trained() == (cost, first)
+    (plugin / "beside_plugged.py").write_text("FACTOR = 1e-6\n")
+    other, second = trained()
+    assert other != cost
+    assert len(first) == 3
+    assert first.items() < second.items()
+    assert len(second) == 4
