@@ -24,7 +24,7 @@ from fairaudit.report.names import plain
 from fairaudit.report.numbers import Figure
 from fairaudit.report.sweep import Sweep
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # Two runs of one command differ in these and in nothing else.
 VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "timing")
 
@@ -39,7 +39,7 @@ class Report(Part):
     differentially private itself.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     content_sha256: str = ""  # of everything but the volatile fields; set where the file is written
     numerics_version: str
     report_is_dp: Literal[False] = False

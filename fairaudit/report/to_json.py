@@ -10,6 +10,7 @@ from fairaudit.errors import DataError
 from fairaudit.report.facts import Part
 from fairaudit.report.model import SCHEMA_VERSION, VOLATILE, Report
 from fairaudit.report.names import plain
+from fairaudit.report.older import upgraded
 
 SEAL = "content_sha256"
 
@@ -58,19 +59,30 @@ def read_report(text: str, *, name: str) -> Report:
     try:
         return Report.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise _refused(text, error, name) from None
+        content = _parsed(text, name)
+        try:
+            older = upgraded(content, SCHEMA_VERSION)
+            if older is not None:
+                return Report.model_validate_json(json.dumps(older), strict=True)
+        except (KeyError, TypeError, ValidationError):
+            pass  # nor is it a report of an earlier version
+        raise _refused(content, error, name) from None
 
 
-def _refused(text: str, error: ValidationError, name: str) -> DataError:
-    """Why a text is not a report of this version."""
+def _parsed(text: str, name: str) -> JsonValue:
     try:
-        content = json.loads(text)
+        content: JsonValue = json.loads(text)
     except json.JSONDecodeError as broken:
-        return DataError(f"{name} is not JSON (line {broken.lineno})")
+        raise DataError(f"{name} is not JSON (line {broken.lineno})") from None
     except (RecursionError, ValueError):  # nested, or a number, beyond what Python reads
-        return DataError(f"{name} is not a fairaudit report")
+        raise DataError(f"{name} is not a fairaudit report") from None
+    return content
+
+
+def _refused(content: JsonValue, error: ValidationError, name: str) -> DataError:
+    """Why a JSON text is not a report of this version."""
     version = content.get("schema_version") if isinstance(content, dict) else None
-    if isinstance(version, int) and version != SCHEMA_VERSION:
+    if isinstance(version, int) and version not in (1, SCHEMA_VERSION):
         age, fix = (
             ("newer", "update fairaudit") if version > SCHEMA_VERSION else ("older", "run the audit again")
         )

@@ -45,6 +45,14 @@ def test_the_result_and_the_error_of_a_reading_come_back():
         aside(lambda: sys.exit(3))
 
 
+def test_a_process_that_ignores_ctrl_c_starts_no_thread():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert aside(threading.current_thread) is threading.current_thread()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_signal_does_not_wait_for_the_end_of_a_reading():
     class Stopped(Exception):
         pass

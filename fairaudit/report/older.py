@@ -1,0 +1,41 @@
+"""Stored reports of earlier schemas, as they would be written today."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairaudit.config import ASSUMED
+
+Content = dict[str, Any]  # of a report's JSON, not checked yet
+
+
+def upgraded(content: object, version: int) -> Content | None:
+    """The content of a report of schema 1 in the present one, ``version``; None for any other.
+
+    What schema 1 did not know: which outcome people want (it took the positive one for it), and a digest of
+    the content. Its p-value of a gap, whose side was read off the data, is dropped.
+
+    Raises:
+        KeyError, TypeError: It is no report.
+    """
+    if not isinstance(content, dict) or content.get("schema_version") != 1:
+        return None
+    label = {"favourable": content["data"]["label"]["positive"], "favourable_origin": ""}
+    if label["favourable"] is not None:
+        label["favourable_origin"] = ASSUMED
+    selection = [{**part, "favourable": part["positive"]} for part in content["selection"]]
+    for part in selection:
+        del part["positive"]
+    return {
+        **content,
+        "schema_version": version,
+        "data": {**content["data"], "label": {**content["data"]["label"], **label}},
+        "selection": selection,
+        "comparisons": [
+            {**comparison, "gaps": [_without_p(gap) for gap in comparison["gaps"]]}
+            for comparison in content["comparisons"]
+        ],
+    }
+
+
+def _without_p(gap: Mapping[str, Any]) -> Content:
+    return {name: value for name, value in gap.items() if name != "wilcoxon_p"}
