@@ -97,7 +97,6 @@ class Gap:
         minimum_detectable: Gap this audit would find with power .80, same unit; None if S = 1.
         rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would
             resolve a gap of the size seen; None where it is resolved or cannot be.
-        wilcoxon_p: Exact one-sided signed-rank over seeds, Holm; conditional on this file.
         shuffle_p: Label-shuffle reference of the max gap; descriptive.
         gated, reason: As for a group.
     """
@@ -114,7 +113,6 @@ class Gap:
     minimum_detectable: float | None = None
     rows_needed: int | None = None
     seeds_needed: int | None = None
-    wilcoxon_p: float | None = None
     shuffle_p: float | None = None
     gated: bool = True
     reason: str = ""

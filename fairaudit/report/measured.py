@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fairaudit.report.decomposition import Curve, Decomposition
 from fairaudit.report.facts import Part
@@ -43,7 +43,7 @@ class GroupRecord(Part):
 class GapRecord(Part):
     """A difference between groups.
 
-    ``wilcoxon_p`` is conditional on this file and ``shuffle_p`` descriptive; no gate reads them.
+    ``shuffle_p`` is descriptive: no gate reads it.
     ``named``: a pair that was asked for before training (``compare``), so its own interval holds.
     """
 
@@ -58,11 +58,18 @@ class GapRecord(Part):
     minimum_detectable: Figure | None
     rows_needed: int | None
     seeds_needed: int | None
-    wilcoxon_p: Figure | None
     shuffle_p: Figure | None
     gated: bool
     reason: str
     named: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_is_no_longer_told(cls, found: object) -> object:
+        """Stored reports may hold ``wilcoxon_p``, whose side was read off the data."""
+        if isinstance(found, dict):
+            return {name: value for name, value in found.items() if name != "wilcoxon_p"}
+        return found
 
 
 class ComparisonRecord(Part):
