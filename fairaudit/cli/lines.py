@@ -52,7 +52,7 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     yield f"  plan    {trainings} · about {spoken_time(seconds)} on {cores} core{'s' if cores > 1 else ''}"
     if reading:
         kept = len(plan.schedule.kept(plan.config.diagnostics_every))
-        yield f"  read    {kept:,} kept steps of each private training: about {spoken_time(reading)} of that"
+        yield f"  read    {kept:,} kept steps of each private training: at most about {spoken_time(reading)}"
 
 
 def arm_lines(plan: Plan) -> Iterator[str]:
