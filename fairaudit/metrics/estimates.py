@@ -34,7 +34,8 @@ class Estimate:
         value: None where it is undefined; then ``reason`` says why.
         low, high: Interval ends, None where there is no honest interval; then too ``reason`` says
             why. A number with a reason is shown and never gated.
-        training_sd: sqrt(V_seed), training randomness. records_sd: sqrt(V_rec), test records.
+        training_sd: sqrt(V_seed), what differs between seeds: training, and test rows where each seed
+            has its own. records_sd: sqrt(V_shared), the test records that seeds share.
         n_seeds: Seeds behind it. n_test: Distinct test records behind it.
         unit: ``fraction``, ``nats``, ``ratio``.
         by_seed: The per-seed values, ``()`` where there are none.

@@ -389,9 +389,12 @@ def test_the_impact_ratio_is_of_the_most_selected_group_and_matches_a_jackknife(
 
         less = [without(p, keep) for p, keep in zip(private, kept, strict=True)]
         m = measure_reference("x", less, labels, grouping, 1, 2, False)
-        value = next(g for g in m.by_group if g.group == other).estimates["impact_ratio"].value
-        moved.append(value - ratio[other].value)
-    assert ratio[other].records_sd == pytest.approx((15 * np.sum(np.square(moved))) ** 0.5, rel=0.2)
+        now = next(g for g in m.by_group if g.group == other).estimates["impact_ratio"]
+        moved.append(np.subtract(now.by_seed, ratio[other].by_seed))
+    at_each = np.array(moved)  # [records, S]; what two seeds share is the mean product over pairs of them
+    seeds = at_each.shape[1]
+    shared = (at_each.sum(1) ** 2 - (at_each**2).sum(1)).sum() / (seeds * (seeds - 1))
+    assert ratio[other].records_sd == pytest.approx((15 * shared) ** 0.5, rel=0.2)
 
 
 def test_training_metrics_are_shown_without_interval(plain):
