@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
 
 from fairaudit.errors import ConfigError
 
@@ -18,7 +17,7 @@ from fairaudit.errors import ConfigError
 def _only_a_number(value: object) -> object:
     """What else could be read as a number is not one: true is not 1, and neither is "1"."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise PydanticCustomError("number", "a number is expected")
+        raise ValueError("a number is expected")
     return float(value)
 
 
@@ -31,7 +30,7 @@ def _target(value: object) -> object:
     if not 0 < target <= LARGEST_EPSILON:
         several = "; repeat the option for several" if "," in str(value) else ""
         message = f"epsilon is a number above 0, at most {LARGEST_EPSILON:,}{several}"
-        raise PydanticCustomError("epsilon", message)
+        raise ValueError(message)
     return target
 
 
@@ -168,7 +167,7 @@ class AuditConfig(BaseModel):
         asks = info.field_name is not None and cls.model_fields[info.field_name].annotation is bool
         inside = value if isinstance(value, list | tuple) else [value]
         if not asks and any(isinstance(each, bool) for each in inside):
-            raise PydanticCustomError("truth", "true and false are no values of it")
+            raise ValueError("true and false are no values of it")
         return value
 
     @field_validator("out", mode="before")

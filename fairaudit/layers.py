@@ -340,7 +340,8 @@ def _validated(values: Mapping[str, object], origins: Mapping[str, str]) -> Audi
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
         where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-        message = first["msg"][:1].lower() + first["msg"][1:]
+        said = first["msg"].removeprefix("Value error, ")
+        message = said[:1].lower() + said[1:]
         hint = _choice_hint(field, first["input"])
         raise ConfigError(
             f"{where} = {_shown(first['input'])} ({origins.get(field, 'option')}) does not fit: {message}",

@@ -98,7 +98,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     if arm.method == REFERENCE:
         facts["yardstick"] = _yardstick(prepared)
     if why:
-        facts["causes"] = {"batches": causes.BATCHES, "hessian_records": causes.HESSIAN_RECORDS}
+        facts["causes"] = {"hessian_records": causes.HESSIAN_RECORDS}
     facts["seconds"] = time.perf_counter() - began
     return JobResult(job.id, arrays, facts)
 

@@ -28,8 +28,9 @@ IMAGES = ("image_column", "resize", "channels", "pixel_range", "skip_bad_images"
 OTHER = {
     "data": "moved.csv", "group": ("region",), "intersect": True, "label": "job", "positive": "no",
     "drop": ("age",), "group_as_feature": True, "bin": {"debt": "q2"}, "contrast": {"sex": "F"},
-    "missing": "drop", "merge_rare": 0.3, "infer": False, "group_by_label": True, "image_column": "x",
-    "resize": "6x6", "channels": "rgb", "pixel_range": "unit", "skip_bad_images": True, "n_public": 210,
+    "missing": "drop", "merge_rare": 0.3, "infer": False, "favourable": "no", "group_by_label": True,
+    "image_column": "x", "resize": "6x6", "channels": "rgb", "pixel_range": "unit", "n_public": 210,
+    "skip_bad_images": True,
     "public_data": "public.csv", "split_column": "part", "test_size": 0.4, "balance": True,
     "keep": {"F": 0.5}, "model": "mlp", "hidden": (3,), "activation": "relu", "epochs": 2,
     "batch_size": 60, "learning_rate": 0.03, "optimizer": "adam",
@@ -45,7 +46,18 @@ OTHER = {
 
 # Nobody should pay for a training again who asks for another gate, machine or page.
 KEEPS = {
-    *("data", "infer", "method", "variant", "threshold", "preset", "seeds", "self_check", "compare"),
+    *(
+        "data",
+        "infer",
+        "favourable",
+        "method",
+        "variant",
+        "threshold",
+        "preset",
+        "seeds",
+        "self_check",
+        "compare",
+    ),
     *("suppress_below", "out", "format", *GATES, *EXECUTION),
 }
 
@@ -92,7 +104,7 @@ def planned(folder):
 
     @cache
     def plan(images, name=None):
-        few = {"pate-hard": {"teachers": 3.0, "queries": 6.0}}
+        few = {} if images else {"pate-hard": {"teachers": 3.0, "queries": 6.0}}
         method = ("dpsgd",) if images else ("dpsgd-f", "pate-hard")
         fields = {
             "data": "images.npz" if images else "people.csv", "group": ("sex",), "seeds": 1, "epochs": 1,

@@ -19,7 +19,9 @@ PER_CALL = 2e-3  # one record of a model that only a loop runs
 PER_READING = 5.0  # students of noised labels, where a method reads them
 PER_KEPT = 0.1  # one kept step of a small model
 KEPT_PASSES = 1.4  # gradients of all training records at each kept step
-KEPT_RECORDS = 50_000  # gradients of one record that its curvature and batches amount to
+KEPT_RECORDS = 20_000  # gradients of one record that its curvature amounts to
+MOST_BATCHES = 72  # at a kept step: those of a pilot and the most that it can ask for
+BATCH_RECORDS = 1_500  # gradients of one record that the curvature along a batch's amounts to
 _INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 
 
@@ -36,11 +38,15 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
 
 
 def reading_seconds(plan: Plan, cores: int) -> float:
-    """Seconds of that which the readings of kept steps take; 0 where none are asked for."""
+    """Seconds of that which the readings of kept steps take at most; 0 where none are asked for.
+
+    How many batches a step needs is known only once it is read, so this is with as many as it may take.
+    """
     if plan.config.diagnostics != "full":
         return 0.0
     kept = len(plan.schedule.kept(plan.config.diagnostics_every))
-    passes = KEPT_PASSES * plan.schedule.n_public + KEPT_RECORDS
+    batches = MOST_BATCHES * (plan.schedule.expected_batch_size + BATCH_RECORDS)
+    passes = KEPT_PASSES * plan.schedule.n_public + KEPT_RECORDS + batches
     each = PER_KEPT + passes * (PER_RECORD + PER_WEIGHT * _products(plan))
     private = {arm.key for arm in plan.arms if find(arm.method).trains_by_steps and arm.reference}
     work = sum((job.arm in private) * job.repeats * kept * each for job in plan.jobs)

@@ -66,7 +66,7 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     yield f"  plan    {trainings} · about {spoken_time(seconds)} on {numbered(cores, 'core')}"
     if reading:
         kept = numbered(len(plan.schedule.kept(plan.config.diagnostics_every)), "kept step")
-        yield f"  read    {kept} of each private training: about {spoken_time(reading)} of that"
+        yield f"  read    {kept} of each private training: at most about {spoken_time(reading)}"
 
 
 def out_line(out: Path) -> str:

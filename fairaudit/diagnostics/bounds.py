@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fairaudit.diagnostics.risk_terms import Batches, Means, Sampling
+from fairaudit.diagnostics.risk_terms import Batches, Means, Sampling, first_order
 
 TIGHT = ("bound_direction", "bound_direction_star", "bound_clip")
 CONVEX = 1e-3  # lambda_min below minus this share of lambda_max: not convex
@@ -50,12 +50,10 @@ def lower_bounds(
         ``bound_clip_printed`` with ||g_D||^2 and C^2, which bound nothing.
     """
     eta, keep = sampling.learning_rate, batches.kept
-    plain, clipped, rho = batches.plain[keep], batches.clipped[keep], batches.shrinkage[keep].unsqueeze(1)
     groups = means.group[:-1]
-    square, clipped_square = (v.square().sum(1).mean() for v in (plain, clipped))
-    on_plain, on_clipped = plain @ groups.T, clipped @ groups.T
-    direction = _differences((rho * on_plain - on_clipped).mean(0))
-    star = _differences((on_plain - on_clipped / rho).mean(0))
+    square, clipped_square = (v[keep].square().sum(1).mean() for v in (batches.plain, batches.clipped))
+    linear = first_order(batches, means)  # the truth's own, or noise of batches would pass for slack
+    direction, star = (_differences(linear[f"direction{s}"][keep, :-1].mean(0)) for s in ("", "_star"))
     clip = _differences(groups @ (means.plain - means.clipped))
     row, column = (spectrum.largest.clamp_min(0.0).unsqueeze(i) for i in (1, 0))
     half = eta / 2

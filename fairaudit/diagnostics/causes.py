@@ -4,7 +4,9 @@ Nothing is drawn from a noise stream: the rule meets the very values that the st
 signs come from streams of their own, the same for every arm of a seed, so that arms are compared on them.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -32,7 +34,10 @@ from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.privacy.streams import numpy_stream
 
-BATCHES = 8  # M, Poisson batches behind every expectation that has no closed form
+PILOT = 8  # Poisson batches that say how many are needed; no expectation is taken over them
+LEAST, MOST = 8, 64  # M, Poisson batches behind every expectation that has no closed form
+MOST_BYTES = 2**28  # of their gradients, which are all held at once
+OF_PART, OF_ALL = 0.1, 0.01  # wanted standard errors, as a share of the part or of all parts: the larger
 PROBES = 4  # of them, behind the covariance in R_clip, which is small beside its first order
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 THOROUGH_EVERY = 4  # kept steps: eigenvalues and correlations cost more than all else together
@@ -140,18 +145,31 @@ class CauseReading:
     def _terms(self, checkpoint: Checkpoint, landscapes: list[Landscape], trace: Tensor) -> dict[str, Tensor]:
         reader = StepReader(self.method, self.task, checkpoint)
         moments = reader.moments()
-        drawn = self._batches(reader, moments)
+        samplings = [self._sampling(checkpoint, r) for r in range(self.task.repeats)]
+        means = [self._means(moments, r) for r in range(self.task.repeats)]
+        noise = [noise_term(t, sampling) for t, sampling in zip(trace, samplings, strict=True)]
+
+        def measured(batches: Batches, r: int) -> dict[str, Tensor]:
+            forms = Forms.of(quadratic_forms(landscapes[r], vectors(batches, means[r])), batches)
+            return {**risk_terms(batches, means[r], forms, samplings[r]), "r_noise": noise[r]}
+
+        pilot = self._batches(reader, moments, "pilot", PILOT)
+        pilot = [replace(one, typical=one.typical_shrinkage()) for one in pilot]
+        needed = batches_needed(
+            [measured(one, r) for r, one in enumerate(pilot)], reader.network.n_parameters
+        )
         each: dict[str, list[Tensor]] = {}
-        for r, (landscape, batches) in enumerate(zip(landscapes, drawn, strict=True)):
-            sampling, means = self._sampling(checkpoint, r), self._means(moments, r)
-            forms = Forms.of(quadratic_forms(landscape, vectors(batches, means)), batches)
+        for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
+            batches = replace(batches, typical=pilot[r].typical)
             values = {
-                **risk_terms(batches, means, forms, sampling),
-                **lower_bounds(batches, means, self._spectra[r], sampling, float(checkpoint.sensitivity[r])),
-                **self._sufficient(means, checkpoint.sensitivity[r]),
-                **_angles(batches, means),
-                "r_noise": noise_term(trace[r], sampling),
-                "noise_norm": self._noise_norm(sampling, reader.network.n_parameters),
+                **measured(batches, r),
+                **lower_bounds(
+                    batches, means[r], self._spectra[r], samplings[r], float(checkpoint.sensitivity[r])
+                ),
+                **self._sufficient(means[r], checkpoint.sensitivity[r]),
+                **_angles(batches, means[r]),
+                "batches": torch.tensor([float(needed)]),
+                "noise_norm": self._noise_norm(samplings[r], reader.network.n_parameters),
             }
             for name, value in values.items():
                 each.setdefault(name, []).append(value)
@@ -175,29 +193,30 @@ class CauseReading:
         total, processed = moments.total[replicate], moments.processed[replicate]
         return Means(group, total / self.task.n_public, processed / self.task.n_public)
 
-    def _batches(self, reader: StepReader, moments: Moments) -> list[Batches]:
-        """The step's M batches for each replicate."""
+    def _batches(self, reader: StepReader, moments: Moments, label: str, count: int) -> list[Batches]:
+        """Some batches of the step for each replicate, of a stream of that label."""
         task, n_records = self.task, self.task.pool.n_records
         expected = task.n_public / task.steps_per_epoch
-        stream = numpy_stream(task.seed, "probe", "batches", reader.checkpoint.step)
-        rows: list[Tensor] = []
-        for _ in range(BATCHES):
+        stream = numpy_stream(task.seed, "probe", label, reader.checkpoint.step)
+        steps: list[Tensor] = []
+        probes: list[Tensor] = []
+        for number in range(count):
             records = poisson_batch(stream, n_records, 1.0 / task.steps_per_epoch)
-            signs = torch.from_numpy(stream.integers(0, 2, len(records)) * 2.0 - 1.0)
-            sums = reader.sums(records, [torch.ones_like(signs), signs])
-            plain, probe = sums.plain.double()
-            processed, other = sums.processed.double()
-            own = signs.sum() / n_records
-            centred = probe - own * moments.total, other - own * moments.processed
-            rows.append(torch.stack([plain / expected, processed / expected, *centred]))
-        stacked = torch.stack(rows, 2)  # [4, R, M, P]
-        found = []
-        for r in range(task.repeats):
-            plain, processed, probes, other = stacked[:, r]
-            found.append(
-                Batches(plain, processed, probes[:PROBES], other[:PROBES], unclipped=reader.unclipped(r))
-            )
-        return found
+            weights = [torch.ones(len(records), dtype=torch.float64)]
+            if number < PROBES:
+                weights.append(torch.from_numpy(stream.integers(0, 2, len(records)) * 2.0 - 1.0))
+            sums = reader.sums(records, weights)
+            plain, processed = sums.plain.double(), sums.processed.double()
+            steps.append(torch.stack([plain[0], processed[0]]) / expected)
+            if number < PROBES:
+                own = weights[1].sum() / n_records
+                centred = plain[1] - own * moments.total, processed[1] - own * moments.processed
+                probes.append(torch.stack(centred))
+        both, signed = torch.stack(steps, 2), torch.stack(probes, 2)  # [2, R, M, P] and [2, R, S, P]
+        return [
+            Batches(both[0, r], both[1, r], signed[0, r], signed[1, r], reader.unclipped(r))
+            for r in range(task.repeats)
+        ]
 
     def _sufficient(self, means: Means, bound: Tensor) -> dict[str, Tensor]:
         if self.task.pool.n_groups != 2:
@@ -210,6 +229,32 @@ class CauseReading:
         length = sampling.noise_std * sampling.n_public * parameters**0.5
         noise: Tensor = length / (self.records.shares * sampling.n_records)
         return noise
+
+
+def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> int:
+    """How many batches bring every group's direction and magnitude to the wanted standard errors.
+
+    Those are a tenth of the part, or a hundredth of all parts together where that is more. The number
+    depends on batches over which no expectation is taken, so that a lucky draw cannot end the drawing,
+    which would bias the expectations; and on no clock, so that equal audits read alike.
+
+    Args:
+        pilot: Of each replicate, the terms over the pilot's batches, with ``r_noise``.
+        parameters: P.
+
+    Returns:
+        8 to 64, or as few as 256 MiB of gradients leave room for.
+    """
+    wanted = float(LEAST)
+    for terms in pilot:
+        names = ("r_direction", "r_magnitude_effective", "r_noise")
+        parts = torch.stack([terms[name].abs() for name in names])
+        errors = torch.stack([terms[f"{name}_se"] for name in names[:2]])
+        ratios = errors / torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
+        known = ratios[errors > 0]  # an error of 0 needs no more, and one that is not known says nothing
+        wanted = max(wanted, *(PILOT * known**2).tolist()) if len(known) else wanted
+    room = MOST_BYTES // (2 * 8 * parameters * len(pilot))
+    return max(LEAST, min(math.ceil(min(wanted, MOST)), room))
 
 
 def _group_means(readings: RecordReadings, name: str) -> Tensor:

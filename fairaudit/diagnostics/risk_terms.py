@@ -28,6 +28,7 @@ class Batches:
         probes: Rademacher sums of g_i minus their mean over each of the first S batches, [S, P].
         clipped_probes: The same signs on the processed gradients.
         unclipped: u, the rule's factor of a gradient that it does not clip; C/Z of a rule that scales all.
+        typical: A shrinkage that does not depend on these batches, near theirs; see :func:`first_order`.
     """
 
     plain: Tensor
@@ -35,6 +36,7 @@ class Batches:
     probes: Tensor
     clipped_probes: Tensor
     unclipped: float = 1.0
+    typical: float | None = None
 
     @property
     def kept(self) -> Tensor:
@@ -48,6 +50,11 @@ class Batches:
         """rho = ||gbar_B|| / ||g_B||, [M]; 1 for an empty batch, which contributes zeros."""
         before, after = self.plain.norm(dim=1), self.clipped.norm(dim=1)
         return torch.where((before > 0) & (after > 0), after / before, 1.0)
+
+    def typical_shrinkage(self) -> float | None:
+        """Their mean shrinkage, None where there is none; for other batches' ``typical``."""
+        kept = self.shrinkage[self.kept]
+        return float(kept.mean()) if len(kept) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +123,10 @@ def risk_terms(batches: Batches, means: Means, forms: Forms, sampling: Sampling)
         batches left out of all terms. NaN where no batch is kept.
     """
     eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
-    on_plain, on_clipped = (v @ means.group.T for v in (batches.plain, batches.clipped))  # [M, K + 1]
-    half, plain, clipped, u = eta**2 / 2, forms.plain, forms.clipped, batches.unclipped
-    each = {
-        "r_magnitude": eta * (1 - rho) * on_plain + half * (rho**2 - 1) * plain,
-        # eta u is the step that an unclipped gradient takes; a rule that scales all gradients down is
-        # given a longer eta, and eta times the plain gradient is a step that nobody would take.
-        "r_magnitude_effective": eta * (u - rho) * on_plain + half * (rho**2 - u**2) * plain,
-        "r_direction": eta * (rho * on_plain - on_clipped) + half * (clipped - rho**2 * plain),
-        "r_magnitude_star": eta * (1 / rho - 1) * on_clipped + half * (1 - 1 / rho**2) * clipped,
-        "r_direction_star": eta * (on_plain - on_clipped / rho) + half * (clipped / rho**2 - plain),
-        "r_clip_batches": eta * (on_plain - on_clipped) + half * (clipped - plain),
-    }
+    linear = first_order(batches, means)
+    square = _products(rho**2, batches.unclipped**2, forms.plain, forms.clipped)
+    # v^T H v enters with a plus where <g_a, v>, the step being downhill, enters with a minus.
+    each = {f"r_{part}": eta * linear[part] - eta**2 / 2 * square[part] for part in linear}
     _assert_identities(each, keep)
     found: dict[str, Tensor] = {}
     for name, values in each.items():
@@ -135,6 +134,41 @@ def risk_terms(batches: Batches, means: Means, forms: Forms, sampling: Sampling)
     found["r_clip"], found["r_clip_se"] = clip_term(means, forms, sampling)
     found["dropped"] = (~keep).sum().double().unsqueeze(0)
     return found
+
+
+def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
+    """What each part of clipping takes from <g_a, step>, per batch, [M, K + 1] each.
+
+    Their mean over all batches is wanted, and that of <g_a, g_B> is known: <g_a, g_D>, also of the
+    processed gradients. With ``typical`` in place of the batch's own shrinkage a part is linear in the
+    two, so what it then misses that mean by is taken off. This moves no expectation, since ``typical``
+    is fixed before the batches are drawn, and leaves of the spread over batches what the shrinkage's
+    own spread makes of it. Where a batch is dropped the means of the others are not known: nothing is
+    taken off.
+    """
+    rho, typical = batches.shrinkage.unsqueeze(1), batches.typical
+    on_plain, on_clipped = (v @ means.group.T for v in (batches.plain, batches.clipped))  # [M, K + 1]
+    each = _products(rho, batches.unclipped, on_plain, on_clipped)
+    if typical is None or not bool(batches.kept.all()):
+        return each
+    off_plain = on_plain - means.plain @ means.group.T
+    off_clipped = on_clipped - means.clipped @ means.group.T
+    known = _products(rho.new_tensor(typical), batches.unclipped, off_plain, off_clipped)
+    return {part: value - known[part] for part, value in each.items()}
+
+
+def _products(rho: Tensor, unclipped: float, plain: Tensor, clipped: Tensor) -> dict[str, Tensor]:
+    """What the parts are of a product with g_B and with gbar_B: of first order, or squares of all."""
+    return {
+        "magnitude": (1 - rho) * plain,
+        # eta u is the step that an unclipped gradient takes; a rule that scales all gradients down is
+        # given a longer eta, and eta times the plain gradient is a step that nobody would take.
+        "magnitude_effective": (unclipped - rho) * plain,
+        "direction": rho * plain - clipped,
+        "magnitude_star": (1 / rho - 1) * clipped,
+        "direction_star": plain - clipped / rho,
+        "clip_batches": plain - clipped,
+    }
 
 
 def clip_term(means: Means, forms: Forms, sampling: Sampling) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,7 @@
 """The interval that holds for all numbers of a rule together, from what a report holds.
 
 Sharing the 5 % among the numbers of a rule (Bonferroni) takes both quantiles of the report's interval,
-``value +- sqrt(t^2 V_seed + z^2 V_rec)``, from 1 - 0.025 to 1 - 0.025 / numbers.
+``value +- sqrt(t^2 V_seed + z^2 V_shared)``, from 1 - 0.025 to 1 - 0.025 / numbers.
 """
 
 import math
@@ -20,7 +20,7 @@ class Interval(NamedTuple):
 
 
 class Variances(NamedTuple):
-    """Of one estimate: over trainings and over test records."""
+    """Of one estimate: of what differs between seeds, and of the test records that seeds share."""
 
     seeds: float
     records: float

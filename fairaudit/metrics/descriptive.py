@@ -1,6 +1,6 @@
-"""Two statistics that describe the trained models at hand and decide nothing.
+"""A statistic that describes the trained models at hand and decides nothing.
 
-Neither may enter a gate: both are conditional on this file (METHODS 8.3).
+It may not enter a gate, being conditional on this file (METHODS 8.3).
 """
 
 from collections.abc import Sequence
@@ -12,44 +12,6 @@ from fairaudit.metrics.intervals import Float64, Int64, Records, floor_variance
 
 SHUFFLES = 999
 KINDS = 32  # classes that records are rounded into before shuffling
-
-
-def signed_rank_p(differences: Float64) -> float:
-    """Exact one-sided Wilcoxon signed-rank p in the direction seen; at least 2^-S.
-
-    Zeros are dropped, ties share their mean rank. The direction is read off the data, so it is
-    half of a two-sided p.
-
-    Args:
-        differences: Y_s over seeds, ``[S]``.
-    """
-    d = differences[differences != 0]
-    if not len(d):
-        return 1.0
-    _, inverse, counts = np.unique(np.abs(d), return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks = (2 * last - counts + 1)[inverse]  # twice the mean rank, an integer
-    ways = np.zeros(int(ranks.sum()) + 1)
-    ways[0] = 1.0
-    for rank in ranks:  # each rank is in the positive sum or not, with probability one half
-        moved = np.zeros_like(ways)
-        moved[rank:] = ways[:-rank]
-        ways = (ways + moved) / 2
-    positive = int(ranks[d > 0].sum())
-    seen = max(positive, int(ranks.sum()) - positive)
-    return float(min(1.0, ways[seen:].sum()))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment, in the order given."""
-    order = np.argsort(p_values, kind="stable")
-    m = len(p_values)
-    adjusted = np.empty(m)
-    largest = 0.0
-    for place, index in enumerate(order):
-        largest = max(largest, min(1.0, (m - place) * p_values[index]))
-        adjusted[index] = largest
-    return [float(p) for p in adjusted]
 
 
 class _Kinds(NamedTuple):

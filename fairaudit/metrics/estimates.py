@@ -34,7 +34,8 @@ class Estimate:
         value: None where it is undefined; then ``reason`` says why.
         low, high: Interval ends, None where there is no honest interval; then too ``reason`` says
             why. A number with a reason is shown and never gated.
-        training_sd: sqrt(V_seed), training randomness. records_sd: sqrt(V_rec), test records.
+        training_sd: sqrt(V_seed), what differs between seeds: training, and test rows where each seed
+            has its own. records_sd: sqrt(V_shared), the test records that seeds share.
         n_seeds: Seeds behind it. n_test: Distinct test records behind it.
         unit: ``fraction``, ``nats``, ``ratio``.
         by_seed: The per-seed values, ``()`` where there are none.
@@ -97,7 +98,6 @@ class Gap:
         minimum_detectable: Gap this audit would find with power .80, same unit; None if S = 1.
         rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would
             resolve a gap of the size seen; None where it is resolved or cannot be.
-        wilcoxon_p: Exact one-sided signed-rank over seeds, Holm; conditional on this file.
         shuffle_p: Label-shuffle reference of the max gap; descriptive.
         gated, reason: As for a group.
     """
@@ -114,7 +114,6 @@ class Gap:
     minimum_detectable: float | None = None
     rows_needed: int | None = None
     seeds_needed: int | None = None
-    wilcoxon_p: float | None = None
     shuffle_p: float | None = None
     gated: bool = True
     reason: str = ""

@@ -7,7 +7,6 @@ from itertools import combinations
 import numpy as np
 
 from fairaudit.errors import numbered
-from fairaudit.metrics.descriptive import holm, signed_rank_p
 from fairaudit.metrics.estimates import Estimate, Gap
 from fairaudit.metrics.intervals import (
     Int64,
@@ -124,8 +123,6 @@ def gaps_of(table: MetricTable, cut: Cut) -> list[Gap]:
     present = [k for k in range(len(cut.names)) if cut.counts[k]]
     family = max(1, len(cut.eligible) * (len(cut.eligible) - 1) // 2)
     pairs = [_gap(table, cut, (a, b), family) for a, b in combinations(present, 2)]
-    if table.name in COSTS:
-        pairs = _with_wilcoxon(pairs)
     whole = len(cut.names)
     population = [_gap(table, cut, (a, whole), family) for a in present]
     if base_metric(table.name) == "impact_ratio":
@@ -185,18 +182,6 @@ def _direction(name: str, cut: Cut, groups: tuple[int, int], value: float) -> st
     if b == len(cut.names):
         return f"{'higher' if value > 0 else 'lower'} for {cut.names[a]}"
     return f"lower for {cut.names[b if value > 0 else a]}"
-
-
-def _with_wilcoxon(pairs: list[Gap]) -> list[Gap]:
-    """Signed-rank p of every gated pair over seeds, Holm over those pairs."""
-    tested = [
-        i
-        for i, g in enumerate(pairs)
-        if not g.signed.reason and not g.simultaneous.reason and g.signed.n_seeds > 1
-    ]
-    adjusted = holm([signed_rank_p(np.array(pairs[i].signed.by_seed)) for i in tested])
-    p_of = dict(zip(tested, adjusted, strict=True))
-    return [replace(g, wilcoxon_p=p_of.get(i)) for i, g in enumerate(pairs)]
 
 
 def _extremes(table: MetricTable, cut: Cut, family: int) -> list[Gap]:

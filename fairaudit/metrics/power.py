@@ -2,6 +2,9 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
 
 from fairaudit.metrics.intervals import Spread, quantiles
 
@@ -18,65 +21,67 @@ def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
     """
     if spread.reason:
         return None
-    return _detectable(spread.seed_variance, spread.record_variance, len(spread.by_seed), spread.n_min, pairs)
-
-
-def _detectable(v_seed: float, v_rec: float, seeds: int, n_min: int, pairs: int) -> float:
-    from scipy.special import stdtrit  # lazily, as in quantiles
-
-    variance = v_seed + v_rec
+    v_seed, v_shared = spread.seed_variance, spread.shared_variance
+    variance = v_seed + v_shared
     if variance == 0:
         return 0.0
-    spent = v_seed**2 / max(seeds - 1, 1) + v_rec**2 / max(n_min - 1, 1)
+    spent = v_seed**2 / max(len(spread.by_seed) - 1, 1) + v_shared**2 / max(spread.n_min - 1, 1)
     # Past a million degrees t is normal; the cap also answers a vanishing denominator.
     degrees = min(variance**2 / spent, 1e6) if spent > 0 else 1e6
-    t, z = quantiles(1 - 0.025 / pairs, max(1, seeds - 1))
-    half_width = math.sqrt(t**2 * v_seed + z**2 * v_rec)
-    return half_width + float(stdtrit(degrees, 0.80)) * math.sqrt(variance)
+    return spread.half_width(pairs) + quantiles(0.80, degrees)[0] * math.sqrt(variance)
 
 
 def rows_needed(spread: Spread, pairs: int = 1) -> int | None:
     """Distinct test records, in the smaller group, that would resolve a gap of the size seen.
 
-    All groups grow by the same factor; training randomness stays. None where the gap is already
-    resolved, or where training randomness alone hides it.
+    All groups grow by the same factor, and with them shrinks all that records contribute, also what
+    they contribute to V_seed; training randomness stays. None where the gap is already resolved, or
+    where training randomness alone hides it.
     """
+    in_seeds = min(spread.record_variance - spread.shared_variance, spread.seed_variance)
 
-    def needs(factor: float) -> float:
-        n, v_rec = int(spread.n_min * factor), spread.record_variance / factor
-        return _detectable(spread.seed_variance, v_rec, len(spread.by_seed), n, pairs)
+    def grown(factor: float) -> Spread:
+        return replace(
+            spread,
+            seed_variance=spread.seed_variance - in_seeds * (1 - 1 / factor),
+            shared_variance=spread.shared_variance / factor,
+            n_min=int(spread.n_min * factor),
+        )
 
-    factor = _growth(needs, spread, pairs)
+    factor = _growth(grown, spread, pairs)
     return None if factor is None else math.ceil(spread.n_min * factor)
 
 
 def seeds_needed(spread: Spread, pairs: int = 1) -> int | None:
-    """Seeds that would resolve a gap of the size seen, with the test records as they are.
+    """Seeds that would resolve a gap of the size seen, with the records of this file.
 
-    Conservative: seeds with splits of their own also test new records. None where the gap is
-    already resolved, or where the test records alone hide it.
+    None where the gap is already resolved, or where the records alone hide it.
     """
     seeds = len(spread.by_seed)
     if seeds == 1:
         return None  # the interval is about one model
 
-    def needs(factor: float) -> float:
+    def grown(factor: float) -> Spread:
         more = math.ceil(seeds * factor)
-        v_seed = spread.seed_variance * seeds / more
-        return _detectable(v_seed, spread.record_variance, more, spread.n_min, pairs)
+        return replace(spread, by_seed=np.zeros(more), seed_variance=spread.seed_variance * seeds / more)
 
-    factor = _growth(needs, spread, pairs)
+    factor = _growth(grown, spread, pairs)
     return None if factor is None else max(seeds + 1, math.ceil(seeds * factor))
 
 
-def _growth(needs: Callable[[float], float], spread: Spread, pairs: int) -> float | None:
-    """The factor, right to 2 %, at which ``needs`` falls to the gap seen; None where it never does."""
+def _growth(grown: Callable[[float], Spread], spread: Spread, pairs: int) -> float | None:
+    """The factor, right to 2 %, at which a grown audit detects the gap seen; None where none does."""
     gap = abs(spread.value)
+
+    def detects(factor: float) -> bool:
+        least = minimum_detectable(grown(factor), pairs)
+        return least is not None and least <= gap
+
     is_open = not spread.reason and 0 < gap <= spread.half_width(pairs)
-    if not is_open or needs(MOST_GROWTH) > gap:
+    if not is_open or not detects(MOST_GROWTH):
         return None
     low, high = 0.0, math.log(MOST_GROWTH)
     while high - low > GROWTH_TOLERANCE:
         middle = (low + high) / 2
-        low, high = (low, middle) if needs(math.exp(middle)) <= gap else (middle, high)
+        low, high = (low, middle) if detects(math.exp(middle)) else (middle, high)
     return math.exp(high)

@@ -2,52 +2,52 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairaudit.metrics.estimates import Predictions
 from fairaudit.metrics.intervals import (
     Float64,
+    Influences,
     Int64,
     MetricTable,
     Records,
-    add_seed,
-    covariances,
     floor_variance,
 )
-from fairaudit.metrics.within_model import Outcome, seed_scores
+from fairaudit.metrics.within_model import Outcome, SeedScores, seed_scores
 
 INFLUENCE_BYTES = 2**28  # that the influences of all records on some metrics may take
-BYTES_PER_INFLUENCE = 3 * 17  # of two arms and their change: own, every, behind
+BYTES_PER_INFLUENCE = 2 * 3 * 17  # at one seed and over all, of two arms and their change: own, every, behind
 LOSSES = ("loss", "excess_risk")
 NO_CALIBRATION_INTERVAL = "binned calibration error is biased upward in small groups: no interval"
 
 
-class ArmScores(NamedTuple):
+class ArmScores:
     """M within-model metrics of one arm, or of the change between two, over all seeds.
 
     Args:
-        values: ``[S, M, K + 1]``.
-        own: Influence of each distinct record on its group's mean over seeds, ``[M, U]``.
-        every: On the mean over all rows, ``[M, U]``.
-        behind: Records that the metric rests on at any seed, ``[M, U]``.
+        records: The index of all test rows. metrics: M.
+
+    Attributes:
+        influences: Of the records on them. behind: Records that each rests on at any seed, ``[M, U]``.
     """
 
-    values: Float64
-    own: Float64
-    every: Float64
-    behind: NDArray[np.bool_]
+    def __init__(self, records: Records, metrics: int) -> None:
+        self.influences = Influences(records, metrics)
+        self.behind = np.zeros((metrics, len(records.ids)), dtype=bool)
+        self._values: list[Float64] = []
 
-    def minus(self, other: "ArmScores") -> "ArmScores":
-        """The change from ``other`` on the same rows; exactly 0 where both agree."""
-        return ArmScores(
-            self.values - other.values,
-            self.own - other.own,
-            self.every - other.every,
-            self.behind & other.behind,
-        )
+    def add(self, place: Int64, score: SeedScores) -> None:
+        """Add the next seed; ``place`` of each row among the records, ``[n]``."""
+        self._values.append(score.values)
+        self.influences.add(place, score.within, score.whole)
+        for known, now in zip(self.behind, score.behind, strict=True):
+            known[place] |= now
+
+    @property
+    def values(self) -> Float64:
+        """``[S, M, K + 1]``."""
+        return np.array(self._values)
 
 
 def both_tables(
@@ -69,11 +69,16 @@ def both_tables(
     other: dict[str, MetricTable] = {}
     changed: dict[str, MetricTable] = {}
     for metrics in _some_at_a_time(outcome, records):
-        ours = arm_scores(private, labels, records, outcome, metrics)
-        theirs = arm_scores(baseline, labels, records, outcome, metrics)
+        ours, theirs, change = (ArmScores(records, len(metrics)) for _ in range(3))
+        for p, q, place in zip(private, baseline, records.places, strict=True):
+            score, beside = (_seed_scores(r, labels, records, place, outcome, metrics) for r in (p, q))
+            ours.add(place, score)
+            theirs.add(place, beside)
+            change.add(place, score.minus(beside))
+        change.behind = ours.behind & theirs.behind
         _add_tables(own, ours, records, outcome, metrics, "")
         _add_tables(other, theirs, records, outcome, metrics, "reference.")
-        _add_tables(changed, ours.minus(theirs), records, outcome, metrics, "change.")
+        _add_tables(changed, change, records, outcome, metrics, "change.")
     return own, other, changed
 
 
@@ -83,33 +88,24 @@ def own_tables(
     """One table per metric of one arm. Arguments as of :func:`both_tables`."""
     tables: dict[str, MetricTable] = {}
     for metrics in _some_at_a_time(outcome, records):
-        scores = arm_scores(predictions, labels, records, outcome, metrics)
+        scores = ArmScores(records, len(metrics))
+        for p, place in zip(predictions, records.places, strict=True):
+            scores.add(place, _seed_scores(p, labels, records, place, outcome, metrics))
         _add_tables(tables, scores, records, outcome, metrics, "")
     return tables
 
 
-def arm_scores(
-    predictions: Sequence[Predictions],
+def _seed_scores(
+    predictions: Predictions,
     labels: Int64,
     records: Records,
+    place: Int64,
     outcome: Outcome,
     metrics: Sequence[str],
-) -> ArmScores:
-    """Some within-model metrics of one arm. Arguments as of :func:`both_tables`; names in their order."""
-    shape = (len(metrics), len(records.ids))
-    own, every, behind = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=bool)
-    values = []
-    for p, place in zip(predictions, records.places, strict=True):
-        groups = records.groups[place]
-        score = seed_scores(p.probabilities, labels[p.rows], groups, records.n_groups, outcome, metrics)
-        values.append(score.values)
-        add_seed(own, place, score.within)
-        add_seed(every, place, score.whole)
-        for known, now in zip(behind, score.behind, strict=True):
-            known[place] |= now
-    own /= len(values)
-    every /= len(values)
-    return ArmScores(np.array(values), own, every, behind)
+) -> SeedScores:
+    """Some metrics at one seed, whose rows lie at ``place`` among the records."""
+    truth, groups = labels[predictions.rows], records.groups[place]
+    return seed_scores(predictions.probabilities, truth, groups, records.n_groups, outcome, metrics)
 
 
 def _some_at_a_time(outcome: Outcome, records: Records) -> list[tuple[str, ...]]:
@@ -128,7 +124,7 @@ def _add_tables(
     prefix: str,
 ) -> None:
     """Add one table per metric, named with the prefix "", ``reference.`` or ``change.``."""
-    covariance = covariances(records, scores.own, scores.every)
+    covariance, values = scores.influences.covariance(), scores.values
     for m, metric in enumerate(metrics):
         count, reason = records.count(scores.behind[m]), ""
         if metric == "auc":  # rests on both classes, so on the rarer
@@ -139,7 +135,7 @@ def _add_tables(
         unit = "nats" if metric in LOSSES else "fraction"
         floor = np.diag(floor_variance(count)) if unit == "fraction" else 0.0
         name = prefix + metric
-        tables[name] = MetricTable(name, unit, scores.values[:, m], covariance[m] + floor, count, reason)
+        tables[name] = MetricTable(name, unit, values[:, m], covariance[:, m] + floor, count, reason)
 
 
 def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:
@@ -187,7 +183,7 @@ def _no_ratio(selection: MetricTable, name: str, reason: str) -> tuple[MetricTab
     table = replace(
         selection, name=name, unit="ratio", by_seed=np.full_like(selection.by_seed, np.nan), reason=reason
     )
-    return table, np.zeros_like(selection.covariance)
+    return table, np.zeros(selection.covariance.shape[1:])
 
 
 def impact_change(tables: dict[str, MetricTable], eligible: Sequence[int]) -> dict[str, MetricTable]:
@@ -199,7 +195,7 @@ def impact_change(tables: dict[str, MetricTable], eligible: Sequence[int]) -> di
     own, other = tables["selection_rate"].covariance, tables["reference.selection_rate"].covariance
     between = (own + other - tables["change.selection_rate"].covariance) / 2
     shared = to_private @ between @ to_reference.T
-    covariance = private.covariance + reference.covariance - shared - shared.T
+    covariance = private.covariance + reference.covariance - shared - shared.swapaxes(1, 2)
     change = MetricTable(
         "change.impact_ratio",
         "ratio",

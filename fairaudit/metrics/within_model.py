@@ -75,6 +75,15 @@ class SeedScores(NamedTuple):
     whole: Float64
     behind: NDArray[np.bool_]
 
+    def minus(self, other: "SeedScores") -> "SeedScores":
+        """The change from ``other`` on the same rows; exactly 0 where both agree."""
+        return SeedScores(
+            self.values - other.values,
+            self.within - other.within,
+            self.whole - other.whole,
+            self.behind & other.behind,
+        )
+
 
 def seed_scores(
     probabilities: NDArray[np.float32],

@@ -25,14 +25,13 @@ class ArmReadings:
     Args:
         steps: Kept steps, [C]. total_steps: T. seeds: Of the finished jobs, [S].
         values: Name -> [S, C, ...]; NaN is unknown.
-        batches: M. hessian_records: Records that curvature was read from, at the first seed.
+        hessian_records: That curvature was read from, at the first seed.
     """
 
     steps: tuple[int, ...]
     total_steps: int
     seeds: tuple[int, ...]
     values: Mapping[str, Float64]
-    batches: int
     hessian_records: int
 
     @property
@@ -40,16 +39,27 @@ class ArmReadings:
         """Whether steps were split into parts; those of a plain reference are not."""
         return "r_direction" in self.values
 
-    def per_step(self, name: str) -> Float64:
-        """Mean of a series over all steps of the training, by trapezoids between kept ones, [S, ...]."""
-        values = self.values[name]
-        steps = np.asarray(self.steps, dtype=np.float64)
+    @property
+    def _weights(self) -> Float64:
+        """Of each kept step in a mean over all steps of the training, by trapezoids between them, [C]."""
+        between = np.diff(np.asarray(self.steps, dtype=np.float64)) / 2
         # Every step stands for itself; the last kept one stands for all that follow it.
-        after = self.total_steps - 1 - self.steps[-1]
-        ends = 0.5 * values[:, 0] + (0.5 + after) * values[:, -1]
-        between = np.einsum("st...,t->s...", values[:, 1:] + values[:, :-1], np.diff(steps) / 2)
-        mean: Float64 = (between + ends) / self.total_steps
+        ends = np.array([0.5, 0.5 + self.total_steps - 1 - self.steps[-1]])
+        weights: Float64 = np.append(between, ends[1]) + np.append(ends[0], between)
+        return weights / self.total_steps
+
+    def per_step(self, name: str) -> Float64:
+        """Mean of a series over all steps of the training, [S, ...]."""
+        mean: Float64 = np.einsum("c,sc...->s...", self._weights, self.values[name])
         return mean
+
+    def error(self, name: str) -> Float64:
+        """Standard error over drawn batches of the mean over seeds of :meth:`per_step`, [...].
+
+        Batches are drawn anew for each kept step and seed.
+        """
+        squares = np.einsum("c,sc...->s...", self._weights**2, self.values[f"{name}_se"] ** 2)
+        return np.asarray(nan_mean(squares) / len(squares)) ** 0.5
 
     def averaged(self, name: str) -> Float64:
         """Mean over the kept steps at which it is known, [S, ...]."""
@@ -73,7 +83,6 @@ def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmR
             name.removeprefix(PREFIX): np.stack([_over_repeats(arrays[name]) for _, arrays in holders])
             for name in names
         },
-        batches=int(facts["batches"]),
         hessian_records=int(facts["hessian_records"]),
     )
 

@@ -30,6 +30,7 @@ from fairaudit.report.sign_claims import Orders, sign_claims
 Float64 = NDArray[np.float64]
 
 PARTS = ("direction", "magnitude_effective", "noise")
+SAMPLED = ("direction", "magnitude_effective")  # means over drawn batches
 ALL_PARTS = (*PARTS, "magnitude", "clip", "direction_star", "magnitude_star")
 CORRELATED = (("input_norm", "gradient_norm"), ("closeness", "trace"), ("input_norm", "trace"))
 TRAITS = (
@@ -63,7 +64,7 @@ def decomposition(
     first = next(iter(found.values()), None)
     return Decomposition(
         steps=len(first.steps) if first else 0,
-        batches=first.batches if first else 0,
+        batches=max((int(readings.values["batches"].max()) for readings in split.values()), default=0),
         hessian_records=first.hessian_records if first else 0,
         optimizer=plan.config.optimizer,
         arms={
@@ -144,6 +145,7 @@ def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
         parts={part: over_seeds(values) for part, values in totals.items()},
         shares={part: over_seeds(values) for part, values in shares.items()},
         traits={trait: over_seeds(found.averaged(trait)[:, place]) for trait in TRAITS},
+        errors={part: _finite(found.error(f"r_{part}")[place]) for part in SAMPLED},
     )
 
 

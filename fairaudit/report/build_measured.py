@@ -236,7 +236,6 @@ def _gap(gap: Gap, asked: Collection[frozenset[str]]) -> GapRecord:
             "minimum_detectable": _finite(gap.minimum_detectable),
             "rows_needed": gap.rows_needed,
             "seeds_needed": gap.seeds_needed,
-            "wilcoxon_p": _finite(gap.wilcoxon_p),
             "shuffle_p": _finite(gap.shuffle_p),
             "gated": gap.gated,
             "reason": gap.reason,

@@ -31,6 +31,7 @@ SERIES: Mapping[str, str] = {
     "noise_norm": "length of the noise on a mean over the group's part of a batch",
     "shrinkage": "length of the processed batch's gradient over the plain one's",
     "cos_batch": "cosine of the batch's gradient before and after",
+    "batches": "batches drawn at this step",
 }
 _OVER_BATCHES = "standard error over the drawn batches of one training, mean over seeds: "
 ERRORS: Mapping[str, str] = {

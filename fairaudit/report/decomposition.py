@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from fairaudit.report.facts import Part
 from fairaudit.report.numbers import Figure, HighEnd, LowEnd
 
@@ -43,13 +45,15 @@ class GroupCauses(Part):
 
     ``parts`` are nats per step, means over the training's steps: direction, magnitude_effective and noise,
     then magnitude as published, clip (in closed form) and the starred split. ``shares`` are of the sum of
-    the absolute values of the first three. ``traits`` are means over the kept steps.
+    the absolute values of the first three. ``traits`` are means over the kept steps. ``errors`` are the
+    standard errors of parts over the batches that they are means over; the intervals hold them too.
     """
 
     group: str
     parts: dict[str, OverSeeds]
     shares: dict[str, OverSeeds]
     traits: dict[str, OverSeeds]
+    errors: dict[str, Figure | None] = Field(default_factory=dict)
 
 
 class Correlation(Part):
@@ -136,7 +140,10 @@ class SignClaim(Part):
 
 
 class Decomposition(Part):
-    """Readings of kept steps; exact functions of raw data, internal, not private."""
+    """Readings of kept steps; exact functions of raw data, internal, not private.
+
+    ``batches`` is the largest number of them that were drawn at a kept step.
+    """
 
     steps: int
     batches: int

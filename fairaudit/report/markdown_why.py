@@ -32,7 +32,7 @@ def why_section(report: Report) -> Iterator[str]:
     if decomposition is not None:
         # In the plan's order, which the keys of a stored report no longer have.
         causes = {a.key: decomposition.arms[a.key] for a in report.arms if a.key in decomposition.arms}
-        yield from _parts(causes)
+        yield from _parts(causes, decomposition.batches)
         yield from _claims(decomposition)
         yield from _bounds(causes)
 
@@ -47,7 +47,7 @@ def _together(why: Why, kind: str, heading: str) -> Iterator[str]:
         yield from (f"- {text}" for text in found)
 
 
-def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[str]:
+def _parts(causes: Mapping[str, ArmCauses], most: int) -> Iterator[str]:
     rows = [_part_row(arm, found, group) for arm, found in causes.items() for group in found.groups]
     if not rows:
         return
@@ -63,6 +63,24 @@ def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[str]:
     head = ("arm", "group", "#direction", "#magnitude", "#noise", "#turned °", "#Tr H", "#clipped",
             "#closeness", "#input norm")  # fmt: skip
     yield from table(head, rows, most=8)
+    yield from _errors(causes, most)
+
+
+def _errors(causes: Mapping[str, ArmCauses], most: int) -> Iterator[str]:
+    """How many batches the parts are means over, and what that leaves open."""
+    errors = {
+        arm: max(known)
+        for arm, found in causes.items()
+        if (known := [e for g in found.groups for e in g.errors.values() if e is not None])
+    }
+    if errors:
+        told = ", ".join(f"{markdown(arm)} {_thousandth(error)}" for arm, error in errors.items())
+        yield ""
+        yield (
+            f"Direction and magnitude are means over drawn batches, at most {most} for each kept step and "
+            f"training. The largest standard error that this leaves in the figures above, in the same "
+            f"unit: {told}. The intervals allow for it."
+        )
 
 
 def _part_row(arm: str, causes: ArmCauses, group: GroupCauses) -> Row:

@@ -47,7 +47,7 @@ class GroupRecord(Part):
 class GapRecord(Part):
     """A difference between groups.
 
-    ``wilcoxon_p`` is conditional on this file and ``shuffle_p`` descriptive; no gate reads them.
+    ``shuffle_p`` is descriptive: no gate reads it.
     ``named``: a pair that was asked for before training (``compare``), so its own interval holds.
     """
 
@@ -62,7 +62,6 @@ class GapRecord(Part):
     minimum_detectable: Figure | None
     rows_needed: int | None
     seeds_needed: int | None
-    wilcoxon_p: Figure | None
     shuffle_p: Figure | None
     gated: bool
     reason: str

@@ -162,7 +162,9 @@ def _gaps(report: Report) -> Iterator[str]:
     yield ""
     yield (
         "In points. The minimum detectable gap is what this audit would find four times out of five; "
-        "a smaller gap may exist unseen."
+        "a smaller gap may exist unseen. The last two figures are standard deviations that the interval "
+        "adds up: of what differs between seeds (training, and test rows where each seed has its own), "
+        "and of the test rows that seeds share."
     )
     yield ""
     head = (
@@ -170,8 +172,8 @@ def _gaps(report: Report) -> Iterator[str]:
         "between",
         "#gap in cost",
         "#minimum detectable",
-        "#from training",
-        "#from test rows",
+        "#from seeds",
+        "#from shared test rows",
         "reading",
     )
     yield from table(head, rows, most=12)

@@ -198,5 +198,5 @@ def test_a_row_that_lacks_image_and_label_is_counted_once(tmp_path):
 
 def test_a_folder_of_nothing_but_damage_is_refused(tmp_path):
     save(GREY[0], tmp_path / "cat" / "0.png").write_bytes(b"x")
-    with pytest.raises(DataError, match="none of the 1 images"):
+    with pytest.raises(DataError, match="none of 1 image "):
         load_dataset(AuditConfig(data=tmp_path, group_by_label=True, skip_bad_images=True))

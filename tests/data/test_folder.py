@@ -76,7 +76,7 @@ def test_images_without_a_row_are_counted(tmp_path):
     save(IMAGES[0], root / "extra.png")
     source = open_folder(root, ImageOptions())
     assert [n.code for n in source.notices] == ["images_not_listed"]
-    assert "1 images" in source.notices[0].message
+    assert "1 image of the folder" in source.notices[0].message
 
 
 def test_the_digest_is_of_names_and_contents_whatever_the_order_of_writing(tmp_path):

@@ -158,7 +158,7 @@ BAD = {
         "row 5 has 1 bytes",
         "takes 36",
     ),
-    "a missing raw image": (lambda: table([None, *raw(GREY)[1:]], SHAPE), "1 rows have no image", ""),
+    "a missing raw image": (lambda: table([None, *raw(GREY)[1:]], SHAPE), "1 row has no image", ""),
     "several sizes": (lambda: table(files([*GREY[:5], GREY[5, :3], *GREY[6:]])), "'row 6' is 3 x 6", ""),
     "structs without content": (
         lambda: table([{"bytes": None, "path": f"{n}.png"} for n in range(N)]),

@@ -1,3 +1,6 @@
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 from forms import DEFAULTS, PUBLISHED, key_of, make_pool, make_task
@@ -67,7 +70,8 @@ def test_the_reference_has_curvature_and_no_terms():
 )
 def test_the_terms_are_estimates_of_the_means_over_all_batches(term, monkeypatch):
     """Within 5 standard errors, once in two million by chance."""
-    monkeypatch.setattr(causes, "BATCHES", 600)
+    monkeypatch.setattr(causes, "LEAST", 600)
+    monkeypatch.setattr(causes, "MOST", 600)
     monkeypatch.setattr(causes, "PROBES", 600)
     settings = {"max_grad_norm": 0.5, "noise_multiplier": 2.0, "steps_per_epoch": 2, "n_public": RECORDS}
     step = a_step(DPSGD, pool=small_pool(), **settings)
@@ -91,6 +95,7 @@ def test_the_terms_are_estimates_of_the_means_over_all_batches(term, monkeypatch
 def test_arms_of_one_seed_are_read_on_the_same_batches_and_records(monkeypatch):
     drawn = {}
     original = causes.poisson_batch
+    monkeypatch.setattr(causes, "LEAST", causes.MOST)  # else each arm draws as many as it needs
 
     for form in (DPSGD, GLOBAL_ADAPT):
         monkeypatch.setattr(
@@ -102,8 +107,77 @@ def test_arms_of_one_seed_are_read_on_the_same_batches_and_records(monkeypatch):
         drawn[f"{form.key} records"] = [CauseReading(method, task).records.order]
     assert all(map(torch.equal, drawn["dpsgd"], drawn["global-adapt"]))
     assert torch.equal(drawn["dpsgd records"][0], drawn["global-adapt records"][0])
-    assert len(drawn["dpsgd"]) == 3 * causes.BATCHES
-    assert not torch.equal(drawn["dpsgd"][0], drawn["dpsgd"][causes.BATCHES])
+    at_a_step = causes.PILOT + causes.MOST
+    assert len(drawn["dpsgd"]) == 3 * at_a_step
+    assert not torch.equal(drawn["dpsgd"][0], drawn["dpsgd"][at_a_step])
+    assert not torch.equal(drawn["dpsgd"][0], drawn["dpsgd"][causes.PILOT])
+
+
+def pilot_of(direction, error, *, magnitude=0.0, noise=0.0, others=0.0):
+    """Terms of one group, and of everybody alike."""
+    terms = {
+        "r_direction": direction, "r_direction_se": error, "r_noise": noise,
+        "r_magnitude_effective": magnitude, "r_magnitude_effective_se": others,
+    }  # fmt: skip
+    return {name: torch.full((2,), value, dtype=torch.float64) for name, value in terms.items()}
+
+
+@pytest.mark.parametrize(
+    ("pilot", "count"),
+    [
+        (pilot_of(-1.0, 0.1), 8),  # a tenth of the part already
+        (pilot_of(-1.0, 0.2), 32),  # twice too large: four times as many
+        (pilot_of(1.0, 0.2, noise=-39.0), 8),  # .4 is a hundredth of all parts
+        (pilot_of(1.0, 0.2, magnitude=3.0, others=0.6), 32),
+        (pilot_of(1.0, 0.01, magnitude=1.0, others=0.15), 18),
+        (pilot_of(1.0, 9.0), 64),  # no more than that
+        (pilot_of(0.0, 0.1), 64),
+        (pilot_of(0.0, 0.0), 8),  # nothing is clipped
+        (pilot_of(math.nan, math.nan), 8),  # an absent group, or no batch was kept
+    ],
+)
+def test_as_many_batches_are_drawn_as_bring_the_error_to_what_is_wanted(pilot, count):
+    nothing = pilot_of(0.0, 0.0)
+    assert causes.batches_needed([pilot], 10) == count
+    assert causes.batches_needed([nothing, pilot], 10) == count
+    assert causes.batches_needed([pilot], 2**28 // (2 * 8 * 20)) == min(count, 20)  # 20 fit the memory
+    assert causes.batches_needed([pilot], 10**9) == 8
+
+
+def test_the_wanted_error_is_reached_and_the_number_is_told():
+    steps = {"max_grad_norm": 0.3, "steps_per_epoch": 3, "learning_rate": 0.02}
+    found = read(*reading_of(DPSGD, pool=make_pool(2000), **steps))
+    count = found["batches"][..., 0]
+    parts = [found[f"r_{part}"].abs() for part in ("direction", "magnitude_effective")]
+    assert ((count >= 8) & (count < 64)).all()
+    assert len(count.unique()) > 1
+    everything = sum(parts) + found["r_noise"].abs()
+    for part, name in zip(parts, ("direction", "magnitude_effective"), strict=True):
+        wanted = torch.maximum(0.1 * part, 0.01 * everything)
+        # A pilot of eight batches knows the spread to within a factor of two.
+        assert (found[f"r_{name}_se"] < 2 * wanted).all()
+
+
+@pytest.mark.slow
+def test_choosing_how_many_batches_are_drawn_biases_nothing():
+    """Mean over 400 readings of one step, each with batches of its own, within 4.5 standard errors."""
+    settings = {"max_grad_norm": 0.5, "noise_multiplier": 2.0, "steps_per_epoch": 2, "n_public": RECORDS}
+    step = a_step(DPSGD, pool=small_pool(), **settings)
+    chosen = all_batches()
+    batches, means = step.batches(chosen, chosen, expected=RECORDS / 2), step.means()
+    exact = risk_terms(batches, means, step.forms(batches, means), step.sampling())
+    read_at = []
+    for seed in range(400):
+        task = replace(step.reader.task, seed=seed)
+        read_at.append(CauseReading(step.reader.method, task).at(step.reader.checkpoint, thorough=False))
+    assert len({float(found["batches"]) for found in read_at}) > 5
+    for term in ("r_direction", "r_magnitude_effective", "r_magnitude"):
+        values = torch.stack([found[term][0] for found in read_at])
+        error = values.std(0) / len(values) ** 0.5
+        truth = exact[term]
+        assert ((values.mean(0) - truth).abs() < 4.5 * error + 1e-4 * truth.abs()).all(), term
+        told = torch.stack([found[f"{term}_se"][0] for found in read_at]).square().mean(0).sqrt()
+        torch.testing.assert_close(told, values.std(0), rtol=0.2, atol=0.0)
 
 
 def test_eigenvalues_are_read_now_and_then_and_stand_in_between(monkeypatch):

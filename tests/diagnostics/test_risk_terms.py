@@ -55,6 +55,28 @@ def test_every_term_is_the_mean_over_all_batches(name):
     assert (found["r_direction"].abs() > 1e-7).all()  # there is something to compare
 
 
+@pytest.mark.parametrize("typical", [0.2, 0.6, 0.9])
+def test_taking_off_what_is_known_moves_no_mean_and_shrinks_the_spread(typical):
+    step = a_step(DPSGD, max_grad_norm=0.5)
+    batches, means = enumerated(step)
+    forms = step.forms(batches, means)
+    plain = risk_terms(batches, means, forms, step.sampling())
+    known = risk_terms(dataclasses.replace(batches, typical=typical), means, forms, step.sampling())
+    for term, expected in by_hand(step).items():
+        torch.testing.assert_close(known[term], expected, rtol=1e-9, atol=1e-14)
+        assert not torch.equal(known[f"{term}_se"], plain[f"{term}_se"])
+    near = dataclasses.replace(batches, typical=batches.typical_shrinkage())
+    found = risk_terms(near, means, forms, step.sampling())
+    assert (found["r_magnitude_se"] < 0.6 * plain["r_magnitude_se"]).all()
+    assert (found["r_clip_batches_se"] < 0.6 * plain["r_clip_batches_se"]).all()
+    # The broken variant takes off the mean over the batches at hand, which is theirs, not that of all.
+    few = step.batches(all_batches()[40:60], all_batches()[40:60], expected=EXPECTED)
+    few = dataclasses.replace(few, typical=typical)
+    some = risk_terms(few, means, step.forms(few, means), step.sampling())
+    lost = risk_terms(dataclasses.replace(few, typical=None), means, step.forms(few, means), step.sampling())
+    assert not torch.allclose(some["r_clip_batches"], lost["r_clip_batches"], rtol=1e-3)
+
+
 def test_the_closed_form_of_clipping_is_the_mean_over_all_batches_and_signs():
     step = a_step(DPSGD, max_grad_norm=0.5)
     subsets = all_batches()
@@ -128,6 +150,10 @@ def test_a_batch_that_clipping_empties_leaves_all_terms_and_is_counted():
     assert found["dropped"] == emptied.sum() > 0
     kept = torch.nonzero(~emptied).squeeze(1)
     few = step.batches(chosen[kept], chosen[kept], expected=EXPECTED)
+    # Nothing is taken off where a batch is dropped: the mean of the others is not known.
+    typical = dataclasses.replace(batches, typical=0.5)
+    again = risk_terms(typical, means, forms, step.sampling())
+    assert all(torch.equal(again[name].nan_to_num(), found[name].nan_to_num()) for name in found)
     rest = risk_terms(few, means, step.forms(few, means), step.sampling())
     for name in ("r_magnitude", "r_direction", "r_magnitude_star", "r_direction_star", "r_clip_batches"):
         torch.testing.assert_close(found[name], rest[name])

@@ -1,7 +1,11 @@
 """Coverage of the one interval procedure on a population with a known gap."""
 
+import importlib.util
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -112,7 +116,8 @@ def audit(cell: Cell, rng: np.random.Generator, population):
                 everyone = difference(models, px, py, metric)
                 truth[metric].append(everyone[pg == 0].mean() - everyone[pg == 1].mean())
         if cell.fixed_split and s == cell.seeds - 1:
-            for _ in range(40):  # expectation over training randomness, given this training set
+            # Expectation over training randomness, given this training set; its own error is small.
+            for _ in range(8 * cell.seeds):
                 models = [cell.train(x[train], y[train], rng, private) for private in (False, True)]
                 for metric in d:
                     everyone = difference(models, px, py, metric)
@@ -127,34 +132,51 @@ def spread_of(tests, d, g, metric: str) -> Spread:
     return contrast(record_means(metric, d, records, unit=unit), 0, 1)
 
 
-def coverage(cell: Cell, files: int, seed: int):
-    """metric -> (share of files whose interval holds the truth, median width)."""
+class Studied(NamedTuple):
+    """Of many files: the share of intervals that hold the truth, and their mean half-width.
+
+    ``conservative`` and ``seeds_only`` are those of the broken twins: what is in V_seed counted twice,
+    and Student's t over the seeds alone.
+    """
+
+    held: float
+    half: float
+    conservative: tuple[float, float]
+    seeds_only: tuple[float, float]
+
+
+def coverage(cell: Cell, files: int, seed: int) -> dict[str, Studied]:
     rng = np.random.default_rng(seed)
     population = draw(20_000, rng, 0.5)
     audits = [audit(cell, rng, population) for _ in range(files)]
     out = {}
     for metric in ("accuracy", "loss"):
         grand = float(np.mean([a[3][metric] for a in audits]))
-        hits, widths = [], []
-        for tests, d, g, truth in audits:
-            spread = spread_of(tests, d[metric], g, metric)
-            half = spread.half_width()
-            target = truth[metric] if cell.fixed_split else grand
-            hits.append(abs(spread.value - target) <= half)
-            widths.append(2 * half)
-        out[metric] = float(np.mean(hits)), float(np.median(widths))
+        spreads = [spread_of(tests, d[metric], g, metric) for tests, d, g, _ in audits]
+        truth = np.array([a[3][metric] if cell.fixed_split else grand for a in audits])
+        miss = np.abs(np.array([s.value for s in spreads]) - truth)
+        halves = (
+            [s.half_width() for s in spreads],
+            [s.half_width(conservative=True) for s in spreads],
+            [replace(s, shared_variance=0.0).half_width() for s in spreads],
+        )
+        own, *twins = ((float(np.mean(miss <= h)), float(np.mean(h))) for h in halves)
+        out[metric] = Studied(*own, *twins)
     return out
 
 
 CELLS = {
+    "logistic, 3 splits": (Cell(logistic, seeds=3), 400),
     "logistic, 5 splits": (Cell(logistic), 400),
     "logistic, 10 splits": (Cell(logistic, seeds=10), 300),
-    "logistic, 5 splits, 5,000 rows": (Cell(logistic, n=5000), 250),
-    "logistic, fixed split": (Cell(logistic, fixed_split=True), 400),
+    "logistic, 20 splits": (Cell(logistic, seeds=20), 200),
+    "logistic, 5 splits, 5,000 rows": (Cell(logistic, n=5000), 300),
+    "logistic, fixed split, 5 seeds": (Cell(logistic, fixed_split=True), 250),
+    "logistic, fixed split, 10 seeds": (Cell(logistic, fixed_split=True, seeds=10), 150),
     "logistic, balanced": (Cell(logistic, balance=True), 400),
     "logistic, minority of 5 %": (Cell(logistic, minority=0.05), 400),
     "MLP, 5 splits": (Cell(mlp), 150),
-    "MLP, fixed split": (Cell(mlp, fixed_split=True), 100),
+    "MLP, fixed split, 5 seeds": (Cell(mlp, fixed_split=True), 100),
 }
 
 
@@ -162,9 +184,86 @@ CELLS = {
 @pytest.mark.parametrize("name", CELLS)
 def test_intervals_of_trained_models_cover_the_known_gap(name):
     cell, files = CELLS[name]
-    for metric, (share, width) in coverage(cell, files, seed=7).items():
-        print(f"{name:32s} {metric:9s} {files:4d} files  coverage {share:.3f}  median width {width:.4f}")  # noqa: T201
-        assert 0.93 <= share <= 1.0, metric
+    for metric, found in coverage(cell, files, seed=7).items():
+        narrower, short = found.half / found.conservative[1], found.seeds_only[0]
+        told = f"held {found.held:.3f}  width {narrower:.2f} of the conservative  t over seeds {short:.3f}"
+        print(f"{name:32s} {metric:9s} {files:4d} files  {told}")  # noqa: T201
+        assert found.held >= 0.94 - 2.5 * (0.06 * 0.94 / files) ** 0.5, metric
+        assert narrower < 0.98
+        assert found.conservative[0] >= found.held
+        if cell.seeds == 20:
+            assert short < 0.93
+
+
+@pytest.fixture(scope="module")
+def study():
+    """benchmarks/coverage.py, whose audits are drawn without training."""
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "coverage.py"
+    spec = importlib.util.spec_from_file_location("coverage_study", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+@pytest.mark.parametrize("fixed_split", [True, False])
+def test_the_study_reduces_audits_as_the_report_does(study, metric, fixed_split):
+    rng = np.random.default_rng(5)
+    sizes, seeds = (40, 25), 4
+    d = [rng.integers(-1, 2, (1, seeds, n)).astype(float) for n in sizes]
+    mask = [rng.random((1, seeds, n)) < 0.4 for n in sizes]
+    if fixed_split:
+        mask = [np.broadcast_to(m[:, :1], m.shape) for m in mask]
+    found = study.contrast(*(study.reduced(a, b, metric) for a, b in zip(d, mask, strict=True)))
+    rows = [np.flatnonzero(np.concatenate([m[0, s] for m in mask])) for s in range(seeds)]
+    values = [np.concatenate([v[0, s] for v in d])[r] for s, r in enumerate(rows)]
+    spread = spread_of(rows, values, np.repeat([0, 1], sizes), metric)
+    told = (spread.value, spread.seed_variance, spread.shared_variance, spread.record_variance)
+    assert [float(part[0]) for part in found] == pytest.approx(told, abs=1e-15)
+    forms = study.Spreads(*found)
+    for name, conservative in (("report", False), ("twice", True)):
+        half = study.FORMS[name](forms, 3.182446305, 1.959963985, seeds)[0] ** 0.5
+        assert half == pytest.approx(spread.half_width(conservative=conservative), rel=1e-8)
+
+
+# Reported, not required to hold .94: gates do not read the first, and where the seeds of what is measured
+# are skewed and their effects far larger than those of records, no form that learns from few seeds does.
+LESS_IS_KNOWN = {
+    "loss of small groups, not gated": 0.92,
+    "exponential seeds, one group alone": 0.92,
+    "rarely bad seeds in one group": 0.85,
+}
+FAMILIES = (
+    "accuracy",
+    "loss",
+    "small groups",
+    "five groups, all pairs at once",
+    "exponential seeds in both groups",
+    "exponential seeds in one group",
+    "far larger exponential seeds in one group",
+    *LESS_IS_KNOWN,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_intervals_of_simulated_audits_hold_the_gap_and_are_not_too_wide(study, family):
+    audits, cells = 1500, study.cells()
+    assert tuple(sorted(cells)) == tuple(sorted(FAMILIES))
+    required = LESS_IS_KNOWN.get(family, 0.94)
+    found = []
+    for number, cell in enumerate(cells[family]):
+        spreads = study.simulate(cell, audits, np.random.default_rng([11, number]))
+        found.append(study.covered(cell, spreads))
+        assert found[-1]["report"][0] >= required - 3 * (0.06 * 0.94 / audits) ** 0.5, cell
+    held = {name: np.array([each[name][0] for each in found]) for name in study.FORMS}
+    width = np.mean([each["report"][1] / each["twice"][1] for each in found])
+    assert width < 0.995  # the broken twin counts twice what records put into V_seed
+    assert held["seeds only"].min() < 0.935  # the other one forgets what seeds share
+    if family not in LESS_IS_KNOWN:
+        assert held["report"].mean() >= 0.945
+        assert held["less V_rec"].min() < 0.935  # V_rec taken off V_seed, which holds less of it
 
 
 def simulated_audit(rng, fixed_split, metric, seeds=5, n=1500, gap=0.05):

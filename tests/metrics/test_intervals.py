@@ -25,38 +25,93 @@ def table(values=VALUES, rows=ROWS, groups=GROUPS, n_groups=2, unit="fraction"):
 
 def by_hand(a, b, floor):
     """METHODS 8.3 written out with loops over records and seeds."""
-    psi, y = dict.fromkeys(range(len(GROUPS)), 0.0), []
+    psi, y, influence = dict.fromkeys(range(len(GROUPS)), 0.0), [], []
     for rows, values in zip(ROWS, VALUES, strict=True):
         means = {k: np.mean([v for r, v in zip(rows, values, strict=True) if GROUPS[r] == k]) for k in (a, b)}
+        influence.append({})
         for r, v in zip(rows, values, strict=True):
             k = GROUPS[r]
             n = sum(GROUPS[q] == k for q in rows)
-            psi[r] += (1 if k == a else -1) * (v - means[k]) / n / len(ROWS)
+            influence[-1][r] = (1 if k == a else -1) * (v - means[k]) / n
+            psi[r] += influence[-1][r] / len(ROWS)
         y.append(means[a] - means[b])
-    v_rec = sum(p**2 for p in psi.values()) + (2 * 2 / (3 + 2) ** 2 if floor else 0.0)
-    return np.mean(y), np.var(y, ddof=1) / len(y), v_rec
+    # Two seeds, so one pair: the covariance of the two values through the records in both.
+    shared = sum(influence[0].get(i, 0.0) * influence[1].get(i, 0.0) for i in range(len(GROUPS)))
+    floors = 2 * 2 / (3 + 2) ** 2 if floor else 0.0
+    v_rec = sum(p**2 for p in psi.values()) + floors
+    return np.mean(y), np.var(y, ddof=1) / len(y), max(shared + floors, 0.0), v_rec
 
 
 @pytest.mark.parametrize("unit", ["fraction", "nats"])
 def test_a_pair_equals_the_formula_written_out_by_hand(unit):
     spread = contrast(table(unit=unit), 0, 1)
-    d, v_seed, v_rec = by_hand(0, 1, floor=unit == "fraction")
+    d, v_seed, v_shared, v_rec = by_hand(0, 1, floor=unit == "fraction")
     assert spread.value == pytest.approx(d, abs=1e-15)
     assert spread.seed_variance == pytest.approx(v_seed, abs=1e-15)
+    assert spread.shared_variance == pytest.approx(v_shared, abs=1e-15)
     assert spread.record_variance == pytest.approx(v_rec, abs=1e-15)
-    half = np.sqrt(stats.t.ppf(0.975, 1) ** 2 * v_seed + stats.norm.ppf(0.975) ** 2 * v_rec)
+    t, z = stats.t.ppf(0.975, 1), stats.norm.ppf(0.975)
+    half = np.sqrt(t**2 * v_seed + z**2 * v_shared)
     e = estimate(spread)
     assert (e.low, e.high) == pytest.approx((d - half, d + half))
-    assert (e.training_sd, e.records_sd) == pytest.approx((v_seed**0.5, v_rec**0.5))
+    assert (e.training_sd, e.records_sd) == pytest.approx((v_seed**0.5, v_shared**0.5))
+    assert spread.half_width(conservative=True) == pytest.approx(np.sqrt(t**2 * v_seed + z**2 * v_rec))
     assert (e.n_seeds, e.n_test) == (2, 6)
 
 
-def test_a_single_group_has_only_its_own_records_and_floor():
+def test_a_single_group_has_its_own_records_and_floor_and_the_conservative_interval():
     spread = contrast(table(), 0)
     # psi: record 0 (.5/2 + (2/3)/3)/2, record 1 (-.5/2 - (1/3)/3)/2, record 2 (-(1/3)/3)/2
-    psi = np.array([0.25 + 2 / 9, -0.25 - 1 / 9, -1 / 9]) / 2
-    assert spread.record_variance == pytest.approx((psi**2).sum() + 2 / 25)
+    first, second = np.array([0.25, -0.25, 0.0]), np.array([2 / 9, -1 / 9, -1 / 9])
+    assert spread.record_variance == pytest.approx(((first + second) ** 2).sum() / 4 + 2 / 25)
+    assert spread.shared_variance == spread.record_variance > first @ second + 2 / 25
+    assert spread.half_width() == spread.half_width(conservative=True)
     assert spread.n_test == 3
+
+
+def test_on_one_split_only_what_a_record_does_at_most_seeds_is_shared():
+    # Group 0 is right about its first record at four seeds and about its second at the fifth, group 1
+    # never: psi = +-.25 at each seed. Of ten pairs of seeds six agree and four do not: (6 - 4) .125 / 10.
+    values = [np.array([1.0, 0.0, 0.0, 0.0])] * 4 + [np.array([0.0, 1.0, 0.0, 0.0])]
+    spread = contrast(table(values, [np.arange(4)] * 5, np.array([0, 0, 1, 1]), 2, "nats"), 0, 1)
+    assert spread.seed_variance == 0.0
+    assert spread.shared_variance == pytest.approx(0.025)
+    assert spread.record_variance == pytest.approx(2 * (0.25 * 3 / 5) ** 2)
+    assert spread.half_width() == pytest.approx(stats.norm.ppf(0.975) * 0.025**0.5)
+
+
+def test_seeds_that_test_no_record_twice_share_nothing():
+    values = [np.array([1.0, 0.0, 0.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0])]
+    rows = [np.array([0, 1, 4, 5]), np.array([2, 3, 6, 7])]
+    spread = contrast(table(values, rows, np.repeat([0, 1], 4), 2, "nats"), 0, 1)
+    assert (spread.shared_variance, spread.record_variance) == (0.0, pytest.approx(0.375 / 4))
+    assert spread.half_width() == pytest.approx(stats.t.ppf(0.975, 1) * spread.seed_variance**0.5)
+
+
+@pytest.mark.parametrize("fixed_split", [True, False])
+@pytest.mark.parametrize("stable", [0.0, 0.5, 1.0])
+def test_the_variances_of_seeds_and_shared_records_add_up_to_that_of_the_mean(fixed_split, stable):
+    """The broken variant: the full record variance beside that of the seeds, which holds some of it."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat([0, 1], [100, 100])
+    found, uncut = [], []
+    for _ in range(2000):
+        person, rows, values = rng.normal(size=200), [], []
+        for _ in range(4):
+            row = rows[0] if rows and fixed_split else np.sort(rng.permutation(200)[:60])
+            fresh = rng.normal(size=60)
+            shift = 0.04 * rng.normal(size=2)[groups[row]]
+            rows.append(row)
+            values.append(stable**0.5 * person[row] + (1 - stable) ** 0.5 * fresh + shift)
+        of_audit = table(values, rows, groups, 2, "nats")
+        found.append(contrast(of_audit, 0, 1))
+        uncut.append(np.array([1, -1, 0]) @ of_audit.covariance[1] @ [1, -1, 0])
+    truth = np.var([s.value for s in found])
+    seeds, records = (np.array([getattr(s, f"{k}_variance") for s in found]) for k in ("seed", "record"))
+    assert [s.shared_variance for s in found] == pytest.approx(np.maximum(uncut, 0.0), abs=1e-15)
+    assert 0.93 < (seeds + uncut).mean() / truth < 1.07
+    if stable < 1 or not fixed_split:
+        assert (seeds + records).mean() / truth > 1.15
 
 
 def test_a_group_against_everybody_allows_for_the_records_they_share():
@@ -65,12 +120,15 @@ def test_a_group_against_everybody_allows_for_the_records_they_share():
     rows = [np.sort(rng.choice(60, 40, replace=False)) for _ in range(4)]
     values = [rng.normal(size=40) for _ in rows]
     spread = contrast(table(values, rows, groups, 3, "nats"), 1, 3)
-    psi = np.zeros(60)
-    for r, v in zip(rows, values, strict=True):
+    psi = np.zeros((4, 60))
+    for one, r, v in zip(psi, rows, values, strict=True):
         own = groups[r] == 1
-        psi[r] -= (v - v.mean()) / 40 / 4
-        psi[r[own]] += (v[own] - v[own].mean()) / own.sum() / 4
-    assert spread.record_variance == pytest.approx((psi**2).sum())
+        one[r] -= (v - v.mean()) / 40
+        one[r[own]] += (v[own] - v[own].mean()) / own.sum()
+    assert spread.record_variance == pytest.approx((psi.mean(0) ** 2).sum())
+    pairs = [psi[s] @ psi[t] for s in range(4) for t in range(4) if s != t]
+    assert spread.shared_variance == pytest.approx(max(np.mean(pairs), 0.0))
+    assert spread.shared_variance > 0
     assert spread.by_seed == pytest.approx(
         [v[groups[r] == 1].mean() - v.mean() for r, v in zip(rows, values, strict=True)]
     )
@@ -87,12 +145,14 @@ def test_a_record_tested_at_every_seed_counts_once():
     pairs_apart = one_seed / 5
     assert spread.record_variance == pytest.approx(one_seed)
     assert spread.record_variance > 4.9 * pairs_apart
+    assert spread.shared_variance == pytest.approx(one_seed)
 
 
 def test_no_disagreement_seen_is_not_certainty_for_fractions_but_is_for_losses():
     nothing = [np.zeros_like(v) for v in VALUES]
-    assert contrast(table(nothing), 0, 1).record_variance == pytest.approx(4 / 25)
-    assert contrast(table(nothing, unit="nats"), 0, 1).record_variance == 0.0
+    fractions, losses = (contrast(table(nothing, unit=unit), 0, 1) for unit in ("fraction", "nats"))
+    assert (fractions.shared_variance, fractions.record_variance) == pytest.approx((4 / 25, 4 / 25))
+    assert (losses.shared_variance, losses.record_variance) == (0.0, 0.0)
 
 
 def random_table(rng, shuffle_rows=False, seed_order=(0, 1, 2), relabel=(0, 1, 2)):
@@ -120,9 +180,10 @@ def test_order_of_rows_seeds_and_groups_changes_nothing(change):
         assert (x.value, x.low, x.high) == pytest.approx((y.value, y.low, y.high), abs=1e-14)
 
 
-def spread_with(value, v_seed=1e-4, v_rec=1e-4, seeds=5):
+def spread_with(value, v_seed=1e-4, v_shared=1e-4, seeds=5):
     base = contrast(table([np.zeros(4)] * seeds, [ROWS[0]] * seeds), 0, 1)
-    return replace(base, value=value, seed_variance=v_seed, record_variance=v_rec, n_min=1000)
+    both = {"shared_variance": v_shared, "record_variance": 3 * v_shared}
+    return replace(base, value=value, seed_variance=v_seed, n_min=1000, **both)
 
 
 @pytest.mark.parametrize("value", [-0.2, -0.01, 0.0, 0.01, 0.2])
@@ -134,7 +195,7 @@ def test_the_absolute_interval_is_the_signed_one_folded(value):
 
 
 def test_the_largest_gap_is_bounded_by_every_pair():
-    close, far = spread_with(0.10, v_seed=1e-3), spread_with(-0.11, v_seed=1e-6, v_rec=1e-6)
+    close, far = spread_with(0.10, v_seed=1e-3), spread_with(-0.11, v_seed=1e-6, v_shared=1e-6)
     h = [s.half_width(3) for s in (close, far)]
     e = largest([close, far], 3)
     assert e.value == pytest.approx(0.11)
@@ -151,7 +212,7 @@ def test_with_two_groups_the_largest_gap_is_the_pair():
 
 
 def test_bonferroni_uses_t_and_z_at_one_minus_025_over_m():
-    spread = spread_with(0.0, v_seed=4e-4, v_rec=9e-4)
+    spread = spread_with(0.0, v_seed=4e-4, v_shared=9e-4)
     level = 1 - 0.025 / 10
     expected = stats.t.ppf(level, 4) ** 2 * 4e-4 + stats.norm.ppf(level) ** 2 * 9e-4
     assert spread.half_width(10) == pytest.approx(expected**0.5)

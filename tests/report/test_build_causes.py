@@ -26,6 +26,7 @@ def arrays(scale=1.0):
         "r_direction": series(1.0, 2.0, 3.0), "r_magnitude": series(0.0, 0.0, 0.0),
         "r_magnitude_effective": series(1.0, 1.0, 1.0), "r_noise": series(-1.0, -1.0, -1.0),
         "r_clip": series(2.0, 3.0, 4.0), "r_direction_star": series(1.0, 1.0, 1.0),
+        "r_direction_se": series(0.01, 0.01, 0.01), "r_magnitude_effective_se": series(0.02, 0.02, 0.02),
         "r_magnitude_star": series(1.0, 1.0, 1.0), "hessian_trace": series(3.0, 3.0, 3.0),
         "dropped": series(0.0, 1.0, 2.0, width=1), "learning_rate": series(0.5, 0.5, 0.5, width=1),
         "small_step": series(1.0, 0.0, 1.0, width=1), "convex": series(1.0, 1.0, 1.0, width=1),
@@ -37,7 +38,12 @@ def arrays(scale=1.0):
     names = [*bounds, *(f"{name}_convex" for name in bounds), "bound_clip_printed"]
     named |= {name: np.tile(np.array([[0.0, 0.5], [-0.5, 0.0]]), (3, 1, 1, 1)) for name in names}
     named |= {kind: np.full((3, 1, len(CORRELATED), K1, 3), 0.25) for kind in ("pearson", "spearman")}
-    return {"cause_steps": np.array(STEPS), **{f"cause.{n}": scale * v for n, v in named.items()}}
+    counts = series(8.0, 20.0, 9.0, width=1)
+    return {
+        "cause_steps": np.array(STEPS),
+        "cause.batches": counts,
+        **{f"cause.{n}": scale * v for n, v in named.items()},
+    }
 
 
 def audit(*, names=("F", "M"), seeds=3, **options):
@@ -47,7 +53,7 @@ def audit(*, names=("F", "M"), seeds=3, **options):
     for job in made.jobs:
         base = job_result(job.id)
         read = made.arm(job.arm).reference is not None
-        facts = {**base.facts, "causes": {"batches": 8, "hessian_records": 1024}} if read else base.facts
+        facts = {**base.facts, "causes": {"hessian_records": 1024}} if read else base.facts
         found = {**base.arrays, **(arrays(1.0 + 0.1 * job.seed) if read else {})}
         results[job.id] = JobResult(job.id, found, facts)
     compared = [comparison_record(of_two_seeds(comparison(names=names)), least=0)]
@@ -79,6 +85,15 @@ def test_a_mean_per_step_weighs_kept_steps_by_the_steps_that_they_stand_for():
     assert found.seeds == (0, 1, 2)
 
 
+def test_the_error_over_batches_is_that_of_the_mean_over_steps_and_seeds():
+    made, _, results, _ = audit()
+    found = arm_readings(made, made.arm("global-adapt"), results)
+    # Weights of the three kept steps in that mean, and the same error at each; seeds count 1, 1.1, 1.2.
+    weights = np.array([0.5 + 50, 50 + 869.5, 869.5 + 0.5]) / 1840
+    each = [scale * 0.01 * np.sqrt((weights**2).sum()) for scale in (1.0, 1.1, 1.2)]
+    assert found.error("r_direction")[0] == pytest.approx(np.sqrt(np.square(each).sum()) / 3)
+
+
 def test_parts_shares_and_traits_are_told_by_group_and_seed():
     made, data, results, compared = audit()
     found = decomposition(made, data, results, compared)
@@ -90,6 +105,11 @@ def test_parts_shares_and_traits_are_told_by_group_and_seed():
     assert causes.groups[1].parts["noise"].by_seed == pytest.approx((-0.1, -0.11, -0.12))
     assert causes.groups[0].traits["hessian_trace"].value == pytest.approx(3.3)
     assert causes.dropped_batches == pytest.approx(1.1)
+    assert found.batches == 20
+    each = [group.errors for group in causes.groups]
+    assert each[0].keys() == {"direction", "magnitude_effective"}
+    assert each[0]["magnitude_effective"] == pytest.approx(2 * each[0]["direction"])
+    assert each[1]["direction"] == pytest.approx(0.1 * each[0]["direction"])
     curve = next(c for c in causes.series if c.name == "r_direction")
     assert curve.steps == STEPS
     assert curve.values[2] == pytest.approx((3.3, 0.33))

@@ -62,6 +62,7 @@ def with_parts():
             parts={"direction": read(d), "magnitude_effective": read(0.002), "noise": read(-0.001)},
             shares={"direction": read(0.7)},
             traits={trait: read(1.0) for trait in TRAITS},
+            errors={"direction": d / 50, "magnitude_effective": 0.0001},
         )
         for name, d in (("F", 0.01), ("M", 0.003))
     )
@@ -80,6 +81,20 @@ def with_parts():
 REPORTS = [
     *(lambda: build_report(findings(), circumstances()), sweep, many_groups, hostile_report, with_parts),
 ]
+
+
+def test_the_parts_of_a_step_stand_with_the_number_of_batches_and_the_error_that_they_leave():
+    report = with_parts()
+    text = to_markdown(report)
+    assert "at most 2 for each kept step" in text
+    assert "same unit: global-adapt 0.2." in text  # 0.01 / 50 nats, the largest of all
+    stored = json.loads(to_json(report))  # as reports were before the error was told
+    for causes in stored["diagnostics"]["decomposition"]["arms"].values():
+        for group in causes["groups"]:
+            del group["errors"]
+    text = to_markdown(read_report(json.dumps(stored), name="report.json"))
+    assert "The parts of a step" in text
+    assert "drawn batches" not in text
 
 
 @pytest.mark.parametrize("make", REPORTS)

@@ -136,8 +136,8 @@ def test_gaps(texts, stored, where):
         size = found["simultaneous" if kind == "max" else "absolute"]
         assert says(row["gap in cost"], *interval(size), factor=100)
         assert says(row["minimum detectable"], found["minimum_detectable"], factor=100)
-        assert says(row["from training"], found["signed"]["training_sd"], factor=100)
-        assert says(row["from test rows"], found["signed"]["records_sd"], factor=100)
+        assert says(row["from seeds"], found["signed"]["training_sd"], factor=100)
+        assert says(row["from shared test rows"], found["signed"]["records_sd"], factor=100)
         costs = {group: estimates(stored, row["arm"], grouping, group)["privacy_cost"] for group in a_b}
         worse = max(a_b, key=lambda group: costs[group]["value"])
         assert row["reading"].partition(";")[0] == (

@@ -1,6 +1,7 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -11,9 +12,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fairaudit.errors import DataError
+from fairaudit.gate.check import check
+from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.build import build_report
+from fairaudit.report.load import load_report
 from fairaudit.report.measured import EstimateRecord
 from fairaudit.report.to_json import read_report, schema_json, to_json
+from fairaudit.report.to_markdown import to_markdown
 
 anything = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
 
@@ -48,6 +53,37 @@ def test_the_report_fits_its_own_schema(report):
 def test_a_report_read_back_is_written_the_same(report):
     text = to_json(report)
     assert to_json(read_report(text, name="report.json")) == text
+
+
+# Written by the program as it was before schema 2, from the sample table; not made anew.
+OLDER = Path(__file__).resolve().parents[1] / "golden" / "report-1.json"
+
+
+def test_a_stored_report_of_schema_1_is_read_as_one_of_today(tmp_path):
+    """It held a p over seeds, took the positive value for the favourable one, and had no digest."""
+    report = load_report(OLDER)
+    stored = json.loads(OLDER.read_text("utf-8"))
+    assert (stored["schema_version"], report.schema_version) == (1, 2)
+    label = report.data.label
+    assert (label.favourable, label.favourable_origin) == (stored["data"]["label"]["positive"], "assumed")
+    assert [part.favourable for part in report.selection] == [p["positive"] for p in stored["selection"]]
+    assert any(gap["wilcoxon_p"] for part in stored["comparisons"] for gap in part["gaps"])
+    assert "wilcoxon" not in to_json(report) + schema_json()
+    rules = [gate["rule"] for gate in stored["gates"]]
+    outcomes = [check(report, [rule]).outcome for rule in parse_rules(rules)]
+    assert outcomes == [gate["outcome"] for gate in stored["gates"]]
+    (tmp_path / "now.json").write_text(to_json(report), "utf-8")
+    again = load_report(tmp_path / "now.json")
+    assert again.comparisons == report.comparisons
+    assert "privacy cost" in to_markdown(again)
+
+
+@pytest.mark.parametrize("place", ["data", "selection", "comparisons"])
+def test_what_only_calls_itself_schema_1_is_no_report(place):
+    stored = json.loads(OLDER.read_text("utf-8"))
+    for content in ({**stored, place: None}, {**stored, place: [1]}, {**stored, "surprise": 1}):
+        with pytest.raises(DataError, match="is not a fairaudit report"):
+            read_report(json.dumps(content), name="report.json")
 
 
 def test_keys_are_sorted_so_that_two_reports_can_be_compared(report):
@@ -110,7 +146,7 @@ def test_a_nan_that_slips_past_the_builder_is_refused_by_the_model():
     ("text", "said"),
     [
         ("{", "is not JSON"),
-        ('{"schema_version": 99}', "newer than this tool's 1"),
+        ('{"schema_version": 99}', "newer than this tool's 2"),
         ("{}", "is not a fairaudit report"),
         ("[]", "is not a fairaudit report"),
     ],

@@ -184,7 +184,6 @@ def gap(
         minimum_detectable=0.0251,
         rows_needed=None if low > 0 else 1200,
         seeds_needed=None,
-        wilcoxon_p=0.03125,
         shuffle_p=0.2,
     )
     return replace(made, **kept)

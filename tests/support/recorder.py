@@ -44,5 +44,6 @@ class Recorder(Method):
         if task.arm == "dpsgd":
             sigma = task.settings["noise_multiplier"]
             own = torch.tensor([sigma, 2 * sigma, 4 * sigma])[: task.pool.n_groups]
-            trace.add(0, {"group_noise_multiplier": own.expand(task.repeats, -1)})
+            for step in range(task.steps_per_epoch * task.epochs):
+                trace.add(step, {"group_noise_multiplier": own.expand(task.repeats, -1)})
         return TrainedReplicates(Told(task), trace, claims.get(task.arm))

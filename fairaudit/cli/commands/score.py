@@ -33,6 +33,12 @@ CountsAs = Annotated[
 ]
 
 
+PositiveLabel = Annotated[
+    str | None, typer.Option(help="The label that rates and probabilities are about.", metavar="VALUE")
+]
+FavourableLabel = Annotated[str | None, typer.Option(help="The label that people want.", metavar="VALUE")]
+
+
 def score(
     data: Annotated[
         str, typer.Argument(help="Table of predictions.", metavar="PREDICTIONS", show_default=False)
@@ -41,12 +47,8 @@ def score(
     y_pred: Columns,
     group: Groups,
     baseline_pred: Baselines = None,
-    positive: Annotated[
-        str | None, typer.Option(help="The label that rates and probabilities are about.", metavar="VALUE")
-    ] = None,
-    favourable: Annotated[
-        str | None, typer.Option(help="The label that people want.", metavar="VALUE")
-    ] = None,
+    positive: PositiveLabel = None,
+    favourable: FavourableLabel = None,
     intersect: Annotated[bool, typer.Option("--intersect", help="Also compare intersections.")] = False,
     bins: Bins = None,
     suppress_below: Annotated[int, typer.Option(help="Hide groups of fewer rows.", metavar="N")] = 0,
@@ -88,8 +90,8 @@ def score(
     from fairaudit.report.to_json import to_json
     from fairaudit.score import ScoreConfig, score_predictions
 
-    config = ScoreConfig(shared, tuple(y_pred), tuple(baseline_pred or ()))
-    report = score_predictions(config, command=["fairaudit", *sys.argv[1:]])
+    scored = ScoreConfig(shared, tuple(y_pred), tuple(baseline_pred or ()))
+    report = score_predictions(scored, command=["fairaudit", *sys.argv[1:]])
     screen = Screen(quiet=quiet)
     screen.lines(score_lines(report, shared))
     if as_json:
