@@ -279,11 +279,12 @@ def faults() -> Iterator[None]:
     """What a user's code raises, as an error that a user can act on."""
     try:
         yield
-    except (FairauditError, KeyboardInterrupt, MemoryError):
+    except (FairauditError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit too: it is no wish of the user's
-        if "not enough memory" in said(error):  # of the machine, not of the module
-            raise
+        if isinstance(error, MemoryError) or "not enough memory" in said(error):
+            hint = "use a smaller --batch-size or fewer --workers"
+            raise TrainingError("the model ran out of memory", hint=hint) from error
         raise TrainingError(
             f"the model raised {said(error)}", hint="records come one at a time, [1, d] or [1, C, H, W]"
         ) from error

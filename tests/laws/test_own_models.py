@@ -260,6 +260,8 @@ FAULTS = {
     "exception": (raises(ValueError("no\nsuch width")), "raised ValueError: no"),
     "exit": (raises(SystemExit(0)), "raised SystemExit: 0"),
     "stop": (raises(StopIteration()), "raised StopIteration"),
+    "memory": (raises(MemoryError()), "out of memory"),
+    "torch's memory": (raises(RuntimeError("[enforce fail] not enough memory")), "out of memory"),
     "recursion": (lambda model, x: model.failure(model, x), "raised RecursionError"),
     "no tensor": (lambda model, x: "logits", "puts out str"),
     "one more class": (lambda model, x: torch.zeros(1, CLASSES + 1), "3 numbers for one record and 2"),
