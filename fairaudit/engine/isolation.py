@@ -92,9 +92,11 @@ class Isolated:
         self.start = {name: p.detach().clone() for name, p in named if p.requires_grad}
         self._constants = {name: c.detach().clone() for name, c in named if name not in self.start}
         self._before = {is_training: _read(one) for is_training, one in self._copies.items()}
-        # Whether vmap runs it, training or not, as far as is known.
-        self.at_once = {key: not has_own_vmap(reading) for key, reading in self._before.items()}
+        # Whether vmap runs it, training or not; None where that is not settled yet.
+        self.at_once = {key: False if has_own_vmap(found) else None for key, found in self._before.items()}
         self._classes: int | None = None
+        copies = self._copies.values()
+        self._own = [(part, dict(part._parameters)) for one in copies for part in one.modules()]
 
     def outputs(self, values: Values, x: Tensor, stream: Sequence[int], *, training: bool = False) -> Tensor:
         """Outputs [n, Y] of records [n, ...].
@@ -154,7 +156,13 @@ class Isolated:
     def _call(self, handed: Values, record: Tensor, training: bool) -> Tensor:
         """Output [Y] of one record."""
         given = dict(handed)
-        out: object = functional_call(self._copies[training], given, (record.unsqueeze(0),))
+        try:
+            out: object = functional_call(self._copies[training], given, (record.unsqueeze(0),))
+        finally:
+            # PyTorch puts the wrong tensors back where a part has two names, or keeps a list of its own.
+            for part, own in self._own:
+                for name, parameter in own.items():
+                    setattr(part, name, parameter)
         for name, value in handed.items():
             if given[name] is not value:
                 raise _writes(name)
@@ -180,19 +188,13 @@ class Isolated:
         training: bool,
     ) -> Tensor:
         """``one`` of all records under vmap, else ``alone`` of each; and the module as it was."""
-        if self.at_once[training]:
-            made = Survivors()
-            try:
-                with self._unchanged(values, training) as handed, global_stream(*stream), _quiet(), made:
-                    copies = [given.clone() for given in arguments]  # code may write to its input
-                    found: Tensor = vmap(functools.partial(one, handed), randomness="different")(*copies)
-                if not any(value.requires_grad for value in values.values()):
-                    _refuse_survivors(made)
-                return found
-            except (FairauditError, KeyboardInterrupt):
-                raise
-            except BaseException:  # the loop raises again what is the module's own fault
-                self.at_once[training] = False
+        if self.at_once[training] is None:
+            # Settled on made-up records, so that no record decides how the others are computed.
+            made_up = [torch.zeros_like(given[:1]).expand(2, *given.shape[1:]) for given in arguments]
+            self.at_once[training] = self._together(one, made_up, values, stream, training) is not None
+        found = self._together(one, arguments, values, stream, training) if self.at_once[training] else None
+        if found is not None:
+            return found
         rows = []
         for number, parts in enumerate(zip(*arguments, strict=True)):
             # A copy of its own: a view would lead back to the other records.
@@ -200,6 +202,29 @@ class Isolated:
             with self._unchanged(values, training) as handed, global_stream(*stream, number), faults():
                 rows.append(alone(handed, *record))
         return torch.stack(rows)
+
+    def _together(
+        self,
+        one: Callable[..., Tensor],
+        arguments: Sequence[Tensor],
+        values: Values,
+        stream: Sequence[int],
+        training: bool,
+    ) -> Tensor | None:
+        """``one`` of all records under vmap; None where vmap cannot, or the code met an error on its way."""
+        made = Survivors()
+        try:
+            with self._unchanged(values, training) as handed, global_stream(*stream), _quiet(), made:
+                copies = [given.clone() for given in arguments]  # code may write to its input
+                found: Tensor = vmap(functools.partial(one, handed), randomness="different")(*copies)
+        except (FairauditError, KeyboardInterrupt):
+            raise
+        except BaseException:  # the loop raises again what is the module's own fault
+            return None
+        if not any(value.requires_grad for value in values.values()):
+            _refuse_survivors(made)
+        # What one record makes raise, code that goes on would have done for every record.
+        return None if made.has_raised else found
 
     @contextmanager
     def _unchanged(self, values: Values, training: bool) -> Iterator[dict[str, Tensor]]:

@@ -2,9 +2,10 @@
 
 Two readings of the same module, before and after it has seen records, must be equal: then nothing of
 a record can reach the next one. Read are attributes of every part, in full depth (tensors by their
-bits, objects by what they hold, generators of numbers by their state), the data of the users' classes,
-what functions close over, and the global names that their code mentions, from function to function.
-Code of PyTorch, NumPy, Opacus, the standard library and this program is taken to keep nothing.
+bits, objects by what they hold, generators of numbers by their state), the data of the users' classes and
+modules, what functions close over, and whatever module their code names, from function to function. What
+cannot be read is refused where the code names it. Code of PyTorch, NumPy, Opacus, the standard library and
+this program is taken to keep nothing, but for hooks that it keeps for others.
 """
 
 import functools
@@ -13,11 +14,13 @@ import io
 import itertools
 import pickle
 import sys
+import threading
 import types
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +29,14 @@ from torch.utils._pytree import tree_leaves
 
 _LIBRARIES = frozenset({"torch", "functorch", "numpy", "opacus", "fairaudit"})
 _VMAP = "rule"
+_SET_DATA = Tensor.data.__set__  # type: ignore[attr-defined]
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))  # hold nothing themselves
 _STANDARD = Path(types.__file__).parent
 
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size})
 _EMPTY = frozenset({dict, OrderedDict, list, tuple, set, frozenset})
 
-Code = type | types.FunctionType  # whose own data can change while it runs
+Code = type | types.FunctionType | types.ModuleType  # whose own data can change while it runs
 Place = tuple[str, ...]  # what holds a value, from the outside in
 Reading = Mapping[Place, object]  # what is held -> its kind and contents, or a digest of them
 
@@ -58,7 +63,10 @@ def changed(before: Reading, after: Reading) -> str:
 
 
 def has_own_vmap(reading: Reading) -> bool:
-    """Whether the code mentions a function with a vmap rule of its own, which would see all records."""
+    """Whether a function or an operator has a vmap rule of a user's, which would see all records."""
+    for operator in list(getattr(torch._library.custom_ops, "OPDEFS", {}).values()):
+        if getattr(operator, "_vmap_fn", None) is not None and _is_users(operator._init_fn):
+            return True
     return any(place[0] == _VMAP for place in reading)
 
 
@@ -82,6 +90,7 @@ class Survivors(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self._made: list[weakref.ref[Tensor]] = []
+        self.has_raised = False  # some operation did, though the code may have gone on
 
     def __torch_function__(
         self,
@@ -91,7 +100,13 @@ class Survivors(TorchFunctionMode):
         kwargs: dict[str, object] | None = None,
     ) -> object:
         """Call and note."""
-        found = func(*args, **(kwargs or {}))
+        try:
+            if func is _SET_DATA:
+                raise RuntimeError("the storage of a tensor is replaced")
+            found = func(*args, **(kwargs or {}))
+        except BaseException:
+            self.has_raised = True
+            raise
         self._made += [weakref.ref(leaf) for leaf in tree_leaves(found) if isinstance(leaf, Tensor)]
         return found
 
@@ -109,31 +124,84 @@ class _Reader:
         self.found: dict[Place, object] = {}
         self.waiting: list[Code] = []  # functions and classes still to be read
         self.seen: set[int] = set()
+        self.mentioned: set[str] = set()  # names in the code that was read
+        self.modules: list[types.ModuleType] = []  # of users, as far as their code was met
+        self.follows = True  # whether code that is met is read too
+        self.unread: list[Place] = []  # what nothing can read
 
     def read(self) -> Reading:
         """All places with what they hold."""
+        for name, value in vars(nn.modules.module).items():
+            if name.startswith("_global_"):
+                self._note(("hooks", name, "torch.nn", ""), value)
         for path, part in self.root.named_modules():
-            kind = type(part)
-            self._await(kind)
-            for name, value in vars(part).items():
-                if name in ("_parameters", "_buffers"):
-                    for own, held in value.items():
-                        self._note((name, own, kind.__name__, path), held)
-                elif name != "_modules":
-                    self._note(("attribute", name, kind.__name__, path), value)
-        while self.waiting:
-            for place, value in _held_by(self.waiting.pop()):
-                self._note(place, value, lenient=True)
+            self._read_part(path, part)
+        while self.waiting or self._mentioned_in_modules():
+            if self.waiting:
+                self._read_code(self.waiting.pop())
+        self._read_modules()
+        unread = [place for place in self.unread if place[1] in self.mentioned]
+        if unread:
+            raise Unreadable(f"{_spoken(unread[0])} cannot be read")
         return self.found
 
-    def _await(self, code: Code) -> None:
-        if id(code) not in self.seen:
+    def _read_modules(self) -> None:
+        """What no code mentions by name is compared all the same, but code in it is not followed."""
+        self.follows = False
+        for module in self.modules:
+            for name, value in list(vars(module).items()):
+                if not name.startswith("__") and not isinstance(value, Code):
+                    self._note_global(module, name, value)
+
+    def _mentioned_in_modules(self) -> bool:
+        """Follow what modules hold by a name that some code mentions; whether there is more to read."""
+        for module in self.modules:
+            for name in self.mentioned & vars(module).keys():
+                value = vars(module)[name]
+                if isinstance(value, Code):
+                    self._await(value)
+                else:
+                    self._note_global(module, name, value)
+        return bool(self.waiting)
+
+    def _note_global(self, module: types.ModuleType, name: str, value: object) -> None:
+        place = ("global", name, module.__name__, "")
+        if place not in self.found:
+            self._note(place, value, lenient=True)
+
+    def _read_part(self, path: str, part: nn.Module) -> None:
+        kind = type(part)
+        self._await(kind)
+        for name, value in (*vars(part).items(), *_slots(part)):
+            if name in ("_parameters", "_buffers"):
+                for own, held in value.items():
+                    self._note((name, own, kind.__name__, path), held)
+            elif name != "_modules":
+                self._note(("attribute", name, kind.__name__, path), value)
+
+    def _read_code(self, code: Code) -> None:
+        if isinstance(code, types.ModuleType):
+            self.modules.append(code)  # its data are read last, when it is known what is mentioned
+            return
+        if isinstance(code, types.FunctionType):
+            names = _names_in(code.__code__)
+            self.mentioned.update(names)
+            for name in (code.__module__, *names):
+                self._await(sys.modules.get(name))
+        for place, value in _held_by(code):
+            self._note(place, value)
+
+    def _await(self, code: object) -> None:
+        if self.follows and id(code) not in self.seen and isinstance(code, Code):
             self.seen.add(id(code))
             if _is_users(code):
                 self.waiting.append(code)
+            if isinstance(code, type):  # a class that a library made may have a user's base
+                for base in code.__bases__:
+                    self._await(base)
 
     def _note(self, place: Place, value: object, *, lenient: bool = False) -> None:
-        """Enter what a place holds; ``lenient``: what nothing can read counts by its identity alone."""
+        """Enter what a place holds; ``lenient``: it may be unreadable where no code mentions its name."""
         kind = type(value)
         if kind in _PLAIN:
             self.found[place] = kind, repr(value) if kind is float else value
@@ -149,6 +217,7 @@ class _Reader:
             if not lenient:
                 raise Unreadable(f"{_spoken(place)} cannot be read ({type(error).__name__})") from error
             self.found[place] = kind, id(value)
+            self.unread.append(place)
 
     def _written(self, value: object) -> bytes:
         sink = io.BytesIO()
@@ -165,12 +234,19 @@ class _Reader:
             self._await(value)
             return "code", value.__module__, value.__qualname__, id(value)
         if isinstance(value, functools._lru_cache_wrapper):
-            return "cache", id(value), tuple(value.cache_info()), self.stand_in(value.__wrapped__)
+            _, misses, _, size = value.cache_info()  # what is found again adds nothing
+            return "cache", id(value), misses, size, self.stand_in(value.__wrapped__)
+        if isinstance(value, types.MethodType):
+            self._await(value.__func__)
+            return None
+        if isinstance(value, _LOCKS):
+            return "lock"
         if isinstance(value, torch.Generator):
             return "generator", value.get_state().numpy().tobytes()
         if isinstance(value, weakref.ref):
             return "reference"  # it keeps nothing: what it refers to is kept elsewhere, or gone
         if isinstance(value, types.ModuleType):
+            self._await(value)
             return "name", id(value)
         return None
 
@@ -185,6 +261,32 @@ class _Writer(pickle.Pickler):
     def persistent_id(self, obj: object) -> object | None:
         """What stands for an object; None for its own contents."""
         return self._reader.stand_in(obj)
+
+    def reducer_override(self, obj: object) -> Any:  # noqa: ANN401
+        """All that an object of a user's class holds, whatever the class would say of itself."""
+        if isinstance(obj, type) or not _is_users(type(obj)):
+            return NotImplemented
+        items = list(obj.items()) if isinstance(obj, dict) else None
+        if isinstance(obj, list | tuple | set | frozenset | deque):
+            items = list(obj)
+        return _kind_of, (id(type(obj)),), (getattr(obj, "__dict__", None), _slots(obj), items)
+
+
+def _kind_of(kind: int) -> int:
+    """Stands for the making of an object, which never happens."""
+    return kind
+
+
+def _slots(value: object) -> list[tuple[str, object]]:
+    """What an object holds in slots."""
+    names = [name for kind in type(value).__mro__ for name in _names_of_slots(kind)]
+    return [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+
+
+def _names_of_slots(kind: type) -> tuple[str, ...]:
+    found = vars(kind).get("__slots__", ()) if _is_users(kind) else ()
+    names = (found,) if isinstance(found, str) else tuple(found)
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
 def _content(value: Tensor) -> tuple[object, ...]:
@@ -205,8 +307,24 @@ def _spoken(place: Place) -> str:
 
 
 def _is_users(code: Code) -> bool:
-    name = code.__module__
+    if isinstance(code, types.FunctionType):  # a wrapper bears the name of what it wraps
+        return not _is_library_file(code.__code__.co_filename)
+    name = code.__name__ if isinstance(code, types.ModuleType) else code.__module__
     return isinstance(name, str) and not _is_library(name.partition(".")[0])
+
+
+@functools.cache
+def _is_library_file(path: str) -> bool:
+    found = Path(path)
+    if found.is_relative_to(_STANDARD) and "site-packages" not in found.parts:
+        return True
+    return any(found.is_relative_to(home) for home in _homes())
+
+
+@functools.cache
+def _homes() -> tuple[Path, ...]:
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in _LIBRARIES]
+    return tuple(Path(path).parent for path in files if path is not None)
 
 
 @functools.cache
@@ -219,7 +337,7 @@ def _is_library(package: str) -> bool:
     return Path(path).is_relative_to(_STANDARD) and "site-packages" not in Path(path).parts
 
 
-def _held_by(code: Code) -> Iterator[tuple[Place, object]]:
+def _held_by(code: type | types.FunctionType) -> Iterator[tuple[Place, object]]:
     """What a class or a function of a user's holds, and where."""
     return _held_by_class(code) if isinstance(code, type) else _held_by_function(code)
 
@@ -233,9 +351,10 @@ def _held_by_class(code: type) -> Iterator[tuple[Place, object]]:
     for name, value in vars(code).items():
         if name not in ("__dict__", "__weakref__", "__doc__", "_abc_impl"):
             # Properties, static and class methods hold functions; they cannot be written otherwise.
-            inner = [getattr(value, part, None) for part in ("__func__", "fget", "fset", "fdel")]
+            inner = [getattr(value, part, None) for part in ("__func__", "fget", "fset", "fdel", "func")]
             functions = [one for one in inner if isinstance(one, types.FunctionType)]
-            yield ("class attribute", name, where, ""), functions or value
+            is_descriptor = hasattr(type(value), "__get__") and not isinstance(value, types.FunctionType)
+            yield ("class attribute", name, where, ""), functions or (id(value) if is_descriptor else value)
 
 
 def _held_by_function(code: types.FunctionType) -> Iterator[tuple[Place, object]]:
@@ -250,9 +369,6 @@ def _held_by_function(code: types.FunctionType) -> Iterator[tuple[Place, object]
             ("default", "of an argument", where, ""),
             (code.__defaults__, code.__kwdefaults__, code.__dict__),
         )
-    for name in _names_in(code.__code__):
-        if name in code.__globals__:
-            yield ("global", name, code.__module__, ""), code.__globals__[name]
 
 
 @functools.lru_cache(maxsize=4096)

@@ -91,20 +91,30 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> bool:
 def _check_isolated(module: nn.Module, records: Tensor, delta: Tensor) -> bool:
     """One record after the other by torch.func and by autograd, and all at once, where nothing is drawn."""
     isolated, bare = Isolated(module), module.inner if isinstance(module, PerRecord) else module
-    found = isolated.gradients(isolated.start, records, delta, (0,))
-    outputs = isolated.outputs(isolated.start, records, (0,))
+    # Away from the start: what looks parameters up, and is not handed them, would find the start's.
+    moved = torch.Generator().manual_seed(0)
+    values = {
+        name: start + 0.1 * torch.empty(start.shape).uniform_(-1, 1, generator=moved)
+        for name, start in isolated.start.items()
+    }
+    found = isolated.gradients(values, records, delta, (0,))
+    outputs = isolated.outputs(values, records, (0,))
     if not torch.isfinite(outputs).any():
         raise TrainingError(
             "the model puts out nothing finite for one record alone", hint="does it normalise over the batch?"
         )
-    at_once = isolated.at_once[True]
+    at_once = bool(isolated.at_once[True])
     isolated.at_once = {True: False, False: False}
-    alone = isolated.gradients(isolated.start, records, delta, (0,))
+    alone = isolated.gradients(values, records, delta, (0,))
     bare = copy.deepcopy(bare).float().train()
+    with torch.no_grad():
+        for name, parameter in bare.named_parameters():
+            if name in values:
+                parameter.copy_(values[name])
     for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
         with global_stream(0, number):
             _compare(alone[number], _gradient_alone(bare, record, direction))
-    if torch.equal(alone, isolated.gradients(isolated.start, records, delta, (1,))):
+    if torch.equal(alone, isolated.gradients(values, records, delta, (1,))):
         _compare(found, alone)
         with torch.no_grad():
             _compare(copy.deepcopy(bare).eval()(records), outputs)

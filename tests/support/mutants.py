@@ -112,8 +112,8 @@ MUTANTS = (
     Mutant(
         "failed seeds of the reference leave gates closed",
         "gate/targets.py",
-        'partial.get(comparison.arm) or partial.get(comparison.reference, "")',
-        'partial.get(comparison.arm, "")',
+        "partial.get(comparison.arm) or partial.get(comparison.reference) or assumed",
+        "partial.get(comparison.arm) or assumed",
         (f"{TEXTS}::test_a_failed_seed_of_the_reference_leaves_every_gate_on_a_measurement_open",),
     ),
     Mutant(
@@ -492,8 +492,8 @@ MUTANTS = (
     Mutant(
         "one lost seed of the arm leaves gates closed",
         "gate/targets.py",
-        "partial.get(comparison.arm) or",
-        '"" or',
+        "partial.get(comparison.arm) or partial.get(comparison.reference) or assumed",
+        "partial.get(comparison.reference) or assumed",
         ("gate/test_check.py",),
     ),
     Mutant(
@@ -568,9 +568,9 @@ MUTANTS = (
     ),
     Mutant(
         "epsilon is rounded to the nearest",
-        "report/numbers.py",
+        "privacy/events.py",
         "rounding=ROUND_CEILING):f}",
-        "rounding=ROUND_HALF_EVEN):f}",
+        'rounding="ROUND_HALF_EVEN"):f}',
         (f"{TEXTS}::test_epsilons_of_the_register_are_those_of_their_arm_and_never_below",),
     ),
     Mutant(
@@ -815,8 +815,8 @@ MUTANTS = (
     Mutant(
         "many releases reveal what one does",
         "privacy/accounting.py",
-        "return sigma * math.sqrt(count)",
-        "return sigma",
+        "return _rounded_up(sigma * math.sqrt(count), digits=6)",
+        "return _rounded_up(sigma, digits=6)",
         ("privacy/test_accounting.py",),
     ),
     Mutant(
@@ -881,6 +881,86 @@ MUTANTS = (
         "return calibrate_gaussian(self._count(settings), delta, target)",
         "return calibrate_gaussian(1, delta, target)",
         ("test_plan_epsilon.py",),
+    ),
+    Mutant(
+        "what a user's model left behind is not looked at",
+        "engine/isolation.py",
+        "        name = changed(self._before[training], _read(self._copies[training]))",
+        '        name = ""',
+        ("laws/test_own_models.py::test_a_model_that_remembers_is_refused_by_name_with_what_to_do",),
+    ),
+    Mutant(
+        "a user's model may write to what it is handed",
+        "engine/isolation.py",
+        "            if not torch.equal(_bits(handed[name]), _bits(value)):",
+        "            if False:",
+        ("laws/test_own_models.py::test_what_a_model_remembers_is_named",),
+    ),
+    Mutant(
+        "a user's model may put another tensor in place of a buffer",
+        "engine/isolation.py",
+        "            if given[name] is not value:",
+        "            if False:",
+        ("laws/test_own_models.py::test_what_a_model_remembers_is_named",),
+    ),
+    Mutant(
+        "tensors of records may outlive their pass",
+        "engine/isolation.py",
+        "                    _refuse_survivors(made)",
+        "                    pass",
+        ("laws/test_own_models.py::test_tensors_of_records_that_outlive_a_pass_are_found_wherever_they_are",),
+    ),
+    Mutant(
+        "a function of the user's says how it runs on many records",
+        "engine/isolation.py",
+        "{key: not has_own_vmap(reading) for key, reading in self._before.items()}",
+        "dict.fromkeys(self._before, True)",
+        ("laws/test_own_models.py::test_records_that_would_meet_in_a_batch_do_not",),
+    ),
+    Mutant(
+        "one record's draws follow another's",
+        "engine/isolation.py",
+        "global_stream(*stream, number), faults()",
+        "faults()",
+        ("laws/test_own_models.py",),
+    ),
+    Mutant(
+        "a chain with hooks takes the fast path",
+        "engine/layers.py",
+        'return "forward" not in vars(module) and not any(getattr(module, name) for name in hooks)',
+        "return True",
+        (
+            "engine/test_isolated.py",
+            "laws/test_own_models.py::test_a_model_that_remembers_is_refused_by_name_with_what_to_do",
+        ),
+    ),
+    Mutant(
+        "globals of a user's code are not read",
+        "engine/memory.py",
+        "        if name in code.__globals__:",
+        "        if False:",
+        ("laws/test_own_models.py",),
+    ),
+    Mutant(
+        "any module alone is a linear model for PATE",
+        "methods/pate.py",
+        "return len(layers) == 1 and type(layers[0]) is torch.nn.Linear and layers[0].bias is not None",
+        "return len(layers) == 1",
+        ("methods/test_pate.py::test_only_one_linear_layer_is_solved_exactly",),
+    ),
+    Mutant(
+        "a group alone has the narrow interval",
+        "metrics/intervals.py",
+        "        v_shared = v_rec  #",
+        "        pass  #",
+        ("metrics/test_intervals.py",),
+    ),
+    Mutant(
+        "a report of today needs no digest",
+        "report/load.py",
+        "    if is_sealed and content_sha256(content) != report.content_sha256:",
+        "    if False:",
+        ("report/test_coherent.py::test_without_its_digest_a_report_is_refused",),
     ),
 )
 
