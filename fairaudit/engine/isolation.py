@@ -38,6 +38,7 @@ REPLACEMENTS = {
     "InstanceNorm2d": "it without track_running_stats",
     "InstanceNorm3d": "it without track_running_stats",
 }
+BLOCK = 32  # records of a module that draws
 STATELESS = (
     "a guarantee for each record needs a forward that leaves no trace: keep no statistics, counters, caches "
     "or records; declare constants in __init__, and use nn.GroupNorm to normalise"
@@ -81,6 +82,8 @@ class Isolated:
         module = module.inner if isinstance(module, PerRecord) else module
         refuse_unprivate(module)
         refuse_untrainable(module)
+        if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
+            raise TrainingError("the model is compiled by torch.jit", hint="hand in the Python module")
         if any(is_lazy(p) for p in (*module.parameters(), *module.buffers())):
             raise TrainingError(
                 "the model has lazy layers, whose sizes are not known yet", hint="give every layer its sizes"
@@ -94,6 +97,7 @@ class Isolated:
         self._before = {is_training: _read(one) for is_training, one in self._copies.items()}
         # Whether vmap runs it, training or not; None where that is not settled yet.
         self.at_once = {key: False if has_own_vmap(found) else None for key, found in self._before.items()}
+        self._draws = {True: False, False: False}  # whether the forward draws numbers
         self._classes: int | None = None
         copies = self._copies.values()
         self._own = [(part, dict(part._parameters)) for one in copies for part in one.modules()]
@@ -192,7 +196,7 @@ class Isolated:
             # Settled on made-up records, so that no record decides how the others are computed.
             made_up = [torch.zeros_like(given[:1]).expand(2, *given.shape[1:]) for given in arguments]
             self.at_once[training] = self._together(one, made_up, values, stream, training) is not None
-        found = self._together(one, arguments, values, stream, training) if self.at_once[training] else None
+        found = self._blocks(one, arguments, values, stream, training) if self.at_once[training] else None
         if found is not None:
             return found
         rows = []
@@ -202,6 +206,31 @@ class Isolated:
             with self._unchanged(values, training) as handed, global_stream(*stream, number), faults():
                 rows.append(alone(handed, *record))
         return torch.stack(rows)
+
+    def _blocks(
+        self,
+        one: Callable[..., Tensor],
+        arguments: Sequence[Tensor],
+        values: Values,
+        stream: Sequence[int],
+        training: bool,
+    ) -> Tensor | None:
+        """``one`` of all records; in padded blocks of one size where it draws, whose masks follow its place.
+
+        What is drawn for a place in a tensor of records depends on how many there are.
+        """
+        if not self._draws[training]:
+            return self._together(one, arguments, values, stream, training)
+        found: list[Tensor] = []
+        count = len(arguments[0])
+        for start in range(0, count, BLOCK):
+            rows = [given[start : start + BLOCK] for given in arguments]
+            padded = [torch.cat([r, r.new_zeros(BLOCK - len(r), *r.shape[1:])]) for r in rows]
+            block = self._together(one, padded, values, (*stream, start), training)
+            if block is None:
+                return None
+            found.append(block)
+        return torch.cat(found)[:count]
 
     def _together(
         self,
@@ -215,8 +244,10 @@ class Isolated:
         made = Survivors()
         try:
             with self._unchanged(values, training) as handed, global_stream(*stream), _quiet(), made:
+                drawn = torch.get_rng_state()
                 copies = [given.clone() for given in arguments]  # code may write to its input
                 found: Tensor = vmap(functools.partial(one, handed), randomness="different")(*copies)
+                self._draws[training] |= not torch.equal(drawn, torch.get_rng_state())
         except (FairauditError, KeyboardInterrupt):
             raise
         except BaseException:  # the loop raises again what is the module's own fault

@@ -6,6 +6,7 @@ Anything else is run record by record (``engine/isolation.py``).
 
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor, nn
 
 from fairaudit.engine.activations import Relu, Sigmoid, Tanh
@@ -170,6 +171,8 @@ _TABLE: dict[type[nn.Module], Callable[..., None]] = {
 
 def is_plain(module: nn.Module) -> bool:
     """Whether a module computes what its type says: no hook, and no forward of its own."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return False
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return "forward" not in vars(module) and not any(getattr(module, name) for name in hooks)
 

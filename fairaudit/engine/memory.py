@@ -12,6 +12,7 @@ import functools
 import hashlib
 import io
 import itertools
+import logging
 import pickle
 import sys
 import threading
@@ -30,6 +31,7 @@ from torch.utils._pytree import tree_leaves
 _LIBRARIES = frozenset({"torch", "functorch", "numpy", "opacus", "fairaudit"})
 _VMAP = "rule"
 _SET_DATA = Tensor.data.__set__  # type: ignore[attr-defined]
+_OF_LOGGERS = frozenset(vars(logging.getLogger()))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))  # hold nothing themselves
 _STANDARD = Path(types.__file__).parent
 
@@ -189,7 +191,7 @@ class _Reader:
             for name in (code.__module__, *names):
                 self._await(sys.modules.get(name))
         for place, value in _held_by(code):
-            self._note(place, value)
+            self._note(place, value, lenient=isinstance(code, type))
 
     def _await(self, code: object) -> None:
         if self.follows and id(code) not in self.seen and isinstance(code, Code):
@@ -239,16 +241,25 @@ class _Reader:
         if isinstance(value, types.MethodType):
             self._await(value.__func__)
             return None
-        if isinstance(value, _LOCKS):
-            return "lock"
-        if isinstance(value, torch.Generator):
-            return "generator", value.get_state().numpy().tobytes()
-        if isinstance(value, weakref.ref):
-            return "reference"  # it keeps nothing: what it refers to is kept elsewhere, or gone
         if isinstance(value, types.ModuleType):
             self._await(value)
             return "name", id(value)
-        return None
+        return _stand_in_of(value)
+
+
+def _stand_in_of(value: object) -> object | None:
+    """What stands for an object that holds nothing, or whose state has a form of its own."""
+    if isinstance(value, _LOCKS):
+        return "lock"
+    if isinstance(value, torch.jit.ScriptFunction):
+        return "code", id(value)
+    if isinstance(value, logging.Logger):
+        return "logger", tuple(f"{k}={v!r}" for k, v in vars(value).items() if k not in _OF_LOGGERS)
+    if isinstance(value, torch.Generator):
+        return "generator", value.get_state().numpy().tobytes()
+    if isinstance(value, weakref.ref):
+        return "reference"  # it keeps nothing: what it refers to is kept elsewhere, or gone
+    return None
 
 
 class _Writer(pickle.Pickler):
@@ -349,7 +360,8 @@ def _held_by_class(code: type) -> Iterator[tuple[Place, object]]:
     for base in code.__bases__:
         yield ("base", base.__qualname__, where, ""), base
     for name, value in vars(code).items():
-        if name not in ("__dict__", "__weakref__", "__doc__", "_abc_impl"):
+        is_own = not (name.startswith("__") and name.endswith("__")) or isinstance(value, types.FunctionType)
+        if is_own and name != "_abc_impl":
             # Properties, static and class methods hold functions; they cannot be written otherwise.
             inner = [getattr(value, part, None) for part in ("__func__", "fget", "fset", "fdel", "func")]
             functions = [one for one in inner if isinstance(one, types.FunctionType)]

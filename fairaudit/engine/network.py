@@ -15,8 +15,8 @@ from fairaudit.errors import TrainingError
 
 def flatten(module: nn.Module) -> list[nn.Module]:
     """The chain of layers of a (nested) Sequential; one with hooks or a forward of its own is one layer."""
-    chained = type(module).forward is nn.Sequential.forward and is_plain(module)
-    if isinstance(module, nn.Sequential) and chained:
+    is_chain = isinstance(module, nn.Sequential) and is_plain(module)
+    if isinstance(module, nn.Sequential) and is_chain and type(module).forward is nn.Sequential.forward:
         return [leaf for child in module for leaf in flatten(child)]
     return [module]
 

@@ -259,7 +259,8 @@ def test_intervals_of_simulated_audits_hold_the_gap_and_are_not_too_wide(study, 
         assert found[-1]["report"][0] >= required - 3 * (0.06 * 0.94 / audits) ** 0.5, cell
     held = {name: np.array([each[name][0] for each in found]) for name in study.FORMS}
     width = np.mean([each["report"][1] / each["twice"][1] for each in found])
-    assert width < 0.995  # the broken twin counts twice what records put into V_seed
+    if "alone" not in family:  # a group alone has the conservative form
+        assert width < 0.995  # the broken twin counts twice what records put into V_seed
     assert held["seeds only"].min() < 0.935  # the other one forgets what seeds share
     if family not in LESS_IS_KNOWN:
         assert held["report"].mean() >= 0.945
