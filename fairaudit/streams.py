@@ -5,7 +5,7 @@ import io
 import json
 import os
 import sys
-from typing import TextIO
+from typing import BinaryIO, TextIO, cast
 
 _ESCAPED = "fairaudit-escaped"
 
@@ -72,7 +72,7 @@ def _secured(stream: TextIO | None, number: int) -> TextIO:
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     secured = Stream(
-        stream.buffer,
+        _buffer_of(stream, number),
         stream.encoding,
         _ESCAPED,
         line_buffering=stream.line_buffering,
@@ -80,6 +80,16 @@ def _secured(stream: TextIO | None, number: int) -> TextIO:
     )
     secured.before = stream
     return secured
+
+
+def _buffer_of(stream: io.TextIOWrapper, number: int) -> BinaryIO:
+    """A buffer on what the descriptor is now; the old one may be of a file where there is a pipe."""
+    try:
+        is_own = stream.fileno() == number
+        stream.flush()
+    except (OSError, ValueError):
+        is_own = False
+    return cast(BinaryIO, open(number, "wb", closefd=False) if is_own else stream.buffer)
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:

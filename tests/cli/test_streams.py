@@ -195,3 +195,15 @@ def test_a_worker_that_cannot_print_goes_on():
         ["sh", "-c", f'{sys.executable} -c "$1" 2>/dev/full', "sh", program], timeout=60, check=False
     )
     assert done.returncode == 0
+
+
+def test_a_stream_that_was_a_file_and_became_a_pipe_is_written_to(tmp_path):
+    """As in a worker whose standard output is a file and standard error a pipe."""
+    code = (
+        "import os, sys; sys.stdout.write('first'); sys.stdout.flush(); os.dup2(2, 1);"
+        "from fairaudit.streams import secure; secure(); print('second'); sys.stdout.flush()"
+    )
+    with (tmp_path / "out").open("w") as out:
+        done = subprocess.run([sys.executable, "-c", code], stdout=out, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "second\n")
+    assert (tmp_path / "out").read_text() == "first"
