@@ -29,6 +29,8 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     Raises:
         OutputError: The directory is not writable, or the disk is full.
     """
+    if os.path.lexists(path) and not is_plain_file(path):
+        raise OutputError(f"{path} exists and is no plain file", hint="name another file")
     # The same directory, because a rename is atomic only within one file system.
     temporary = _temporary(path.parent)
     try:

@@ -45,7 +45,10 @@ PRELOAD = (
     "fairaudit.worker",
 )
 # OpenMP and BLAS read these once, when they are loaded.
+# A numpy.py that merely lies in the current folder is not what helpers are to import.
+_SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+_AT_START = {**ONE_THREAD, **_SAFE_PATH}
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _STARTING = threading.Lock()
 _STARTS = 5  # of one worker
@@ -65,10 +68,11 @@ class _Worker:
 def warm_up(preload: Sequence[str] = PRELOAD) -> None:
     """Start the fork server now, so that its imports overlap with what the parent does next."""
     forkserver.set_forkserver_preload([*preload, "fairaudit.orphans"])
-    resource_tracker.ensure_running()  # first: starting it unblocks SIGINT, which the next line blocks
-    # A folder of multiprocessing's own would stay where this process is killed.
-    with _no_main_module(), _interrupts_blocked(), environment(ONE_THREAD), temporary_files_in(scratch()):
-        forkserver.ensure_running()
+    with environment(_AT_START):
+        resource_tracker.ensure_running()  # first: starting it unblocks SIGINT, which the next line blocks
+        # A folder of multiprocessing's own would stay where this process is killed.
+        with _no_main_module(), _interrupts_blocked(), temporary_files_in(scratch()):
+            forkserver.ensure_running()
 
 
 def available_cores() -> int:

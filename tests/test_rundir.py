@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fairaudit import rundir as rundir_module
+from fairaudit.atomic import write_atomically
 from fairaudit.errors import EXIT_INPUT, OutputError
 from fairaudit.jobs import JobResult, write_result
 from fairaudit.rundir import clean, kept_trainings, open_rundir, refuse_unusable_rundir
@@ -346,3 +347,16 @@ def test_the_manifest_names_the_data_and_what_was_asked(make_plan, tmp_path):
     assert first["digest"] == "d" * 64
     assert manifest(workers=7, memory=3) == first
     assert manifest(epochs=7)["config_sha256"] != first["config_sha256"]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "folder"])
+def test_nothing_but_a_plain_file_is_replaced(tmp_path, kind):
+    """A device, a pipe or a link at the place of a report stays what it is."""
+    path, target = tmp_path / "report.xml", tmp_path / "target"
+    target.write_text("kept")
+    {"fifo": lambda: os.mkfifo(path), "link": lambda: path.symlink_to(target), "folder": path.mkdir}[kind]()
+    before = path.lstat().st_mode
+    with pytest.raises(OutputError, match="no plain file"):
+        write_atomically(path, b"new")
+    assert path.lstat().st_mode == before
+    assert target.read_text() == "kept"
