@@ -23,7 +23,7 @@ from fairaudit.engine.devices import CPU
 from fairaudit.engine.memory import Reading, Survivors, Unreadable, changed, has_own_vmap, read_memory
 from fairaudit.engine.stacked import refuse_untrainable
 from fairaudit.errors import FairauditError, TrainingError, said
-from fairaudit.privacy.borrowed import global_stream
+from fairaudit.privacy.borrowed import global_state, global_stream
 
 Values = Mapping[str, Tensor]  # parameter name -> value
 
@@ -244,10 +244,10 @@ class Isolated:
         made = Survivors()
         try:
             with self._unchanged(values, training) as handed, global_stream(*stream), _quiet(), made:
-                drawn = torch.get_rng_state()
+                drawn = global_state()
                 copies = [given.clone() for given in arguments]  # code may write to its input
                 found: Tensor = vmap(functools.partial(one, handed), randomness="different")(*copies)
-                self._draws[training] |= not torch.equal(drawn, torch.get_rng_state())
+                self._draws[training] |= not torch.equal(drawn, global_state())
         except (FairauditError, KeyboardInterrupt):
             raise
         except BaseException:  # the loop raises again what is the module's own fault

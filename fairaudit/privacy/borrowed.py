@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from torch import Tensor
 
 
 @contextmanager
@@ -30,3 +31,8 @@ def global_stream(*labels: int) -> Iterator[None]:
         finally:
             random.setstate(drawn)
             np.random.set_state(numbers)
+
+
+def global_state() -> Tensor:
+    """Where PyTorch's global generator stands; it moves with every draw."""
+    return torch.get_rng_state()
