@@ -73,9 +73,7 @@ _NO_ATTACK = (
 )
 _STATISTICS = (
     "Statistical limits: {seeds} with {repeats} each; the smallest group has "
-    "{smallest}; {gaps} computed, of which some stand out by chance. An "
-    "exact signed-rank test over {seeds} cannot give a p-value below {least:.2g}, and is "
-    "conditional on this file."
+    "{smallest}; {gaps} computed, of which some stand out by chance."
 )
 LABELS_TAKEN_AS_TRUE = (
     "Group labels and outcomes are taken as true. Errors in group labels pull gaps towards zero; a "
@@ -196,11 +194,9 @@ def _reading(keys: Sequence[str]) -> str:
 
 def _statistics(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> str:
     sizes = [g.n_test for c in comparisons for g in c.by_group if g.n_test]
-    seeds = plan.config.seeds
     return _STATISTICS.format(
-        seeds=numbered(seeds, "seed"),
+        seeds=numbered(plan.config.seeds, "seed"),
         repeats=numbered(plan.config.repeats, "private run"),
         smallest=numbered(min(sizes), "distinct test row") if sizes else "no test rows",
         gaps=numbered(sum(len(c.gaps) for c in comparisons), "gap was", "gaps were"),
-        least=0.5**seeds,
     )
