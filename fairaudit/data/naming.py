@@ -36,7 +36,13 @@ _PAST = frozenset(
     {"previous", "prev", "prior", "priors", "past", "former", "history", "hist", "file", "last", "earlier"}
     | {"count", "number", "num", "days", "months", "date"}
 )
-_ADVERSE_LABELS = frozenset({"default", "defaulted", "churn"})
+# Words of labels whose 1 is usually the outcome that nobody wants.
+_ADVERSE_WORDS = frozenset(
+    {"default", "defaulted", "delinquent", "dlqin", "rejected", "denied", "bad", "fraud", "spam"}
+    | {"recid", "recidivism", "recidivist", "reoffend", "reoffended", "rearrest", "rearrested"}
+    | {"died", "death", "deceased", "mortality", "stroke", "readmitted", "readmission"}
+    | {"churn", "churned", "exited", "attrition", "dropout"}
+)
 _PREDICTION_WORDS = frozenset(
     {"pred", "preds", "predicted", "prediction", "predictions", "yhat", "score", "scores"}
     | {"prob", "probs", "proba", "probas", "probability", "probabilities"}
@@ -154,7 +160,7 @@ def like_group(name: str, known: Sequence[str]) -> str | None:
 
 def is_adverse_label(name: str) -> bool:
     """Whether the label's 1 is usually the outcome nobody wants."""
-    return name.lower() in _ADVERSE_LABELS
+    return not _ADVERSE_WORDS.isdisjoint(words(name))
 
 
 def is_prediction_name(name: str) -> bool:

@@ -10,6 +10,7 @@ from fairaudit.data.columns import encode_codes
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.naming import (
     LabelName,
+    is_adverse_label,
     is_id_name,
     is_prediction_name,
     label_name,
@@ -303,3 +304,14 @@ def test_csv_and_parquet_give_the_same_dataset(tmp_path, load, people):
     assert np.array_equal(from_csv.labels, from_parquet.labels)
     assert from_csv.features.to_pydict() == from_parquet.features.to_pydict()
     assert from_csv.groupings[0].names == from_parquet.groupings[0].names
+
+
+@pytest.mark.parametrize(
+    ("label", "is_adverse"),
+    [
+        ("default.payment.next.month", True), ("two_year_recid", True), ("Churn", True), ("stroke", True),
+        ("Attrition", True), ("loan_default", True), ("approved", False), ("income", False), ("hired", False),
+    ],
+)  # fmt: skip
+def test_a_label_whose_1_is_a_harm_is_known_by_the_words_of_its_name(label, is_adverse):
+    assert is_adverse_label(label) is is_adverse
