@@ -50,7 +50,7 @@ _SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 _AT_START = {**ONE_THREAD, **_SAFE_PATH}
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_STARTING = threading.Lock()
+_STARTING = threading.RLock()  # two threads at once would each put the other's values back for good
 _STARTS = 5  # of one worker
 
 # glibc gives freed blocks of the size of a batch back to the kernel, and faults them in again at
@@ -68,7 +68,7 @@ class _Worker:
 def warm_up(preload: Sequence[str] = PRELOAD) -> None:
     """Start the fork server now, so that its imports overlap with what the parent does next."""
     forkserver.set_forkserver_preload([*preload, "fairaudit.orphans"])
-    with environment(_AT_START):
+    with _STARTING, environment(_AT_START):
         resource_tracker.ensure_running()  # first: starting it unblocks SIGINT, which the next line blocks
         # A folder of multiprocessing's own would stay where this process is killed.
         with _no_main_module(), _interrupts_blocked(), temporary_files_in(scratch()):
@@ -293,7 +293,7 @@ def _no_main_module() -> Iterator[None]:
 
     With this, a script that calls ``run_audit`` needs no ``if __name__ == "__main__"``.
     """
-    with _STARTING:  # two threads at once would put each other's stand-in back for good
+    with _STARTING:
         main = sys.modules["__main__"]
         try:
             sys.modules["__main__"] = ModuleType("__main__")

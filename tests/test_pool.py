@@ -195,6 +195,35 @@ def test_two_threads_starting_workers_keep_the_main_module():
     assert sys.modules["__main__"] is main
 
 
+def test_threads_that_start_servers_at_once_leave_the_variables_as_they_were(monkeypatch):
+    warm_up(LIGHT)
+    before = dict(os.environ)
+    monkeypatch.setattr(pool_module.resource_tracker, "ensure_running", lambda: time.sleep(0.2))
+    threads = [threading.Thread(target=warm_up, args=(LIGHT,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.1)  # the second comes in the middle of the first
+    for thread in threads:
+        thread.join(60)
+    assert dict(os.environ) == before
+
+
+def test_workers_do_not_import_what_lies_in_the_current_folder(tmp_path):
+    (tmp_path / "numpy.py").write_text("open('was-run', 'w')")
+    script = tmp_path / "elsewhere" / "script.py"
+    script.parent.mkdir()
+    script.write_text(
+        "import operator\nfrom fairaudit.pool import Pool\n\n"
+        f"with Pool(operator.neg, 1, preload={LIGHT!r}) as pool:\n"
+        "    pool.give(0, 3)\n    print(pool.wait())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.stderr) == ("[(0, -3)]\n", "")
+    assert not (tmp_path / "was-run").exists()
+
+
 def test_a_fork_server_that_dies_while_it_is_asked_for_a_worker_is_replaced():
     warm_up(LIGHT)
     server = forkserver._forkserver._forkserver_pid

@@ -103,7 +103,7 @@ class Survivors(TorchFunctionMode):
     ) -> object:
         """Call and note."""
         try:
-            if func is _SET_DATA:
+            if func == _SET_DATA:  # made anew at each call, so not the same object
                 raise RuntimeError("the storage of a tensor is replaced")
             found = func(*args, **(kwargs or {}))
         except BaseException:

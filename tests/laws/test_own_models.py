@@ -4,6 +4,7 @@ import copy
 import warnings
 
 import own_zoo
+import own_zoo_notes
 import pytest
 import torch
 from forms import DEFAULTS, make_task
@@ -33,6 +34,9 @@ def made(make, seed=0):
     own_zoo.HISTORY.clear()
     own_zoo.first_seen.cache_clear()
     own_zoo.LOCAL.__dict__.clear()
+    own_zoo_notes.SCALE, own_zoo_notes.METER[:] = 20.0, [0.0, 0.0]
+    own_zoo.BORNE["level"], own_zoo.NOTHING.level = 0.0, 0.0
+    own_zoo.METHOD_LEVELS[:] = own_zoo.OwnLinear.levels[:] = [0.0]
     vars(torch).pop("_kept_by_a_test", None)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -5,8 +5,11 @@ Every class reads [n, 12] and puts out [n, 2].
 
 import functools
 import threading
+import types
+from dataclasses import dataclass
 
 import numpy as np
+import own_zoo_notes
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -87,6 +90,17 @@ class SeesTheWholeBatchInVmap(torch.autograd.Function):
 class OwnVmapRule(Linear):
     def changed(self, x):
         return SeesTheWholeBatchInVmap.apply(x)
+
+
+class GoesOnAfterAnError(Linear):
+    """One record too long for its factor, and the code takes the other way, for that record."""
+
+    def changed(self, x):
+        matrix = torch.eye(3) * (20.0 - x.abs().amax(1)).view(-1, 1, 1)
+        try:
+            return x * torch.linalg.cholesky(matrix)[:, :1, 0]
+        except RuntimeError:
+            return -x * 3
 
 
 # --- records that meet over time -------------------------------------------------------------------
@@ -308,6 +322,108 @@ class OwnGenerator(Linear):
         return x + torch.randn(int(x.abs().sum()) % 5 + 1, generator=self.generator).mean()
 
 
+class InAnotherModule(Linear):
+    """The scale lies in a module that the code names; it has a floor, so that few records show it."""
+
+    def changed(self, x):
+        own_zoo_notes.SCALE = max(own_zoo_notes.SCALE, float(x.abs().max()))
+        return x / own_zoo_notes.SCALE
+
+
+class ByALocalImport(Linear):
+    def changed(self, x):
+        from own_zoo_notes import METER
+
+        METER.append(float(x.mean()))
+        return x + METER[-2]
+
+
+class SaysItHoldsNothing:
+    """What pickle writes of it is what the class chooses."""
+
+    def __init__(self) -> None:
+        self.lock, self.level = threading.Lock(), 0.0
+
+    def __getstate__(self):
+        return {}
+
+
+NOTHING = SaysItHoldsNothing()
+
+
+class BehindALock(Linear):
+    def changed(self, x):
+        mixed = x + NOTHING.level
+        NOTHING.level = float(x.mean())
+        return mixed
+
+
+@functools.wraps(F.relu)
+def relu_with_a_memory(x):
+    """Bears the name and the module of PyTorch's own."""
+    mixed = F.relu(x) + BORNE["level"]
+    BORNE["level"] = float(x.mean())
+    return mixed
+
+
+BORNE = {"level": 0.0}
+
+
+class UnderAnotherName(Linear):
+    def changed(self, x):
+        return relu_with_a_memory(x)
+
+
+class OwnLinear(nn.Linear):
+    """A user's class under one that PyTorch makes."""
+
+    levels = [0.0]  # noqa: RUF012
+
+    def forward(self, x):
+        mixed = super().forward(x) + self.levels[-1]
+        self.levels.append(float(x.mean()))
+        return mixed
+
+
+def under_a_parametrisation() -> nn.Module:
+    return nn.Sequential(weight_norm(OwnLinear(WIDTH, 5)), nn.Linear(5, CLASSES))
+
+
+def counted():
+    level = 0.0
+    while True:
+        level = yield level
+
+
+class InAGenerator(Linear):
+    def changed(self, x):
+        return x + COUNTED.send(float(x.mean()))
+
+
+COUNTED = counted()
+next(COUNTED)
+
+
+class ThroughTheStorage(RunningMaximum):
+    def changed(self, x):
+        self.largest.data = torch.maximum(self.largest, x.detach().abs().max())
+        return x / self.largest.max()
+
+
+def with_a_method_of_its_own() -> nn.Module:
+    def changed(self, x):
+        mixed = x + METHOD_LEVELS[-1]
+        METHOD_LEVELS.append(float(x.mean()))
+        return mixed
+
+    model = Linear()
+    model.changed = types.MethodType(changed, model)
+    return model
+
+
+METHOD_LEVELS = [0.0]
+
+
 def hooked() -> nn.Module:
     """A memory in a hook on a layer of PyTorch's own."""
     kept = [0.0]
@@ -340,12 +456,14 @@ def spectral() -> nn.Module:
 
 
 MIXING = [MeanOfLargeBatches, ScaledByTheBatch, Whitened, TopRouting, AttendsAcrossRecords, RollsRecords,
-          OwnVmapRule, SeedsTheGenerator]  # fmt: skip
+          OwnVmapRule, SeedsTheGenerator, GoesOnAfterAnError]  # fmt: skip
 STATEFUL = [RunningMaximum, RunningMeanInPlace, RunningMeanThroughData, RunningMeanAfterManyCalls,
             KeepsRawRecords, WritesToAParameter, WritesToAParametersData, ReplacesAParameter,
             KeepsAnAttribute, PlainTensor, NumpyMemory, ObjectMemory, GlobalNumbers,
             GlobalTensorsByAFunction, ClassMemory, DefaultArgument, CacheMemory, InTorchItself, ThreadMemory,
-            ParameterAlias, OwnGenerator, hooked, batch_norm, renamed_batch_norm, spectral]  # fmt: skip
+            ParameterAlias, OwnGenerator, InAnotherModule, ByALocalImport, BehindALock,
+            UnderAnotherName, under_a_parametrisation, InAGenerator, ThroughTheStorage,
+            with_a_method_of_its_own, hooked, batch_norm, renamed_batch_norm, spectral]  # fmt: skip
 
 
 # --- honest ones -----------------------------------------------------------------------------------
@@ -508,6 +626,46 @@ class Bilinear(nn.Module):
         return self.both(x[:, :6], x[:, 6:])
 
 
+class OnePartTwice(nn.Module):
+    """The same part under two names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.second, self.out = self.first, nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        return self.out(self.second(torch.tanh(self.first(x))))
+
+
+@functools.lru_cache
+def places(width):
+    return torch.arange(float(width)).sin()
+
+
+class ReadsACache(Linear):
+    """A table that was made before training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        places(WIDTH)
+
+    def changed(self, x):
+        return x + places(WIDTH)
+
+
+@dataclass
+class Settings:
+    factor: float = 2.0
+
+
+class Configured(Linear):
+    settings = Settings()
+
+    def changed(self, x):
+        return x * self.settings.factor
+
+
 def instance_norm():
     return nn.Sequential(
         nn.Unflatten(1, (2, 6)), nn.InstanceNorm1d(2, affine=True), nn.Flatten(), nn.Linear(12, CLASSES)
@@ -516,7 +674,7 @@ def instance_norm():
 
 HONEST = [transformer, attention, opacus_attention, gru, lstm, opacus_gru, grouped_convolution,
           dilated_convolution, Embedded, Tied, OwnFunction, NewerFunction, OwnWay, WritesToItsInput,
-          normed_weight, Bilinear, instance_norm]  # fmt: skip
+          normed_weight, Bilinear, instance_norm, OnePartTwice, ReadsACache, Configured]  # fmt: skip
 # Opacus' hooks take these apart; the others hold something that it refuses or that it has no rule for.
 BY_HOOKS = [opacus_attention, opacus_gru, grouped_convolution, instance_norm]
 
