@@ -92,6 +92,7 @@ class Arm:
         trainer: ``module:Class``. repeats: Private runs per seed; 1 for a reference.
         shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms);
             a self-check arm draws its own.
+        has_twin: It is trained once more without its noise, on the same streams.
     """
 
     key: str
@@ -105,6 +106,7 @@ class Arm:
     trainer: str
     repeats: int
     shares_samples: bool = True
+    has_twin: bool = False
 
 
 def make_schedule(numbers: Numbers) -> Schedule:
@@ -236,6 +238,7 @@ def _arm(
         trainer=variant.trainer if variant else spec.trainer,
         repeats=config.repeats if spec.reference else 1,
         shares_samples=spec.trains_by_steps,
+        has_twin=config.twins and spec.reference == REFERENCE and spec.without_noise(settings) is not None,
     )
 
 
@@ -330,4 +333,6 @@ def _privacy(spec: MethodSpec, event: PrivacyEvent | None, delta: float, target:
 
 def _self_check(arm: Arm) -> Arm:
     """A second private arm, measured against the first: its gap must be consistent with zero."""
-    return replace(arm, key=f"{arm.key}#{SELF_CHECK}", reference=arm.key, shares_samples=False)
+    return replace(
+        arm, key=f"{arm.key}#{SELF_CHECK}", reference=arm.key, shares_samples=False, has_twin=False
+    )

@@ -135,6 +135,7 @@ class AuditConfig(BaseModel):
     repeats: Count = 1
     seed: Annotated[int, Field(ge=0)] = 0
     self_check: bool = False
+    twins: bool = True  # train every arm with noisy steps without its noise, too
     # measurement and report
     compare: tuple[str, ...] = ()  # "2,8": the gap between two groups, asked for in advance
     diagnostics: Literal["off", "basic", "full"] = "basic"

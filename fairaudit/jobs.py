@@ -28,7 +28,7 @@ Array = NDArray[np.generic]
 
 # Part of every job id: raise it with any change that moves a reported figure at a fixed seed.
 NUMERICS_VERSION = "2"
-_FORMAT = "fairaudit-job-1"
+_FORMAT = "fairaudit-job-2"
 _SUFFIX = ".safetensors"
 JOBS = "jobs"  # the folder of results inside the output directory
 RECORDS = ".records.safetensors"  # a large table's, beside them
@@ -46,13 +46,16 @@ class JobResult:
         arrays: name -> array, R = repeats, n = test rows of this seed, Y classes, K groups:
             ``test_rows`` [n] int64, row indices into the dataset;
             ``probabilities`` [R, n, Y] float32, on the test rows;
+            ``train_classes`` [Y] int64, training rows of each class;
             ``train_count.G`` [K] int64, ``train_correct.G`` [R, K] float64 (mean),
             ``train_loss.G`` [R, K] float64 (mean, nats): training split, G = index of the grouping;
+            ``twin.NAME``: probabilities and training metrics of the noise-free twin, where there is one;
             ``trace.NAME`` [T_obs, R, ...] float32 and ``trace_steps.NAME`` [T_obs] int64.
         facts: JSON-ready: ``n_train``, ``event`` (what the engine did, or null),
             ``params_sha256``, ``inputs`` (names), ``fitted``, ``merged``,
-            ``duplicates_across_split``, ``yardstick`` (sgd jobs: accuracy of scikit-learn's
-            logistic regression: {"accuracy": float, "train_accuracy": float}), ``seconds``,
+            ``duplicates_across_split``, ``twin_failed`` (why there is no twin),
+            ``yardstick`` (sgd jobs: accuracy of scikit-learn's logistic regression: {"accuracy": float,
+            "train_accuracy": float}), ``seconds``,
             ``individual_epsilon`` (where a rule treats groups unlike: group name -> epsilon at the
             plan's delta, descriptive and no guarantee).
     """

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Dataset
 from fairaudit.jobs import JobResult
-from fairaudit.methods.spec import REFERENCE
-from fairaudit.metrics.compare import compare, measure_reference
+from fairaudit.methods.catalog import REFERENCE, find
+from fairaudit.metrics.compare import Twin, compare, measure_reference
 from fairaudit.metrics.estimates import Comparison, Predictions
 from fairaudit.metrics.fairlearn_check import fairlearn_disagreement
 from fairaudit.metrics.within_model import Outcome, seed_scores
@@ -43,8 +43,30 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
                 for reference in _references(plan, arm):
                     own, other = predictions[arm.key], predictions[reference]
                     baseline = _on_rows_of(own, other)
-                    comparisons.append(compare(arm.key, reference, own, baseline, *shared))
+                    twin = _twin(plan, arm, reference, own, number, results)
+                    comparisons.append(compare(arm.key, reference, own, baseline, *shared, twin=twin))
     return tuple(comparisons)
+
+
+def _twin(
+    plan: Plan,
+    arm: Arm,
+    reference: str,
+    own: Sequence[Predictions],
+    grouping: int,
+    results: Mapping[str, JobResult],
+) -> Twin | None:
+    """The arm without its noise, where that is another model than the one it is compared with.
+
+    An arm whose own reference is not sgd is that reference and noise.
+    """
+    if arm.has_twin:
+        found = _predictions(plan, arm.key, grouping, results, "twin.")
+    elif plan.config.twins and arm.reference is not None and arm.reference != reference:
+        found = _on_rows_of(own, _predictions(plan, arm.reference, grouping, results))
+    else:
+        return None
+    return Twin(find(arm.method).part, found)
 
 
 def _references(plan: Plan, arm: Arm) -> Sequence[str]:
@@ -83,17 +105,20 @@ def _check_against_fairlearn(plan: Plan, dataset: Dataset, results: Mapping[str,
 
 
 def _predictions(
-    plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult]
+    plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult], of: str = ""
 ) -> Sequence[Predictions]:
+    """An arm's, or with ``of`` its twin's where a seed has one."""
     done = [(job, results[job.id]) for job in plan.jobs if job.arm == arm and job.id in results]
+    done = [(job, result) for job, result in done if f"{of}probabilities" in result.arrays]
     return [
         Predictions(
             seed=job.seed,
             rows=_column(result, "test_rows", np.int64),
-            probabilities=_column(result, "probabilities", np.float32),
-            train_accuracy=_column(result, f"train_correct.{grouping}", np.float64),
-            train_loss=_column(result, f"train_loss.{grouping}", np.float64),
-            train_count=_column(result, f"train_count.{grouping}", np.int64),
+            probabilities=_column(result, f"{of}probabilities", np.float32),
+            train_accuracy=_column(result, f"{of}train_correct.{grouping}", np.float64),
+            train_loss=_column(result, f"{of}train_loss.{grouping}", np.float64),
+            train_count=_column(result, f"{of}train_count.{grouping}", np.int64),
+            train_classes=_column(result, "train_classes", np.int64),
         )
         for job, result in done
     ]

@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
-from fairaudit.models.names import is_factory
+from fairaudit.models.names import LINEAR, is_factory
 from fairaudit.models.own import check_outputs
 from fairaudit.plan import Job, Plan
 from fairaudit.prepared import Prepared, prepare_seed
@@ -74,16 +75,10 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
     )
-    rows = prepared.encoded.split.test
-    test = np.empty((job.repeats, len(rows), len(prepared.dataset.classes)), np.float32)
-    for piece, part in _predictions(trained, prepared, prepared.encoded.test, rows):
-        test[:, piece] = part
-    if not np.isfinite(test).all():
-        raise diverged(arm.key, job.seed, arm.settings.get("learning_rate", 1.0), "predictions")
     arrays: dict[str, Array] = {
-        "test_rows": rows,
-        "probabilities": test,
-        **_training_metrics(trained, prepared, job.repeats),
+        "test_rows": prepared.encoded.split.test,
+        "train_classes": _class_counts(prepared),
+        **_outcome(task, trained, prepared),
         **_series(trained),
         **_readings(plan, spec, method, task, trained),
         **why,
@@ -95,12 +90,51 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
     }
-    if arm.method == REFERENCE:
+    if arm.method == REFERENCE and (prepared.dataset.image_shape is None or plan.model in LINEAR):
         facts["yardstick"] = _yardstick(prepared)
+    if arm.has_twin:
+        try:
+            arrays |= {f"twin.{name}": values for name, values in _twin(arm, task, prepared).items()}
+        except TrainingError as error:  # the arm itself stands
+            facts["twin_failed"] = error.message
     if why:
         facts["causes"] = {"hessian_records": causes.HESSIAN_RECORDS}
     facts["seconds"] = time.perf_counter() - began
     return JobResult(job.id, arrays, facts)
+
+
+def _twin(arm: Arm, task: Task, prepared: Prepared) -> dict[str, Array]:
+    """What the arm's noise-free twin predicts: same start, streams and schedule. It is not private.
+
+    Raises:
+        TrainingError: Diverged.
+    """
+    settings = find(arm.method).without_noise(arm.settings)
+    assert settings is not None, f"{arm.key} has no noise to take away"
+    task = replace(task, settings=settings, checkpoints=())
+    trained = _method(arm).fit(task, [])
+    assert trained.event is None, f"the twin of {arm.key} released something: {trained.event}"
+    return _outcome(task, trained, prepared)
+
+
+def _outcome(task: Task, trained: TrainedReplicates, prepared: Prepared) -> dict[str, Array]:
+    """``probabilities`` on the test rows and the training metrics.
+
+    Raises:
+        TrainingError: Predictions that are not finite.
+    """
+    rows = prepared.encoded.split.test
+    test = np.empty((task.repeats, len(rows), len(prepared.dataset.classes)), np.float32)
+    for piece, part in _predictions(trained, prepared, prepared.encoded.test, rows):
+        test[:, piece] = part
+    if not np.isfinite(test).all():
+        raise diverged(task.arm, task.seed, task.settings.get("learning_rate", 1.0), "predictions")
+    return {"probabilities": test, **_training_metrics(trained, prepared, task.repeats)}
+
+
+def _class_counts(prepared: Prepared) -> NDArray[np.int64]:
+    labels = prepared.dataset.labels[prepared.encoded.split.train]
+    return np.bincount(labels, minlength=len(prepared.dataset.classes)).astype(np.int64)
 
 
 def _method(arm: Arm) -> Method:

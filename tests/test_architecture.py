@@ -70,12 +70,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "plan", "jobs", "data", "executor", "pool", "cluster", "progress", "rundir"),
         *("worker", "methods", "diagnostics"),
     },
-    "measure": {"errors", "data", "jobs", "methods.spec", "metrics", "plan"},
+    "measure": {"errors", "data", "jobs", "methods.catalog", "metrics", "plan"},
     "report": {
         *("errors", "atomic", "config", "presets", "layers", "jobs", "plan", "data", "metrics"),
-        *("methods.catalog", "methods.spec", "methods.base", "privacy.events", "privacy.accounting"),
+        *("methods.catalog", "methods.spec", "methods.base", "models.names", "privacy.events"),
+        "privacy.accounting",
     },
-    "gate": {"errors", "report.facts", "report.gates", "report.measured", "report.model"},
+    "gate": {"errors", "metrics.names", "report.facts", "report.gates", "report.measured", "report.model"},
     "changes": {"errors", "gate", "report"},
     "starter": {"errors", "atomic", "config", "data", "report.names"},
     "score": {

@@ -104,7 +104,7 @@ def test_a_run_from_the_shell_reports_and_says_where(table):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "complete"
-    assert "Privacy cost by group" in done.stderr
+    assert "Cost by group" in done.stderr
     assert "Report fairaudit-report/people/report.json" in done.stderr
     assert (table / "fairaudit-report" / "people" / "report.md").is_file()
 

@@ -37,7 +37,7 @@ OTHER = {
     "method": ("dpsgd-f", "pate-hard", "dpsgd"), "variant": ("author-code",), "epsilon": (2.0,),
     "noise_multiplier": 2.0, "delta": 1e-5, "max_grad_norm": 0.2, "threshold": 7.0,
     "settings": {"dpsgd-f": {"largest_bound_ratio": 1.5}}, "preset": "esipova-mnist", "seeds": 2,
-    "repeats": 2, "seed": 3, "self_check": True, "compare": ("F,M",), "diagnostics": "basic",
+    "repeats": 2, "seed": 3, "self_check": True, "twins": False, "compare": ("F,M",), "diagnostics": "basic",
     "diagnostics_every": 2, "suppress_below": 5, "out": "elsewhere", "format": ("json",),
     "fail_on": ("privacy_cost_gap > 0.02",), "baseline": "report.json", "inconclusive": "pass",
     "device": "cpu", "workers": 2, "executor": "ray", "ray_address": "auto", "cpus_per_job": 2.0,

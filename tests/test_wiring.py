@@ -36,6 +36,9 @@ OPTIONS = {
 }  # fmt: skip
 
 
+FEW = {"method": ("dpsgd",), "self_check": False, "repeats": 1, "seeds": 2, "settings": {}}
+
+
 def people(rows=80):
     """Distinct numbers, so that an input names its row; the last eight rows repeat the first."""
     draw = np.random.default_rng(5)
@@ -81,12 +84,15 @@ class Audit:
         self.plan = replace(made, arms=arms)
         recorder.claims = {arm.key: arm.privacy.event for arm in arms}
         self.jobs = {(job.arm, job.seed): job for job in made.jobs}
-        self.results, self.tasks, self.observers = {}, {}, {}
+        self.results, self.tasks, self.observers, self.twins = {}, {}, {}, {}
         for job in made.jobs:
             recorder.handed.clear()
             self.results[job.id] = run_job(self.plan, job, self.results.get(job.source_id))
-            ((task, observers),) = recorder.handed
+            (task, observers), *twins = recorder.handed
             self.tasks[job.arm, job.seed], self.observers[job.arm, job.seed] = task, observers
+            if twins:
+                ((self.twins[job.arm, job.seed], none),) = twins
+                assert none == []
 
     def result(self, arm, seed):
         return self.results[self.jobs[arm, seed].id]
@@ -103,14 +109,14 @@ class Audit:
         numbers = self.frame[["x", "z"]].to_numpy(float)
         return (numbers[rows] - numbers[train].mean(0)) / numbers[train].std(0)
 
-    def second(self, arm, seed, rows):
+    def second(self, arm, seed, rows, more=0.0):
         """What the recorder says of rows, [R, n]."""
         task, groups = self.tasks[arm, seed], self.codes("sex", SEXES)
-        return recorder.told(self.inputs(task.records, rows)[:, 0], groups[rows], task.repeats)
+        return recorder.told(self.inputs(task.records, rows)[:, 0], groups[rows], task.repeats, more)
 
-    def right(self, arm, seed, rows):
+    def right(self, arm, seed, rows, more=0.0):
         """Whether the recorder is right about rows, [R, n]."""
-        return (self.second(arm, seed, rows) > 0.5) == self.labels[rows]
+        return (self.second(arm, seed, rows, more) > 0.5) == self.labels[rows]
 
 
 @pytest.fixture(scope="module")
@@ -215,12 +221,14 @@ def test_predictions_are_those_of_the_test_rows_and_of_every_repeat(audit):
 
 
 @pytest.mark.parametrize(("number", "column", "names"), [(0, "sex", SEXES), (1, "region", REGIONS)])
-def test_training_metrics_are_of_the_training_rows_of_each_grouping(audit, number, column, names):
+@pytest.mark.parametrize(("of", "more"), [("", 0.0), ("twin.", recorder.TWIN)])
+def test_training_metrics_are_of_the_training_rows_of_each_grouping(audit, number, column, names, of, more):
     codes = audit.codes(column, names)
     assert audit.dataset.groupings[number].names == names
-    for (arm, seed), task in audit.tasks.items():
-        arrays, rows = audit.result(arm, seed).arrays, task.records
-        right, second = audit.right(arm, seed, rows), audit.second(arm, seed, rows)
+    for (arm, seed), task in (audit.twins if of else audit.tasks).items():
+        kept, rows = audit.result(arm, seed).arrays, task.records
+        arrays = {name.removeprefix(of): values for name, values in kept.items() if name.startswith(of)}
+        right, second = audit.right(arm, seed, rows, more), audit.second(arm, seed, rows, more)
         of_label = np.where(audit.labels[rows] == 1, second, 1 - second)
         for k in range(len(names)):
             own = codes[rows] == k
@@ -229,6 +237,81 @@ def test_training_metrics_are_of_the_training_rows_of_each_grouping(audit, numbe
             assert arrays[f"train_loss.{number}"][:, k] == pytest.approx(
                 -np.log(of_label[:, own]).mean(1), rel=1e-4
             )
+
+
+def test_a_twin_is_the_same_training_without_noise(audit):
+    """Of every noisy arm but those that check the audit; side queries are answered exactly, too."""
+    assert set(audit.twins) == {(arm, seed) for arm, seed in audit.tasks if "#" not in arm and arm != "sgd"}
+    zeroed = {"dpsgd": 1, "dpsgd-matched": 1, "global-adapt": 2}
+    for place, twin in audit.twins.items():
+        task, settings = audit.tasks[place], dict(twin.settings)
+        changed = {name for name in settings if settings[name] != task.settings[name]}
+        assert changed == {"noise_multiplier", "count_noise_multiplier"} & set(settings)
+        assert len(changed) == zeroed[place[0]]
+        assert {settings[name] for name in changed} == {0.0}
+        assert replace(twin, settings=task.settings) == task
+        tested = audit.result(*place).arrays["test_rows"]
+        expected = audit.second(*place, tested, recorder.TWIN)
+        found = audit.result(*place).arrays["twin.probabilities"]
+        np.testing.assert_allclose(found[..., 1], expected, atol=1e-5)
+
+
+def test_a_cost_is_what_it_is_without_noise_and_what_noise_adds(audit):
+    """Both parts by hand, in accuracy and loss, for groups and all rows."""
+    compared = {(c.arm, c.reference): c for c in measure(audit.plan, audit.dataset, audit.results)
+                if c.grouping == "sex"}  # fmt: skip
+    assert not any(".noise" in name for name in compared["dpsgd#self-check", "dpsgd"].overall.estimates)
+    codes = audit.codes("sex", SEXES)
+    for arm in ("dpsgd", "global-adapt"):
+        of_group = {
+            g.group: g.estimates for g in (*compared[arm, "sgd"].by_group, compared[arm, "sgd"].overall)
+        }
+        for name, estimates in of_group.items():
+            means = []
+            for of, more in (("sgd", 0.0), (arm, recorder.TWIN), (arm, 0.0)):
+                figures = []
+                for seed in SEEDS:
+                    rows = audit.result(of, seed).arrays["test_rows"]
+                    rows = rows[codes[rows] == SEXES.index(name)] if name else rows
+                    second = audit.second(of, seed, rows, more)
+                    said = np.where(audit.labels[rows] == 1, second, 1 - second)
+                    figures.append([(said > 0.5).mean(), -np.log(said).mean()])
+                means.append(np.mean(figures, 0))
+            plain, twin, noisy = means
+            expected = {
+                "privacy_cost.clipping": plain[0] - twin[0], "privacy_cost.noise": twin[0] - noisy[0],
+                "excess_risk.clipping": twin[1] - plain[1], "excess_risk.noise": noisy[1] - twin[1],
+            }  # fmt: skip
+            assert {key: estimates[key].value for key in expected} == pytest.approx(expected, abs=1e-5)
+            for cost in ("privacy_cost", "excess_risk"):
+                parts = estimates[f"{cost}.clipping"].value + estimates[f"{cost}.noise"].value
+                assert parts == pytest.approx(estimates[cost].value)
+
+
+def test_a_cost_against_a_constant_model_is_by_the_training_rows_shares(audit):
+    (found,) = (c for c in measure(audit.plan, audit.dataset, audit.results)
+                if (c.arm, c.grouping) == ("dpsgd", "sex"))  # fmt: skip
+    risks, costs = [], []
+    for seed in SEEDS:
+        rows = audit.result("dpsgd", seed).arrays["test_rows"]
+        share = audit.labels[audit.tasks["dpsgd", seed].records].mean()
+        assert audit.result("dpsgd", seed).arrays["train_classes"].tolist() == [
+            round(60 * (1 - share)), round(60 * share)]  # fmt: skip
+        second, labels = audit.second("dpsgd", seed, rows), audit.labels[rows]
+        constant = -np.log(np.where(labels == 1, share, 1 - share)).mean()
+        risks.append(-np.log(np.where(labels == 1, second, 1 - second)).mean() - constant)
+        costs.append((labels == (share > 0.5)).mean() - audit.right("dpsgd", seed, rows).mean())
+    estimates = found.overall.estimates
+    assert estimates["excess_risk.constant"].value == pytest.approx(np.mean(risks), abs=1e-5)
+    assert estimates["privacy_cost.constant"].value == pytest.approx(np.mean(costs))
+    assert not any(gap.metric.endswith("constant") for gap in found.gaps)
+
+
+def test_without_twins_no_training_is_taken_twice_and_no_cost_is_split(file):
+    found = Audit(file, twins=False, **FEW)
+    assert found.twins == {}
+    compared = measure(found.plan, found.dataset, found.results)
+    assert not any(name.endswith((".clipping", ".noise")) for c in compared for name in c.overall.estimates)
 
 
 def test_facts_are_those_of_the_training(audit):
@@ -313,8 +396,6 @@ def test_readers_are_the_options(audit, file):
 
 
 # --- other ways to come by rows ----------------------------------------------------------------------
-
-FEW = {"method": ("dpsgd",), "self_check": False, "repeats": 1, "seeds": 2, "settings": {}}
 
 
 def test_a_given_split_is_the_files_at_every_seed(file):

@@ -12,10 +12,12 @@ from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
+from fairaudit.report.arm_names import listed
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
+from fairaudit.report.parts import part_sentences
 from fairaudit.report.write import report_paths
 
 _MOST_GROUPS = 12
@@ -93,10 +95,14 @@ def result_lines(report: Report) -> Iterator[str]:
     if not report.costs:
         yield "No arm has a finished seed: nothing could be compared."
         return
-    yield " Privacy cost by group (accuracy; 95 % interval over seeds and test rows)"
+    yield " Cost by group (accuracy; 95 % interval over seeds and test rows)"
     rows = [row for comparison in report.costs for row in _cost_rows(comparison, report)]
     yield from aligned(rows, left=frozenset({0}))
     yield f" n: {report.test_rows}"
+    for why, arms in report.configurations.items():
+        yield f" {plain(listed(arms), 300)}: cost of this configuration, not of privacy: {why}"
+    for sentence in part_sentences(report):
+        yield f" {plain(sentence, 600)}"
     if report.why is not None and report.why.headline:
         yield f" Why   {plain(report.why.headline, 500)}"
     if report.control.status != "not needed":

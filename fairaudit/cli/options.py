@@ -88,6 +88,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("repeats", int, "Private runs per seed (default: 1).", "N"),
     Option("seed", int, "The first seed (default: 0).", "N"),
     Option("self_check", bool, "Compare a private arm with itself: no gap should show."),
+    Option("twins", bool, "Train each noisy arm without noise too, to split its cost (default: twins)."),
     Option(
         "diagnostics", str, "What is read of the training; full says why (default: basic).", "off|basic|full"
     ),

@@ -5,6 +5,7 @@ import re
 from typing import Literal, NamedTuple
 
 from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.metrics.names import PARTS, base_metric
 
 Kind = Literal["arm", "group", "gap", "mean_gap"]
 Unit = Literal["fraction", "ratio", "nats", ""]
@@ -63,7 +64,7 @@ class Metric(NamedTuple):
     @property
     def base(self) -> str:
         """``reference.tpr[2]`` -> ``tpr``."""
-        return self.key.rpartition(".")[2].partition("[")[0]
+        return base_metric(self.key)
 
     @property
     def unit(self) -> Unit:
@@ -93,7 +94,9 @@ def metric_names() -> tuple[str, ...]:
     groups = list(_of_groups())
     gaps = [name + _GAP for name in (*COSTS, *_WITHIN)]
     gaps += [f"{prefix}.{name}{_GAP}" for prefix in ("reference", "change") for name in _WITHIN]
-    return (*gaps, *(name + _MEAN_GAP for name in COSTS), *groups, *OF_ARM)
+    gaps += [name + _MEAN_GAP for name in COSTS]
+    parts = [f"{name}{suffix}.{part}" for name in COSTS for suffix in ("", _GAP, _MEAN_GAP) for part in PARTS]
+    return (*gaps, *groups, *parts, *OF_ARM)
 
 
 def find_metric(name: str) -> Metric:
@@ -104,6 +107,10 @@ def find_metric(name: str) -> Metric:
     """
     if name in OF_ARM:
         return Metric(name, name, "arm", OF_ARM[name])
+    whole, _, part = name.rpartition(".")
+    if part in PARTS and whole.removesuffix(_MEAN_GAP).removesuffix(_GAP) in COSTS:
+        metric = find_metric(whole)
+        return Metric(name, f"{metric.key}.{part}", metric.kind, f"{metric.words}, the part {PARTS[part]}")
     for suffix, kind, words in _SUFFIXES:
         stem = name.removesuffix(suffix)
         if suffix and stem == name:

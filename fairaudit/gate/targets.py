@@ -7,6 +7,7 @@ from fairaudit.errors import ConfigError, did_you_mean, numbered
 from fairaudit.gate.grammar import ALL_ROWS, GroupSelector, Rule
 from fairaudit.gate.intervals import Variances
 from fairaudit.gate.names import Metric
+from fairaudit.metrics.names import part_of
 from fairaudit.report.facts import ArmFacts, LabelFacts
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
 from fairaudit.report.model import Report
@@ -175,6 +176,7 @@ def _comparisons(rule: Rule, report: Report) -> Iterator[ComparisonRecord]:
     wanted = _arms(rule, report)
     is_relative = rule.metric.key.partition(".")[0] in _AGAINST_REFERENCE
     is_overall = rule.group is not None and rule.group.bare == ALL_ROWS
+    lacking = _without_part(rule.metric, report)
     seen: set[tuple[str, str, str]] = set()
     for comparison in report.comparisons:
         place = (
@@ -182,9 +184,30 @@ def _comparisons(rule: Rule, report: Report) -> Iterator[ComparisonRecord]:
             comparison.reference if is_relative else "",
             "" if is_overall else comparison.grouping,
         )
-        if comparison.arm in wanted and place not in seen and _fits(rule.group, comparison):
+        own = comparison.arm, comparison.reference
+        if (
+            comparison.arm in wanted
+            and own not in lacking
+            and place not in seen
+            and _fits(rule.group, comparison)
+        ):
             seen.add(place)
             yield comparison
+
+
+def _without_part(metric: Metric, report: Report) -> set[tuple[str, str]]:
+    """Comparisons that a rule about a part of a cost leaves out: what their method does has another name.
+
+    An arm of which nothing is split is none of them: a rule about it is inconclusive.
+    """
+    if not part_of(metric.key):
+        return set()
+    split = {c.arm for c in report.comparisons if f"{metric.base}.noise" in c.overall.estimates}
+    return {
+        (c.arm, c.reference)
+        for c in report.comparisons
+        if c.arm in split and metric.key not in c.overall.estimates
+    }
 
 
 def _fits(selector: GroupSelector | None, comparison: ComparisonRecord) -> bool:

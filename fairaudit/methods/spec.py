@@ -92,6 +92,7 @@ class MethodSpec:
         ablation: No noise and no guarantee, to take a method apart; `all` leaves it out.
         readings: ``module:function`` that reads a finished training for the report, or "".
         unprotected: What its guarantee leaves out beside what every guarantee does.
+        part: What its cost without noise is called, one of ``metrics.names.PARTS``.
         variants: Published forms.
     """
 
@@ -117,6 +118,7 @@ class MethodSpec:
     ablation: bool = False
     readings: str = ""
     unprotected: tuple[str, ...] = ()
+    part: str = "clipping"
     variants: tuple[Variant, ...] = ()
     own_settings: Mapping[str, Setting] = field(default_factory=dict)
 
@@ -155,6 +157,16 @@ class MethodSpec:
     def mechanism(self) -> Mechanism:
         """How its numbers turn into an event, and a target into noise."""
         return self.gaussian or SampledMechanism(self.side_queries, self.relative_queries)
+
+    def without_noise(self, settings: Mapping[str, float]) -> dict[str, float] | None:
+        """The settings of the arm's noise-free twin: no noise on gradients, side queries answered exactly.
+
+        Returns:
+            None where there is nothing to take away, or where the reference is that twin.
+        """
+        if not self.trains_by_steps or settings.get("noise_multiplier", 0.0) <= 0:
+            return None
+        return {**settings, **dict.fromkeys(("noise_multiplier", *self.side_queries.values()), 0.0)}
 
     def events(self, settings: Mapping[str, float], steps_per_epoch: int, epochs: int) -> PrivacyEvent | None:
         """What one run releases; no data argument, so epsilon is known before training.

@@ -77,6 +77,7 @@ def _noised(kind: str, label: str, *variants: Variant) -> MethodSpec:
         gaussian=GaussianMechanism("votes", count="queries"),
         reference=f"pate-{kind}-clean",
         readings="fairaudit.diagnostics.votes:read",
+        part="partition",
         unprotected=_POOL,
         variants=variants,
     )
@@ -106,6 +107,7 @@ UNSAMPLED: tuple[MethodSpec, ...] = (
         gaussian=GaussianMechanism("minimiser"),
         reference="exact-minimiser",
         readings="fairaudit.diagnostics.perturbation:read",
+        part="regularisation",
         variants=(
             Variant(
                 "group-normalise",

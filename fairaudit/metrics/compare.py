@@ -1,7 +1,7 @@
 """One arm against its reference: what privacy costs each group, and how sure that is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,20 +10,20 @@ from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.descriptive import shuffle_p
 from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, Predictions
 from fairaudit.metrics.gaps import (
-    COSTS,
     HIGHER_IS_WORSE,
     Cut,
-    base_metric,
     gaps_of,
     loss_gate,
     reading,
     unit_of,
 )
 from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate, undefined
+from fairaudit.metrics.names import CONSTANT, COSTS, base_metric
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.tables import (
     both_tables,
     cost_tables,
+    costs_between,
     impact_change,
     impact_ratio,
     own_tables,
@@ -42,6 +42,19 @@ TRAINING_ONLY = "training rows: no interval over records; gates read test rows"
 WORST_IS_HIGH = HIGHER_IS_WORSE | {"fpr"}
 
 
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """An arm without its noise, which splits its cost in two.
+
+    Args:
+        part: What its cost against the reference is called, of ``names.PARTS``.
+        predictions: Seed by seed; a seed that it lacks leaves the parts without a value.
+    """
+
+    part: str
+    predictions: Sequence[Predictions]
+
+
 def compare(
     arm: str,
     reference: str,
@@ -54,6 +67,7 @@ def compare(
     fixed_split: bool,
     one_model: bool = False,
     favourable: int | None = None,
+    twin: Twin | None = None,
 ) -> Comparison:
     """Everything that is known about an arm's cost, by group.
 
@@ -70,6 +84,7 @@ def compare(
         one_model: One model of each arm is what is measured, not how such models are trained; then
             the intervals are over test records alone.
         favourable: The class that who is selected is given; None for the positive one.
+        twin: The arm without its noise, or None where there is none.
     """
     private, baseline = _paired(private, baseline)
     outcome, estimand = Outcome(n_classes, positive, favourable), _estimand(fixed_split, one_model)
@@ -78,13 +93,56 @@ def compare(
         return _nothing((arm, reference, grouping.name), outcome, cut, estimand)
     own, other, changed = both_tables(private, baseline, labels, records, outcome)
     tables = {**cost_tables(changed), **own, **other, **changed}
+    if twin is not None:
+        tables |= _parts(twin, private, baseline, labels, records, outcome)
     if positive is not None:
         tables |= impact_change(tables, cut.eligible)
+    alone = _against_constant(private, labels, records, outcome)
     tables = _about(tables, one_model)
     train = _training(private, baseline, len(cut.names))
     gaps = [g for table in tables.values() for g in gaps_of(table, cut)]
+    tables |= _about(alone, one_model)
     gaps = _with_shuffles(gaps, (arm, grouping.name), private, baseline, labels, records, cut)
     return _comparison((arm, reference, grouping.name), estimand, cut, tables, train, gaps)
+
+
+def _parts(
+    twin: Twin,
+    private: Sequence[Predictions],
+    baseline: Sequence[Predictions],
+    labels: Int64,
+    records: Records,
+    outcome: Outcome,
+) -> dict[str, MetricTable]:
+    """Both costs as two parts that sum to them: the twin's, and what the noise adds."""
+    of_seed = {p.seed: p for p in twin.predictions}
+    lacking = [p.seed for p in baseline if p.seed not in of_seed]
+    between = [of_seed.get(p.seed, p) for p in baseline]
+    found = {
+        **costs_between(between, baseline, labels, records, outcome, twin.part),
+        **costs_between(private, between, labels, records, outcome, "noise"),
+    }
+    if not lacking:
+        return found
+    reason = f"the noise-free twin has no result at seed {lacking[0]}"
+    return {
+        name: replace(table, by_seed=np.full_like(table.by_seed, np.nan), reason=reason)
+        for name, table in found.items()
+    }
+
+
+def _against_constant(
+    predictions: Sequence[Predictions], labels: Int64, records: Records, outcome: Outcome
+) -> dict[str, MetricTable]:
+    """Both costs against the model that predicts the classes' shares in the training rows for everybody."""
+    constant = []
+    for p in predictions:
+        if p.train_classes is None:
+            return {}
+        shares = (p.train_classes / p.train_classes.sum()).astype(np.float32)
+        probabilities = np.broadcast_to(shares, (1, *p.probabilities.shape[1:]))
+        constant.append(replace(p, probabilities=probabilities))
+    return costs_between(predictions, constant, labels, records, outcome, CONSTANT)
 
 
 def measure_reference(
@@ -110,6 +168,7 @@ def measure_reference(
     tables = _about(tables, one_model)
     train = _training(baseline, (), len(cut.names))
     gaps = [g for table in tables.values() for g in gaps_of(table, cut)]
+    tables |= _about(_against_constant(baseline, labels, records, outcome), one_model)
     return _comparison((arm, "", grouping.name), estimand, cut, tables, train, gaps)
 
 

@@ -16,6 +16,7 @@ class Predictions:
         rows: Which record each row is, ``[n]``; the same record keeps its number over seeds.
         probabilities: ``[P, n, Y]``, P private runs of this seed (1 for the reference).
         train_accuracy, train_loss: Training split, per group, ``[P, K]``; train_count ``[K]``.
+        train_classes: Training rows of each class, ``[Y]``; None where they are not known.
     """
 
     seed: int
@@ -24,6 +25,7 @@ class Predictions:
     train_accuracy: NDArray[np.float64]
     train_loss: NDArray[np.float64]
     train_count: NDArray[np.int64]
+    train_classes: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,10 @@ class GroupMeasure:
             (loss gained), then ``M`` and ``reference.M`` for M in accuracy, loss, selection_rate,
             tpr, fpr, precision, impact_ratio, auc, calibration_error, and ``train.accuracy``,
             ``train.loss``, ``reference.train.accuracy``, ``reference.train.loss``,
-            ``train.privacy_cost``, ``train.excess_risk``. Without a favourable class the rates
+            ``train.privacy_cost``, ``train.excess_risk``; with a noise-free twin both costs in parts,
+            ``privacy_cost.clipping``, ``privacy_cost.noise`` (``names.PARTS``), and where the training
+            classes are known ``privacy_cost.constant``, ``excess_risk.constant``: against the model
+            that predicts their shares for everybody. Without a favourable class the rates
             are per class, ``tpr[2]`` for class 2, and the plain keys carry the reason.
         ungated: Metrics that gates do not read though the group is large enough: why.
     """

@@ -18,6 +18,7 @@ from fairaudit.metrics.intervals import (
     largest,
     undefined,
 )
+from fairaudit.metrics.names import COSTS, base_metric
 from fairaudit.metrics.power import minimum_detectable, rows_needed, seeds_needed
 from fairaudit.metrics.tables import LOSSES
 
@@ -26,14 +27,8 @@ LEAST_OF_CLASS = 10  # distinct records that a rate rests on
 LEAST_FOR_LOSS = 200  # below it a loss is shown, not gated: it has no floor
 LEAST_SEEDS = 5  # fewer seeds are shown, not gated
 NO_OVERALL_RATIO = "an impact ratio compares groups; all rows together have none"
-COSTS = ("privacy_cost", "excess_risk")
 HIGHER_IS_WORSE = frozenset({"privacy_cost", "excess_risk", "loss", "calibration_error"})
 LOWER_IS_WORSE = frozenset({"accuracy", "auc", "tpr", "precision"})
-
-
-def base_metric(name: str) -> str:
-    """``change.tpr[2]`` -> ``tpr``."""
-    return name.rpartition(".")[2].partition("[")[0]
 
 
 def unit_of(name: str) -> str:

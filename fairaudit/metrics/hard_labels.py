@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fairaudit.metrics.estimates import Comparison, Estimate, GroupMeasure
-from fairaudit.metrics.gaps import base_metric
 from fairaudit.metrics.intervals import undefined
+from fairaudit.metrics.names import base_metric
 
 NO_PROBABILITIES = "predictions are labels; this needs probabilities"
 _NEED_PROBABILITIES = ("loss", "excess_risk", "auc", "calibration_error")

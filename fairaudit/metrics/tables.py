@@ -19,6 +19,7 @@ from fairaudit.metrics.within_model import Outcome, SeedScores, seed_scores
 INFLUENCE_BYTES = 2**28  # that the influences of all records on some metrics may take
 BYTES_PER_INFLUENCE = 2 * 3 * 17  # at one seed and over all, of two arms and their change: own, every, behind
 LOSSES = ("loss", "excess_risk")
+_BEHIND_COSTS = ("accuracy", "loss")
 NO_CALIBRATION_INTERVAL = "binned calibration error is biased upward in small groups: no interval"
 
 
@@ -144,6 +145,32 @@ def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:
     return {
         "privacy_cost": replace(lost, name="privacy_cost", by_seed=-lost.by_seed),
         "excess_risk": replace(gained, name="excess_risk"),
+    }
+
+
+def costs_between(
+    after: Sequence[Predictions],
+    before: Sequence[Predictions],
+    labels: Int64,
+    records: Records,
+    outcome: Outcome,
+    part: str,
+) -> dict[str, MetricTable]:
+    """``privacy_cost.PART`` and ``excess_risk.PART``: what ``after`` does worse than ``before``.
+
+    Args:
+        after, before: Seed by seed, in the order of ``records``.
+        labels, records, outcome: As of :func:`both_tables`. part: What is named so.
+    """
+    change = ArmScores(records, len(_BEHIND_COSTS))
+    for p, q, place in zip(after, before, records.places, strict=True):
+        later, earlier = (_seed_scores(r, labels, records, place, outcome, _BEHIND_COSTS) for r in (p, q))
+        change.add(place, later.minus(earlier))
+    changed: dict[str, MetricTable] = {}
+    _add_tables(changed, change, records, outcome, _BEHIND_COSTS, "change.")
+    return {
+        f"{name}.{part}": replace(table, name=f"{name}.{part}")
+        for name, table in cost_tables(changed).items()
     }
 
 

@@ -53,5 +53,5 @@ def _accuracies(train_correct: NDArray[np.bool_], test_correct: NDArray[np.bool_
 
 
 def undertrained(reference_accuracy: float, yardstick_accuracy: float) -> bool:
-    """The reference is more than one point below the yardstick: privacy costs are understated."""
+    """The reference is more than one point below the yardstick: costs against it cannot be read."""
     return yardstick_accuracy - reference_accuracy > UNDERTRAINED_BY

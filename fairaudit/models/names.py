@@ -10,6 +10,7 @@ from fairaudit.errors import ConfigError, did_you_mean
 Shape = tuple[int, ...]  # of one record: (d,) or (H, W, C)
 
 MODELS = ("logistic", "mlp", "cnn", "logistic-squashed")
+LINEAR = ("logistic", "logistic-squashed")
 CHOICES = MODELS[:3]  # the fourth is how a paper's scripts trained; its preset asks for it
 CNN_CHANNELS = (32, 16)
 CNN_KERNEL = 3

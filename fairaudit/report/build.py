@@ -16,10 +16,11 @@ from fairaudit.report.build_measured import comparison_record, diagnostics, sele
 from fairaudit.report.control import control_option, describe_control
 from fairaudit.report.facts import ArmFacts, Control, Execution, ReportWarning, Setting, Tool
 from fairaudit.report.gaps import CONTROL_NOT_RUN, main_gap
-from fairaudit.report.measured import ComparisonRecord, Yardstick
+from fairaudit.report.health import health
+from fairaudit.report.measured import ComparisonRecord, Diagnostics, Yardstick
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
-from fairaudit.report.sweep import SweepArm, sweeps
+from fairaudit.report.sweep import Sweep, SweepArm, sweeps
 from fairaudit.report.text import limitations
 from fairaudit.report.why import explain
 
@@ -74,6 +75,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     control = describe_control(plan, first)
     check = yardstick(plan, dataset, results)
+    swept = sweeps(compared, _calibrated(plan))
     read = diagnostics(plan, dataset, results, first)
     return Report(
         numerics_version=NUMERICS_VERSION,
@@ -93,10 +95,10 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
         comparisons=compared,
         control=control,
         selection=selections(compared, findings.comparisons, dataset),
-        sweep=sweeps(compared, _calibrated(plan)),
+        sweep=swept,
         diagnostics=read,
         why=explain(read.decomposition, arms, first, control),
-        warnings=tuple(_warnings(findings, arms, check, control, first)),
+        warnings=tuple(_warnings(findings, arms, check, control, first, swept, read)),
         limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
         timing=dict(circumstances.seconds),
     )
@@ -141,8 +143,12 @@ def _warnings(
     check: Yardstick,
     control: Control,
     compared: Sequence[ComparisonRecord],
+    swept: Sequence[Sweep],
+    read: Diagnostics,
 ) -> Iterator[ReportWarning]:
-    yield from _of_results(arms, check, control)
+    yield from _of_results(arms, control)
+    yield from _of_twins(findings)
+    yield from health(compared, swept, read.arms, check)
     yield from _of_seeds(findings.plan, compared)
     yield from _of_self_checks(findings.plan, compared)
     for notice in (*findings.plan.notices, *findings.dataset.notices):
@@ -152,7 +158,7 @@ def _warnings(
             yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
 
 
-def _of_results(arms: Sequence[ArmFacts], check: Yardstick, control: Control) -> Iterator[ReportWarning]:
+def _of_results(arms: Sequence[ArmFacts], control: Control) -> Iterator[ReportWarning]:
     for arm in arms:
         if arm.failed:
             seeds = ", ".join(str(f.seed) for f in arm.failed)
@@ -163,19 +169,28 @@ def _of_results(arms: Sequence[ArmFacts], check: Yardstick, control: Control) ->
                 f"(seed {seeds}): {arm.failed[0].message}",
                 fix="finished seeds are kept; the same command tries the others again",
             )
-    if check.undertrained and check.reference_accuracy is not None and check.yardstick_accuracy is not None:
-        yield ReportWarning(
-            code="reference_undertrained",
-            level="warning",
-            message=f"reference undertrained: {check.arm} reaches {100 * check.reference_accuracy:.1f} % "
-            f"where {check.yardstick} reaches {100 * check.yardstick_accuracy:.1f} %; every privacy cost "
-            "is understated",
-            fix="more --epochs or another --learning-rate",
-        )
     if control.status == "not run":
         yield ReportWarning(
             code=CONTROL_NOT_RUN, level="warning", message=control.message, fix=f"add {control_option()}"
         )
+
+
+def _of_twins(findings: Findings) -> Iterator[ReportWarning]:
+    """Twins that have no result: their arm's cost is not split."""
+    told: set[str] = set()
+    for job in findings.plan.jobs:
+        result = findings.results.get(job.id)
+        why = result.facts.get("twin_failed") if result else None
+        if why and job.arm not in told:
+            told.add(job.arm)
+            yield ReportWarning(
+                code="twin_failed",
+                level="warning",
+                arm=job.arm,
+                message=f"{job.arm} without its noise has no result at seed {job.seed}, so its cost is not "
+                f"split: {why}",
+                fix="a smaller --learning-rate",
+            )
 
 
 def _of_seeds(plan: Plan, compared: Sequence[ComparisonRecord]) -> Iterator[ReportWarning]:

@@ -12,6 +12,7 @@ from fairaudit.errors import numbered
 from fairaudit.jobs import Array, JobResult
 from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
 from fairaudit.metrics.intervals import undefined
+from fairaudit.models.names import LINEAR
 from fairaudit.plan import Plan
 from fairaudit.report.build_causes import decomposition
 from fairaudit.report.build_facts import visible
@@ -32,6 +33,7 @@ from fairaudit.report.readings import claims, readings
 MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
 YARDSTICK = "scikit-learn logistic regression, same rows and inputs"
+NO_YARDSTICK = "a linear model of pixels says nothing of how well a network was trained"
 PIXEL_YARDSTICK = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
 
 
@@ -96,6 +98,7 @@ def selections(
 def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> Yardstick:
     """The reference beside a standard library's model on the same rows."""
     arm = next(a for a in plan.arms if a.reference is None)
+    is_fitting = dataset.image_shape is None or plan.model in LINEAR
     ours, theirs, rows = [], [], 0.0
     for job in plan.jobs:
         result = results.get(job.id) if job.arm == arm.key else None
@@ -109,11 +112,11 @@ def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) ->
         return Yardstick(
             arm=arm.key,
             reference_accuracy=None,
-            yardstick=YARDSTICK,
+            yardstick=YARDSTICK if is_fitting else "none",
             yardstick_accuracy=None,
             undertrained=None,
             n_seeds=0,
-            reason="no seed of the reference carries it",
+            reason="no seed of the reference carries it" if is_fitting else NO_YARDSTICK,
         )
     mine, other = float(np.mean(ours)), float(np.mean(theirs))
     return Yardstick(

@@ -48,7 +48,7 @@ def cost_chart(report: Report) -> Chart | None:
         return None
     return Chart(
         name="privacy-cost",
-        title="Cost of privacy by group",
+        title="Cost by group",
         reading="Right of the dotted line the group loses accuracy to privacy, left of it the group gains. "
         "Whiskers are 95 % intervals over seeds and test rows." + _told_of_own(report),
         alt="Points of accuracy that each group loses. " + _told(report),

@@ -220,12 +220,13 @@ class Control(Part):
 
 
 class ReportWarning(Part):
-    """Something that may bias the audit or must be known to read it."""
+    """Something that may bias the audit or must be known to read it; ``arm``: whom it is about, or ""."""
 
     code: str
     level: Literal["warning", "notice"]
     message: str
     fix: str
+    arm: str = ""
 
 
 class Limitation(Part):

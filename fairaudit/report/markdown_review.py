@@ -32,13 +32,13 @@ _SUPPORTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "EU AI Act (Regulation 2024/1689), Article 15": (
         "accuracy, stated with its metrics",
-        ("Within each model", "Cost of privacy by group", ALONE),
+        ("Within each model", "Cost by group", ALONE),
     ),
     "NIST AI RMF 1.0, Measure 2.3": ("performance, measured and documented", ("Within each model", ALONE)),
     "NIST AI RMF 1.0, Measure 2.10": ("privacy risk", ("What the guarantee covers", REGISTER, "Limitations")),
     "NIST AI RMF 1.0, Measure 2.11": (
         "differences between groups",
-        ("Cost of privacy by group", "Gaps between groups", ALONE),
+        ("Cost by group", "Gaps between groups", ALONE),
     ),
     "NIST SP 800-226": (
         "evaluation of a differential privacy guarantee: unit, parameters, hazards",

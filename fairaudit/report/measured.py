@@ -8,7 +8,7 @@ from fairaudit.report.decomposition import Curve, Decomposition
 from fairaudit.report.facts import Part
 from fairaudit.report.numbers import Figure, HighEnd, LowEnd
 
-UNDERTRAINED_BY = 0.01  # accuracy below the yardstick from which costs count as understated
+UNDERTRAINED_BY = 0.01  # accuracy below the yardstick from which costs cannot be read
 
 
 class EstimateRecord(Part):
@@ -121,7 +121,7 @@ class Yardstick(Part):
         if self.reference_accuracy is None or self.yardstick_accuracy is None:
             return ""
         if self.undertrained:
-            return "**reference undertrained**, costs are understated"
+            return "**reference undertrained**, costs cannot be read"
         above = self.reference_accuracy - self.yardstick_accuracy
         return f"{100 * above:.1f} points above it" if above > UNDERTRAINED_BY else "within one point"
 

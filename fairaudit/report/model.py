@@ -28,6 +28,13 @@ SCHEMA_VERSION = 2
 # Two runs of one command differ in these and in nothing else.
 VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "timing")
 
+# Codes of warnings after which a cost is called that of a configuration, and what each says in few words.
+UNHEALTHY = {
+    "worse_than_constant": "worse than a constant model",
+    "loss_rises": "its training loss rises",
+    "cost_not_falling": "it does not fall as epsilon grows",
+    "mostly_clipping": "most of it is there without noise",
+}
 _COLUMNS = ("privacy_cost", "excess_risk")
 
 
@@ -79,6 +86,18 @@ class Report(Part):
     def costs(self) -> tuple[ComparisonRecord, ...]:
         """The comparisons of an arm with another; a reference by itself has no cost."""
         return tuple(c for c in self.comparisons if c.reference)
+
+    @property
+    def configurations(self) -> dict[str, list[str]]:
+        """Arms whose cost is that of their settings more than of privacy, by why, in words."""
+        told: dict[str, list[str]] = {}
+        for warning in self.warnings:
+            if warning.arm and warning.code in UNHEALTHY:
+                told.setdefault(warning.arm, []).append(UNHEALTHY[warning.code])
+        found: dict[str, list[str]] = {}
+        for arm, whys in told.items():
+            found.setdefault("; ".join(dict.fromkeys(whys)), []).append(arm)
+        return found
 
     # pandas takes 0.4 s to import, and no reader of a report but this one needs it.
     def by_group(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821

@@ -8,9 +8,9 @@ from fairaudit.report.panels import Chart
 _TRAINING = ("Training, group by group", "Why")  # a report that says why has no section on training alone
 # chart -> headings of the Markdown sections that it may stand in; the first that there is has it
 HOMES: Mapping[str, tuple[str, ...]] = {
-    "privacy-cost": ("Cost of privacy by group",),
-    "accuracy": ("Cost of privacy by group",),
-    "excess-risk": ("Cost of privacy by group",),
+    "privacy-cost": ("Cost by group",),
+    "accuracy": ("Cost by group",),
+    "excess-risk": ("Cost by group",),
     "epsilon-sweep": ("Cost over epsilon",),
     "selection-rate": ("Selection rates and impact ratios",),
     "risk-parts": ("Why",),

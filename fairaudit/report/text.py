@@ -41,6 +41,10 @@ _HYPERPARAMETERS = (
     "came from options, from rules that read the data's size, or from papers that tuned them on "
     "public tables. Picking the best of several runs costs more privacy than one run."
 )
+_CONFIGURATION = (
+    "Costs are those of these settings: clipping bound, step, schedule and size of the model. Other settings "
+    "of the same method at the same epsilon may cost a group more or less; nobody searched for the best."
+)
 _PER_RUN = (
     "Epsilon is for one model of one run. This audit trains {models} on the same "
     "rows; releasing several of them composes, and the report gives the epsilon of releasing all."
@@ -117,6 +121,7 @@ def limitations(
     texts = [
         *_of_privacy(plan, fitted),
         *_of_data(plan.config, dataset, plan),
+        ("configuration", _CONFIGURATION),
         ("no_attack", _NO_ATTACK),
         ("statistics", _statistics(plan, comparisons)),
         ("labels_taken_as_true", LABELS_TAKEN_AS_TRUE),

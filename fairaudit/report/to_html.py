@@ -56,7 +56,7 @@ def to_html(report: Report) -> str:
     style, script = (_asset(environment, name) for name in ("report.css", "report.js"))
     runtime = _runtime()
     return environment.get_template("report.html.j2").render(
-        title=f"Privacy cost by group: {plain(report.data.name)}",
+        title=f"Cost of private training by group: {plain(report.data.name)}",
         version=report.tool.version,
         opening=_rendered(parser, opening(text)),
         sections=tuple(_sections(parser, text, drawn)),

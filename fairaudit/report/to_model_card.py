@@ -17,9 +17,7 @@ _OWNER = "Not known to an audit: for the owner of the model to write."
 # heading of the card -> headings of the report whose text stands there
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "Evaluation data": ("Data and exclusions",),
-    "Quantitative analyses": (
-        *("Cost of privacy by group", "Gaps between groups", "Within each model", SELECTION),
-    ),
+    "Quantitative analyses": (*("Cost by group", "Gaps between groups", "Within each model", SELECTION),),
     "Privacy": ("What the guarantee covers",),
     "Caveats and recommendations": ("Warnings", "Limitations"),
 }

@@ -182,7 +182,7 @@ def test_json_puts_the_report_alone_on_stdout(finished, capsys):
     assert app.main([*RUN, "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["schema_version"] == 2
-    assert "Privacy cost by group" in err
+    assert "Cost by group" in err
 
 
 def test_without_json_stdout_is_empty(finished, capsys):

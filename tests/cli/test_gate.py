@@ -103,7 +103,7 @@ def test_github_gets_annotations_and_the_report_in_its_summary(folder):
     assert "95 %" not in errors[0]
     assert json.loads(done.stdout)["verdict"] == "fail"
     text = summary.read_text("utf-8")
-    assert text.startswith("earlier step\n# Privacy cost by group")
+    assert text.startswith("earlier step\n# Cost of private training by group")
     assert "**FAIL: a gate fails.**" in text
     assert "## Gates" in text
 

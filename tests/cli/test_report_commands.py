@@ -72,7 +72,7 @@ def test_a_stored_report_is_rendered_as_when_it_was_made(folder, capsys):
 def test_a_text_can_go_to_stdout(folder, capsys):
     assert app.main(["report", "a.json", "--format", "md", "--out", "-"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("# Privacy cost by group")
+    assert out.startswith("# Cost of private training by group")
     assert err == ""
 
 

@@ -159,7 +159,7 @@ def test_the_model_of_a_preset_is_no_choice_that_is_offered():
         (0.80, 0.809, "within one point"),
         (0.80, 0.791, "within one point"),
         (0.84, 0.80, "4.0 points above it"),
-        (0.80, 0.82, "**reference undertrained**, costs are understated"),
+        (0.80, 0.82, "**reference undertrained**, costs cannot be read"),
         (None, 0.8, ""),
     ],
 )

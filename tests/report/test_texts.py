@@ -26,6 +26,7 @@ from fairaudit.cli.lines import result_lines
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.charts import charts
+from fairaudit.report.parts import part_sentences
 from fairaudit.report.to_html import to_html
 from fairaudit.report.to_json import read_report, to_json
 from fairaudit.report.to_markdown import full_text, to_markdown
@@ -111,7 +112,7 @@ def test_no_two_figures_are_alike(stored):
 
 @WHERE
 def test_costs(texts, stored, where):
-    rows = texts[where].rows("Cost of privacy by group", "arm", "cost", "excess risk")
+    rows = texts[where].rows("Cost by group", "arm", "cost", "excess risk")
     assert [(row["arm"], row["group"]) for row in rows] == [(a, f"{by} = {g}") for a, by, g in PAIRS]
     for row, place in zip(rows, PAIRS, strict=True):
         found = estimates(stored, *place)
@@ -164,6 +165,55 @@ def test_costs_over_epsilon(texts, stored, where):
             else:
                 place = row["group"].split(" = ")
                 assert says(cell, *interval(estimates(stored, arm, *place)["privacy_cost"]), factor=100)
+
+
+@UNCUT
+def test_costs_in_their_parts(texts, stored, where):
+    heads = ("cost", "cost without noise", "cost of noise", "risk", "risk without noise", "risk of noise")
+    rows = texts[where].rows("Clipping or noise", "arm", *heads)
+    expected = [(arm, grouping, group) for grouping, names in GROUPINGS.items() for arm in PRIVATE
+                for group in ("gap", *names, "all rows")]  # fmt: skip
+    assert len(rows) == min(16, len(expected))
+    for row, (arm, grouping, group) in zip(rows, expected, strict=False):
+        assert row["arm"] == arm
+        for head, metric in zip(heads, made.SPLIT, strict=True):
+            factor = 100 if head.startswith("cost") else 1
+            if group == "gap":
+                a, b = row["of"].removeprefix("gap: ").split(", ")
+                whole = gap(stored, arm, grouping, (a, b), metric=metric.partition(".")[0])["signed"]
+                found = gap(stored, arm, grouping, (a, b), metric=metric)
+                sign = factor * math.copysign(1, whole["value"])
+                value, low, high = (sign * v for v in interval(found["signed"]))
+                assert says(row[head], value, min(low, high), max(low, high))
+            else:
+                assert row["of"] == group
+                found = comparison(stored, arm, grouping)["overall"]["estimates"]
+                if group != "all rows":
+                    found = estimates(stored, arm, grouping, group)
+                assert says(row[head], *interval(found[metric]), factor=factor)
+
+
+def test_what_is_said_of_a_gaps_parts_is_what_their_intervals_show(report, stored):
+    """Over all arms and groupings every kind of sentence but "both" comes up."""
+    kinds = set()
+    for sentence in part_sentences(report):
+        who, _, said = sentence.partition(": ")
+        arm, grouping = who.split(", ")
+        metric = "privacy_cost" if "points of accuracy" in said else "excess_risk"
+        among = "max" if grouping == "region" else "pair"
+        of_metric = [g for g in comparison(stored, arm, grouping)["gaps"] if g["metric"] == metric]
+        (whole,) = (g for g in of_metric if g["kind"] == among)
+        assert whole["absolute"]["low"] > 0
+        between = whole["a"], whole["b"]
+        sign = math.copysign(1, gap(stored, arm, grouping, between, metric=metric)["signed"]["value"])
+        shown = []
+        for part in ("clipping", "noise"):
+            found = gap(stored, arm, grouping, between, metric=f"{metric}.{part}")
+            shown.append(min(sign * found["signed"]["low"], sign * found["signed"]["high"]) > 0)
+        kind = "no epsilon" in said, "as epsilon grows" in said
+        assert kind == tuple(shown)
+        kinds.add(kind)
+    assert len(kinds) > 1
 
 
 @UNCUT

@@ -75,7 +75,7 @@ def test_a_stored_report_of_schema_1_is_read_as_one_of_today(tmp_path):
     (tmp_path / "now.json").write_text(to_json(report), "utf-8")
     again = load_report(tmp_path / "now.json")
     assert again.comparisons == report.comparisons
-    assert to_markdown(again).startswith("# Privacy cost by group: loans.parquet")
+    assert to_markdown(again).startswith("# Cost of private training by group: loans.parquet")
 
 
 @pytest.mark.parametrize("place", ["data", "selection", "comparisons"])

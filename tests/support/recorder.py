@@ -6,14 +6,21 @@ import torch
 from fairaudit.engine.loop import Trace
 from fairaudit.methods.base import Method, TrainedReplicates
 
+TWIN = 0.7  # by which the logit of a training without noise differs
+
 handed = []  # (task, observers), one per training
 claims = {}  # arm -> the event that it says it did
 
 
-def told(x, groups, repeats):
+def told(x, groups, repeats, more=0.0):
     """Probability of the second class for records of that first input: [R, n], in float64."""
     x, groups = np.asarray(x, float), np.asarray(groups)
-    return np.stack([1 / (1 + np.exp(-(1.0 - 0.6 * r) * x - 0.3 * groups + 0.4 * r)) for r in range(repeats)])
+    logits = [(1.0 - 0.6 * r) * x + 0.3 * groups - 0.4 * r + more for r in range(repeats)]
+    return 1 / (1 + np.exp(-np.stack(logits)))
+
+
+def is_twin(task):
+    return task.settings.get("noise_multiplier") == 0
 
 
 class Told:
@@ -22,9 +29,10 @@ class Told:
     def __init__(self, task):
         self.theta = torch.arange(float(task.repeats * 3)).view(task.repeats, 3) + task.seed
         self.n_parameters = 3
+        self.more = TWIN * is_twin(task)
 
     def probabilities(self, features, groups):
-        second = told(features.flatten(1)[:, 0], groups, len(self.theta))
+        second = told(features.flatten(1)[:, 0], groups, len(self.theta), self.more)
         return torch.from_numpy(np.stack([1 - second, second], -1).astype(np.float32))
 
 
@@ -46,4 +54,4 @@ class Recorder(Method):
             own = torch.tensor([sigma, 2 * sigma, 4 * sigma])[: task.pool.n_groups]
             for step in range(task.steps_per_epoch * task.epochs):
                 trace.add(step, {"group_noise_multiplier": own.expand(task.repeats, -1)})
-        return TrainedReplicates(Told(task), trace, claims.get(task.arm))
+        return TrainedReplicates(Told(task), trace, None if is_twin(task) else claims.get(task.arm))

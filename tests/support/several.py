@@ -21,6 +21,8 @@ ARMS = ("sgd", *PRIVATE)
 LOST = "sgd-3"
 NAMED = ("N", "S")  # not the pair with the largest gap: the names below see to it
 WITHIN = ("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impact_ratio")
+COSTS = ("privacy_cost", "excess_risk")
+SPLIT = tuple(f"{metric}{part}" for metric in COSTS for part in ("", ".clipping", ".noise"))
 SERIES = ("loss", "gradient_norm", "clipped")
 
 
@@ -30,6 +32,10 @@ def drawn(*place, low=0.05, high=0.95):
 
 
 def cost(key, grouping, group, metric="privacy_cost"):
+    metric, _, part = metric.partition(".")
+    if part:
+        share = drawn("share", metric, key, grouping, group, low=-0.4, high=1.4)
+        return cost(key, grouping, group, metric) * (share if part == "clipping" else 1 - share)
     shift = {"E": 0.1, "S": -0.02}.get(group, 0.0)
     return drawn(metric, key, grouping, group, low=-0.02, high=0.08) + shift
 
@@ -41,7 +47,7 @@ def epsilon(key):
 
 def value_of(key, grouping, group, metric):
     """The figure of a metric; the reference's own is the same beside every arm."""
-    if metric in ("privacy_cost", "excess_risk"):
+    if metric.partition(".")[0] in COSTS:
         return cost(key, grouping, group, metric)
     side, _, name = metric.rpartition(".")
     return drawn(name, "sgd" if side else key, grouping, group)
@@ -55,13 +61,13 @@ def measured(key, grouping, group):
     """A group's record; ``sgd`` by itself has no cost and no reference."""
     sides = ("",) if key == "sgd" else ("", "reference.")
     metrics = [side + metric for metric in WITHIN for side in sides]
-    metrics += [] if key == "sgd" else ["privacy_cost", "excess_risk"]
+    metrics += [] if key == "sgd" else SPLIT
     units = {"excess_risk": "nats", "loss": "nats", "impact_ratio": "ratio"}
     estimates = {
         name: estimate(
             value_of(key, grouping, group, name),
             half(key, grouping, group, name),
-            units.get(name.rpartition(".")[2], "fraction"),
+            units.get(name.rpartition(".")[2], units.get(name.partition(".")[0], "fraction")),
         )
         for name in metrics
     }
@@ -87,7 +93,7 @@ def pair(key, grouping, metric, a, b, kind="pair"):
 def gaps(key, grouping, names):
     found = [
         pair(key, grouping, metric, a, b)
-        for metric in ("privacy_cost", "excess_risk", "change.selection_rate", "change.tpr")
+        for metric in (*SPLIT, "change.selection_rate", "change.tpr")
         for a, b in itertools.combinations(names, 2)
     ]
     for metric in ("privacy_cost", "excess_risk"):

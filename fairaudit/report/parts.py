@@ -1,0 +1,185 @@
+"""Each cost in two parts: what the method does without its noise, and what the noise adds."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fairaudit.metrics.names import COSTS, PARTS
+from fairaudit.report.gaps import main_gap, plain_interval, points
+from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
+from fairaudit.report.model import Report
+from fairaudit.report.names import markdown
+from fairaudit.report.tables import Row, table
+
+NOISE = "noise"
+PARTS_TITLE = "Clipping or noise"
+# What may lower the part that stays without noise.
+_REMEDIES = {
+    "clipping": "a larger clipping bound or more steps may",
+    "regularisation": "a smaller penalty may",
+    "partition": "fewer teachers may",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A number and its two parts, which sum to it.
+
+    Args:
+        metric: The cost. name: Of the part without noise, one of ``PARTS``.
+        total, still, noise: The number, what is left of it without any noise, and what noise adds.
+        is_still, is_noise: Whether the part is shown to be above zero.
+    """
+
+    metric: str
+    name: str
+    total: EstimateRecord
+    still: EstimateRecord
+    noise: EstimateRecord
+    is_still: bool
+    is_noise: bool
+
+
+def part_name(comparison: ComparisonRecord) -> str:
+    """What the part without noise is called in a comparison; "" where nothing was split."""
+    known = comparison.overall.estimates
+    return next((part for part in PARTS if part != NOISE and f"{COSTS[0]}.{part}" in known), "")
+
+
+def split_cost(comparison: ComparisonRecord, group: GroupRecord, metric: str) -> Split | None:
+    """A group's cost in its parts."""
+    name, known = part_name(comparison), group.estimates
+    if not name or metric not in known:
+        return None
+    total, still, noise = (known[metric + suffix] for suffix in ("", f".{name}", f".{NOISE}"))
+    return Split(metric, name, total, still, noise, _is_above(still), _is_above(noise))
+
+
+def split_gap(comparison: ComparisonRecord, metric: str, pair: GapRecord) -> Split | None:
+    """A cost's gap between the two groups of ``pair`` in its parts, as a positive number.
+
+    A part is told from zero by an interval that holds for all pairs of groups together, for which pair is
+    looked at was chosen by its gap.
+    """
+    name = part_name(comparison)
+    if not name:
+        return None
+    found = [_between(comparison, metric + suffix, pair) for suffix in ("", f".{name}", f".{NOISE}")]
+    gaps = [gap for gap in found if gap is not None]
+    if len(gaps) < len(found) or gaps[0].signed.value is None:
+        return None
+    sign = -1.0 if gaps[0].signed.value < 0 else 1.0
+    total, still, noise = (_times(sign, gap.signed) for gap in gaps)
+    is_still, is_noise = (
+        bool(gap.direction) and _is_above(part) for gap, part in zip(gaps[1:], (still, noise), strict=True)
+    )
+    return Split(metric, name, total, still, noise, is_still, is_noise)
+
+
+def part_sentences(report: Report) -> Iterator[str]:
+    """For each method: would a larger epsilon remove its gap? Nothing where no gap is detected."""
+    for comparison in report.costs:
+        for metric in COSTS:
+            gap = main_gap(comparison, metric)
+            split = split_gap(comparison, metric, gap) if gap is not None and gap.direction else None
+            if split is not None:
+                yield f"{_who(comparison, report)}: {_answer(split)}"
+                break
+
+
+def parts_section(report: Report) -> Iterator[str]:
+    """Costs and gaps of every comparison that is split, and what a larger epsilon would do about them."""
+    rows = [row for comparison in report.costs for row in _rows(comparison)]
+    if not rows:
+        return
+    yield f"## {PARTS_TITLE}"
+    yield ""
+    yield (
+        "Every noisy training was repeated without its noise, all else equal. What that costs against the "
+        "non-private model no epsilon removes at these settings; the rest is the noise, and falls as "
+        "epsilon grows. Cost in points of accuracy, risk in nats."
+    )
+    yield ""
+    sentences = [f"- {markdown(sentence, 600)}" for sentence in part_sentences(report)]
+    yield from sentences or ["- No gap is detected that could be taken apart."]
+    yield ""
+    costs = [f"#{title}{part}" for title in ("cost", "risk") for part in ("", " without noise", " of noise")]
+    yield from table(("arm", "of", *costs), rows, most=16)
+
+
+def _rows(comparison: ComparisonRecord) -> Iterator[Row]:
+    arm, gap = markdown(comparison.arm), main_gap(comparison)
+    if gap is not None and gap.a and gap.b:
+        cells = _cells([split_gap(comparison, metric, gap) for metric in COSTS])
+        if cells:
+            yield (arm, f"gap: {markdown(gap.a)}, {markdown(gap.b)}", *cells)
+    for group in (*comparison.by_group, comparison.overall):
+        cells = _cells([split_cost(comparison, group, metric) for metric in COSTS])
+        if cells:
+            yield (arm, markdown(group.group) if group.group else "all rows", *cells)
+
+
+def _cells(splits: Sequence[Split | None]) -> tuple[str, ...]:
+    """Six numbers, or none where nothing is split."""
+    written = [
+        _written(split.metric, estimate)
+        for split in splits
+        if split is not None
+        for estimate in (split.total, split.still, split.noise)
+    ]
+    return tuple(written) if len(written) == 3 * len(splits) else ()
+
+
+def _answer(split: Split) -> str:
+    """Would a larger epsilon remove the gap?"""
+    unit = "points of accuracy" if split.metric == COSTS[0] else "nats of loss"
+    total, still, noise = (_written(split.metric, part) for part in (split.total, split.still, split.noise))
+    remedy = _REMEDIES[split.name]
+    if split.is_still and split.is_noise:
+        return (
+            f"of the gap of {total} {unit}, {still} are there without any noise, which no epsilon removes at "
+            f"these settings ({remedy}); {noise} come from the noise and fall as epsilon grows"
+        )
+    if split.is_still:
+        return (
+            f"the gap of {total} {unit} is there without any noise, {still}: no epsilon removes it at these "
+            f"settings, {remedy}. What the noise adds, {noise}, is not told from zero"
+        )
+    if split.is_noise:
+        return (
+            f"the noise adds {noise} to the gap of {total} {unit}, which falls as epsilon grows. Without "
+            f"noise it is {still}, not shown to be there"
+        )
+    return (
+        f"of the gap of {total} {unit}, {still} are there without noise and {noise} come from it: neither "
+        "is told from zero, so whether a larger epsilon removes it is open"
+    )
+
+
+def _who(comparison: ComparisonRecord, report: Report) -> str:
+    several = len({other.grouping for other in report.costs}) > 1
+    return f"{comparison.arm}, {comparison.grouping}" if several else comparison.arm
+
+
+def _between(comparison: ComparisonRecord, metric: str, pair: GapRecord) -> GapRecord | None:
+    """The gap of that pair, the first group's value minus the second's."""
+    for gap in comparison.gaps:
+        if gap.metric == metric and gap.kind == "pair" and {gap.a, gap.b} == {pair.a, pair.b}:
+            return gap if gap.a == pair.a else gap.model_copy(update={"signed": _times(-1.0, gap.signed)})
+    return None
+
+
+def _times(sign: float, estimate: EstimateRecord) -> EstimateRecord:
+    """The estimate, or its negative."""
+    if sign > 0 or estimate.value is None:
+        return estimate
+    ends = (estimate.high, estimate.low)
+    low, high = (None if end is None else -end for end in ends)
+    return estimate.model_copy(update={"value": -estimate.value, "low": low, "high": high})
+
+
+def _is_above(estimate: EstimateRecord) -> bool:
+    return estimate.low is not None and estimate.low > 0
+
+
+def _written(metric: str, estimate: EstimateRecord) -> str:
+    return points(estimate) if metric == COSTS[0] else plain_interval(estimate)
