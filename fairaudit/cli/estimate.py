@@ -29,9 +29,9 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     """Seconds of wall time on ``cores`` cores, by a rule of thumb for tables."""
     records = plan.schedule.expected_batch_size
     step = PER_STEP + records * (PER_RECORD + PER_WEIGHT * _products(plan))
-    stepping = {arm.key for arm in plan.arms if find(arm.method).trains_by_steps}
+    times = {arm.key: find(arm.method).trains_by_steps * (1 + arm.has_twin) for arm in plan.arms}
     each = PER_JOB + PER_ROW * plan.schedule.n_public
-    work = sum(each + (job.arm in stepping) * job.repeats * plan.schedule.steps * step for job in plan.jobs)
+    work = sum(each + times[job.arm] * job.repeats * plan.schedule.steps * step for job in plan.jobs)
     work += sum(PER_READING for job in plan.jobs if find(plan.arm(job.arm).method).readings)
     work += PER_SEED * plan.config.seeds
     return START_UP + work / max(1, min(cores, len(plan.jobs))) + reading_seconds(plan, cores)

@@ -65,6 +65,8 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         why = f": {plain(facts.outside, 200)}" if facts.outside else ""
         size = numbered(facts.parameters, "parameter")
         yield f"  model   {plain(plan.model)} · {size} · per-sample gradients by {facts.gradients}{why}"
+    twins = sum(plan.arm(job.arm).has_twin for job in plan.jobs)
+    trainings += f", {twins:,} of them once more without noise" if twins else ""
     yield f"  plan    {trainings} · about {spoken_time(seconds)} on {numbered(cores, 'core')}"
     if reading:
         kept = numbered(len(plan.schedule.kept(plan.config.diagnostics_every)), "kept step")
