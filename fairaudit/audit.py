@@ -36,8 +36,8 @@ from fairaudit.report.build import Circumstances, Findings, build_report
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
-from fairaudit.report.write import earlier_reports, put_aside, where_put, write_report
-from fairaudit.rundir import RunDir, hold, open_rundir, refuse_unusable_rundir
+from fairaudit.report.write import earlier_reports, is_of_others, put_aside, where_put, write_report
+from fairaudit.rundir import RunDir, data_of, hold, open_rundir, refuse_other_data, refuse_unusable_rundir
 from fairaudit.scratch import scratch
 
 _LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
@@ -106,14 +106,16 @@ def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
 def get_ready(config: AuditConfig) -> None:
     """Put the report of an earlier run aside; let local workers import torch while this one reads the table.
 
-    However the run ends, even before it trains, a gate after it must not judge the earlier report.
+    However the run ends, even before it trains, a gate after it must not judge the earlier report. One on
+    another data file stays until this run is sure to train.
 
     Raises:
         ConfigError: The executor is not installed, or an option belongs to another one.
-        OutputError: The output directory cannot be used.
+        OutputError: The output directory cannot be used, or holds an audit of other data.
     """
     refuse_unusable_rundir(config.out)
-    if earlier_reports(config.out):
+    refuse_other_data(config)
+    if earlier_reports(config.out) and not is_of_others(config.out, config.data.name, data_of(config.out)):
         with hold(config.out):
             put_aside(config.out)
     if config.executor == "ray":
@@ -158,6 +160,9 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
     resolved, dataset, plan, seconds = prepared.resolved, prepared.dataset, prepared.plan, prepared.seconds
     config = resolved.config
     with open_rundir(plan) as rundir:
+        put_aside(config.out)
+        if rundir.before:
+            plan = replace(plan, notices=(*plan.notices, _taken_over(config.out, rundir.before)))
         if is_large(dataset) and not rundir.is_complete(plan):
             _timed("encoding", seconds, listener, lambda: _leave_records(rundir, plan, dataset))
         outcome = _timed(
@@ -174,6 +179,11 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
         report = build_report(findings, _circumstances(config, seconds, command))
         report = judged(report, prepared.rules, prepared.baseline)
         return write_report(report, config.out, config.format)
+
+
+def _taken_over(out: Path, other: str) -> Notice:
+    message = f"{out} held an audit of {other} with other content; a report there is now *.previous.*"
+    return Notice("other_data_before", message, "to keep both in their place, choose another --out")
 
 
 def _plan(config: AuditConfig, dataset: Dataset) -> Plan:

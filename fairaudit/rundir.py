@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from fairaudit.atomic import (
     remove_temporaries,
     write_atomically,
 )
-from fairaudit.config import EXECUTION, GATES
+from fairaudit.config import EXECUTION, GATES, AuditConfig, data_name
 from fairaudit.errors import OutputError
 from fairaudit.jobs import (
     JOBS,
@@ -46,10 +46,12 @@ class RunDir:
 
     Args:
         out: The user's output directory. jobs: The directory of job files inside it.
+        before: Name of the data that the run before was of, if their content was another; else "".
     """
 
     out: Path
     jobs: Path
+    before: str = ""
 
     def load(self, job_id: str) -> JobResult | None:
         """The stored result, or None when the job is not done."""
@@ -99,17 +101,19 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
     out = plan.config.out
     rundir = RunDir(out, out / JOBS)
     with _held(rundir) as lock:
+        refuse_other_data(plan.config)
+        earlier = _read_manifest(rundir.jobs)
         try:
             _clear(rundir, None if plan.config.resume else [job_path(rundir.jobs, j.id) for j in plan.jobs])
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
             raise output_error(rundir.jobs, error) from error
-        _refuse_other_data(rundir, plan.digest)
         # Before the first training: whatever a killed run leaves is listed.
         write_atomically(rundir.jobs / _MANIFEST, _manifest(plan, rundir.jobs), mode=0o600)
         refuse_unusable(out)
-        yield rundir
+        is_other = earlier.get("digest", plan.digest) != plan.digest
+        yield replace(rundir, before=str(earlier.get("data", "another table"))) if is_other else rundir
 
 
 @contextlib.contextmanager
@@ -133,6 +137,29 @@ def refuse_unusable_rundir(out: Path) -> None:
     if os.path.lexists(out / JOBS):
         refuse_unusable(out / JOBS)
         _refuse_foreign(out / JOBS)
+
+
+def refuse_other_data(config: AuditConfig) -> None:
+    """Refuse a folder that holds the trainings of data with another name, unless they are to be forgotten.
+
+    Data of one name may follow each other there: the next version of a file, or the same table in another
+    format. Nothing is mixed, since a training is found by its data's digest, and nothing is deleted.
+
+    Raises:
+        OutputError: It does.
+    """
+    manifest = _read_manifest(config.out / JOBS)
+    if config.resume and manifest.get("name", data_name(config.data)) != data_name(config.data):
+        raise OutputError(
+            f"{config.out} holds an audit of {manifest.get('data')}, not of {config.data.name}",
+            hint="choose another --out, or start over there with --fresh",
+        )
+
+
+def data_of(out: Path) -> str | None:
+    """Name of the data file of which an output directory holds trainings; None where it holds none."""
+    data = _read_manifest(out / JOBS).get("data")
+    return data if isinstance(data, str) else None
 
 
 def kept_trainings(out: Path) -> Kept:
@@ -258,17 +285,10 @@ def _manifest(plan: Plan, jobs: Path) -> bytes:
     planned = [*(job_path(jobs, job.id) for job in plan.jobs), records_path(plan.config, plan.digest)]
     content = {
         "config_sha256": hashlib.sha256(options.encode()).hexdigest(),
+        "data": plan.config.data.name,
         "digest": plan.digest,
         "files": sorted({path.name for path in (*planned, *_listed(jobs))}),
+        "name": data_name(plan.config.data),
         "numerics_version": NUMERICS_VERSION,
     }
     return (canonical_json(content) + "\n").encode()
-
-
-def _refuse_other_data(rundir: RunDir, digest: str) -> None:
-    # Without a readable manifest nothing is mixed all the same: job ids hold the digest too.
-    if _read_manifest(rundir.jobs).get("digest") not in (None, digest):
-        raise OutputError(
-            f"{rundir.out} holds an audit of another data set, or of this one before it changed",
-            hint="choose another --out, or start over there with --fresh",
-        )

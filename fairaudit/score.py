@@ -26,7 +26,7 @@ from fairaudit.report.build import Circumstances
 from fairaudit.report.build_score import ScoreFindings, build_score_report
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
-from fairaudit.report.write import put_aside, where_put, write_report
+from fairaudit.report.write import is_of_others, put_aside, where_put, write_report
 
 PREDICTIONS, BASELINE = "predictions", "baseline"
 _LIBRARIES = ("numpy", "pyarrow", "scipy")
@@ -72,7 +72,8 @@ def score_predictions(config: ScoreConfig, *, command: Sequence[str] = ()) -> Re
             "what was true and what was predicted must both be named", "--y-true COL --y-pred COL"
         )
     refuse_unusable(shared.out)
-    put_aside(shared.out)
+    if not is_of_others(shared.out, shared.data.name):
+        put_aside(shared.out)
     rules = parse_rules(shared.fail_on)
     earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None
     refuse_without_baseline(rules, has_baseline=earlier is not None)
@@ -85,7 +86,9 @@ def score_predictions(config: ScoreConfig, *, command: Sequence[str] = ()) -> Re
         comparisons=measure_scored(scored),
     )
     report = build_score_report(found, _circumstances(command, time.perf_counter() - started))
-    return write_report(judged(report, rules, earlier), shared.out, shared.format)
+    report = judged(report, rules, earlier)
+    put_aside(shared.out)  # one on other data, which a scoring that is refused has left in its place
+    return write_report(report, shared.out, shared.format)
 
 
 def measure_scored(scored: Scored) -> tuple[Comparison, ...]:

@@ -234,9 +234,26 @@ def test_finished_jobs_of_other_data_are_refused_and_kept(make_plan, tmp_path):
     plan = make_plan(tmp_path)
     with open_rundir(plan) as rundir:
         finish(rundir, plan.jobs[0].id)
-    refused(make_plan(tmp_path, digest="e" * 64), "holds an audit of another data set", "--fresh")
+    other = make_plan(tmp_path)
+    config = other.config.model_copy(update={"data": tmp_path / "flats.csv"})
+    object.__setattr__(other, "config", config)  # even of the same content
+    refused(other, f"holds an audit of {tmp_path.name}, not of flats.csv (", "--fresh")
     with open_rundir(plan) as rundir:
         assert rundir.load(plan.jobs[0].id) is not None
+
+
+def test_data_of_the_same_name_may_follow_and_say_what_was_there(make_plan, tmp_path):
+    plan = make_plan(tmp_path)
+    with open_rundir(plan) as rundir:
+        finish(rundir, plan.jobs[0].id)
+        assert rundir.before == ""
+    with open_rundir(make_plan(tmp_path, digest="e" * 64)) as rundir:
+        assert rundir.before == tmp_path.name
+    with open_rundir(make_plan(tmp_path, digest="e" * 64)) as rundir:
+        assert rundir.before == ""
+    with open_rundir(plan) as rundir:
+        assert rundir.load(plan.jobs[0].id) is not None
+    assert clean(rundir.out).trainings == 1
 
 
 def test_fresh_forgets_the_finished_jobs_and_accepts_other_data(make_plan, tmp_path):
@@ -345,6 +362,7 @@ def test_the_manifest_names_the_data_and_what_was_asked(make_plan, tmp_path):
 
     first = manifest()
     assert first["digest"] == "d" * 64
+    assert first["data"] == tmp_path.name
     assert manifest(workers=7, memory=3) == first
     assert manifest(epochs=7)["config_sha256"] != first["config_sha256"]
 

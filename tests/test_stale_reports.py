@@ -1,6 +1,7 @@
 """A report of an earlier run is never taken for that of a run that wrote none."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -27,8 +28,15 @@ def out(tmp_path, monkeypatch):
     frame = pd.DataFrame({"x": draw.normal(size=200), "sex": ["F", "M"] * 100, "y": draw.integers(0, 2, 200)})
     frame.to_csv("people.csv", index=False)
     frame.assign(p=draw.random(200)).to_csv("scores.csv", index=False)
-    write_report(build_report(findings(), circumstances()), tmp_path / "out", ("json", *RENDERINGS))
+    write_earlier(tmp_path / "out", "people.csv")
     return tmp_path / "out"
+
+
+def write_earlier(out, name):
+    """A report on the data file of that name."""
+    report = build_report(findings(), circumstances())
+    report = report.model_copy(update={"data": report.data.model_copy(update={"name": name})})
+    write_report(report, out, ("json", *RENDERINGS))
 
 
 def options(**changed):
@@ -49,7 +57,6 @@ def refused(*command):
     [
         {"label": "gone"},
         {"group": ["gone"]},
-        {"data": "gone.csv"},
         {"fail_on": ["privacy_cost_gap > 2"]},
         {"fail_on": ["accuracy_gap.delta > 0.1"]},
         {"baseline": "gone.json"},
@@ -102,9 +109,64 @@ def test_the_earlier_report_may_be_the_baseline_of_the_next(out):
 
 @pytest.mark.parametrize("change", [("--y-pred", "gone"), ("--y-pred", "p", "--format", "md")])
 def test_scoring_puts_the_earlier_report_aside(out, change):
+    write_earlier(out, "scores.csv")
     command = ("score", "scores.csv", "--y-true", "y", "--group", "sex", "--out", "out", "--quiet", *change)
     assert app.main([*command]) == (2 if "gone" in change else 0)
     assert gate() == 2
+
+
+def files(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("other", ["flats.csv", "people.parquet"])
+@pytest.mark.parametrize("changed", [{"label": "gone"}, {"group": ["gone"]}, {"fail_on": ["epsilon"]}])
+def test_a_refused_run_leaves_the_report_of_other_data_in_its_place(out, other, changed):
+    write_earlier(out, other)
+    before = files(out)
+    with pytest.raises(FairauditError):
+        audit(options(**changed))
+    assert files(out) == before
+
+
+def test_a_refused_scoring_leaves_the_report_of_other_data_in_its_place(out):
+    command = ["score", "scores.csv", "--y-true", "y", "--group", "sex", "--out", "out", "--quiet"]
+    before = files(out)
+    refused(*command, "--y-pred", "gone")
+    assert files(out) == before
+    assert app.main([*command, "--y-pred", "p"]) == 0
+    assert load_report(out / "report.json").data.name == "scores.csv"
+    assert load_report(out / "report.previous.json").data.name == "people.csv"
+
+
+def test_a_folder_of_other_data_is_refused_by_name_and_left_as_it_is(out):
+    audit(options(seeds=1))
+    shutil.copy("people.csv", "flats.csv")  # even of the same content
+    before = files(out)
+    with pytest.raises(OutputError, match=r"^out holds an audit of people\.csv, not of flats\.csv") as caught:
+        audit(options(data="flats.csv", seeds=1))
+    assert "--fresh" in caught.value.hint
+    assert files(out) == before
+    found = audit(options(data="flats.csv", seeds=1, resume=False))
+    assert found.data.name == "flats.csv"
+    assert load_report(out / "report.previous.json").data.name == "people.csv"
+
+
+@pytest.mark.parametrize("other", ["people.parquet", "people.csv"])
+def test_data_of_the_same_name_take_the_folder_over_and_say_so(out, other):
+    audit(options(seeds=1, format=["json", "md"]))
+    jobs = {p.name for p in (out / "jobs").glob("*.safetensors")}
+    assert jobs
+    changed = pd.read_csv("people.csv").iloc[:-2]
+    changed.to_csv(other, index=False) if other.endswith("csv") else changed.to_parquet(other, index=False)
+    found = audit(options(data=other, seeds=1))
+    told = [w.message for w in found.warnings if w.code == "other_data_before"]
+    assert len(told) == 1
+    assert told[0].startswith("out held an audit of people.csv with other content")
+    assert load_report(out / "report.json").data.name == other
+    assert load_report(out / "report.previous.json").data.rows_read == 200
+    assert jobs < {p.name for p in (out / "jobs").glob("*.safetensors")}  # the other's are not lost
+    assert not [w for w in audit(options(data=other, seeds=1)).warnings if w.code == "other_data_before"]
 
 
 def test_another_run_that_holds_the_folder_keeps_its_report(out):

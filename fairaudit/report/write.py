@@ -1,6 +1,7 @@
 """Report -> files, each whole or not there; the JSON last, because it names the others."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -90,6 +91,19 @@ def put_aside(out: Path) -> None:
             old.replace(_aside(old))
         except OSError as error:
             raise output_error(old, error) from error
+
+
+def is_of_others(out: Path, data: str, held: str | None = None) -> bool:
+    """Whether the report that lies in a directory is of another data file: a run that is refused leaves it.
+
+    Args:
+        out: The directory. data: Name of the file. held: What the report is of if it does not say so.
+    """
+    try:
+        name = json.loads((out / f"report.{JSON}").read_bytes())["data"]["name"]
+    except (OSError, ValueError, LookupError, TypeError):
+        name = held
+    return name is not None and name != data
 
 
 def earlier_reports(out: Path) -> list[Path]:
