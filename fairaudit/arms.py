@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fairaudit.errors import ConfigError, PrivacyError, did_you_mean
+from fairaudit.errors import ConfigError, PrivacyError, did_you_mean, numbered
 from fairaudit.methods.ablation import NAME as ABLATION_SET
 from fairaudit.methods.admission import Lacking, unmet
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
@@ -119,7 +119,7 @@ def make_schedule(numbers: Numbers) -> Schedule:
     batch = config.batch_size or int(numbers.by_rule("batch_size"))
     if batch > sizes.n_public:
         raise ConfigError(
-            f"batch size {batch} is larger than the {sizes.n_public} training records",
+            f"batch size {batch:,} is larger than the {numbered(sizes.n_public, 'training record')}",
             hint=f"use --batch-size {sizes.n_public} or less",
         )
     return Schedule(
@@ -317,7 +317,7 @@ def _refuse_large_count_noise(spec: MethodSpec, settings: Mapping[str, float], s
             batch = f"a batch size of {math.ceil(schedule.n_public / steps)} or more, or " if steps else ""
             raise PrivacyError(
                 f"{spec.name}: {name} {settings[name]:g} over the expected batch size "
-                f"{schedule.expected_batch_size:.1f} is {spread:.2g}, above {LARGEST_COUNT_NOISE}: "
+                f"{schedule.expected_batch_size:,.1f} is {spread:.2g}, above {LARGEST_COUNT_NOISE}: "
                 "the threshold would follow noise alone",
                 hint=f"use {batch}{name} of {math.floor(largest * 1e3) / 1e3:g} or less",
             )

@@ -41,6 +41,7 @@ Format = Literal["json", "md", "html", "junit", "model-card", "svg", "png"]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+Repetitions = Annotated[int, Field(ge=1, le=10_000)]  # a plan holds a line for every training
 
 OUT = "fairaudit-report"  # the folder of all reports, each in one that is named after its data
 _PACKED = frozenset({".bz2", ".gz", ".xz", ".zst"})  # suffixes that come after a table's own
@@ -131,8 +132,8 @@ class AuditConfig(BaseModel):
     settings: dict[str, dict[str, Number]] = {}  # method -> setting -> value
     preset: str | None = None
     # repetition
-    seeds: Count = 5
-    repeats: Count = 1
+    seeds: Repetitions = 5
+    repeats: Repetitions = 1
     seed: Annotated[int, Field(ge=0)] = 0
     self_check: bool = False
     twins: bool = True  # train every arm with noisy steps without its noise, too

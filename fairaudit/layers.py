@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -27,6 +28,13 @@ _DECIMAL = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|i
 _FIELDS = tuple(AuditConfig.model_fields)
 _LISTS = frozenset(n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), tuple))
 _TABLES = frozenset(n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), dict))
+_KINDS = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "a text"}
+_BOUNDS = {
+    "exclusiveMinimum": "above",
+    "minimum": "of at least",
+    "exclusiveMaximum": "below",
+    "maximum": "of at most",
+}
 # A plain option speaks for every method, so it silences what a lower layer said for one method.
 _PER_METHOD = ("learning_rate", "max_grad_norm", "threshold", "noise_multiplier")
 _RIVALS = {"epsilon": "noise_multiplier", "noise_multiplier": "epsilon"}
@@ -331,8 +339,7 @@ def _validated(values: Mapping[str, object], origins: Mapping[str, str]) -> Audi
     """The config of these values.
 
     Raises:
-        ConfigError: The first value that does not fit, with its origin; pydantic's own words
-            about types are kept, its layout is not.
+        ConfigError: The first value that does not fit, with its origin and what is expected.
     """
     try:
         return AuditConfig.model_validate(values)
@@ -340,23 +347,41 @@ def _validated(values: Mapping[str, object], origins: Mapping[str, str]) -> Audi
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
         where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-        said = first["msg"].removeprefix("Value error, ")
-        message = said[:1].lower() + said[1:]
-        hint = _choice_hint(field, first["input"])
+        own_words = first["msg"].removeprefix("Value error, ")
+        message = own_words if first["type"] == "value_error" else f"{_expected(_schema(field))} is expected"
+        origin = origins.get(field, OPTION)
+        origin = f"option {option_name(field)}" if origin == OPTION else origin
         raise ConfigError(
-            f"{where} = {_shown(first['input'])} ({origins.get(field, 'option')}) does not fit: {message}",
-            hint=hint,
+            f"{where} = {_shown(first['input'])} ({origin}) does not fit: {message}",
+            hint=_choice_hint(field, first["input"]),
         ) from None
 
 
 def _choice_hint(field: str, value: object) -> str:
     """The nearest allowed word where a field takes one of a few."""
-    schema = AuditConfig.model_json_schema()["properties"][field]
-    allowed = schema.get("enum") or schema.get("items", {}).get("enum")
-    return did_you_mean(str(value), allowed) if allowed else ""
+    near = did_you_mean(str(value), _schema(field).get("enum", ()))
+    return near if near.startswith("did you mean") else ""
+
+
+def _schema(field: str) -> dict[str, Any]:
+    """The JSON schema of one value of a field: of a list or a table, that of what is in it."""
+    schema: dict[str, Any] = AuditConfig.model_json_schema()["properties"][field]
+    while inside := schema.get("items") or schema.get("additionalProperties") or schema.get("anyOf"):
+        schema = inside[0] if isinstance(inside, list) else inside  # anyOf: the other one is null
+    return schema
+
+
+def _expected(schema: Mapping[str, Any]) -> str:
+    """What a value must be, in words."""
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
+    what = _KINDS.get(schema.get("type", ""), "another value")
+    if {"minimum", "maximum"} <= schema.keys():
+        return f"{what} from {schema['minimum']:,} to {schema['maximum']:,}"
+    return what + " and".join(f" {words} {schema[key]:,}" for key, words in _BOUNDS.items() if key in schema)
 
 
 def _shown(value: object) -> str:
     """A value for a message: one line, not too long."""
-    text = repr(value)
+    text = str(value) if isinstance(value, str) and _DECIMAL.fullmatch(value) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -81,7 +81,8 @@ def check_settings(numbers: Numbers) -> None:
     seen: dict[tuple[str, str], str] = {}
     for name, values in numbers.config.settings.items():
         spec = find(name)
-        known = (*spec.known_settings, *(find(spec.model).known_settings if spec.model else ()))
+        inherited = find(spec.model).known_settings if spec.model else ()
+        known = tuple(dict.fromkeys((*spec.known_settings, *inherited)))
         for setting, value in values.items():
             if setting not in known:
                 raise ConfigError(

@@ -201,6 +201,10 @@ def test_a_batch_larger_than_the_training_records_is_refused():
     error = refused(ConfigError, EXIT_INPUT, batch_size=301)
     assert "300" in error.hint
     plan(batch_size=300)
+    assert (
+        "batch size 12,345,678 is larger than the 300 "
+        in refused(ConfigError, EXIT_INPUT, batch_size=12_345_678).message
+    )
 
 
 @pytest.mark.parametrize(

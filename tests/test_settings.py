@@ -242,6 +242,14 @@ def test_an_unknown_or_senseless_setting_of_a_method_that_is_not_run_is_refused_
             prepared(people, method="dpsgd")
 
 
+def test_the_known_settings_are_named_once_each(people):
+    with pytest.raises(ConfigError) as caught:
+        prepared(people, method="fairlens", settings={"fairlens": {"xyzzy": 1.0}})
+    known = caught.value.hint.removeprefix("known: ").split(", ")
+    assert "gamma1" in known
+    assert len(known) == len(set(known))
+
+
 def test_the_settings_of_a_preset_serve_the_methods_that_are_run_and_the_others_in_silence(people):
     found = prepared(people, preset="xu-adult", method="dpsgd", contrast={}, drop=[], label="approved")
     assert found.plan.unread

@@ -128,7 +128,10 @@ def spoken_time(seconds: float) -> str:
 
 def spoken_trainings(count: int, size: int) -> str:
     """Finished trainings and the bytes that they take."""
-    return f"{numbered(count, 'training')} ({size / 1e6:,.1f} MB)"
+    if not size:
+        return numbered(count, "training")
+    unit, name = (1e6, "MB") if size >= 1e5 else (1e3, "kB")
+    return f"{numbered(count, 'training')} ({size / unit:,.1f} {name})"
 
 
 def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:

@@ -24,8 +24,7 @@ class Option:
     """One field on the command line.
 
     Args:
-        field: Name in AuditConfig. kind: What typer parses; ``list`` repeats, ``dict`` repeats
-            NAME=VALUE.
+        field: Name in AuditConfig. kind: What it is; ``list`` repeats, ``dict`` repeats NAME=VALUE.
         help: One line. metavar: Shown for the value.
         flags: Spelling, where it is not the field's name with dashes.
     """
@@ -222,7 +221,8 @@ def _parameter(option: Option) -> inspect.Parameter:
     name = option.flags or "--" + option.field.replace("_", "-")
     if option.kind is bool and option.flags is None:
         name = f"{name}/--no-{name.removeprefix('--')}"
-    kind = list[str] if option.kind in (list, dict) else option.kind
+    # Numbers are read where their ranges are known, whichever place sets them.
+    kind = list[str] if option.kind in (list, dict) else bool if option.kind is bool else str
     declared = typer.Option(name, help=option.help, metavar=option.metavar, show_default=False)
     return inspect.Parameter(
         option.field,

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Sequence
+from glob import escape
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -13,6 +15,7 @@ from fairaudit.report.names import plain
 from fairaudit.report.to_json import SEAL, content_sha256, read_report
 
 STDIN = Path("-")
+_SHOWN = 4  # reports to choose from in a hint
 _DAMAGED = "restore the file that the program wrote, or run it again"
 
 
@@ -25,7 +28,9 @@ def load_report(path: Path) -> Report:
     """
     name = "stdin" if path == STDIN else path.name
     if path != STDIN and path.is_dir():
-        raise DataError(f"{path} is a folder", hint=f"did you mean {str(path / 'report.json')!r}?")
+        meant = [path / "report.json"] if (path / "report.json").exists() else _below(path, "report.json")
+        hint = _one_of(meant) if meant else "give the report.json of a run"
+        raise DataError(f"{path} is a folder", hint=hint)
     try:
         content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except FileNotFoundError:
@@ -78,6 +83,8 @@ def _missing(path: Path) -> DataError:
     folder = path.parent
     if not folder.is_dir():
         return DataError(f"there is no folder {str(folder)!r}", hint="`fairaudit run` writes report.json")
+    if below := _below(folder, path.name):
+        return DataError(f"there is no report {str(path)!r}", hint=_one_of(below))
     beside = sorted(p.name for p in folder.glob("*.json"))
     aside = f"{path.stem}.previous{path.suffix}"
     if aside in beside:
@@ -86,6 +93,17 @@ def _missing(path: Path) -> DataError:
         )
     hint = did_you_mean(path.name, beside) if beside else "`fairaudit run` writes report.json"
     return DataError(f"there is no report {str(path)!r}", hint=hint)
+
+
+def _below(folder: Path, name: str) -> list[Path]:
+    """Files of that name in the folders of a folder: each data set's report has one of its own."""
+    return sorted(found for found in folder.glob(f"*/{escape(name)}") if found.is_file())
+
+
+def _one_of(paths: Sequence[Path]) -> str:
+    shown = " or ".join(repr(str(path)) for path in paths[:_SHOWN])
+    more = f" ({len(paths) - _SHOWN:,} more)" if len(paths) > _SHOWN else ""
+    return f"did you mean {shown}{more}?"
 
 
 def _decoded(content: bytes, name: str) -> str:

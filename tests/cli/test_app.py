@@ -153,6 +153,27 @@ def test_sigterm_ends_in_143(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
+    ("option", "values", "expected"),
+    [
+        ("--max-grad-norm", ["0", "-1", "nan", "abc", "true"], "a number above 0 is expected"),
+        ("--delta", ["0", "1", "2", "nan", "x"], "a number above 0 and below 1 is expected"),
+        ("--seeds", ["0", "-3", "1.5", "x", "1e9", "9" * 30], "a whole number from 1 to 10,000 is expected"),
+        ("--merge-rare", ["1", "x"], "a number of at least 0 and below 1 is expected"),
+        ("--hidden", ["0", "x"], "a whole number of at least 1 is expected"),
+        ("--device", ["gpuu"], "one of auto, cpu, cuda is expected"),
+    ],
+)
+def test_a_value_out_of_range_is_told_the_range_in_our_words(capsys, option, values, expected):
+    for value in values:
+        assert app.main(["plan", "--data", "x", f"{option}={value}"]) == 2
+        said = capsys.readouterr().err
+        assert option in said
+        assert value in said
+        assert expected in said
+        assert "nput should" not in said
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["run", "--grup", "x"], "--group"),

@@ -70,6 +70,25 @@ def test_each_ending_has_its_code_and_says_why(folder, capsys, arguments, code, 
         assert len(err.strip().splitlines()) <= 4
 
 
+@pytest.mark.parametrize("command", ["gate", "report", "compare"])
+@pytest.mark.parametrize("given", ["fairaudit-report/report.json", "fairaudit-report"])
+def test_the_folder_of_all_reports_points_at_those_in_it(folder, capsys, command, given):
+    more = {"gate": ["--fail-on", PASS], "report": [], "compare": ["report.json"]}[command]
+    home = folder / "fairaudit-report"
+    (home / "empty").mkdir(parents=True)
+    assert app.main([command, given, *more]) == 2
+    assert "did you mean" not in capsys.readouterr().err  # never a file that is not there
+    for name in ("loans", "adult"):
+        (home / name).mkdir()
+        (home / name / "report.json").write_bytes((folder / "report.json").read_bytes())
+    assert app.main([command, given, *more]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "did you mean 'fairaudit-report/adult/report.json' or 'fairaudit-report/loans/report.json'?" in said
+    )
+    assert "empty" not in said
+
+
 def test_a_report_comes_from_stdin_and_json_alone_goes_to_stdout(folder):
     text = (folder / "report.json").read_text("utf-8")
     done = started(folder, "-", "--fail-on", FAIL, "--json", given=text)

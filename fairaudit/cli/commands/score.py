@@ -51,7 +51,7 @@ def score(
     favourable: FavourableLabel = None,
     intersect: Annotated[bool, typer.Option("--intersect", help="Also compare intersections.")] = False,
     bins: Bins = None,
-    suppress_below: Annotated[int, typer.Option(help="Hide groups of fewer rows.", metavar="N")] = 0,
+    suppress_below: Annotated[str, typer.Option(help="Hide groups of fewer rows.", metavar="N")] = "0",
     out: Annotated[
         str | None,
         typer.Option(help=f"Folder of the report (default: {HOME}/NAME, after the data).", metavar="DIR"),
