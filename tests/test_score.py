@@ -394,13 +394,76 @@ def test_a_group_of_several_that_is_not_predicted_at_all_is_still_there(tmp_path
     assert [g.rows for g in report.data.groupings[0].groups] == [400, 400, 0]
 
 
-def test_a_row_without_a_label_is_counted_and_no_gate_minds(tmp_path):
+def test_a_few_rows_without_a_label_are_counted_and_turn_no_rule_that_is_far_away(tmp_path):
     frame = people()
     frame["paid"] = frame["paid"].astype("Int64")
     frame.loc[:9, ["paid", "private0"]] = pd.NA
     report = scored(tmp_path, frame, ["private0"], fail_on=["accuracy < 0.01"])
     assert report.verdict == "pass"
     assert list(report.data.dropped_rows) == ["label missing"]
+
+
+CENSORED = [
+    "accuracy < {}",
+    "accuracy@F < {}",
+    "accuracy@overall < {}",
+    "accuracy_gap > {}",
+    "tpr_gap > {}",
+    "tpr@M < {}",
+]
+
+
+@pytest.mark.parametrize("column", ["paid", "sex"])
+@pytest.mark.parametrize("only", ["F", "M", ""])
+def test_rows_without_truth_or_group_never_turn_a_failure_into_a_pass(tmp_path, column, only):
+    """Where the model is wrong the truth, or the group, is taken away."""
+    frame = people(seeds=1)
+    frame["paid"] = frame["paid"].astype("Int64")
+    wrong = ((frame["private0"] > 0.5) != frame["paid"]) & frame["sex"].str.contains(only)
+    numbers = {">": np.arange(0.005, 0.4, 0.02), "<": np.arange(0.55, 0.99, 0.02)}
+    rules = [rule.format(round(n, 3)) for rule in CENSORED for n in numbers[rule.split()[-2]]]
+    whole = outcomes(scored(tmp_path, frame, ["private0"], fail_on=rules))
+    turned = set()
+    for share in (0.05, 0.4, 1.0):
+        gone = frame.index[wrong][: max(1, int(share * wrong.sum()))]
+        censored = frame.copy()
+        censored.loc[gone, column] = pd.NA if column == "paid" else None
+        report = scored(tmp_path, censored, ["private0"], fail_on=rules)
+        now = outcomes(report)
+        assert not [r for r in rules if whole[r] == "fail" and now[r] == "pass"]
+        turned |= {r for r in rules if whole[r] == "fail" and now[r] == "inconclusive"}
+        what = "without the true label" if column == "paid" else "without a group"
+        reasons = {part for g in report.gates for part in g.reason.split("; ") if what in part}
+        assert reasons == {f"{len(gone):,} row{'s' * (len(gone) != 1)} {what} could make it fail"}
+        assert "pass" in now.values()
+    assert turned
+
+
+def test_wrong_rows_in_groups_of_their_own_leave_a_gap_rule_open(tmp_path):
+    frame = people(seeds=1)
+    wrong = frame.index[((frame["private0"] > 0.5) != frame["paid"]) & (frame["sex"] == "F")]
+    rules = [
+        "accuracy_gap > 0.9",
+        "accuracy < 0.65",
+        "accuracy < 0.01",
+        "accuracy_gap@sex=F,M > 0.9",
+        "accuracy_gap < 0.9",
+    ]
+    frame.loc[wrong, "sex"] = [f"x{i}" for i in range(len(wrong))]
+    frame.loc[wrong[40:], "sex"] = "x1"
+    frame.loc[wrong[60:], "sex"] = "F"
+    report = scored(tmp_path, frame, ["private0"], fail_on=rules)
+    assert list(outcomes(report).values()) == ["inconclusive", "inconclusive", "pass", "pass", "fail"]
+    assert "has 1 test record; 30 are needed, so its gaps could make it fail" in report.gates[0].reason
+    assert "60 rows in groups too small to be judged could make it fail" in report.gates[1].reason
+
+
+@pytest.mark.parametrize("y_pred", [["paid"], ["private0", "paid"], ["paid,private0"]])
+def test_the_truth_is_no_prediction(tmp_path, y_pred):
+    with pytest.raises(ConfigError, match="'paid' is what was true, and is given as a prediction too"):
+        scored(tmp_path, people(), y_pred)
+    with pytest.raises(ConfigError, match="'paid' is what was true"):
+        scored(tmp_path, people(), ["private0"], ["paid"])
 
 
 @pytest.mark.parametrize(

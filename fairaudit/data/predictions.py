@@ -66,6 +66,7 @@ def load_scored(config: AuditConfig, y_pred: Sequence[str], baseline_pred: Seque
             "give as many, or one for all",
         )
     _refuse_named_twice((*y_pred, *baseline_pred))
+    _refuse_label(config.label, (*y_pred, *baseline_pred), table.column_names)
     read = [_read(table, name, label, config.data.name) for name in (*y_pred, *baseline_pred)]
     present = np.logical_and.reduce([~np.isnan(values).any(axis=1) for values, _ in read])
     groupings, said = make_groupings(table, config)
@@ -199,6 +200,15 @@ def _refuse_named_twice(columns: Sequence[str]) -> None:
         )
 
 
+def _refuse_label(label: str, columns: Sequence[str], known: Sequence[str]) -> None:
+    """What was true is no prediction of it: every such model would be right."""
+    if any(label in ([name] if name in known else map(str.strip, name.split(","))) for name in columns):
+        raise ConfigError(
+            f"{quoted(label)} is what was true, and is given as a prediction too",
+            "name the column that a model wrote with --y-pred or --baseline-pred",
+        )
+
+
 def _refuse_equal(columns: Sequence[str], models: Sequence[Float32]) -> None:
     """Equal predictions on every row are one training; counted as several they would look certain."""
     for (one, a), (other, b) in combinations(zip(columns, models, strict=True), 2):
@@ -234,7 +244,7 @@ def _notices(dropped: dict[str, dict[str, int]]) -> tuple[Notice, ...]:
             f"{numbered(sum(counts.values()), 'row')} left out: {reason}",
             "predict every row: no gate about their groups passes"
             if reason == UNPREDICTED
-            else "their counts are in the report",
+            else "their counts are in the report; a gate that they could turn does not pass",
         )
         for reason, counts in dropped.items()
     )

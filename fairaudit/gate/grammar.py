@@ -29,6 +29,10 @@ _NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})
 _NUMBER_HELP = "write a plain decimal, as 0.02, 1e-5, or 2pt for two points"
 _TOKEN = re.compile(rf"{_QUOTED}|>=|<=|==|[><=@:,]|\s+|[^\s><=@:,\"']+|.", re.DOTALL)
 MOST_CHARACTERS = 2000
+NEAREST = 1e-4  # to the end of a range: one record in ten thousand
+# Limits beyond these are met by everything: the largest target of an audit; a loss of single-precision
+# probabilities stays below 104 nats.
+_LARGEST = {"fraction": math.inf, "ratio": math.inf, "nats": 1e3, "epsilon": 1e6}
 
 
 class GroupSelector(NamedTuple):
@@ -195,6 +199,21 @@ def _refuse_foregone(rule: Rule) -> None:
     x = rule.number
     below = x < low or (x == low and (low_open or rule.operator in (">=", "<")))
     above = x > high or (x == high and (high_open or rule.operator in (">", "<=")))
+    largest = _LARGEST.get(rule.metric.unit, _LARGEST["epsilon"] if rule.metric.key != "delta" else 1.0)
+    if abs(x) > largest:
+        raise ConfigError(
+            f"rule {_cut(rule.text)} guards nothing: a limit beyond {largest:,.0f} on {rule.metric.name} is "
+            "none",
+            hint=_meant(rule),
+        )
+    near = high - x if rule.fails_above else x - low if rule.metric.kind != "arm" else math.inf
+    if not below and not above and 0 < near < NEAREST:
+        end = high if rule.fails_above else low
+        raise ConfigError(
+            f"rule {_cut(rule.text)} can hardly fail: its number is nearer than {NEAREST:g} to {end:g}, the "
+            f"end of what {rule.metric.name} can be",
+            hint=_meant(rule),
+        )
     if not below and not above:
         return
     outcome = "never" if above == rule.fails_above else "always"

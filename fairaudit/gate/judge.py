@@ -70,6 +70,8 @@ def change(now: Reading, before: Reading | None) -> Reading:
         variances=None,
         is_size=False,
         reason=reason,
+        slack=now.slack + before.slack,
+        unjudged=now.unjudged or before.unjudged,
     )
 
 
@@ -103,16 +105,23 @@ def _outcome(
         number = _plain(rule, reading, ends)
         if number is None:
             return "inconclusive", f"it has no {rule.statistic}"
-        return ("fail" if rule.fails(number) else "pass"), ""
+        return ("fail", "") if rule.fails(number) else _passed(rule, reading, Interval(number, number))
     if ends is None or shared is None:
         return "inconclusive", "it has no interval"
     if all(rule.fails(end) for end in shared):
         return "fail", ""
     if not any(rule.fails(end) for end in ends):
-        return "pass", ""
+        return _passed(rule, reading, ends)
     if all(rule.fails(end) for end in ends):
         return "inconclusive", ONLY_ALONE
     return "inconclusive", STRADDLES
+
+
+def _passed(rule: Rule, reading: Reading, ends: Interval) -> tuple[Outcome, str]:
+    """A pass, unless the rows that were not judged could make it a failure."""
+    if reading.slack and (rule.fails(ends.low - reading.slack) or rule.fails(ends.high + reading.slack)):
+        return "inconclusive", reading.unjudged
+    return "pass", ""
 
 
 def _plain(rule: Rule, reading: Reading, ends: Interval | None) -> float | None:
