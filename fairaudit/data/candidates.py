@@ -43,8 +43,8 @@ class LabelCandidates(NamedTuple):
 def label_candidates(table: pa.Table, config: AuditConfig) -> LabelCandidates:
     """What could be the label.
 
-    It is inferred where one name of the known ones stands alone. It is suggested where its name stands
-    alone, or is the only one that says nothing but *label*. Two likely names are never weighed.
+    It is inferred where one name of the known ones stands alone. It is suggested where a name that says no
+    more than an outcome stands alone. Two likely names are never weighed.
     """
     possible = [name for name in table.column_names if _may_be_label(table, name, config)]
     strength = {name: label_name(name) for name in possible}
@@ -67,7 +67,7 @@ def label_candidates(table: pa.Table, config: AuditConfig) -> LabelCandidates:
                 strength[name] == LabelName.NONE and name != last,
             ),
         )
-    sure = roles[0] if len(roles) == 1 else named[0] if len(named) == 1 else None
+    sure = named[0] if len(named) == 1 and strength[named[0]] >= LabelName.OUTCOME else None
     return LabelCandidates(
         tuple(name for name in order if name in named), tuple(order), alone, alone if alone else sure
     )

@@ -176,8 +176,8 @@ _NAME_IT = "name the column to predict with --label"
 def _no_label(found: LabelCandidates, config: AuditConfig) -> str:
     if len(found.named) > 1:
         return f"several columns may be the label: {listed(found.named)}"
-    if found.named:
-        return f"no label given; by its name column {quoted(found.named[0])} of {config.data.name} may be it"
+    if found.suggested:
+        return f"no label given; by its name column {quoted(found.suggested)} of {config.data.name} may be it"
     taken = [name for name in config.group if label_name(name) >= LabelName.KNOWN]
     if taken:
         return f"column {quoted(taken[0])} is the only one named like a label and is also a group"
@@ -196,7 +196,7 @@ def _what_to_do(found: LabelCandidates, table: pa.Table, config: AuditConfig) ->
     if found.suggested is not None:
         sure = suggestion(table, config, found.suggested)
         return f"type: {run_command(sure)}" if sure else f"add --label {typed(found.suggested)}"
-    if found.named:
+    if len(found.named) > 1:
         return f"{_NAME_IT}: " + " or ".join(f"--label {typed(name)}" for name in found.named[:_SHOWN])
     return _NAME_IT
 

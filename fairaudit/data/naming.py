@@ -28,6 +28,27 @@ _OUTCOME_WORDS = frozenset(
     | {"readmitted", "readmission", "churn", "churned", "exited", "attrition", "subscribed", "deposit"}
     | {"pass", "passed", "graduated", "dropout", "fraud", "spam", "quality", "bad", "good", "converted"}
 )
+# Words beside which a word above still names the outcome: two_year_recid does, risk_area does not.
+_BESIDE_OUTCOMES = frozenset(
+    {
+        "it",
+        "is",
+        "was",
+        "has",
+        "will",
+        "be",
+        "credit",
+        "loan",
+        "payment",
+        "bank",
+        "bar",
+        "term",
+        "status",
+        "flag",
+    }
+    | {"next", "month", "year", "one", "two", "three", "within", "customer", "client", "patient", "employee"}
+    | {"applicant", "application", "heart", "violent", "early", "binary", "income", "decision", "class"}
+)
 _OF_LOANS = ({"loan", "status"}, {"credit", "status"})
 _CUT = frozenset({"above", "below", "over", "under"})  # of a number made two classes
 _CUT_AT = frozenset({"median", "mean", "average", "threshold"})
@@ -52,6 +73,8 @@ _MEASURED_SCORES = frozenset(
     {"credit", "fico", "test", "exam", "sat", "lsat", "gre", "math", "reading", "writing", "apgar"}
 )
 _ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "idx", "index", "rowid", "key"})
+# Names of the American Community Survey, with what they mean.
+_OF_A_CENSUS = {"agep": "age", "hisp": "hispanic", "rac1p": "race"}
 # The commonest first: candidates are shown in this order.
 _GROUP_WORDS = (
     *(
@@ -62,6 +85,7 @@ _GROUP_WORDS = (
         "race",
         "ethnicity",
         "ethnic",
+        "hispanic",
         "age",
         "nationality",
         "citizenship",
@@ -72,7 +96,7 @@ _GROUP_WORDS = (
 # Words for one attribute, so that a wrong one finds the right column.
 _ATTRIBUTES = (
     {"sex", "gender", "male", "female"},
-    {"race", "ethnicity", "ethnic"},
+    {"race", "ethnicity", "ethnic", "hispanic"},
     {"age", "birth", "born"},
     {"nationality", "citizenship", "citizen", "foreign", "country"},
     {"religion", "caste"},
@@ -128,22 +152,30 @@ class LabelName(IntEnum):
 
     NONE = 0
     WORD = 1  # a word in it is known from labels
-    KNOWN = 2  # it is the name of a decision
-    ROLE = 3  # it says nothing but that
+    OUTCOME = 2  # it says nothing but such words
+    KNOWN = 3  # it is the name of a decision
+    ROLE = 4  # it says nothing but that
 
 
 def label_name(name: str) -> LabelName:
     """What the name says about its column being the label."""
     lower, said = name.strip().lower(), set(words(name))
-    if lower in _ROLES or lower.endswith("_label") or lower.startswith(("label_", "target_")):
+    outcomes = _OUTCOME_WORDS | _BESIDE_OUTCOMES
+    others = {word for word in said if word not in outcomes and not word.isdigit() and len(word) > 1}
+    if lower in _ROLES or lower.endswith("_label"):
         return LabelName.ROLE
+    if lower.startswith(("label_", "target_")):  # target_default, but not target_group
+        return LabelName.WORD if others - {"label", "target"} else LabelName.ROLE
     if lower in _DECISIONS:
         return LabelName.KNOWN
     if said & _PAST:
         return LabelName.NONE
-    is_cut = said & _CUT and (said & _CUT_AT or any(word.isdigit() for word in said))
-    is_word = said & _OUTCOME_WORDS or any(pair <= said for pair in _OF_LOANS) or is_cut
-    return LabelName.WORD if is_word and not is_group_name(name) else LabelName.NONE
+    is_at_number = bool(said & _CUT) and any(word.isdigit() for word in said)
+    is_at_middle = bool(said & _CUT) and bool(said & _CUT_AT)
+    is_word = said & _OUTCOME_WORDS or any(pair <= said for pair in _OF_LOANS)
+    if is_group_name(name) or not (is_word or is_at_number or is_at_middle):
+        return LabelName.NONE
+    return LabelName.WORD if others and not is_at_middle else LabelName.OUTCOME
 
 
 def like_group(name: str, known: Sequence[str]) -> str | None:
@@ -153,7 +185,7 @@ def like_group(name: str, known: Sequence[str]) -> str | None:
         every = [each for attribute in _ATTRIBUTES for each in attribute]
         near = difflib.get_close_matches(word, every, n=1, cutoff=_LIKE)
         meant |= next((attribute for attribute in _ATTRIBUTES if near and near[0] in attribute), set())
-    columns = [column for column in known if meant.intersection(words(column))]
+    columns = [column for column in known if meant.intersection(_attribute_words(column))]
     # Of several columns with the attribute the one that is spelled most alike.
     return next(iter(difflib.get_close_matches(name, columns, n=1, cutoff=0.0)), None)
 
@@ -184,13 +216,18 @@ def is_id_name(name: str) -> bool:
 
 def is_group_name(name: str) -> bool:
     """Whether the name is that of an attribute people are commonly protected by."""
-    return not set(words(name)).isdisjoint(_GROUP_WORDS)
+    return not _attribute_words(name).isdisjoint(_GROUP_WORDS)
+
+
+def _attribute_words(name: str) -> set[str]:
+    """The words of a name, and what a census means by it."""
+    return {*words(name), _OF_A_CENSUS.get(name.strip().lower(), "")}
 
 
 def protected(names: Iterable[str]) -> list[str]:
     """The names of :func:`is_group_name`, the commonest attributes first, and of one the shortest."""
     said = [
-        (min(_GROUP_WORDS.index(w) for w in words(n) if w in _GROUP_WORDS), len(words(n)), n)
+        (min(_GROUP_WORDS.index(w) for w in _attribute_words(n) if w in _GROUP_WORDS), len(words(n)), n)
         for n in names
         if is_group_name(n)
     ]

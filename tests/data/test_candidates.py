@@ -64,7 +64,7 @@ TABLES = {  # name -> (columns, label, whether a command may suggest it)
     ),
     "german, Kaggle": ("age sex job housing checking_account credit_amount duration purpose", "Risk", True),
     "german, no name": ("age sex job housing credit_amount duration dependents telephone", "kredit", False),
-    "bank": ("age job marital education default balance housing loan contact month poutcome", "y", True),
+    "bank": ("age job marital education default balance housing loan contact month poutcome", "y", False),
     "bank, Kaggle": ("age job marital education default balance housing loan poutcome", "deposit", False),
     "law school": ("decile1b decile3 lsat ugpa zfygpa fulltime fam_inc male race tier", "pass_bar", True),
     "law school, no name": ("decile3 lsat ugpa fulltime fam_inc male race tier", "bar", False),
@@ -94,6 +94,12 @@ TABLES = {  # name -> (columns, label, whether a command may suggest it)
     "student": ("sex age schoolsup famsup paid activities nursery higher internet romantic", "G3", False),
     "home loans": ("race ethnicity sex loan_purpose occupancy preapproval lien", "action_taken", False),
     "two roles": ("sex age label", "target", False),
+    "a role and decisions": ("sex age class hired", "y", False),
+    "a weak word": ("sex age town", "risk_area", False),
+    "two outcomes": ("sex age risk_area", "survived", False),
+    "a target that is none": ("sex age town", "target_group", False),
+    "a target of an outcome": ("sex age town", "target_default", True),
+    "census": ("AGEP SEX RAC1P HISP SCHL", "income", True),
 }
 
 
@@ -142,7 +148,8 @@ def test_a_command_names_the_label_of_a_known_table_or_none_and_runs(
         assert command[command.index("--label") + 1] == label
         assert app.main(["plan", *command[2:]]) == 0, command
     suggested = any(f"--label {shlex.quote(label)}" in text for text in texts)
-    assert suggested == is_sure or label in ("two_year_recid", "quality_good", "target", "deposit")
+    several = any(" or --label " in text for text in texts)  # listed side by side, none preferred
+    assert suggested == (is_sure or several)
     if not is_sure:
         assert not found
     group = any(
@@ -245,6 +252,43 @@ def test_a_wrong_group_option_says_what_was_meant(tmp_path, monkeypatch, capsys,
         assert said in capsys.readouterr().err
 
 
+def test_rivals_are_listed_and_none_is_suggested(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    frame_of("sex age class hired", "y", "middle").to_csv("people.csv", index=False)
+    assert app.main(["plan", "--data", "people.csv", "--group", "sex"]) == 2
+    said = capsys.readouterr().err
+    assert "several columns may be the label" in said
+    assert all(f"--label {name}" in said for name in ("y", "class", "hired"))
+    assert "fairaudit run" not in said
+
+
+@pytest.mark.parametrize("name", ["risk_area", "target_group", "quality_control_site", "target_market"])
+def test_a_word_of_an_outcome_in_another_name_suggests_nothing(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    frame_of("sex age town", name, "last").to_csv("people.csv", index=False)
+    assert app.main(["plan", "--data", "people.csv", "--group", "sex"]) == 2
+    said = capsys.readouterr().err
+    assert f"--label {name}" not in said
+    assert repr(name) in said.partition("values: ")[2]
+
+
+def test_the_groups_of_a_census_are_found(save):
+    draw = np.random.default_rng(0)
+    frame = {
+        "SCHL": draw.integers(1, 25, 900),
+        "RAC1P": draw.integers(1, 10, 900),
+        "SEX": draw.integers(1, 3, 900),
+    }
+    frame |= {
+        "AGEP": draw.integers(17, 95, 900),
+        "HISP": draw.integers(1, 25, 900),
+        "PINCP": draw.integers(0, 2, 900),
+    }
+    found = describe(AuditConfig(data=save(frame), label="PINCP"))
+    assert found.group_candidates[:4] == ("SEX", "RAC1P", "HISP", "AGEP")
+    assert like_group("race", list(frame)) == "RAC1P"
+
+
 def test_a_column_with_a_comma_in_its_name_is_that_column(save):
     frame = frame_of("sex age", "income", "last").to_dict("list")
     frame["a,b"] = frame["sex"]
@@ -252,7 +296,11 @@ def test_a_column_with_a_comma_in_its_name_is_that_column(save):
 
 
 def test_the_real_tables_get_their_label(real_data):
-    told = {"german": "credit_risk", "bank": "y", "adult": "income", "abalone": "rings_above_median"}
+    # bank has "default" beside its label "y", and either could be meant.
+    assert (
+        describe(AuditConfig(data=real_data / "bank.parquet"), lambda config, dataset: None).command is None
+    )
+    told = {"german": "credit_risk", "adult": "income", "abalone": "rings_above_median"}
     for name, label in told.items():
         found = describe(AuditConfig(data=real_data / f"{name}.parquet"), lambda config, dataset: None)
         assert found.command is not None
