@@ -150,6 +150,17 @@ def test_a_rule_about_a_guarantee_cannot_be_told(tmp_path):
     assert report.privacy["predictions"].reason.startswith("none stated")
 
 
+def test_rules_about_given_predictions_speak_of_no_arm(tmp_path):
+    rules = ["accuracy < 0.1", "accuracy_gap > 0.9", "accuracy@sex=F < 0.1"]
+    report = scored(tmp_path, people(), ["private0"], fail_on=rules)
+    assert [gate.words for gate in report.gates] == [
+        "fails if the accuracy of any group is below 0.1 (10 %)",
+        "fails if the gap between groups in accuracy is above 0.9 (90 points)",
+        "fails if the accuracy for sex = F is below 0.1 (10 %)",
+    ]
+    assert not any(target.reference for gate in report.gates for target in gate.targets)
+
+
 def test_labels_leave_undefined_what_needs_probabilities(tmp_path):
     found = estimates(scored(tmp_path, people(), ["decided"]), "predictions", "F")
     for metric in ("loss", "auc", "calibration_error"):

@@ -16,7 +16,6 @@ NO_SUCH_GAP = (
     "the pairs named by --compare"
 )
 NOT_SAID = "which value of the label is the favourable outcome was not said: add --favourable VALUE"
-_AGAINST_REFERENCE = ("change", "reference", "privacy_cost", "excess_risk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a number stands in a report; ``group`` is "" for all groups together."""
+    """Where a number stands in a report.
+
+    ``group`` is "" for all groups together, ``reference`` where the number is not relative to one.
+    """
 
     arm: str
     reference: str
@@ -128,7 +130,11 @@ def find_targets(rule: Rule, report: Report) -> Targets:
     assumed = _assumed(rule.metric, report.data.label)
     for comparison in _comparisons(rule, report):
         why = partial.get(comparison.arm) or partial.get(comparison.reference) or assumed
-        judged += [_unless(target, why) for target in _of_comparison(rule, comparison, left_out)]
+        reference = comparison.reference if rule.metric.is_relative else ""
+        judged += [
+            replace(_unless(target, why), reference=reference)
+            for target in _of_comparison(rule, comparison, left_out)
+        ]
     return Targets(tuple(judged), tuple(left_out))
 
 
@@ -173,13 +179,12 @@ def _arms(rule: Rule, report: Report) -> set[str]:
 def _comparisons(rule: Rule, report: Report) -> Iterator[ComparisonRecord]:
     """The comparisons of these arms; a number that has nothing to do with the reference is read once."""
     wanted = _arms(rule, report)
-    is_relative = rule.metric.key.partition(".")[0] in _AGAINST_REFERENCE
     is_overall = rule.group is not None and rule.group.bare == ALL_ROWS
     seen: set[tuple[str, str, str]] = set()
     for comparison in report.comparisons:
         place = (
             comparison.arm,
-            comparison.reference if is_relative else "",
+            comparison.reference if rule.metric.is_relative else "",
             "" if is_overall else comparison.grouping,
         )
         if comparison.arm in wanted and place not in seen and _fits(rule.group, comparison):
