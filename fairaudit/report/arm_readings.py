@@ -53,12 +53,13 @@ class ArmReadings:
         mean: Float64 = np.einsum("c,sc...->s...", self._weights, self.values[name])
         return mean
 
-    def error(self, name: str) -> Float64:
+    def error(self, name: str, kind: str = "se") -> Float64:
         """Standard error over drawn batches of the mean over seeds of :meth:`per_step`, [...].
 
-        Batches are drawn anew for each kept step and seed.
+        Batches are drawn anew for each kept step and seed. ``kind`` ``wanted``: what it would be, had each
+        step reached the error that its number of batches was to bring.
         """
-        squares = np.einsum("c,sc...->s...", self._weights**2, self.values[f"{name}_se"] ** 2)
+        squares = np.einsum("c,sc...->s...", self._weights**2, self.values[f"{name}_{kind}"] ** 2)
         return np.asarray(nan_mean(squares) / len(squares)) ** 0.5
 
     def averaged(self, name: str) -> Float64:

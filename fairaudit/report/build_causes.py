@@ -146,6 +146,11 @@ def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
         shares={part: over_seeds(values) for part, values in shares.items()},
         traits={trait: over_seeds(found.averaged(trait)[:, place]) for trait in TRAITS},
         errors={part: _finite(found.error(f"r_{part}")[place]) for part in SAMPLED},
+        wanted={
+            part: _finite(found.error(f"r_{part}", "wanted")[place])
+            for part in SAMPLED
+            if f"r_{part}_wanted" in found.values  # trainings of earlier versions lack it
+        },
     )
 
 

@@ -27,6 +27,7 @@ def arrays(scale=1.0):
         "r_magnitude_effective": series(1.0, 1.0, 1.0), "r_noise": series(-1.0, -1.0, -1.0),
         "r_clip": series(2.0, 3.0, 4.0), "r_direction_star": series(1.0, 1.0, 1.0),
         "r_direction_se": series(0.01, 0.01, 0.01), "r_magnitude_effective_se": series(0.02, 0.02, 0.02),
+        "r_direction_wanted": series(0.1, 0.1, 0.1), "r_magnitude_effective_wanted": series(0.01, 0.01, 0.01),
         "r_magnitude_star": series(1.0, 1.0, 1.0), "hessian_trace": series(3.0, 3.0, 3.0),
         "dropped": series(0.0, 1.0, 2.0, width=1), "learning_rate": series(0.5, 0.5, 0.5, width=1),
         "small_step": series(1.0, 0.0, 1.0, width=1), "convex": series(1.0, 1.0, 1.0, width=1),
@@ -110,6 +111,9 @@ def test_parts_shares_and_traits_are_told_by_group_and_seed():
     assert each[0].keys() == {"direction", "magnitude_effective"}
     assert each[0]["magnitude_effective"] == pytest.approx(2 * each[0]["direction"])
     assert each[1]["direction"] == pytest.approx(0.1 * each[0]["direction"])
+    wanted = causes.groups[0].wanted
+    assert wanted["direction"] == pytest.approx(10 * each[0]["direction"])
+    assert wanted["magnitude_effective"] == pytest.approx(each[0]["magnitude_effective"] / 2)
     curve = next(c for c in causes.series if c.name == "r_direction")
     assert curve.steps == STEPS
     assert curve.values[2] == pytest.approx((3.3, 0.33))
