@@ -129,6 +129,8 @@ class MetricTable:
         reason: Why there is no value or no interval, or "".
         one_model: The interval is about this one model on new people, not about its training.
         divisor: The group whose value every other is divided by, for a ratio; else None.
+        bounds: Where every value lies, whatever the data. An interval ends there: what it loses holds
+            nothing that could be true, so it covers as often as before.
     """
 
     name: str
@@ -139,6 +141,7 @@ class MetricTable:
     reason: str = ""
     one_model: bool = False
     divisor: int | None = None
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,7 @@ class Spread:
             holds as much in expectation.
         n_test: Distinct records behind it. n_min: In the smaller of its groups.
         unit: Of Y. reason: Why it is undefined or without interval, or "".
+        bounds: Where D lies, whatever the data.
     """
 
     by_seed: Float64
@@ -164,6 +168,7 @@ class Spread:
     n_min: int
     unit: str
     reason: str = ""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
     def half_width(self, pairs: int = 1, *, conservative: bool = False) -> float:
         """Half of the interval, ``sqrt(t^2 V_seed + z^2 V_shared)``; NaN where there is none.
@@ -288,6 +293,7 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
         b: Group index, K for all test rows, or None for value a alone.
     """
     y, cov, n = table.by_seed, table.covariance, table.counts
+    least, most = table.bounds
     if b is None:
         values, records, n_test, n_min = y[:, a], cov[:, a, a], n[a], n[a]
     else:
@@ -312,6 +318,7 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
         n_min=int(n_min),
         unit=table.unit,
         reason=table.reason or _why_undefined(len(seeds) - len(defined), len(seeds), v_rec, table.one_model),
+        bounds=table.bounds if b is None else (least - most, most - least),
     )
 
 
@@ -358,7 +365,9 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     top = absolute(spreads[int(values.argmax())], pairs)
     if np.isnan(halves).any():
         return top
-    low, high = max(0.0, float((values - halves).max())), float((values + halves).max())
+    low, high = _within(
+        (values - halves).max(), top.value or 0.0, (values + halves).max(), _sizes(spreads[0])
+    )
     return Estimate(
         top.value, low, high, top.training_sd, top.records_sd, top.n_seeds, top.n_test, top.unit,
         by_seed=top.by_seed,
@@ -369,12 +378,12 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
     if math.isnan(value):
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)
     bounded = not math.isnan(half)
-    low = value - half if signed else max(0.0, value - half)
+    low, high = _within(value - half, value, value + half, spread.bounds if signed else _sizes(spread))
     by_seed = tuple(v for v in spread.by_seed.tolist() if v == v)
     return Estimate(
         value=value,
         low=low if bounded else None,
-        high=value + half if bounded else None,
+        high=high if bounded else None,
         training_sd=_root(spread.seed_variance) if len(spread.by_seed) > 1 else None,
         records_sd=_root(spread.shared_variance),
         n_seeds=len(by_seed),
@@ -383,6 +392,16 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
         reason=spread.reason,
         by_seed=by_seed,
     )
+
+
+def _sizes(spread: Spread) -> tuple[float, float]:
+    """Where |D| lies."""
+    return 0.0, max(map(abs, spread.bounds))
+
+
+def _within(low: float, value: float, high: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """The ends, cut at the bounds; a value that rounding leaves beyond one stays in."""
+    return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))
 
 
 def undefined(reason: str, unit: str, n_test: int = 0) -> Estimate:
