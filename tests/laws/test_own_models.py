@@ -223,7 +223,7 @@ def test_draws_of_one_record_do_not_move_with_another():
     for at_once in (True, False):
         isolated, x, delta = Isolated(model), features()[:9], directions(9)
         if not at_once:
-            isolated.at_once = {True: False, False: False}
+            isolated.one_by_one()
         base = isolated.gradients(isolated.start, x, delta, (1,))
         other = x.clone()
         other[0] *= 50.0
