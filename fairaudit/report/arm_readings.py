@@ -93,8 +93,12 @@ def _over_repeats(series: Array) -> Float64:
     return nan_mean(np.moveaxis(np.asarray(series, dtype=np.float64), 1, 0))
 
 
-def over_seeds(values: Sequence[float] | Float64) -> OverSeeds:
-    """Mean and 95 % interval of the mean over seeds; no interval below two known values."""
+def over_seeds(values: Sequence[float] | Float64, *, is_share: bool = False) -> OverSeeds:
+    """Mean and 95 % interval of the mean over seeds; no interval below two known values.
+
+    Args:
+        values: Of each seed. is_share: They lie between 0 and 1, and so do the ends of the interval.
+    """
     known = [float(v) for v in values if np.isfinite(v)]
     by_seed = tuple(float(v) if np.isfinite(v) else None for v in values)
     if not known:
@@ -104,4 +108,7 @@ def over_seeds(values: Sequence[float] | Float64) -> OverSeeds:
         return OverSeeds(value=mean, low=None, high=None, by_seed=by_seed)
     t = quantiles(0.975, len(known) - 1)[0]
     half = t * float(np.std(known, ddof=1)) / len(known) ** 0.5
-    return OverSeeds(value=mean, low=mean - half, high=mean + half, by_seed=by_seed)
+    low, high = mean - half, mean + half
+    if is_share:
+        low, high = max(0.0, low), min(1.0, high)
+    return OverSeeds(value=mean, low=low, high=high, by_seed=by_seed)

@@ -216,3 +216,10 @@ def test_traits_and_excess_risk_are_associated_over_groups():
 def test_a_seed_that_only_one_side_finished_leaves_nothing_to_associate():
     made, data, results, compared = audit(seeds=3)  # the costs are of two seeds
     assert decomposition(made, data, results, compared).arms["global-adapt"].associations == ()
+
+
+def test_the_interval_of_a_share_ends_at_what_a_share_can_be():
+    plain, share = (over_seeds((0.98, 0.9, 0.99), is_share=is_share) for is_share in (False, True))
+    assert plain.high > 1.0
+    assert (share.value, share.low, share.high) == (plain.value, plain.low, 1.0)
+    assert over_seeds((0.02, 0.1, 0.01), is_share=True).low == 0.0
