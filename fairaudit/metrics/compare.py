@@ -8,7 +8,7 @@ import numpy as np
 
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.descriptive import shuffle_p
-from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, Predictions
+from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, Predictions, undefined
 from fairaudit.metrics.gaps import (
     COSTS,
     HIGHER_IS_WORSE,
@@ -19,7 +19,7 @@ from fairaudit.metrics.gaps import (
     reading,
     unit_of,
 )
-from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate, undefined
+from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.tables import (
     both_tables,

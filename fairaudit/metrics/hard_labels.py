@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fairaudit.metrics.estimates import Comparison, Estimate, GroupMeasure
+from fairaudit.metrics.estimates import Comparison, Estimate, GroupMeasure, undefined
 from fairaudit.metrics.gaps import base_metric
-from fairaudit.metrics.intervals import undefined
 
 NO_PROBABILITIES = "predictions are labels; this needs probabilities"
 _NEED_PROBABILITIES = ("loss", "excess_risk", "auc", "calibration_error")

@@ -64,7 +64,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.errors import numbered
-from fairaudit.metrics.estimates import Estimate
+from fairaudit.metrics.estimates import Estimate, undefined
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
@@ -121,16 +121,14 @@ class MetricTable:
     Index K stands for all test rows.
 
     Args:
-        name: Metric name. unit: Of its values.
-        by_seed: ``[S, K + 1]``; NaN where undefined.
+        name: Metric name. unit: Of its values. by_seed: ``[S, K + 1]``; NaN where undefined.
         covariance: Test-record covariances ``[2, K + 1, K + 1]``, the floor on their diagonals: that
             of the mean over seeds, and that of two seeds. NaN where no honest ones exist.
         counts: Distinct records behind each value, ``[K + 1]``.
         reason: Why there is no value or no interval, or "".
         one_model: The interval is about this one model on new people, not about its training.
         divisor: The group whose value every other is divided by, for a ratio; else None.
-        bounds: Where every value lies, whatever the data. An interval ends there: what it loses holds
-            nothing that could be true, so it covers as often as before.
+        bounds: Where every value lies. Intervals end there: nothing beyond it could be true.
     """
 
     name: str
@@ -155,8 +153,7 @@ class Spread:
         shared_variance: V_shared. record_variance: V_rec, the same or larger; of its excess V_seed
             holds as much in expectation.
         n_test: Distinct records behind it. n_min: In the smaller of its groups.
-        unit: Of Y. reason: Why it is undefined or without interval, or "".
-        bounds: Where D lies, whatever the data.
+        unit: Of Y. bounds: Where D lies. reason: Why it is undefined or without interval, or "".
     """
 
     by_seed: Float64
@@ -365,9 +362,8 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     top = absolute(spreads[int(values.argmax())], pairs)
     if np.isnan(halves).any():
         return top
-    low, high = _within(
-        (values - halves).max(), top.value or 0.0, (values + halves).max(), _sizes(spreads[0])
-    )
+    sizes = 0.0, max(map(abs, spreads[0].bounds))
+    low, high = _within((values - halves).max(), values.max(), (values + halves).max(), sizes)
     return Estimate(
         top.value, low, high, top.training_sd, top.records_sd, top.n_seeds, top.n_test, top.unit,
         by_seed=top.by_seed,
@@ -378,7 +374,8 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
     if math.isnan(value):
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)
     bounded = not math.isnan(half)
-    low, high = _within(value - half, value, value + half, spread.bounds if signed else _sizes(spread))
+    bounds = spread.bounds if signed else (0.0, max(map(abs, spread.bounds)))
+    low, high = _within(value - half, value, value + half, bounds)
     by_seed = tuple(v for v in spread.by_seed.tolist() if v == v)
     return Estimate(
         value=value,
@@ -394,19 +391,9 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
     )
 
 
-def _sizes(spread: Spread) -> tuple[float, float]:
-    """Where |D| lies."""
-    return 0.0, max(map(abs, spread.bounds))
-
-
 def _within(low: float, value: float, high: float, bounds: tuple[float, float]) -> tuple[float, float]:
     """The ends, cut at the bounds; a value that rounding leaves beyond one stays in."""
     return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))
-
-
-def undefined(reason: str, unit: str, n_test: int = 0) -> Estimate:
-    """A number that does not exist, and why."""
-    return Estimate(None, None, None, None, None, 0, n_test, unit, reason)
 
 
 def _root(variance: float) -> float | None:
