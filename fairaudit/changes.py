@@ -100,7 +100,12 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
         epsilon=tuple(
             EpsilonChange(arm=k, before=_epsilon(before, k), after=_epsilon(after, k)) for k in shared
         ),
-        changes=tuple(found for a, b in pairs if a is not None for found in _changes(a, b)),
+        changes=tuple(
+            found
+            for a, b in pairs
+            if a is not None
+            for found in _changes(a, b, after.shares_trainings(before, *filter(None, (b.arm, b.reference))))
+        ),
     )
 
 
@@ -131,16 +136,16 @@ def _epsilon(report: Report, arm: str) -> float | None:
     return held.pld if held else None
 
 
-def _changes(before: ComparisonRecord, after: ComparisonRecord) -> Iterator[Change]:
+def _changes(before: ComparisonRecord, after: ComparisonRecord, same: bool) -> Iterator[Change]:
     earlier = {group.group: group for group in before.by_group}
     for metric in _metrics(after):
         for group in after.by_group:
             if group.group in earlier:
-                yield _of_group(metric, after, earlier[group.group], group)
-        yield _of_group(metric, after, before.overall, after.overall)
+                yield _of_group(metric, after, earlier[group.group], group, same)
+        yield _of_group(metric, after, before.overall, after.overall, same)
         gaps = main_gap(before, metric), main_gap(after, metric)
         if gaps[0] is not None and gaps[1] is not None:
-            yield _of_gap(metric, after, gaps[0], gaps[1])
+            yield _of_gap(metric, after, gaps[0], gaps[1], same)
 
 
 def _metrics(comparison: ComparisonRecord) -> Sequence[str]:
@@ -152,22 +157,26 @@ def _metrics(comparison: ComparisonRecord) -> Sequence[str]:
     ]
 
 
-def _of_group(metric: str, where: ComparisonRecord, before: GroupRecord, after: GroupRecord) -> Change:
+def _of_group(
+    metric: str, where: ComparisonRecord, before: GroupRecord, after: GroupRecord, same: bool
+) -> Change:
     readings = [
         read_estimate(group.estimates.get(metric), "", is_size=False, own_variances=False)
         for group in (before, after)
     ]
-    return _change(metric, where, after.group, readings)
+    return _change(metric, where, after.group, readings, same)
 
 
-def _of_gap(metric: str, where: ComparisonRecord, before: GapRecord, after: GapRecord) -> Change:
+def _of_gap(metric: str, where: ComparisonRecord, before: GapRecord, after: GapRecord, same: bool) -> Change:
     readings = [read_estimate(gap.absolute, "", is_size=True, own_variances=False) for gap in (before, after)]
-    return _change(f"{metric}_gap", where, f"{after.a}, {after.b}" if after.a else "", readings)
+    return _change(f"{metric}_gap", where, f"{after.a}, {after.b}" if after.a else "", readings, same)
 
 
-def _change(metric: str, where: ComparisonRecord, group: str, readings: Sequence[Reading]) -> Change:
+def _change(
+    metric: str, where: ComparisonRecord, group: str, readings: Sequence[Reading], same: bool
+) -> Change:
     before, after = readings
-    found = change(after, before)
+    found = change(after, before, same_trainings=same)
     exceeds = None
     if found.low is not None and found.high is not None:
         exceeds = not found.low <= 0 <= found.high

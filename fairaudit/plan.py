@@ -237,11 +237,12 @@ def _notices(config: AuditConfig, arms: tuple[Arm, ...]) -> list[Notice]:
             )
         )
     if config.seeds < 5:
+        left = (
+            "intervals are wide and not gated"
+            if config.seeds > 1
+            else "a single one leaves no interval, and no measurement is gated"
+        )
         notices.append(
-            Notice(
-                "few_seeds",
-                f"{numbered(config.seeds, 'seed')}: intervals are wide and not gated",
-                "use --seeds 5 or more",
-            )
+            Notice("few_seeds", f"{numbered(config.seeds, 'seed')}: {left}", "use --seeds 5 or more")
         )
     return notices

@@ -31,6 +31,15 @@ def test_the_same_report_shows_no_change_at_all():
     assert all(c.change == 0 for c in changes if c.change is not None)
 
 
+def test_other_trainings_with_the_same_numbers_are_not_known_to_be_unchanged():
+    before, after = report_of(), report_of()
+    arms = [a.model_copy(update={"trainings": "another"}) for a in after.arms]
+    after = after.model_copy(update={"arms": tuple(arms)})
+    cost = found(before, after, "privacy_cost", "F")
+    assert (cost.change, cost.exceeds) == (0.0, False)
+    assert (cost.low, cost.high) == pytest.approx((-2 * 0.0141235, 2 * 0.0141235), abs=1e-6)
+
+
 def test_what_is_undefined_in_one_report_is_neither_changed_nor_unchanged():
     gone = report_of(with_measure(comparison(), "F", estimates={"accuracy": estimate(None)}))
     for before, after in ((report_of(), gone), (gone, report_of())):
@@ -79,7 +88,7 @@ def test_an_interval_of_one_report_alone_would_call_chance_a_change(monkeypatch)
     before, after = report_of(comparison(costs=(0.041, 0.012))), report_of(comparison(costs=(0.061, 0.012)))
     assert found(before, after, "privacy_cost", "F").exceeds is False
 
-    def careless(now, earlier):
+    def careless(now, earlier, *, same_trainings):
         gone = earlier.value or 0.0
         ends = [None if end is None else end - gone for end in (now.value, now.low, now.high)]
         return replace(now, value=ends[0], low=ends[1], high=ends[2])

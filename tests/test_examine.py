@@ -50,6 +50,8 @@ def test_a_model_outside_the_table_is_isolated_and_named(model, gradients):
         ("own_models:mixing", TrainingError, "one record alone"),
         ("own_models:remembering", TrainingError, "largest"),
         ("own_models:frozen", TrainingError, "no parameter"),
+        ("own_models:scripted", TrainingError, "compiled by torch.jit"),
+        ("own_models:partly_traced", TrainingError, "compiled by torch.jit"),
     ],
 )
 def test_a_model_that_cannot_be_audited_is_refused_before_any_training(model, error, message):

@@ -339,6 +339,12 @@ def test_few_seeds_and_unequal_epsilons_are_noticed():
     assert plan(method=("dpsgd",), seeds=5).notices == ()
 
 
+def test_one_seed_is_said_to_have_no_intervals_and_two_to_have_wide_ones():
+    told = {seeds: plan(method=("dpsgd",), seeds=seeds).notices[0].message for seeds in (1, 2)}
+    assert told[1] == "1 seed: a single one leaves no interval, and no measurement is gated"
+    assert told[2] == "2 seeds: intervals are wide and not gated"
+
+
 def test_a_plan_is_made_without_torch():
     code = "import sys, fairaudit.plan, fairaudit.arms; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

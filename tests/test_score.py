@@ -150,6 +150,35 @@ def test_a_rule_about_a_guarantee_cannot_be_told(tmp_path):
     assert report.privacy["predictions"].reason.startswith("none stated")
 
 
+def test_rules_about_given_predictions_speak_of_no_arm(tmp_path):
+    rules = ["accuracy < 0.1", "accuracy_gap > 0.9", "accuracy@sex=F < 0.1"]
+    report = scored(tmp_path, people(), ["private0"], fail_on=rules)
+    assert [gate.words for gate in report.gates] == [
+        "fails if the accuracy of any group is below 0.1 (10 %)",
+        "fails if the gap between groups in accuracy is above 0.9 (90 points)",
+        "fails if the accuracy for sex = F is below 0.1 (10 %)",
+    ]
+    assert not any(target.reference for gate in report.gates for target in gate.targets)
+
+
+def test_no_interval_of_a_fraction_leaves_what_a_fraction_can_be(tmp_path):
+    """Models that are nearly always right, on few rows: the plain intervals end above 1 and below 0."""
+    frame = people(160)
+    frame["right"] = np.where(np.arange(len(frame)) % 40 == 0, 1 - frame["paid"], frame["paid"]) * 1.0
+    report = scored(tmp_path, frame, ["right"], ["base0"])
+    found = [e for c in report.comparisons for g in c.by_group for e in g.estimates.items()]
+    own = {
+        (e.low, e.high)
+        for name, e in found
+        if e.unit == "fraction" and "cost" not in name and e.low is not None
+    }
+    assert any(high == 1.0 for _, high in own)
+    assert any(low == 0.0 for low, _ in own)
+    assert all(0.0 <= low <= high <= 1.0 for low, high in own)
+    gaps = [gap for c in report.comparisons for gap in c.gaps if gap.absolute.unit == "fraction"]
+    assert all(gap.absolute.high <= 1.0 for gap in gaps if gap.absolute.high and "." not in gap.metric)
+
+
 def test_labels_leave_undefined_what_needs_probabilities(tmp_path):
     found = estimates(scored(tmp_path, people(), ["decided"]), "predictions", "F")
     for metric in ("loss", "auc", "calibration_error"):

@@ -63,11 +63,10 @@ def folded(line: str, width: int | None) -> Iterator[str]:
 def _units(line: str, start: int, room: int) -> Iterator[tuple[str, bool]]:
     """What is not broken, with the blanks before it, and whether it goes on a command."""
     if isinstance(line, TableLine):
-        for i, cell in enumerate(line.cells):
+        for i, cell in enumerate((*line.cells, line.note)):
             whole = f"{'  ' if i else ' '}{cell}"
-            # A cell of text may be longer than the terminal is wide.
+            # A cell of text, or a note, may be longer than the terminal is wide.
             yield from ((unit, False) for unit in ([whole] if len(whole) <= room else _UNIT.findall(whole)))
-        yield from ((unit, False) for unit in _UNIT.findall(f"  {line.note}"))
         return
     before = line[:start]
     yield from ((unit, False) for unit in _UNIT.findall(before))

@@ -13,7 +13,7 @@ from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
 from fairaudit.report.arm_names import listed
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points, reading
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
@@ -65,7 +65,7 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         why = f": {plain(facts.outside, 200)}" if facts.outside else ""
         size = numbered(facts.parameters, "parameter")
         yield f"  model   {plain(plan.model)} · {size} · per-sample gradients by {facts.gradients}{why}"
-    twins = sum(plan.arm(job.arm).has_twin for job in plan.jobs)
+    twins = seeds * sum(arm.has_twin for arm in plan.arms)
     trainings += f", {twins:,} of them once more without noise" if twins else ""
     yield f"  plan    {trainings} · about {spoken_time(seconds)} on {numbered(cores, 'core')}"
     if reading:
@@ -154,11 +154,11 @@ def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
     named = named_gaps(comparison)
     for pair in named:
         title = f"gap {plain(pair.a, 12)}, {plain(pair.b, 12)}"
-        yield Row((title, "", "", "", points(pair.absolute)), plain(pair.direction, 60) or "not resolved")
+        yield Row((title, "", "", "", points(pair.absolute)), plain(reading(pair), 60))
     if gap is not None:
         estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
         title = "largest gap" if named else "gap"
-        yield Row((title, "", "", "", points(estimate)), plain(gap.direction, 60) or "not resolved")
+        yield Row((title, "", "", "", points(estimate)), plain(reading(gap), 60))
 
 
 def _privacy(plan: Plan) -> str:
@@ -170,11 +170,9 @@ def _privacy(plan: Plan) -> str:
     if not claimed:
         return "no arm has a guarantee"
     if len(targets) == 1:
-        return (
-            f"ε ≤ {shown_up(targets[0])}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
-        )
+        return f"ε ≤ {_target(targets[0])}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
     if targets:
-        swept = ", ".join(shown_up(target) for target in targets)
+        swept = ", ".join(map(_target, targets))
         return f"ε ≤ {swept}, {scope}"
     epsilons = {a.key: _epsilon(a.privacy.epsilon_pld) for a in claimed}
     return f"{scope}: {_per_arm(epsilons, 'ε ≤ ')}"
@@ -190,6 +188,11 @@ def _per_arm(values: Mapping[str, str], prefix: str) -> str:
 def _sigma(arm: Arm) -> str:
     assert arm.privacy.event is not None, "an arm with an epsilon has an event"
     return f"{arm.privacy.event.releases[0].noise_multiplier:.3g}"
+
+
+def _target(epsilon: float) -> str:
+    """As it was asked for: nothing is claimed by it, so nothing is rounded up."""
+    return f"{epsilon:.15g}"
 
 
 def _epsilon(value: float | None) -> str:

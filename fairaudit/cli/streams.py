@@ -27,8 +27,11 @@ def command(lines: Iterable[str]) -> None:
 
 
 def no_command(text: str) -> str:
-    """The text with no line in it that is a command, whatever a column is called."""
-    return _COMMAND.sub(r"\1\\", text)
+    """The text with no line in it that is a command, whatever a column is called.
+
+    Where there is none it is the very text that was given: a row of a table still knows its cells.
+    """
+    return _COMMAND.sub(r"\1\\", text) if _COMMAND.search(text) else text
 
 
 def lost_answer() -> OSError | None:

@@ -36,6 +36,7 @@ from fairaudit.privacy.streams import numpy_stream
 
 PILOT = 8  # Poisson batches that say how many are needed; no expectation is taken over them
 LEAST, MOST = 8, 64  # M, Poisson batches behind every expectation that has no closed form
+DRAWN = ("r_direction", "r_magnitude_effective")  # what the number of batches is chosen for
 MOST_BYTES = 2**28  # of their gradients, which are all held at once
 OF_PART, OF_ALL = 0.1, 0.01  # wanted standard errors, as a share of the part or of all parts: the larger
 PROBES = 4  # of them, behind the covariance in R_clip, which is small beside its first order
@@ -161,8 +162,11 @@ class CauseReading:
         each: dict[str, list[Tensor]] = {}
         for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
             batches = replace(batches, typical=pilot[r].typical)
+            terms = measured(batches, r)
+            aims = dict(zip(DRAWN, wanted_errors(terms), strict=True))
             values = {
-                **measured(batches, r),
+                **terms,
+                **{f"{name}_wanted": wanted for name, wanted in aims.items()},
                 **lower_bounds(
                     batches, means[r], self._spectra[r], samplings[r], float(checkpoint.sensitivity[r])
                 ),
@@ -247,14 +251,18 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
     """
     wanted = float(LEAST)
     for terms in pilot:
-        names = ("r_direction", "r_magnitude_effective", "r_noise")
-        parts = torch.stack([terms[name].abs() for name in names])
-        errors = torch.stack([terms[f"{name}_se"] for name in names[:2]])
-        ratios = errors / torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
+        errors = torch.stack([terms[f"{name}_se"] for name in DRAWN])
+        ratios = errors / wanted_errors(terms)
         known = ratios[errors > 0]  # an error of 0 needs no more, and one that is not known says nothing
         wanted = max(wanted, *(PILOT * known**2).tolist()) if len(known) else wanted
     room = MOST_BYTES // (2 * 8 * parameters * len(pilot))
     return max(LEAST, min(math.ceil(min(wanted, MOST)), room))
+
+
+def wanted_errors(terms: Mapping[str, Tensor]) -> Tensor:
+    """Wanted standard errors of direction and magnitude, [2, K + 1]: of ``terms`` with ``r_noise``."""
+    parts = torch.stack([terms[name].abs() for name in (*DRAWN, "r_noise")])
+    return torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
 
 
 def _group_means(readings: RecordReadings, name: str) -> Tensor:

@@ -13,6 +13,7 @@ import gc
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -66,6 +67,119 @@ def refuse_unprivate(module: nn.Module) -> None:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is computed of each record.
+
+    Args:
+        one: (handed values, record, ...) -> tensor, as vmap runs it. alone: The same, as the loop runs it.
+        values: Parameters by name. stream: Names the draws.
+    """
+
+    one: Callable[..., Tensor]
+    alone: Callable[..., Tensor]
+    values: Values
+    stream: tuple[int, ...]
+
+
+class _Mode:
+    """A copy of the module as it trains, or as it predicts, and how its records are run.
+
+    Args:
+        module: The copy, which is what runs. constants: Buffers and frozen parameters by name.
+    """
+
+    def __init__(self, module: nn.Module, constants: Values) -> None:
+        self.module = module
+        self._constants = constants
+        self._before = _read(module)
+        # Whether vmap runs it; None where that is not settled yet.
+        self.at_once = False if has_own_vmap(self._before) else None
+        self._draws = False  # whether the forward draws numbers
+        self._own = [(part, dict(part._parameters)) for part in module.modules()]
+
+    def call(self, handed: Values, record: Tensor) -> object:
+        """What the module puts out for one record."""
+        given = dict(handed)
+        try:
+            out: object = functional_call(self.module, given, (record.unsqueeze(0),))
+        finally:
+            # PyTorch puts the wrong tensors back where a part has two names, or keeps a list of its own.
+            for part, own in self._own:
+                for name, parameter in own.items():
+                    setattr(part, name, parameter)
+        for name, value in handed.items():
+            if given[name] is not value:
+                raise _writes(name)
+        return out
+
+    def map(self, work: _Work, arguments: Sequence[Tensor]) -> Tensor:
+        """``one`` of all records under vmap, else ``alone`` of each; and the module as it was."""
+        if self.at_once is None:
+            # Settled on made-up records, so that no record decides how the others are computed.
+            made_up = [torch.zeros_like(given[:1]).expand(2, *given.shape[1:]) for given in arguments]
+            self.at_once = self._together(work, made_up) is not None
+        found = self._blocks(work, arguments) if self.at_once else None
+        if found is not None:
+            return found
+        rows = []
+        for number, parts in enumerate(zip(*arguments, strict=True)):
+            # A copy of its own: a view would lead back to the other records.
+            record = [part.clone() for part in parts]
+            with self._unchanged(work) as handed, global_stream(*work.stream, number), faults():
+                rows.append(work.alone(handed, *record))
+        return torch.stack(rows)
+
+    def _blocks(self, work: _Work, arguments: Sequence[Tensor]) -> Tensor | None:
+        """``one`` of all records; in padded blocks of one size where it draws, whose masks follow its place.
+
+        What is drawn for a place in a tensor of records depends on how many there are.
+        """
+        if not self._draws:
+            return self._together(work, arguments)
+        found: list[Tensor] = []
+        count = len(arguments[0])
+        for start in range(0, count, BLOCK):
+            rows = [given[start : start + BLOCK] for given in arguments]
+            padded = [torch.cat([r, r.new_zeros(BLOCK - len(r), *r.shape[1:])]) for r in rows]
+            block = self._together(replace(work, stream=(*work.stream, start)), padded)
+            if block is None:
+                return None
+            found.append(block)
+        return torch.cat(found)[:count]
+
+    def _together(self, work: _Work, arguments: Sequence[Tensor]) -> Tensor | None:
+        """``one`` of all records under vmap; None where vmap cannot, or the code met an error on its way."""
+        made = Survivors()
+        try:
+            with self._unchanged(work) as handed, global_stream(*work.stream), _quiet(), made:
+                drawn = global_state()
+                copies = [given.clone() for given in arguments]  # code may write to its input
+                found: Tensor = vmap(functools.partial(work.one, handed), randomness="different")(*copies)
+                self._draws |= not torch.equal(drawn, global_state())
+        except (FairauditError, KeyboardInterrupt):
+            raise
+        except BaseException:  # the loop raises again what is the module's own fault
+            return None
+        if not any(value.requires_grad for value in work.values.values()):
+            _refuse_survivors(made)
+        # What one record makes raise, code that goes on would have done for every record.
+        return None if made.has_raised else found
+
+    @contextmanager
+    def _unchanged(self, work: _Work) -> Iterator[dict[str, Tensor]]:
+        """Copies of parameters and constants to hand in; refuses a module that wrote to them or to itself."""
+        given = {**work.values, **self._constants}
+        handed = {name: value.clone() for name, value in given.items()}
+        yield handed
+        for name, value in given.items():
+            if not torch.equal(_bits(handed[name]), _bits(value)):
+                raise _writes(name)
+        name = changed(self._before, _read(self.module))
+        if name:
+            raise TrainingError(f"the model changes the {name} while it reads records", hint=STATELESS)
+
+
 class Isolated:
     """One module's function of parameters and one record, and its gradients, for many records.
 
@@ -90,17 +204,21 @@ class Isolated:
             )
         with faults():  # parts may copy themselves
             training = copy.deepcopy(module).float().to(device).train()
-            self._copies = {True: training, False: copy.deepcopy(training).eval()}
+            predicting = copy.deepcopy(training).eval()
         named = [*training.named_parameters(), *training.named_buffers()]
         self.start = {name: p.detach().clone() for name, p in named if p.requires_grad}
-        self._constants = {name: c.detach().clone() for name, c in named if name not in self.start}
-        self._before = {is_training: _read(one) for is_training, one in self._copies.items()}
-        # Whether vmap runs it, training or not; None where that is not settled yet.
-        self.at_once = {key: False if has_own_vmap(found) else None for key, found in self._before.items()}
-        self._draws = {True: False, False: False}  # whether the forward draws numbers
+        constants = {name: c.detach().clone() for name, c in named if name not in self.start}
+        self._training, self._predicting = (_Mode(each, constants) for each in (training, predicting))
         self._classes: int | None = None
-        copies = self._copies.values()
-        self._own = [(part, dict(part._parameters)) for one in copies for part in one.modules()]
+
+    @property
+    def at_once(self) -> bool:
+        """Whether vmap runs many training records at once, as far as that is settled."""
+        return bool(self._training.at_once)
+
+    def one_by_one(self) -> None:
+        """From now on, run one record after the other."""
+        self._training.at_once = self._predicting.at_once = False
 
     def outputs(self, values: Values, x: Tensor, stream: Sequence[int], *, training: bool = False) -> Tensor:
         """Outputs [n, Y] of records [n, ...].
@@ -114,21 +232,20 @@ class Isolated:
         Raises:
             TrainingError: The module fails, puts out something else, or leaves a trace.
         """
+        mode = self._training if training else self._predicting
         differentiable = any(value.requires_grad for value in values.values())
+
+        def alone(handed: Values, record: Tensor) -> Tensor:
+            return self._call(mode, handed, record)
 
         def one(handed: Values, record: Tensor) -> Tensor:
             if differentiable:
-                return self._call(handed, record, training)
+                return alone(handed, record)
             # vmap takes more layers apart where a gradient is asked for.
-            out: Tensor = vjp(
-                lambda given: self._call({**handed, **given}, record, training), _of(values, handed)
-            )[0]
+            out: Tensor = vjp(lambda given: alone({**handed, **given}, record), _of(values, handed))[0]
             return out
 
-        def alone(handed: Values, record: Tensor) -> Tensor:
-            return self._call(handed, record, training)
-
-        return self._map(one, alone, (x,), values, stream, training)
+        return mode.map(_Work(one, alone, values, tuple(stream)), (x,))
 
     def gradients(self, values: Values, x: Tensor, delta: Tensor, stream: Sequence[int]) -> Tensor:
         """Gradient [n, P] of each record's <delta, output> as it trains; see :meth:`outputs`.
@@ -136,10 +253,11 @@ class Isolated:
         Args:
             values, x, stream: As there. delta: Output gradients [n, Y].
         """
+        mode = self._training
 
         def one(handed: Values, record: Tensor, direction: Tensor) -> Tensor:
             _, pull, *_ = vjp(
-                lambda given: self._call({**handed, **given}, record, True), _of(values, handed)
+                lambda given: self._call(mode, {**handed, **given}, record), _of(values, handed)
             )
             (found,) = pull(direction)
             return torch.cat([found[name].flatten() for name in values])
@@ -148,28 +266,18 @@ class Isolated:
             # Plain autograd: it takes functions that functorch refuses.
             own = [handed[name].requires_grad_() for name in values]
             with torch.enable_grad():
-                out = self._call(handed, record, True)
+                out = self._call(mode, handed, record)
                 found = (
                     torch.autograd.grad(out, own, direction, allow_unused=True) if out.requires_grad else ()
                 )
             parts = zip(own, found or [None] * len(own), strict=True)
             return torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for p, g in parts])
 
-        return self._map(one, alone, (x, delta), values, stream, True)
+        return mode.map(_Work(one, alone, values, tuple(stream)), (x, delta))
 
-    def _call(self, handed: Values, record: Tensor, training: bool) -> Tensor:
+    def _call(self, mode: _Mode, handed: Values, record: Tensor) -> Tensor:
         """Output [Y] of one record."""
-        given = dict(handed)
-        try:
-            out: object = functional_call(self._copies[training], given, (record.unsqueeze(0),))
-        finally:
-            # PyTorch puts the wrong tensors back where a part has two names, or keeps a list of its own.
-            for part, own in self._own:
-                for name, parameter in own.items():
-                    setattr(part, name, parameter)
-        for name, value in handed.items():
-            if given[name] is not value:
-                raise _writes(name)
+        out = mode.call(handed, record)
         shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
         if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != 1 or not _is_dense(out):
             raise TrainingError(
@@ -181,94 +289,6 @@ class Isolated:
                 f"the model puts out {shape[1]} numbers for one record and {self._classes} for others"
             )
         return out[0].float()
-
-    def _map(
-        self,
-        one: Callable[..., Tensor],
-        alone: Callable[..., Tensor],
-        arguments: tuple[Tensor, ...],
-        values: Values,
-        stream: Sequence[int],
-        training: bool,
-    ) -> Tensor:
-        """``one`` of all records under vmap, else ``alone`` of each; and the module as it was."""
-        if self.at_once[training] is None:
-            # Settled on made-up records, so that no record decides how the others are computed.
-            made_up = [torch.zeros_like(given[:1]).expand(2, *given.shape[1:]) for given in arguments]
-            self.at_once[training] = self._together(one, made_up, values, stream, training) is not None
-        found = self._blocks(one, arguments, values, stream, training) if self.at_once[training] else None
-        if found is not None:
-            return found
-        rows = []
-        for number, parts in enumerate(zip(*arguments, strict=True)):
-            # A copy of its own: a view would lead back to the other records.
-            record = [part.clone() for part in parts]
-            with self._unchanged(values, training) as handed, global_stream(*stream, number), faults():
-                rows.append(alone(handed, *record))
-        return torch.stack(rows)
-
-    def _blocks(
-        self,
-        one: Callable[..., Tensor],
-        arguments: Sequence[Tensor],
-        values: Values,
-        stream: Sequence[int],
-        training: bool,
-    ) -> Tensor | None:
-        """``one`` of all records; in padded blocks of one size where it draws, whose masks follow its place.
-
-        What is drawn for a place in a tensor of records depends on how many there are.
-        """
-        if not self._draws[training]:
-            return self._together(one, arguments, values, stream, training)
-        found: list[Tensor] = []
-        count = len(arguments[0])
-        for start in range(0, count, BLOCK):
-            rows = [given[start : start + BLOCK] for given in arguments]
-            padded = [torch.cat([r, r.new_zeros(BLOCK - len(r), *r.shape[1:])]) for r in rows]
-            block = self._together(one, padded, values, (*stream, start), training)
-            if block is None:
-                return None
-            found.append(block)
-        return torch.cat(found)[:count]
-
-    def _together(
-        self,
-        one: Callable[..., Tensor],
-        arguments: Sequence[Tensor],
-        values: Values,
-        stream: Sequence[int],
-        training: bool,
-    ) -> Tensor | None:
-        """``one`` of all records under vmap; None where vmap cannot, or the code met an error on its way."""
-        made = Survivors()
-        try:
-            with self._unchanged(values, training) as handed, global_stream(*stream), _quiet(), made:
-                drawn = global_state()
-                copies = [given.clone() for given in arguments]  # code may write to its input
-                found: Tensor = vmap(functools.partial(one, handed), randomness="different")(*copies)
-                self._draws[training] |= not torch.equal(drawn, global_state())
-        except (FairauditError, KeyboardInterrupt):
-            raise
-        except BaseException:  # the loop raises again what is the module's own fault
-            return None
-        if not any(value.requires_grad for value in values.values()):
-            _refuse_survivors(made)
-        # What one record makes raise, code that goes on would have done for every record.
-        return None if made.has_raised else found
-
-    @contextmanager
-    def _unchanged(self, values: Values, training: bool) -> Iterator[dict[str, Tensor]]:
-        """Copies of parameters and constants to hand in; refuses a module that wrote to them or to itself."""
-        given = {**values, **self._constants}
-        handed = {name: value.clone() for name, value in given.items()}
-        yield handed
-        for name, value in given.items():
-            if not torch.equal(_bits(handed[name]), _bits(value)):
-                raise _writes(name)
-        name = changed(self._before[training], _read(self._copies[training]))
-        if name:
-            raise TrainingError(f"the model changes the {name} while it reads records", hint=STATELESS)
 
 
 class PerRecord(nn.Module):

@@ -103,8 +103,8 @@ def _check_isolated(module: nn.Module, records: Tensor, delta: Tensor) -> bool:
         raise TrainingError(
             "the model puts out nothing finite for one record alone", hint="does it normalise over the batch?"
         )
-    at_once = bool(isolated.at_once[True])
-    isolated.at_once = {True: False, False: False}
+    at_once = isolated.at_once
+    isolated.one_by_one()
     alone = isolated.gradients(values, records, delta, (0,))
     bare = copy.deepcopy(bare).float().train()
     with torch.no_grad():

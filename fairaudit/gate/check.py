@@ -117,13 +117,13 @@ def _refuse_other_label(label: LabelFacts, earlier: LabelFacts) -> None:
 def _checked(rule: Rule, report: Report, baseline: Report | None) -> GateRecord:
     found = find_targets(rule, report)
     if rule.is_change and baseline is not None:
-        found = _changes(rule, found, find_targets(rule, baseline))
+        found = _changes(rule, (report, found), (baseline, find_targets(rule, baseline)))
     uncertain = [target for target in found.judged if not target.reading.is_certain]
     targets = [judge(rule, target, among=len(uncertain)) for target in found.judged]
     outcome = worst([target.outcome for target in targets])
     return GateRecord(
         rule=rule.text,
-        words=rule.words,
+        words=rule.said_of("any private arm" if report.training else ""),
         outcome=outcome,
         reason=_reason(targets, outcome),
         targets=tuple(sorted(targets, key=lambda target: -_SEVERITY.index(target.outcome))),
@@ -131,13 +131,16 @@ def _checked(rule: Rule, report: Report, baseline: Report | None) -> GateRecord:
     )
 
 
-def _changes(rule: Rule, now: Targets, before: Targets) -> Targets:
-    earlier = {_place(rule, target): target.reading for target in before.judged}
-    changed = tuple(
-        replace(target, reading=change(target.reading, earlier.get(_place(rule, target))))
-        for target in now.judged
-    )
-    return Targets(changed, now.left_out)
+def _changes(rule: Rule, now: tuple[Report, Targets], before: tuple[Report, Targets]) -> Targets:
+    (report, found), (baseline, earlier) = now, before
+    readings = {_place(rule, target): target.reading for target in earlier.judged}
+
+    def changed(target: Target) -> Target:
+        same = report.shares_trainings(baseline, *filter(None, (target.arm, target.reference)))
+        reading = change(target.reading, readings.get(_place(rule, target)), same_trainings=same)
+        return replace(target, reading=reading)
+
+    return Targets(tuple(map(changed, found.judged)), found.left_out)
 
 
 def _place(rule: Rule, target: Target) -> tuple[str, str, str, str]:

@@ -92,9 +92,17 @@ class Rule:
     @property
     def words(self) -> str:
         """The condition in words."""
+        return self.said_of("any private arm")
+
+    def said_of(self, every: str) -> str:
+        """The condition in words.
+
+        Args:
+            every: What a rule that names no arm is about; "" where there are no arms.
+        """
         how = f", {_STATISTICS[self.statistic]}," if self.statistic != "interval" else ""
         change = "change since the baseline of the " if self.is_change else ""
-        what = f"{change}{self.metric.words}{how}{self._where()}"
+        what = f"{change}{self.metric.words}{how}{self._where(every)}"
         return f"fails if the {what} is {_OPERATORS[self.operator]} {self._said()}".replace(",,", ",")
 
     def _said(self) -> str:
@@ -107,8 +115,8 @@ class Rule:
             return f"{number} ({hundredths} %)"
         return f"{number} ({hundredths} point{'s' * (hundredths not in ('1', '-1'))})"
 
-    def _where(self) -> str:
-        arm = f" under {self.arm}" if self.arm else " under any private arm"
+    def _where(self, every: str) -> str:
+        arm = f" under {self.arm or every}" if self.arm or every else ""
         if self.metric.kind == "arm":
             return arm
         if self.group is None:

@@ -61,12 +61,13 @@ def widened_size(value: float, ends: Interval, factor: float, *, is_largest: boo
     """The interval of an absolute value with both halves grown; it ends at 0.
 
     Args:
-        value: The estimate. ends: Its own interval, cut at 0. factor: At least 1.
+        value: The estimate. ends: Its own interval, cut at 0 and, above, at the largest size that there
+            can be: of its two halves the longer is the whole one, or reaches to 0. factor: At least 1.
         is_largest: The value is the largest of several. Its ends may be those of others among them,
             so what is grown is more than the upper half: an upper end that is never too low.
     """
     upper = factor * ends.high if is_largest else value + factor * (ends.high - value)
-    lower = ends.low if is_largest else 2 * value - ends.high
+    lower = ends.low if is_largest else min(ends.low, 2 * value - ends.high)
     return Interval(max(0.0, value - factor * (value - lower)), upper)
 
 

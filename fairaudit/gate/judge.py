@@ -1,6 +1,7 @@
 """One number against one rule. Three outcomes: what cannot be told is inconclusive, never a pass."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 from fairaudit.gate.grammar import Rule
 from fairaudit.gate.intervals import Interval, growth, widened, widened_size
@@ -40,31 +41,28 @@ def judge(rule: Rule, target: Target, *, among: int) -> GateTarget:
     )
 
 
-def change(now: Reading, before: Reading | None) -> Reading:
+def change(now: Reading, before: Reading | None, *, same_trainings: bool) -> Reading:
     """The change of a number between two reports.
 
     Its interval runs from the least to the largest difference of the two. That holds whatever the
     reports share (rows, seeds, or nothing), since standard deviations add up to no less than that of
-    a difference. Where both hold the same number at every seed, nothing has changed.
+    a difference. Only the same trainings cannot have changed: others may show equal numbers by chance.
 
     Args:
         now: Of the report. before: Of the baseline, None where it has no such number.
+        same_trainings: Both numbers are of the very same trainings.
     """
     if before is None:
         return replace(now, value=None, low=None, high=None, reason="the baseline has no such number")
     reason = now.reason or (f"in the baseline: {before.reason}" if before.reason else "")
     if now.value is None or before.value is None:
         return replace(now, value=None, low=None, high=None, reason=reason or "undefined")
-    value = now.value - before.value
     ends, others = _ends(now), _ends(before)
-    is_same = now.seeds == before.seeds and ends == others and len(now.seeds) > 1
-    low = high = 0.0
-    if not is_same:
-        low, high = (ends.low - others.high, ends.high - others.low) if ends and others else (value, value)
+    is_same = same_trainings and now.seeds == before.seeds and ends is not None and ends == others
     return Reading(
-        value=value,
-        low=low if ends and others else None,
-        high=high if ends and others else None,
+        value=_difference(now.value, before.value),
+        low=0.0 if is_same else _difference(now.low, before.high),
+        high=0.0 if is_same else _difference(now.high, before.low),
         seeds=tuple(_difference(a, b) for a, b in zip(now.seeds, before.seeds, strict=False)),
         n_seeds=min(now.n_seeds, before.n_seeds),
         variances=None,
@@ -76,7 +74,8 @@ def change(now: Reading, before: Reading | None) -> Reading:
 
 
 def _difference(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a - b
+    """In decimals, as both stand in their files: 3.1 - 3.0 is 0.1, and not a little above it."""
+    return None if a is None or b is None else float(Decimal(repr(float(a))) - Decimal(repr(float(b))))
 
 
 def _ends(reading: Reading) -> Interval | None:

@@ -67,6 +67,11 @@ class Metric(NamedTuple):
         return base_metric(self.key)
 
     @property
+    def is_relative(self) -> bool:
+        """Whether it is a comparison with the arm's reference, or the reference's own number."""
+        return self.key.partition(".")[0] in ("change", "reference") or self.base in COSTS
+
+    @property
     def unit(self) -> Unit:
         """What it is counted in; a guarantee has none."""
         if self.kind == "arm":

@@ -1,13 +1,13 @@
 """Rule x report -> the numbers that the rule is held against."""
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fairaudit.errors import ConfigError, did_you_mean, numbered
 from fairaudit.gate.grammar import ALL_ROWS, GroupSelector, Rule
 from fairaudit.gate.intervals import Variances
 from fairaudit.gate.names import Metric
+from fairaudit.gate.unjudged import named, unjudged
 from fairaudit.metrics.names import part_of
 from fairaudit.report.facts import ArmFacts, LabelFacts
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
@@ -18,11 +18,6 @@ NO_SUCH_GAP = (
     "the pairs named by --compare"
 )
 NOT_SAID = "which value of the label is the favourable outcome was not said: add --favourable VALUE"
-LABEL_MISSING = "label missing"  # a report's name for rows without the truth
-_UNTOLD = 10**12  # rows, where their number is suppressed
-# Between which two numbers one row lies, of the metrics that are means over rows.
-_WIDTHS = {"accuracy": 1.0, "selection_rate": 1.0, "tpr": 1.0, "fpr": 1.0, "privacy_cost": 2.0}
-_AGAINST_REFERENCE = ("change", "reference", "privacy_cost", "excess_risk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a number stands in a report; ``group`` is "" for all groups together."""
+    """Where a number stands in a report.
+
+    ``group`` is "" for all groups together, ``reference`` where the number is not relative to one.
+    """
 
     arm: str
     reference: str
@@ -138,7 +136,11 @@ def find_targets(rule: Rule, report: Report) -> Targets:
     assumed = _assumed(rule.metric, report.data.label)
     for comparison in _comparisons(rule, report):
         why = partial.get(comparison.arm) or partial.get(comparison.reference) or assumed
-        told = [_unless(target, why) for target in _of_comparison(rule, comparison, left_out)]
+        reference = comparison.reference if rule.metric.is_relative else ""
+        told = [
+            replace(_unless(target, why), reference=reference)
+            for target in _of_comparison(rule, comparison, left_out)
+        ]
         judged += told if report.training else [_doubted(t, rule, report, comparison) for t in told]
     return Targets(tuple(judged), tuple(left_out))
 
@@ -149,65 +151,9 @@ def _unless(target: Target, why: str) -> Target:
 
 
 def _doubted(target: Target, rule: Rule, report: Report, comparison: ComparisonRecord) -> Target:
-    """The target with what rows that are not in it could do to it.
-
-    Whoever gives predictions also gives the table: rows without truth or group, or in groups too small to
-    be judged, may be those on which the model is wrong.
-    """
-    rows = {"without the true label": _sum(report.data.dropped_rows.get(LABEL_MISSING, {}).values())}
-    is_overall = rule.group is not None and rule.group.bare == ALL_ROWS
-    small: list[str] = []
-    if not is_overall:
-        facts = next(g for g in report.data.groupings if g.name == comparison.grouping)
-        ungrouped = {g.name: g.rows for g in facts.groups if g.is_missing}
-        rows["without a group"] = _sum(ungrouped.values())
-        if _named(rule.group, comparison) is None:
-            tiny = [g for g in comparison.by_group if comparison.note_on(g) and g.group not in ungrouped]
-            small = [comparison.note_on(g) for g in tiny]
-            rows["in groups too small to be judged"] = _sum(g.n_test for g in tiny)
-    if not any(rows.values()):
-        return target
-    is_gap = rule.metric.kind != "group"
-    judged = _judged(target, rule, comparison)
-    slack = math.inf if small and is_gap else _slack(rule.metric, judged, sum(rows.values()))
-    counts = (
-        f"{'some' if n == _UNTOLD else f'{n:,}'} row{'s' * (n != 1)} {what}" for what, n in rows.items() if n
-    )
-    said = f"{' and '.join(counts)} could make it fail"
-    if small and is_gap:
-        said = f"{small[0]}, so its gaps could make it fail: name two groups, as @COLUMN=A,B"
-    return replace(target, reading=replace(target.reading, slack=slack, unjudged=said))
-
-
-def _judged(target: Target, rule: Rule, comparison: ComparisonRecord) -> list[GroupRecord]:
-    """The groups that a number may rest on; the largest gap may rest on any two."""
-    if rule.metric.kind == "group":
-        return [g for g in (*comparison.by_group, comparison.overall) if g.group == target.group]
-    names = _named(rule.group, comparison)
-    among = [g for g in comparison.by_group if (g.group in names if names else not comparison.note_on(g))]
-    return [*among, comparison.overall] if len(among) == 1 else among
-
-
-def _slack(metric: Metric, groups: Sequence[GroupRecord], rows: int) -> float:
-    """How far so many more rows could move a number; of a mean over n rows the share rows / (n + rows).
-
-    A gap is moved by both its groups, at most by the two that move most. What is no mean over a fixed set
-    of rows (precision, AUC, calibration, ratios) or has no bound (losses) may move to anywhere.
-    """
-    width = _WIDTHS.get(metric.base, math.inf) * (2 if metric.key.startswith("change.") else 1)
-    plain = metric.key.rpartition(".")[2]
-    shares = []
-    for group in groups:
-        found = [group.estimates.get(name) for name in (plain, f"reference.{plain}")]
-        counts = [estimate.n_test or 0 for estimate in found if estimate and estimate.value is not None]
-        shares.append(rows / (min(counts, default=0) + rows))
-    return width * sum(sorted(shares)[-(1 if metric.kind == "group" else 2) :])
-
-
-def _sum(counts: Iterable[int | None]) -> int:
-    """The sum, where one that is suppressed could be any."""
-    known = list(counts)
-    return _UNTOLD if None in known else sum(n for n in known if n)
+    """The target with what rows that are not in it could do to it."""
+    slack, said = unjudged(rule, target.group, report, comparison)
+    return replace(target, reading=replace(target.reading, slack=slack, unjudged=said)) if said else target
 
 
 def _assumed(metric: Metric, label: LabelFacts) -> str:
@@ -246,14 +192,13 @@ def _arms(rule: Rule, report: Report) -> set[str]:
 def _comparisons(rule: Rule, report: Report) -> Iterator[ComparisonRecord]:
     """The comparisons of these arms; a number that has nothing to do with the reference is read once."""
     wanted = _arms(rule, report)
-    is_relative = rule.metric.key.partition(".")[0] in _AGAINST_REFERENCE
     is_overall = rule.group is not None and rule.group.bare == ALL_ROWS
     lacking = _without_part(rule.metric, report)
     seen: set[tuple[str, str, str]] = set()
     for comparison in report.comparisons:
         place = (
             comparison.arm,
-            comparison.reference if is_relative else "",
+            comparison.reference if rule.metric.is_relative else "",
             "" if is_overall else comparison.grouping,
         )
         own = comparison.arm, comparison.reference
@@ -315,7 +260,7 @@ def _of_comparison(rule: Rule, comparison: ComparisonRecord, left_out: dict[str,
     if selector is not None and selector.bare == ALL_ROWS:
         yield _group_target(rule, comparison, comparison.overall)
         return
-    wanted = _named(selector, comparison)
+    wanted = named(selector, comparison)
     for group in comparison.by_group:
         own_reason = comparison.note_on(group)
         if wanted is not None and group.group not in wanted:
@@ -324,15 +269,6 @@ def _of_comparison(rule: Rule, comparison: ComparisonRecord, left_out: dict[str,
             left_out[f"{comparison.grouping} = {group.group}: {own_reason}"] = None
             continue
         yield _group_target(rule, comparison, group)
-
-
-def _named(selector: GroupSelector | None, comparison: ComparisonRecord) -> Sequence[str] | None:
-    """The groups that the rule names, or None where it is about all."""
-    if selector is None:
-        return None
-    if selector.bare:
-        return None if selector.bare == comparison.grouping else (selector.bare,)
-    return selector.names or None
 
 
 def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) -> Target:
@@ -372,7 +308,7 @@ def _find_gap(rule: Rule, comparison: ComparisonRecord) -> GapRecord | None:
         pairs = [gap for gap in of_metric if gap.kind == "pair"]
         mean = next((gap for gap in of_metric if gap.kind == "mean"), None)
         return mean or (pairs[0] if len(pairs) == 1 else None)  # of two groups there is one gap
-    names = _named(rule.group, comparison)
+    names = named(rule.group, comparison)
     if not names:
         pairs = [gap for gap in of_metric if gap.kind == "pair"]
         if len(pairs) == 1 and len(comparison.by_group) == 2:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.descriptive import shuffle_p
-from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, Predictions
+from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, Predictions, undefined
 from fairaudit.metrics.gaps import (
     HIGHER_IS_WORSE,
     Cut,
@@ -17,7 +17,7 @@ from fairaudit.metrics.gaps import (
     reading,
     unit_of,
 )
-from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate, undefined
+from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate
 from fairaudit.metrics.names import CONSTANT, COSTS, base_metric
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.tables import (

@@ -55,6 +55,11 @@ class Estimate:
     by_seed: tuple[float, ...] = ()
 
 
+def undefined(reason: str, unit: str, n_test: int = 0) -> Estimate:
+    """A number that does not exist, and why."""
+    return Estimate(None, None, None, None, None, 0, n_test, unit, reason)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupMeasure:
     """One group's numbers in one comparison.

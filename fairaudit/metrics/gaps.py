@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from fairaudit.errors import numbered
-from fairaudit.metrics.estimates import Estimate, Gap
+from fairaudit.metrics.estimates import Estimate, Gap, undefined
 from fairaudit.metrics.intervals import (
     Int64,
     MetricTable,
@@ -16,7 +16,6 @@ from fairaudit.metrics.intervals import (
     contrast,
     estimate,
     largest,
-    undefined,
 )
 from fairaudit.metrics.names import COSTS, base_metric
 from fairaudit.metrics.power import minimum_detectable, rows_needed, seeds_needed

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fairaudit.metrics.estimates import Comparison, Estimate, GroupMeasure
-from fairaudit.metrics.intervals import undefined
+from fairaudit.metrics.estimates import Comparison, Estimate, GroupMeasure, undefined
 from fairaudit.metrics.names import base_metric
 
 NO_PROBABILITIES = "predictions are labels; this needs probabilities"

@@ -64,7 +64,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.errors import numbered
-from fairaudit.metrics.estimates import Estimate
+from fairaudit.metrics.estimates import Estimate, undefined
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
@@ -121,14 +121,14 @@ class MetricTable:
     Index K stands for all test rows.
 
     Args:
-        name: Metric name. unit: Of its values.
-        by_seed: ``[S, K + 1]``; NaN where undefined.
+        name: Metric name. unit: Of its values. by_seed: ``[S, K + 1]``; NaN where undefined.
         covariance: Test-record covariances ``[2, K + 1, K + 1]``, the floor on their diagonals: that
             of the mean over seeds, and that of two seeds. NaN where no honest ones exist.
         counts: Distinct records behind each value, ``[K + 1]``.
         reason: Why there is no value or no interval, or "".
         one_model: The interval is about this one model on new people, not about its training.
         divisor: The group whose value every other is divided by, for a ratio; else None.
+        bounds: Where every value lies. Intervals end there: nothing beyond it could be true.
     """
 
     name: str
@@ -139,6 +139,7 @@ class MetricTable:
     reason: str = ""
     one_model: bool = False
     divisor: int | None = None
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ class Spread:
         shared_variance: V_shared. record_variance: V_rec, the same or larger; of its excess V_seed
             holds as much in expectation.
         n_test: Distinct records behind it. n_min: In the smaller of its groups.
-        unit: Of Y. reason: Why it is undefined or without interval, or "".
+        unit: Of Y. bounds: Where D lies. reason: Why it is undefined or without interval, or "".
     """
 
     by_seed: Float64
@@ -164,6 +165,7 @@ class Spread:
     n_min: int
     unit: str
     reason: str = ""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
     def half_width(self, pairs: int = 1, *, conservative: bool = False) -> float:
         """Half of the interval, ``sqrt(t^2 V_seed + z^2 V_shared)``; NaN where there is none.
@@ -288,6 +290,7 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
         b: Group index, K for all test rows, or None for value a alone.
     """
     y, cov, n = table.by_seed, table.covariance, table.counts
+    least, most = table.bounds
     if b is None:
         values, records, n_test, n_min = y[:, a], cov[:, a, a], n[a], n[a]
     else:
@@ -312,6 +315,7 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
         n_min=int(n_min),
         unit=table.unit,
         reason=table.reason or _why_undefined(len(seeds) - len(defined), len(seeds), v_rec, table.one_model),
+        bounds=table.bounds if b is None else (least - most, most - least),
     )
 
 
@@ -358,7 +362,8 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     top = absolute(spreads[int(values.argmax())], pairs)
     if np.isnan(halves).any():
         return top
-    low, high = max(0.0, float((values - halves).max())), float((values + halves).max())
+    sizes = 0.0, max(map(abs, spreads[0].bounds))
+    low, high = _within((values - halves).max(), values.max(), (values + halves).max(), sizes)
     return Estimate(
         top.value, low, high, top.training_sd, top.records_sd, top.n_seeds, top.n_test, top.unit,
         by_seed=top.by_seed,
@@ -369,12 +374,13 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
     if math.isnan(value):
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)
     bounded = not math.isnan(half)
-    low = value - half if signed else max(0.0, value - half)
+    bounds = spread.bounds if signed else (0.0, max(map(abs, spread.bounds)))
+    low, high = _within(value - half, value, value + half, bounds)
     by_seed = tuple(v for v in spread.by_seed.tolist() if v == v)
     return Estimate(
         value=value,
         low=low if bounded else None,
-        high=value + half if bounded else None,
+        high=high if bounded else None,
         training_sd=_root(spread.seed_variance) if len(spread.by_seed) > 1 else None,
         records_sd=_root(spread.shared_variance),
         n_seeds=len(by_seed),
@@ -385,9 +391,9 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
     )
 
 
-def undefined(reason: str, unit: str, n_test: int = 0) -> Estimate:
-    """A number that does not exist, and why."""
-    return Estimate(None, None, None, None, None, 0, n_test, unit, reason)
+def _within(low: float, value: float, high: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """The ends, cut at the bounds; a value that rounding leaves beyond one stays in."""
+    return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))
 
 
 def _root(variance: float) -> float | None:

@@ -1,5 +1,6 @@
 """Predictions of two arms to one :class:`MetricTable` per metric, for both and for the change."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -135,8 +136,11 @@ def _add_tables(
             reason = NO_CALIBRATION_INTERVAL
         unit = "nats" if metric in LOSSES else "fraction"
         floor = np.diag(floor_variance(count)) if unit == "fraction" else 0.0
-        name = prefix + metric
-        tables[name] = MetricTable(name, unit, values[:, m], covariance[:, m] + floor, count, reason)
+        name, most = prefix + metric, 1.0 if unit == "fraction" else math.inf
+        bounds = (-most if prefix == "change." else 0.0, most)
+        tables[name] = MetricTable(
+            name, unit, values[:, m], covariance[:, m] + floor, count, reason, bounds=bounds
+        )
 
 
 def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:
@@ -203,7 +207,10 @@ def impact_ratio(selection: MetricTable, name: str, eligible: Sequence[int]) -> 
     jacobian[:, top] -= centre
     jacobian /= mean[top]
     covariance = jacobian @ selection.covariance @ jacobian.T
-    return MetricTable(name, "ratio", ratio, covariance, selection.counts, divisor=top), jacobian
+    table = MetricTable(
+        name, "ratio", ratio, covariance, selection.counts, divisor=top, bounds=(0.0, math.inf)
+    )
+    return table, jacobian
 
 
 def _no_ratio(selection: MetricTable, name: str, reason: str) -> tuple[MetricTable, Float64]:

@@ -53,12 +53,13 @@ class ArmReadings:
         mean: Float64 = np.einsum("c,sc...->s...", self._weights, self.values[name])
         return mean
 
-    def error(self, name: str) -> Float64:
+    def error(self, name: str, kind: str = "se") -> Float64:
         """Standard error over drawn batches of the mean over seeds of :meth:`per_step`, [...].
 
-        Batches are drawn anew for each kept step and seed.
+        Batches are drawn anew for each kept step and seed. ``kind`` ``wanted``: what it would be, had each
+        step reached the error that its number of batches was to bring.
         """
-        squares = np.einsum("c,sc...->s...", self._weights**2, self.values[f"{name}_se"] ** 2)
+        squares = np.einsum("c,sc...->s...", self._weights**2, self.values[f"{name}_{kind}"] ** 2)
         return np.asarray(nan_mean(squares) / len(squares)) ** 0.5
 
     def averaged(self, name: str) -> Float64:
@@ -92,8 +93,12 @@ def _over_repeats(series: Array) -> Float64:
     return nan_mean(np.moveaxis(np.asarray(series, dtype=np.float64), 1, 0))
 
 
-def over_seeds(values: Sequence[float] | Float64) -> OverSeeds:
-    """Mean and 95 % interval of the mean over seeds; no interval below two known values."""
+def over_seeds(values: Sequence[float] | Float64, *, is_share: bool = False) -> OverSeeds:
+    """Mean and 95 % interval of the mean over seeds; no interval below two known values.
+
+    Args:
+        values: Of each seed. is_share: They lie between 0 and 1, and so do the ends of the interval.
+    """
     known = [float(v) for v in values if np.isfinite(v)]
     by_seed = tuple(float(v) if np.isfinite(v) else None for v in values)
     if not known:
@@ -103,4 +108,7 @@ def over_seeds(values: Sequence[float] | Float64) -> OverSeeds:
         return OverSeeds(value=mean, low=None, high=None, by_seed=by_seed)
     t = quantiles(0.975, len(known) - 1)[0]
     half = t * float(np.std(known, ddof=1)) / len(known) ** 0.5
-    return OverSeeds(value=mean, low=mean - half, high=mean + half, by_seed=by_seed)
+    low, high = mean - half, mean + half
+    if is_share:
+        low, high = max(0.0, low), min(1.0, high)
+    return OverSeeds(value=mean, low=low, high=high, by_seed=by_seed)

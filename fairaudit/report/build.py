@@ -195,7 +195,7 @@ def _of_twins(findings: Findings) -> Iterator[ReportWarning]:
 
 def _of_seeds(plan: Plan, compared: Sequence[ComparisonRecord]) -> Iterator[ReportWarning]:
     groups = max((sum(bool(g.n_test) for g in c.by_group) for c in compared), default=0)
-    if groups > 2 and plan.config.seeds < MANY_GROUPS_SEEDS:
+    if groups > 2 and 1 < plan.config.seeds < MANY_GROUPS_SEEDS:  # of one seed there are no intervals
         yield ReportWarning(
             code="many_groups",
             level="warning",

@@ -143,9 +143,14 @@ def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
     return GroupCauses(
         group=name,
         parts={part: over_seeds(values) for part, values in totals.items()},
-        shares={part: over_seeds(values) for part, values in shares.items()},
+        shares={part: over_seeds(values, is_share=True) for part, values in shares.items()},
         traits={trait: over_seeds(found.averaged(trait)[:, place]) for trait in TRAITS},
         errors={part: _finite(found.error(f"r_{part}")[place]) for part in SAMPLED},
+        wanted={
+            part: _finite(found.error(f"r_{part}", "wanted")[place])
+            for part in SAMPLED
+            if f"r_{part}_wanted" in found.values  # trainings of earlier versions lack it
+        },
     )
 
 
@@ -211,7 +216,7 @@ def _bounds(found: ArmReadings, names: Sequence[str], pair: tuple[str, str]) -> 
             truth=_mean(truth),
             slack=_mean(truth - values),
             agreement=_mean(alike),
-            positive=over_seeds(nan_mean(positive.T)),
+            positive=over_seeds(nan_mean(positive.T), is_share=True),
             assumption=_assumption(found, any_step=bound.endswith("_convex")),
         )
 

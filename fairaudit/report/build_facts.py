@@ -7,7 +7,7 @@ import numpy as np
 
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset, Grouping
-from fairaudit.jobs import JobResult
+from fairaudit.jobs import JobResult, job_id
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.spec import Need
 from fairaudit.plan import Arm, Plan
@@ -121,6 +121,7 @@ def _arm(arm: Arm, plan: Plan, results: Mapping[str, JobResult], failures: Mappi
             for job in jobs
             if job.id not in results
         ),
+        trainings=job_id({"trainings": [job.id for job in jobs if job.id in results]}),
     )
 
 

@@ -10,8 +10,7 @@ from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.data.groups import NamedPair
 from fairaudit.errors import numbered
 from fairaudit.jobs import Array, JobResult
-from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
-from fairaudit.metrics.intervals import undefined
+from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, undefined
 from fairaudit.models.names import LINEAR
 from fairaudit.plan import Plan
 from fairaudit.report.build_causes import decomposition

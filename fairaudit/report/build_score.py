@@ -11,7 +11,7 @@ from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
-from fairaudit.jobs import NUMERICS_VERSION
+from fairaudit.jobs import NUMERICS_VERSION, job_id
 from fairaudit.layers import option_name
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.metrics.estimates import Comparison
@@ -91,7 +91,7 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
         ),
         data=_data(dataset, config),
         training=None,
-        arms=tuple(_arm(key, count, keys) for key, count in found.arms.items()),
+        arms=tuple(_arm(key, found) for key in keys),
         privacy=dict.fromkeys(keys, _PRIVACY),
         yardstick=Yardstick(
             arm=keys[0], reference_accuracy=None, yardstick="none", yardstick_accuracy=None,
@@ -126,19 +126,22 @@ _PRIVACY = PrivacyFacts(
 )
 
 
-def _arm(key: str, count: int, keys: Sequence[str]) -> ArmFacts:
+def _arm(key: str, found: ScoreFindings) -> ArmFacts:
+    first, count = next(iter(found.arms)), found.arms[key]
+    columns = [found.settings["y_pred"], found.settings["baseline_pred"]]
     return ArmFacts(
         key=key,
         method="given predictions",
         variant=None,
         settings={},
-        reference=keys[0] if key != keys[0] else None,
+        reference=first if key != first else None,
         source=None,
         reads_groups=False,
         repeats=1,
         seeds_planned=count,
         seeds_finished=count,
         failed=(),
+        trainings=job_id({"given": [found.dataset.digest, columns, key]}),
     )
 
 

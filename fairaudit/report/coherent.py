@@ -11,6 +11,7 @@ from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecor
 from fairaudit.report.model import Report
 
 _SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
+_BOUNDS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # of fractions, their differences, and the differences of those
 _ROUNDED = 2e-5  # relative; numbers of six digits that were equal before they were rounded
 
 
@@ -182,8 +183,10 @@ def _of_estimate(estimate: EstimateRecord, seeds: int) -> Iterator[str]:
         yield "it is undefined and nothing says why"
     if value is not None and low is not None and high is not None and not low <= value <= high:
         yield f"{value:g} is not between {low:g} and {high:g}"
-    # Half an interval is at least 1.9 of each of its two standard deviations, however they are put together.
-    widest = math.inf if value is None or high is None else high - value
+    # Half an interval is at least 1.9 of each of its two standard deviations, however they are put together;
+    # an end at the bound of what there can be may have been cut.
+    ends = [end for end in (low, high) if end is not None and end not in _BOUNDS]
+    widest = math.inf if value is None else max((abs(end - value) for end in ends), default=math.inf)
     if any(sd is not None and not 0 <= sd <= widest for sd in (estimate.training_sd, estimate.records_sd)):
         yield "a standard deviation is below 0, or its interval is narrower"
     if not 0 <= estimate.n_seeds <= seeds or (estimate.n_test or 0) < 0:

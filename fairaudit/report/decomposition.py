@@ -47,6 +47,7 @@ class GroupCauses(Part):
     then magnitude as published, clip (in closed form) and the starred split. ``shares`` are of the sum of
     the absolute values of the first three. ``traits`` are means over the kept steps. ``errors`` are the
     standard errors of parts over the batches that they are means over; the intervals hold them too.
+    ``wanted`` are those that the number of batches was to bring, which is limited.
     """
 
     group: str
@@ -54,6 +55,7 @@ class GroupCauses(Part):
     shares: dict[str, OverSeeds]
     traits: dict[str, OverSeeds]
     errors: dict[str, Figure | None] = Field(default_factory=dict)
+    wanted: dict[str, Figure | None] = Field(default_factory=dict)
 
 
 class Correlation(Part):

@@ -194,7 +194,12 @@ class FailedSeed(Part):
 
 
 class ArmFacts(Part):
-    """One method in one form: its numbers, its reference and how many seeds finished."""
+    """One method in one form: its numbers, its reference and how many seeds finished.
+
+    ``trainings`` is a digest of all that the finished trainings follow from (data, options, code), or of
+    the predictions that were given: where it is equal in two reports, the trainings are the same. "" in
+    reports of earlier versions, of which it is not known.
+    """
 
     key: str
     method: str
@@ -207,6 +212,7 @@ class ArmFacts(Part):
     seeds_planned: int
     seeds_finished: int
     failed: tuple[FailedSeed, ...]
+    trainings: str = ""
 
 
 class Control(Part):

@@ -23,6 +23,11 @@ def named_gaps(comparison: ComparisonRecord, metric: str = COST) -> list[GapReco
     return [gap for gap in comparison.gaps if gap.named and gap.metric == metric and gap is not main]
 
 
+def reading(gap: GapRecord) -> str:
+    """Whom the gap is to whose disadvantage, or that its sign is open; "" where there is no gap."""
+    return gap.direction or ("" if gap.absolute.value is None else "not resolved")
+
+
 def spoken(metric: str, classes: Sequence[str]) -> str:
     """``change.tpr[2]`` -> ``tpr[2] (square)``: the name that rules use, and the class that it counts."""
     name = metric.removeprefix("change.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fairaudit.report.gaps import main_gap, plain_interval
+from fairaudit.report.gaps import main_gap, plain_interval, reading
 from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -61,5 +61,5 @@ def _gaps(comparison: ComparisonRecord, metrics: list[str]) -> Iterator[Row]:
                 metric.replace("_", " "),
                 ", ".join(markdown(name) for name in (gap.a, gap.b) if name) or "–",
                 plain_interval(gap.absolute),
-                markdown(gap.direction, 80) or "not resolved",
+                markdown(reading(gap), 80) or "–",
             )

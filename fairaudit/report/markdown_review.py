@@ -70,7 +70,9 @@ def selection_section(report: Report) -> Iterator[str]:
     yield ""
     rows = [row for selection in report.selection for row in _of_model(report, selection)]
     yield from table(
-        ("model", "grouping", "group", "#rows", "#selection rate", "#impact ratio", "note"), rows, most=24
+        ("model", "grouping", "group", "#test rows", "#selection rate", "#impact ratio", "note"),
+        rows,
+        most=24,
     )
     yield ""
     yield from _unknown(report)
@@ -134,17 +136,16 @@ def _over_seeds(report: Report) -> str:
 
 
 def _of_model(report: Report, selection: Selection) -> Iterator[Row]:
-    sizes = {
-        group.name: group.rows
-        for grouping in report.data.groupings
-        if grouping.name == selection.grouping
-        for group in grouping.groups
-    }
-    notes = {
-        group.group: comparison.note_on(group)
+    compared = [
+        comparison
         for comparison in report.comparisons
         if comparison.grouping == selection.grouping
-        for group in comparison.by_group
+        and selection.arm in (comparison.arm, comparison.reference)
+    ]
+    compared.sort(key=lambda comparison: comparison.arm == selection.arm)  # its own seeds have the last word
+    sizes = {group.group: group.n_test for comparison in compared for group in comparison.by_group}
+    notes = {
+        group.group: comparison.note_on(group) for comparison in compared for group in comparison.by_group
     }
     for group, rate in selection.rate.items():
         note = "most selected" if group == selection.reference else notes.get(group, "")

@@ -75,12 +75,29 @@ def _errors(causes: Mapping[str, ArmCauses], most: int) -> Iterator[str]:
     }
     if errors:
         told = ", ".join(f"{markdown(arm)} {_thousandth(error)}" for arm, error in errors.items())
+        missed = [miss for arm, found in causes.items() if (miss := _missed(arm, found))]
         yield ""
         yield (
             f"Direction and magnitude are means over drawn batches, at most {most} for each kept step and "
             f"training. The largest standard error that this leaves in the figures above, in the same "
             f"unit: {told}. The intervals allow for it."
+            + (f" Above what was wanted, for batches are limited: {', '.join(missed)}." if missed else "")
         )
+
+
+def _missed(arm: str, causes: ArmCauses) -> str:
+    """The part of an arm that is furthest above its wanted standard error; "" where none is."""
+    above = [
+        (error / wanted, group.group, part, error, wanted)
+        for group in causes.groups
+        for part, error in group.errors.items()
+        if error is not None and (wanted := group.wanted.get(part)) and error > wanted
+    ]
+    if not above:
+        return ""
+    _, group, part, error, wanted = max(above)
+    name = part.partition("_")[0]
+    return f"{markdown(arm)} {name} of {markdown(group)} {_thousandth(error)} for {_thousandth(wanted)}"
 
 
 def _part_row(arm: str, causes: ArmCauses, group: GroupCauses) -> Row:

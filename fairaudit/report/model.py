@@ -99,6 +99,11 @@ class Report(Part):
             found.setdefault("; ".join(dict.fromkeys(whys)), []).append(arm)
         return found
 
+    def shares_trainings(self, other: "Report", *keys: str) -> bool:
+        """Whether these arms are the very same trainings, or given predictions, in both reports."""
+        mine, theirs = ({arm.key: arm.trainings for arm in one.arms} for one in (self, other))
+        return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)
+
     # pandas takes 0.4 s to import, and no reader of a report but this one needs it.
     def by_group(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821
         """One row per arm, grouping and group: costs with interval ends, accuracies beside them.

@@ -7,7 +7,16 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.arm_names import listed
 from fairaudit.report.facts import LabelFacts, TrainingFacts
 from fairaudit.report.fitting import fitted
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, plain_interval, points, spoken
+from fairaudit.report.gaps import (
+    CONTROL_NOT_RUN,
+    COST,
+    main_gap,
+    named_gaps,
+    plain_interval,
+    points,
+    reading,
+    spoken,
+)
 from fairaudit.report.markdown_alone import ALONE, alone_section
 from fairaudit.report.markdown_data import (
     data_section,
@@ -192,7 +201,7 @@ def _named_risks(report: Report) -> Iterator[str]:
     """What the pairs that were asked for lose in loss, beside what they lose in accuracy."""
     told = [
         f"- {_versus(comparison)}, {markdown(gap.a)} against {markdown(gap.b)}: gap in excess risk "
-        f"{plain_interval(gap.absolute)} nats, {markdown(gap.direction, 80) or 'not resolved'}."
+        f"{plain_interval(gap.absolute)} nats, {markdown(reading(gap), 80) or 'undefined'}."
         for comparison in report.costs
         for gap in comparison.gaps
         if gap.named and gap.metric == "excess_risk"
@@ -206,15 +215,16 @@ def _named_risks(report: Report) -> Iterator[str]:
 
 def _gap_row(comparison: ComparisonRecord, gap: GapRecord) -> Row:
     estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
-    reading = markdown(gap.direction, 80) or "not resolved" + _needed(gap)
+    said = (markdown(reading(gap), 80) or "–") + _needed(gap)
+    between = ", ".join(markdown(name) for name in (gap.a, gap.b) if name)
     return (
         _versus(comparison),
-        f"{markdown(comparison.grouping)}: {markdown(gap.a)}, {markdown(gap.b)}",
+        f"{markdown(comparison.grouping)}: {between or 'no pair'}",
         points(estimate),
         "–" if gap.minimum_detectable is None else f"{100 * gap.minimum_detectable:.1f}",
         _points_sd(gap.signed.training_sd),
         _points_sd(gap.signed.records_sd),
-        reading if gap.gated else f"{reading}; never gated: {markdown(gap.reason, 60)}",
+        said if gap.gated else f"{said}; never gated: {markdown(gap.reason, 60)}",
     )
 
 

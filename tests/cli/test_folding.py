@@ -17,6 +17,7 @@ from rich.cells import cell_len
 
 from fairaudit.cli.folding import folded
 from fairaudit.cli.rows import Row, aligned
+from fairaudit.cli.streams import no_command
 
 WORDS = st.lists(st.text("abcdefgh123.,ε→–()%", min_size=1, max_size=14), min_size=1, max_size=40)
 
@@ -54,6 +55,22 @@ def test_a_table_keeps_its_numbers_whole_and_its_columns_one_below_the_other(num
         for row, pieces in zip(cells, told[1:], strict=True)
     ]
     assert len({end[0] for end in ends if len(end) == 1}) <= 1
+
+
+def test_a_row_on_its_way_to_the_terminal_keeps_its_cells_and_its_note_whole():
+    cells = ("Female x never married", "217", *(f"{n}0.4 [{n}5.7, {n}5.2]" for n in (7, 4, 6, 3)))
+    head = Row(("sex x marital_status", "n", "accuracy", "selection rate", "tpr", "fpr"))
+    lines = [no_command(line) for line in aligned([head, Row(cells, "not resolved")], left=frozenset({0}))]
+    told = [list(folded(line, 80)) for line in lines]
+    assert len(told[0]) == len(told[1]) == 2
+    assert all(any(cell in piece for piece in told[1]) for cell in (*cells, "not resolved"))
+    ends = [
+        [next(piece.index(cell) + len(cell) for piece in pieces if cell in piece) for cell in row[2:]]
+        for pieces, row in zip(told, (head.cells, cells), strict=True)
+    ]
+    assert ends[0] == ends[1]  # each title stands above its numbers
+    narrow = list(folded(next(aligned([Row(("gap", cells[2]), "not resolved")], left=frozenset({0}))), 34))
+    assert narrow[1:] == ["     not resolved"]
 
 
 def test_what_fits_or_is_for_no_terminal_is_left_alone():

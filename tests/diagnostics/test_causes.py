@@ -156,6 +156,7 @@ def test_the_wanted_error_is_reached_and_the_number_is_told():
         wanted = torch.maximum(0.1 * part, 0.01 * everything)
         # A pilot of eight batches knows the spread to within a factor of two.
         assert (found[f"r_{name}_se"] < 2 * wanted).all()
+        torch.testing.assert_close(found[f"r_{name}_wanted"], wanted)  # so that a report can tell both
 
 
 @pytest.mark.slow

@@ -11,10 +11,16 @@ from fairaudit.gate.check import check, exit_code, judged
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.build import build_report
+from fairaudit.report.to_junit import described
 
 
 def gates(report, *rules, baseline=None):
     return check(report, parse_rules(rules), baseline).gates
+
+
+def trained_otherwise(report, key, trainings):
+    arms = [a.model_copy(update={"trainings": trainings}) if a.key == key else a for a in report.arms]
+    return report.model_copy(update={"arms": tuple(arms)})
 
 
 def outcome(report, rule, **kept):
@@ -303,9 +309,53 @@ def test_the_change_since_a_baseline_is_judged_by_an_interval_of_its_own():
     assert outcome(now, "privacy_cost_gap.delta > 0.2", baseline=before) == "pass"
 
 
-def test_the_same_numbers_at_every_seed_are_no_change():
+def test_the_same_trainings_have_not_changed():
     assert outcome(report_of(), "privacy_cost_gap.delta > 0", baseline=report_of()) == "pass"
     assert outcome(report_of(), "epsilon.delta > 0", baseline=report_of()) == "pass"
+
+
+@pytest.mark.parametrize("other", ["global-adapt", "sgd"])
+@pytest.mark.parametrize("digest", ["another", ""])
+def test_other_trainings_whose_numbers_are_equal_by_chance_may_have_changed(other, digest):
+    """A gap of two equal gaps is known no better than each of them, which is 0.0171235 to either side."""
+    now, before = report_of(), trained_otherwise(report_of(), other, digest)
+    (target,) = gates(now, "privacy_cost_gap.delta > 0", baseline=before)[0].targets
+    assert (target.outcome, target.value) == ("inconclusive", 0.0)
+    assert (target.low, target.high) == pytest.approx((-2 * 0.0171235, 2 * 0.0171235), abs=1e-6)
+    assert outcome(now, "privacy_cost_gap.delta > 0.035", baseline=before) == "pass"
+    if not digest:  # as in two reports of earlier versions
+        now = trained_otherwise(now, other, digest)
+        assert outcome(now, "privacy_cost_gap.delta > 0", baseline=before) == "inconclusive"
+    # An accuracy is the arm's own, whatever it is compared with.
+    own = outcome(now, "accuracy.delta@F > 0", baseline=before)
+    assert own == ("pass" if other == "sgd" else "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "outcomes"), [(3.0, 3.1, ("pass", "fail")), (3.006, 3.126, ("fail", "fail"))]
+)
+def test_the_change_of_an_epsilon_is_that_of_the_decimals_that_people_read(earlier, later, outcomes):
+    """In binary 3.1 - 3.0 is above 0.1, and 3.126 - 3.006 above 0.12."""
+    now, before = (
+        report_of(arms=(arm("sgd", reference=None), arm("global-adapt", privacy=held)))
+        for held in (replace(privacy(), epsilon_pld=later), replace(privacy(), epsilon_pld=earlier))
+    )
+    rules = parse_rules(["epsilon.delta > 0.1", "epsilon.delta >= 0.1"])
+    found = judged(now, rules, before)
+    assert tuple(gate.outcome for gate in found.gates) == outcomes
+    target = found.gates[0].targets[0]
+    assert target.value == target.low == target.high == {3.1: 0.1, 3.126: 0.12}[later]
+    assert described(target) == described(stored(found).gates[0].targets[0])
+
+
+def test_a_number_that_is_not_compared_is_not_said_to_be():
+    (cost,) = gates(report_of(), "privacy_cost@F > 0.02")[0].targets
+    (trained,) = gates(report_of(), "train.privacy_cost@F > 0.02")[0].targets
+    assert "against sgd" in described(cost)
+    assert "against sgd" in described(trained)
+    for rule in ("impact_ratio@F < 0.8", "selection_rate@F > 0.1", "accuracy_gap > 0.2"):
+        (target,) = gates(report_of(), rule)[0].targets
+        assert (target.reference, "against" in described(target)) == ("", False)
 
 
 def test_what_the_baseline_lacks_or_leaves_undefined_is_inconclusive():

@@ -61,4 +61,9 @@ def test_the_largest_of_several_is_never_given_too_narrow_an_interval(sizes, hal
 def test_one_gap_grows_by_its_own_half_even_where_its_lower_end_was_cut_at_zero():
     assert widened_size(0.1, Interval(0.0, 0.3), 2.0, is_largest=False) == (0.0, 0.5)
     assert widened_size(0.3, Interval(0.2, 0.4), 2.0, is_largest=False) == pytest.approx((0.1, 0.5))
+
+
+def test_a_gap_whose_upper_end_was_cut_at_the_largest_that_can_be_grows_by_its_whole_half():
+    """By the half that is left of the upper end it would be held to lie above .7, and fail a gate at that."""
+    assert widened_size(0.9, Interval(0.6, 1.0), 1.5, is_largest=False)[0] == pytest.approx(0.45)
     assert widened(-0.3, Interval(-0.4, -0.2), 2.0) == pytest.approx((-0.5, -0.1))

@@ -238,3 +238,29 @@ def test_a_group_never_tested_is_undefined_and_not_zero():
     e = estimate(contrast(table(n_groups=3), 2))
     assert e.value is None
     assert e.reason
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_interval_ends_where_the_number_does_and_holds_what_it_held(seed):
+    """Shares of 40 and 60 records near 0 or 1 at three seeds: the plain interval leaves [0, 1] in most."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat([0, 1], [40, 60])
+    share = rng.choice([0.02, 0.98], size=2)
+    values = [(rng.random(100) < share[groups]).astype(float) for _ in range(3)]
+    free = table(values, [np.arange(100)] * 3, groups)
+    held = replace(free, bounds=(0.0, 1.0))
+    for groups_of, least in (((0,), 0.0), ((1,), 0.0), ((2,), 0.0), ((0, 1), -1.0), ((1, 2), -1.0)):
+        plain, cut = estimate(contrast(free, *groups_of)), estimate(contrast(held, *groups_of))
+        assert (cut.low, cut.high) == (max(plain.low, least), min(plain.high, 1.0))
+        size = absolute(contrast(held, *groups_of))
+        assert 0.0 <= size.low <= size.value <= size.high <= 1.0
+    apart = largest([contrast(held, 0, 1), contrast(held, 0, 2), contrast(held, 1, 2)], 3)
+    assert 0.0 <= apart.low <= apart.value <= apart.high <= 1.0
+
+
+def test_a_gap_between_two_costs_may_be_as_large_as_two():
+    costs = replace(table([-np.sign(GROUPS[rows] - 0.5) for rows in ROWS]), bounds=(-1.0, 1.0))
+    found = estimate(contrast(costs, 0, 1))
+    assert (found.value, found.high) == (2.0, 2.0)
+    assert estimate(contrast(costs, 0)).high == 1.0
+    assert 1.0 < absolute(contrast(costs, 0, 1)).low < 2.0

@@ -290,3 +290,14 @@ def test_results_of_no_seed_still_give_a_report():
     assert report.status == "partial"
     assert report.data.inputs is None
     assert np.all([a.seeds_finished == 0 for a in report.arms])
+
+
+@pytest.mark.parametrize(("seeds", "told"), [(1, False), (2, True), (9, True), (10, False)])
+def test_many_groups_are_warned_of_where_there_are_intervals_to_be_wide(seeds, told):
+    names = ("a", "b", "c")
+    settled = resolved(seeds=seeds)
+    made = plan(settled.config)
+    compared = comparison(costs=(0.1, 0.05, 0.0), names=names)
+    found = Findings(settled, made, dataset(names), results(made), {}, (compared,))
+    report = build_report(found, circumstances())
+    assert told == ("many_groups" in [warning.code for warning in report.warnings])

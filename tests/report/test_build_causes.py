@@ -27,6 +27,7 @@ def arrays(scale=1.0):
         "r_magnitude_effective": series(1.0, 1.0, 1.0), "r_noise": series(-1.0, -1.0, -1.0),
         "r_clip": series(2.0, 3.0, 4.0), "r_direction_star": series(1.0, 1.0, 1.0),
         "r_direction_se": series(0.01, 0.01, 0.01), "r_magnitude_effective_se": series(0.02, 0.02, 0.02),
+        "r_direction_wanted": series(0.1, 0.1, 0.1), "r_magnitude_effective_wanted": series(0.01, 0.01, 0.01),
         "r_magnitude_star": series(1.0, 1.0, 1.0), "hessian_trace": series(3.0, 3.0, 3.0),
         "dropped": series(0.0, 1.0, 2.0, width=1), "learning_rate": series(0.5, 0.5, 0.5, width=1),
         "small_step": series(1.0, 0.0, 1.0, width=1), "convex": series(1.0, 1.0, 1.0, width=1),
@@ -110,6 +111,9 @@ def test_parts_shares_and_traits_are_told_by_group_and_seed():
     assert each[0].keys() == {"direction", "magnitude_effective"}
     assert each[0]["magnitude_effective"] == pytest.approx(2 * each[0]["direction"])
     assert each[1]["direction"] == pytest.approx(0.1 * each[0]["direction"])
+    wanted = causes.groups[0].wanted
+    assert wanted["direction"] == pytest.approx(10 * each[0]["direction"])
+    assert wanted["magnitude_effective"] == pytest.approx(each[0]["magnitude_effective"] / 2)
     curve = next(c for c in causes.series if c.name == "r_direction")
     assert curve.steps == STEPS
     assert curve.values[2] == pytest.approx((3.3, 0.33))
@@ -212,3 +216,10 @@ def test_traits_and_excess_risk_are_associated_over_groups():
 def test_a_seed_that_only_one_side_finished_leaves_nothing_to_associate():
     made, data, results, compared = audit(seeds=3)  # the costs are of two seeds
     assert decomposition(made, data, results, compared).arms["global-adapt"].associations == ()
+
+
+def test_the_interval_of_a_share_ends_at_what_a_share_can_be():
+    plain, share = (over_seeds((0.98, 0.9, 0.99), is_share=is_share) for is_share in (False, True))
+    assert plain.high > 1.0
+    assert (share.value, share.low, share.high) == (plain.value, plain.low, 1.0)
+    assert over_seeds((0.02, 0.1, 0.01), is_share=True).low == 0.0

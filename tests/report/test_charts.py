@@ -63,6 +63,7 @@ def with_parts():
             shares={"direction": read(0.7)},
             traits={trait: read(1.0) for trait in TRAITS},
             errors={"direction": d / 50, "magnitude_effective": 0.0001},
+            wanted={"direction": d / 100 if name == "F" else d / 60, "magnitude_effective": 0.0001},
         )
         for name, d in (("F", 0.01), ("M", 0.003))
     )
@@ -88,10 +89,16 @@ def test_the_parts_of_a_step_stand_with_the_number_of_batches_and_the_error_that
     text = to_markdown(report)
     assert "at most 2 for each kept step" in text
     assert "same unit: global-adapt 0.2." in text  # 0.01 / 50 nats, the largest of all
+    # M is above what was wanted too, but by less.
+    assert "Above what was wanted, for batches are limited: global-adapt direction of F 0.2 for 0.1." in text
+    reached = json.loads(to_json(report))
+    for group in reached["diagnostics"]["decomposition"]["arms"]["global-adapt"]["groups"]:
+        group["wanted"] = group["errors"]
+    assert "wanted" not in to_markdown(read_report(json.dumps(reached), name="report.json"))
     stored = json.loads(to_json(report))  # as reports were before the error was told
     for causes in stored["diagnostics"]["decomposition"]["arms"].values():
         for group in causes["groups"]:
-            del group["errors"]
+            del group["errors"], group["wanted"]
     text = to_markdown(read_report(json.dumps(stored), name="report.json"))
     assert "The parts of a step" in text
     assert "drawn batches" not in text

@@ -27,8 +27,8 @@ def test_the_ratio_is_against_the_most_selected_group(report):
     text = section(to_markdown(report), SELECTION)
     rows = [line for line in text.splitlines() if line.startswith("| global-adapt")]
     assert rows == [
-        "| global-adapt | sex | F | 10 | 0.300 | 0.600 |  |",
-        "| global-adapt | sex | M | 10 | 0.500 | 1.000 | most selected |",
+        "| global-adapt | sex | F | 382 | 0.300 | 0.600 |  |",
+        "| global-adapt | sex | M | 382 | 0.500 | 1.000 | most selected |",
     ]
 
 

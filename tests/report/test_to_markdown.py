@@ -8,12 +8,15 @@ from handmade import (
     circumstances,
     comparison,
     dataset,
+    estimate,
     findings,
+    gap,
     plan,
     resolved,
     results,
 )
 
+from fairaudit.cli.lines import result_lines
 from fairaudit.report.build import Findings, build_report
 from fairaudit.report.gaps import spoken
 from fairaudit.report.to_markdown import MOST_LINES, to_markdown
@@ -110,6 +113,29 @@ def test_every_gap_stands_beside_its_interval_and_minimum_detectable_gap(report)
     assert "2.9 [1.2, 4.6]" in row
     assert "| 2.5 |" in row
     assert "worse for F" in row
+
+
+def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
+    """As three groups of one test row each leave it."""
+    nothing = estimate(None, reason="fewer than two groups are large enough")
+    kept = {"direction": "", "minimum_detectable": None, "rows_needed": None, "reason": nothing.reason}
+    none = gap("", "", 0.0, kind="max", signed=nothing, absolute=nothing, simultaneous=nothing, **kept)
+    none = replace(none, gated=False)
+    found = replace(findings(), comparisons=(replace(comparison(), gaps=(none,)),))
+    report = build_report(found, circumstances())
+    (row,) = [line for line in to_markdown(report).splitlines() if nothing.reason in line and "sex:" in line]
+    assert "| sex: no pair | undefined: fewer than two groups are large enough | – |" in row
+    assert "| –; never gated: fewer than two groups" in row
+    (line,) = [line for line in result_lines(report) if nothing.reason in line]
+    assert "not resolved" not in row + line
+    of_accuracy = replace(none, metric="accuracy")
+    alone = replace(found, comparisons=(replace(comparison(), reference="", gaps=(of_accuracy,)),))
+    (row,) = [
+        line
+        for line in to_markdown(build_report(alone, circumstances())).splitlines()
+        if line.startswith("| global-adapt | sex | accuracy")
+    ]
+    assert row.endswith("| – | – | – |")
 
 
 def test_the_warning_of_an_undertrained_reference_is_printed():

@@ -44,6 +44,7 @@ class Mutant(NamedTuple):
 
 
 WIRING, TEXTS, IDENTITY = "test_wiring.py", "report/test_texts.py", "test_job_identity.py"
+OWN_MODELS = "laws/test_own_models.py"
 
 MUTANTS = (
     Mutant(
@@ -140,8 +141,8 @@ MUTANTS = (
     Mutant(
         "training accuracy of another grouping",
         "measure.py",
-        'f"train_correct.{grouping}"',
-        '"train_correct.0"',
+        'f"{of}train_correct.{grouping}"',
+        'f"{of}train_correct.0"',
         (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
     ),
     Mutant(
@@ -352,8 +353,8 @@ MUTANTS = (
     Mutant(
         "training loss of another grouping",
         "measure.py",
-        'f"train_loss.{grouping}"',
-        '"train_loss.0"',
+        'f"{of}train_loss.{grouping}"',
+        'f"{of}train_loss.0"',
         (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
     ),
     Mutant(
@@ -485,9 +486,58 @@ MUTANTS = (
     Mutant(
         "a change is narrower than its two intervals",
         "gate/judge.py",
-        "(ends.low - others.high, ends.high - others.low)",
-        "(ends.low - others.low, ends.high - others.high)",
+        "_difference(now.low, before.high)",
+        "_difference(now.low, before.low)",
         ("gate/test_check.py",),
+    ),
+    Mutant(
+        "equal numbers of other trainings are no change",
+        "gate/judge.py",
+        "is_same = same_trainings and now.seeds",
+        "is_same = now.seeds",
+        ("gate/test_check.py", "test_changes.py"),
+    ),
+    Mutant(
+        "other arms' trainings count as this one's",
+        "report/model.py",
+        "mine.get(key) and mine.get(key) == theirs.get(key)",
+        "mine.get(key) == theirs.get(key)",
+        ("gate/test_check.py",),
+    ),
+    Mutant(
+        "a change of epsilon is that of binary numbers",
+        "gate/judge.py",
+        "float(Decimal(repr(float(a))) - Decimal(repr(float(b))))",
+        "a - b",
+        ("gate/test_check.py",),
+    ),
+    Mutant(
+        "an interval leaves what a fraction can be",
+        "metrics/tables.py",
+        "count, reason, bounds=bounds",
+        "count, reason",
+        ("test_score.py::test_no_interval_of_a_fraction_leaves_what_a_fraction_can_be",),
+    ),
+    Mutant(
+        "a gap has the bounds of its groups",
+        "metrics/intervals.py",
+        "bounds=table.bounds if b is None else (least - most, most - least)",
+        "bounds=table.bounds",
+        ("metrics/test_intervals.py",),
+    ),
+    Mutant(
+        "a gap that was cut above grows by what is left of it",
+        "gate/intervals.py",
+        "min(ends.low, 2 * value - ends.high)",
+        "2 * value - ends.high",
+        ("gate/test_intervals.py",),
+    ),
+    Mutant(
+        "the wanted error is that of the pilot's first part",
+        "diagnostics/causes.py",
+        "torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))",
+        "OF_PART * parts[:2]",
+        ("diagnostics/test_causes.py",),
     ),
     Mutant(
         "one lost seed of the arm leaves gates closed",
@@ -570,7 +620,7 @@ MUTANTS = (
         "epsilon is rounded to the nearest",
         "privacy/events.py",
         "rounding=ROUND_CEILING):f}",
-        'rounding="ROUND_HALF_EVEN"):f}',
+        "rounding=None):f}",
         (f"{TEXTS}::test_epsilons_of_the_register_are_those_of_their_arm_and_never_below",),
     ),
     Mutant(
@@ -885,7 +935,7 @@ MUTANTS = (
     Mutant(
         "what a user's model left behind is not looked at",
         "engine/isolation.py",
-        "        name = changed(self._before[training], _read(self._copies[training]))",
+        "        name = changed(self._before, _read(self.module))",
         '        name = ""',
         ("laws/test_own_models.py::test_a_model_that_remembers_is_refused_by_name_with_what_to_do",),
     ),
@@ -906,21 +956,21 @@ MUTANTS = (
     Mutant(
         "tensors of records may outlive their pass",
         "engine/isolation.py",
-        "                    _refuse_survivors(made)",
-        "                    pass",
+        "            _refuse_survivors(made)",
+        "            pass",
         ("laws/test_own_models.py::test_tensors_of_records_that_outlive_a_pass_are_found_wherever_they_are",),
     ),
     Mutant(
         "a function of the user's says how it runs on many records",
         "engine/isolation.py",
-        "{key: not has_own_vmap(reading) for key, reading in self._before.items()}",
-        "dict.fromkeys(self._before, True)",
+        "self.at_once = False if has_own_vmap(self._before) else None",
+        "self.at_once = None",
         ("laws/test_own_models.py::test_records_that_would_meet_in_a_batch_do_not",),
     ),
     Mutant(
         "one record's draws follow another's",
         "engine/isolation.py",
-        "global_stream(*stream, number), faults()",
+        "global_stream(*work.stream, number), faults()",
         "faults()",
         ("laws/test_own_models.py",),
     ),
@@ -935,11 +985,67 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "globals of a user's code are not read",
+        "code that a user's code names is not followed",
         "engine/memory.py",
-        "        if name in code.__globals__:",
-        "        if False:",
-        ("laws/test_own_models.py",),
+        "            for name in self.mentioned & vars(module).keys():",
+        "            for name in ():",
+        (OWN_MODELS,),
+    ),
+    Mutant(
+        "modules of a user's code are not read",
+        "engine/memory.py",
+        "            self.modules.append(code)  #",
+        "            pass  #",
+        (OWN_MODELS,),
+    ),
+    Mutant(
+        "what no code of a user's mentions is not read",
+        "engine/memory.py",
+        "        self._read_modules()\n",
+        "",
+        (f"{OWN_MODELS}::test_a_model_that_remembers_is_refused_by_name_with_what_to_do",),
+    ),
+    Mutant(
+        "storage is replaced unseen",
+        "engine/memory.py",
+        "if func == _SET_DATA:",
+        "if func is _SET_DATA:",
+        (OWN_MODELS,),
+    ),
+    Mutant(
+        "an error that a user's code went on from is overlooked",
+        "engine/isolation.py",
+        "return None if made.has_raised else found",
+        "return found",
+        (OWN_MODELS,),
+    ),
+    Mutant(
+        "what is drawn follows the number of records",
+        "engine/isolation.py",
+        "padded = [torch.cat([r, r.new_zeros(BLOCK - len(r), *r.shape[1:])]) for r in rows]",
+        "padded = rows",
+        (f"{OWN_MODELS}::test_draws_of_one_record_do_not_move_with_another",),
+    ),
+    Mutant(
+        "a call leaves other parameters behind",
+        "engine/isolation.py",
+        "                    setattr(part, name, parameter)",
+        "                    pass",
+        (OWN_MODELS, "engine/test_isolated.py"),
+    ),
+    Mutant(
+        "two threads put back each other's variables",
+        "pool.py",
+        "    with _STARTING, environment(_AT_START):",
+        "    with environment(_AT_START):",
+        ("test_pool.py::test_threads_that_start_servers_at_once_leave_the_variables_as_they_were",),
+    ),
+    Mutant(
+        "workers import what lies in the current folder",
+        "pool.py",
+        "_AT_START = {**ONE_THREAD, **_SAFE_PATH}",
+        "_AT_START = dict(ONE_THREAD)",
+        ("test_pool.py::test_workers_do_not_import_what_lies_in_the_current_folder",),
     ),
     Mutant(
         "any module alone is a linear model for PATE",
@@ -1015,22 +1121,39 @@ def is_there(test: str) -> bool:
     return (ROOT / "tests" / test.partition("::")[0]).is_file()
 
 
-def attempt(tree: Path, mutant: Mutant) -> tuple[str, str]:
-    """``caught``, ``SURVIVED`` or ``VOID`` (the mistake could not be made), and what says so."""
+def obstacle(tree: Path, mutant: Mutant) -> str:
+    """Why the mistake cannot be made in the tree, or ""."""
     absent = [test for test in mutant.tests if not is_there(test)]
     if absent:
-        return "VOID", f"there is no tests/{absent[0]}"
+        return f"there is no tests/{absent[0]}"
     path = tree / "fairaudit" / mutant.file
     honest = path.read_text(encoding="utf-8") if path.is_file() else ""
     found = honest.count(mutant.old)
     if found != 1:
-        return "VOID", f"its text stands {found} times in fairaudit/{mutant.file}"
+        return f"its text stands {found} times in fairaudit/{mutant.file}"
+    if mutant.new == mutant.old:
+        return "it changes nothing"
+    try:
+        compile(honest.replace(mutant.old, mutant.new), str(path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return f"it cannot be compiled: {error}"
+    return ""
+
+
+def attempt(tree: Path, mutant: Mutant) -> tuple[str, str]:
+    """``caught``, ``SURVIVED`` or ``VOID`` (the mistake could not be made), and what says so."""
+    why_not = obstacle(tree, mutant)
+    if why_not:
+        return "VOID", why_not
+    path = tree / "fairaudit" / mutant.file
+    honest = path.read_text(encoding="utf-8")
     try:
         path.write_text(honest.replace(mutant.old, mutant.new), encoding="utf-8")
         code, said = run_tests(tree, mutant.tests)
     finally:
         path.write_text(honest, encoding="utf-8")
-    return {0: "SURVIVED", 1: "caught"}.get(code, "VOID"), said
+    # A test that the mistake makes the interpreter die of has seen it.
+    return "caught" if code < 0 else {0: "SURVIVED", 1: "caught"}.get(code, "VOID"), said
 
 
 def say(line: str) -> None:

@@ -1,5 +1,7 @@
 """Models of users' own, as factories: ``--model own_models:NAME`` finds them."""
 
+import warnings
+
 import torch
 from torch import Tensor, nn
 
@@ -195,6 +197,17 @@ def no_module(shape: tuple[int, ...], classes: int) -> str:
 
 def raises(shape: tuple[int, ...], classes: int) -> nn.Module:
     raise ValueError("no such width")
+
+
+def scripted(shape: tuple[int, ...], classes: int) -> nn.Module:
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        return torch.jit.script(nn.Linear(shape[0], classes))
+
+
+def partly_traced(shape: tuple[int, ...], classes: int) -> nn.Module:
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        first = torch.jit.trace(nn.Tanh(), torch.zeros(1, shape[0]))
+    return nn.Sequential(first, nn.Linear(shape[0], classes))
 
 
 def frozen(shape: tuple[int, ...], classes: int) -> nn.Module:

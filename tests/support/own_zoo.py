@@ -338,6 +338,16 @@ class ByALocalImport(Linear):
         return x + METER[-2]
 
 
+class ByAStringAlone(Linear):
+    """No code names what changes."""
+
+    def changed(self, x):
+        held = vars(own_zoo_notes)
+        mixed = x + held["UNSPOKEN"]
+        held["UNSPOKEN"] = float(x.mean())
+        return mixed
+
+
 class SaysItHoldsNothing:
     """What pickle writes of it is what the class chooses."""
 
@@ -461,8 +471,8 @@ STATEFUL = [RunningMaximum, RunningMeanInPlace, RunningMeanThroughData, RunningM
             KeepsRawRecords, WritesToAParameter, WritesToAParametersData, ReplacesAParameter,
             KeepsAnAttribute, PlainTensor, NumpyMemory, ObjectMemory, GlobalNumbers,
             GlobalTensorsByAFunction, ClassMemory, DefaultArgument, CacheMemory, InTorchItself, ThreadMemory,
-            ParameterAlias, OwnGenerator, InAnotherModule, ByALocalImport, BehindALock,
-            UnderAnotherName, under_a_parametrisation, InAGenerator, ThroughTheStorage,
+            ParameterAlias, OwnGenerator, InAnotherModule, ByALocalImport, ByAStringAlone,
+            BehindALock, UnderAnotherName, under_a_parametrisation, InAGenerator, ThroughTheStorage,
             with_a_method_of_its_own, hooked, batch_norm, renamed_batch_norm, spectral]  # fmt: skip
 
 
@@ -682,3 +692,10 @@ BY_HOOKS = [opacus_attention, opacus_gru, grouped_convolution, instance_norm]
 class Dropped(Linear):
     def changed(self, x):
         return F.dropout(x, 0.5)
+
+
+class Noisy(Linear):
+    """Normal draws of 16 or more numbers are made by sixteens, the last of which reaches back."""
+
+    def changed(self, x):
+        return x + torch.randn_like(x)

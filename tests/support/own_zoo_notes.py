@@ -2,3 +2,4 @@
 
 SCALE = 20.0
 METER = [0.0, 0.0]
+UNSPOKEN = 0.0
