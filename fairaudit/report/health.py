@@ -59,9 +59,17 @@ def _against_constant(comparison: ComparisonRecord) -> Iterator[ReportWarning]:
                 arm=comparison.arm,
                 message=f"{comparison.arm} is worse on {where} than predicting the training rows' shares of "
                 f"the classes for everybody: {' and '.join(told)}",
-                fix="a smaller --learning-rate or fewer --epochs: steps, or the noise in them, are too large",
+                fix=_remedy(comparison),
             )
             return
+
+
+def _remedy(comparison: ComparisonRecord) -> str:
+    """What may help a training that goes wrong: another bound where it does so without any noise, too."""
+    split = split_cost(comparison, comparison.overall, _RISK) if comparison.reference else None
+    if split is not None and (split.still.value or 0.0) > (split.noise.value or 0.0):
+        return _FIXES[split.name]
+    return "a smaller --learning-rate or fewer --epochs: steps, or the noise in them, are too large"
 
 
 def _of_loss(comparison: ComparisonRecord, curves: Sequence[Curve]) -> Iterator[ReportWarning]:
@@ -76,7 +84,7 @@ def _of_loss(comparison: ComparisonRecord, curves: Sequence[Curve]) -> Iterator[
             arm=comparison.arm,
             message=f"{comparison.arm}'s training loss rises: {last:.3f} nats in its last quarter, "
             f"{first:.3f} in the first half",
-            fix="a smaller --learning-rate or fewer --epochs",
+            fix=_remedy(comparison),
         )
 
 

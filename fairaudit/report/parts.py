@@ -101,9 +101,27 @@ def parts_section(report: Report) -> Iterator[str]:
     yield ""
     sentences = [f"- {markdown(sentence, 600)}" for sentence in part_sentences(report)]
     yield from sentences or ["- No gap is detected that could be taken apart."]
+    yield from _following(report)
     yield ""
     costs = [f"#{title}{part}" for title in ("cost", "risk") for part in ("", " without noise", " of noise")]
     yield from table(("arm", "of", *costs), rows, most=16)
+
+
+def _following(report: Report) -> Iterator[str]:
+    """What of a sweep's settings moves with epsilon, and the part without noise with it."""
+    settings = {arm.key: arm.settings for arm in report.arms}
+    told: dict[str, list[str]] = {}
+    for sweep in report.sweep:
+        points = [settings[point.arm] for point in sweep.points]
+        names = [name for name in points[0] if len({point.get(name) for point in points}) > 1]
+        told[sweep.method] = [name for name in names if name != "noise_multiplier"]
+    for method, names in told.items():
+        if names:
+            which = ", ".join(map(markdown, names))
+            yield (
+                f"- {markdown(method)}: {which} follow epsilon, so what is left without noise is that of each "
+                "epsilon's own settings."
+            )
 
 
 def _rows(comparison: ComparisonRecord) -> Iterator[Row]:

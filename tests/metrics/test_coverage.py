@@ -12,7 +12,7 @@ import pytest
 
 from fairaudit.metrics.intervals import Records, Spread, contrast, record_means
 
-Train = Callable[[np.ndarray, np.ndarray, np.random.Generator, bool], Callable[[np.ndarray], np.ndarray]]
+Train = Callable[[np.ndarray, np.ndarray, np.random.Generator, int], Callable[[np.ndarray], np.ndarray]]
 
 
 def draw(n: int, rng: np.random.Generator, minority: float = 0.3):
@@ -25,20 +25,25 @@ def draw(n: int, rng: np.random.Generator, minority: float = 0.3):
     return x, y, g
 
 
-def logistic(x, y, rng, private):
-    """Ridge-logistic by Newton; the private arm's weights get noise and a pull to zero."""
+PLAIN, TWIN, NOISY = range(3)  # without privacy; as the private arm, but without its noise; the private arm
+
+
+def logistic(x, y, rng, arm):
+    """Ridge-logistic by Newton; the private arm's weights get a pull to zero and noise."""
     z = np.concatenate([x, np.ones((len(x), 1))], axis=1)
     w = np.zeros(z.shape[1])
     for _ in range(6):
         p = 1 / (1 + np.exp(-z @ w))
         h = (z * (p * (1 - p))[:, None]).T @ z + np.eye(len(w))
         w += np.linalg.solve(h, z.T @ (y - p) - w)
-    if private:
-        w = 0.6 * w + 0.25 * rng.normal(size=len(w))
+    if arm != PLAIN:
+        w = 0.6 * w
+    if arm == NOISY:
+        w = w + 0.25 * rng.normal(size=len(w))
     return lambda t: 1 / (1 + np.exp(-(np.concatenate([t, np.ones((len(t), 1))], axis=1) @ w)))
 
 
-def mlp(x, y, rng, private):
+def mlp(x, y, rng, arm):
     """One hidden layer, SGD with momentum; the private arm clips and adds noise to each batch."""
     w1, b1 = rng.normal(size=(x.shape[1], 16)) * 0.5, np.zeros(16)
     w2, b2 = rng.normal(size=16) * 0.3, 0.0
@@ -52,7 +57,9 @@ def mlp(x, y, rng, private):
         back = np.outer(e, params[2]) * (1 - h**2)
         grads = [x[i].T @ back, back.sum(0), h.T @ e, e.sum()]
         for k, grad in enumerate(grads):
-            noisy = 0.5 * grad + 0.02 * rng.normal(size=np.shape(grad)) if private else grad
+            noisy = grad if arm == PLAIN else 0.5 * grad
+            if arm == NOISY:
+                noisy = noisy + 0.02 * rng.normal(size=np.shape(grad))
             speed[k] = 0.8 * speed[k] + noisy
             params[k] = params[k] - 0.3 * speed[k]
     w1, b1, w2, b2 = params
@@ -70,6 +77,7 @@ class Cell:
     balance: bool = False
     test_size: float = 0.3
     minority: float = 0.3
+    arms: tuple[int, int] = (PLAIN, NOISY)  # whose difference is measured; a part of the cost with a twin
 
 
 def outcome(predict, x, y, metric):
@@ -108,7 +116,7 @@ def audit(cell: Cell, rng: np.random.Generator, population):
     tests, d, truth = [], {"accuracy": [], "loss": []}, {"accuracy": [], "loss": []}
     for s in range(cell.seeds):
         train, test = fixed if cell.fixed_split else split(cell, g, rng)
-        models = [cell.train(x[train], y[train], rng, private) for private in (False, True)]
+        models = [cell.train(x[train], y[train], rng, arm) for arm in cell.arms]
         tests.append(test)
         for metric in d:
             d[metric].append(difference(models, x[test], y[test], metric))
@@ -118,7 +126,7 @@ def audit(cell: Cell, rng: np.random.Generator, population):
         if cell.fixed_split and s == cell.seeds - 1:
             # Expectation over training randomness, given this training set; its own error is small.
             for _ in range(8 * cell.seeds):
-                models = [cell.train(x[train], y[train], rng, private) for private in (False, True)]
+                models = [cell.train(x[train], y[train], rng, arm) for arm in cell.arms]
                 for metric in d:
                     everyone = difference(models, px, py, metric)
                     truth[metric].append(everyone[pg == 0].mean() - everyone[pg == 1].mean())
@@ -177,6 +185,12 @@ CELLS = {
     "logistic, minority of 5 %": (Cell(logistic, minority=0.05), 400),
     "MLP, 5 splits": (Cell(mlp), 150),
     "MLP, fixed split, 5 seeds": (Cell(mlp, fixed_split=True), 100),
+    "logistic, without noise": (Cell(logistic, arms=(PLAIN, TWIN)), 400),
+    "logistic, noise alone": (Cell(logistic, arms=(TWIN, NOISY)), 400),
+    "logistic, without noise, fixed split": (Cell(logistic, arms=(PLAIN, TWIN), fixed_split=True), 400),
+    "logistic, noise alone, fixed split": (Cell(logistic, arms=(TWIN, NOISY), fixed_split=True), 250),
+    "MLP, without noise": (Cell(mlp, arms=(PLAIN, TWIN)), 150),
+    "MLP, noise alone": (Cell(mlp, arms=(TWIN, NOISY)), 150),
 }
 
 

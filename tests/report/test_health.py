@@ -185,6 +185,37 @@ def test_which_part_makes_a_gap_is_open_where_neither_is_told_from_zero():
     assert "no epsilon" not in line
 
 
+@pytest.mark.parametrize("swept", [True, False])
+def test_settings_that_follow_epsilon_are_named_for_what_is_left_without_noise(swept):
+    compared = [
+        split(comparison(key, (0.001, 0.0)), "privacy_cost", 0.0, 0.0, 0.01) for key in ("dpsgd@1", "dpsgd@8")
+    ]
+    report = report_of(*compared, keys=("dpsgd@1", "dpsgd@8"), swept=True)
+    arms = []
+    for each in report.arms:
+        last = each.key == "dpsgd@8"
+        own = {"learning_rate": 0.1 * swept * last, "max_grad_norm": 1.0, "noise_multiplier": 1.0 + last}
+        arms.append(each.model_copy(update={"settings": own}))
+    text = to_markdown(report.model_copy(update={"arms": tuple(arms)}))
+    lines = [line for line in text.splitlines() if "follow epsilon" in line]
+    assert [line.partition(" follow")[0] for line in lines] == (["- dpsgd: learning_rate"] if swept else [])
+
+
+@pytest.mark.parametrize(
+    ("still", "fix"),
+    [(0.05, "a larger --max-grad-norm"), (0.01, "a smaller --learning-rate"), (None, "a smaller")],
+)
+def test_what_may_help_a_method_that_is_worse_than_a_constant_follows_what_makes_it_so(still, fix):
+    """At Adult's published settings the loss rises without any noise; a smaller step would not help it."""
+    compared = comparison("dpsgd", (0.001, 0.0))
+    if still is not None:
+        compared = split(compared, "excess_risk", 0.06, still, 0.1)
+    (told,) = (
+        w for w in report_of(with_estimates(compared, all=against_constant(-0.1, 0.3))).warnings if w.arm
+    )
+    assert told.fix.startswith(fix)
+
+
 def at(key, risk, half):
     return with_estimates(comparison(key, (0.001, 0.0)), all={"excess_risk": estimate(risk, half, "nats")})
 
