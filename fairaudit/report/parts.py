@@ -119,8 +119,8 @@ def _following(report: Report) -> Iterator[str]:
         if names:
             which = ", ".join(map(markdown, names))
             yield (
-                f"- {markdown(method)}: {which} follow epsilon, so what is left without noise is that of each "
-                "epsilon's own settings."
+                f"- {markdown(method)}: {which} follow epsilon, so what is left without noise is that of "
+                "each epsilon's own settings."
             )
 
 
