@@ -98,23 +98,20 @@ def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) ->
     """The reference beside a standard library's model on the same rows."""
     arm = next(a for a in plan.arms if a.reference is None)
     is_fitting = dataset.image_shape is None or plan.model in LINEAR
-    ours, theirs, rows = [], [], 0.0
-    for job in plan.jobs:
-        result = results.get(job.id) if job.arm == arm.key else None
-        measured = result.facts.get("yardstick") if result else None
-        if result is None or not isinstance(measured, Mapping):
-            continue
-        ours.append(_accuracy(result, dataset))
-        theirs.append(float(measured["accuracy"]))
-        rows = float(measured.get("train_rows", 0))
-    if not ours:
+    own = [results[job.id] for job in plan.jobs if job.arm == arm.key and job.id in results]
+    beside = [(r, found) for r in own if isinstance(found := r.facts.get("yardstick"), Mapping)]
+    theirs = [float(found["accuracy"]) for _, found in beside]
+    # The same seeds for both, where there are two.
+    ours = [_accuracy(result, dataset) for result in ([r for r, _ in beside] or own)]
+    rows = float(beside[-1][1].get("train_rows", 0)) if beside else 0.0
+    if not theirs:
         return Yardstick(
             arm=arm.key,
-            reference_accuracy=None,
+            reference_accuracy=float(np.mean(ours)) if ours else None,
             yardstick=YARDSTICK if is_fitting else "none",
             yardstick_accuracy=None,
             undertrained=None,
-            n_seeds=0,
+            n_seeds=len(ours),
             reason="no seed of the reference carries it" if is_fitting else NO_YARDSTICK,
         )
     mine, other = float(np.mean(ours)), float(np.mean(theirs))

@@ -135,7 +135,9 @@ def _audited(report: Report) -> Iterator[str]:
             f"{markdown(check.yardstick, 80)} {100 * check.yardstick_accuracy:.1f} %: {check.reading}"
         )
     elif training is not None:
-        yield f"- Reference check: none, {markdown(check.reason, 200)}"
+        known = check.reference_accuracy
+        accuracy = "" if known is None else f" ({markdown(check.arm)} {100 * known:.1f} % on test rows)"
+        yield f"- Reference check: none, {markdown(check.reason, 200)}{accuracy}"
 
 
 def _costs(report: Report) -> Iterator[str]:
