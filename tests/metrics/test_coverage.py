@@ -185,12 +185,12 @@ CELLS = {
     "logistic, minority of 5 %": (Cell(logistic, minority=0.05), 400),
     "MLP, 5 splits": (Cell(mlp), 150),
     "MLP, fixed split, 5 seeds": (Cell(mlp, fixed_split=True), 100),
-    "logistic, without noise": (Cell(logistic, arms=(PLAIN, TWIN)), 400),
-    "logistic, noise alone": (Cell(logistic, arms=(TWIN, NOISY)), 400),
-    "logistic, without noise, fixed split": (Cell(logistic, arms=(PLAIN, TWIN), fixed_split=True), 400),
-    "logistic, noise alone, fixed split": (Cell(logistic, arms=(TWIN, NOISY), fixed_split=True), 250),
-    "MLP, without noise": (Cell(mlp, arms=(PLAIN, TWIN)), 150),
-    "MLP, noise alone": (Cell(mlp, arms=(TWIN, NOISY)), 150),
+    "logistic, without noise": (Cell(logistic, arms=(PLAIN, TWIN)), 300),
+    "logistic, noise alone": (Cell(logistic, arms=(TWIN, NOISY)), 300),
+    "logistic, without noise, fixed split": (Cell(logistic, arms=(PLAIN, TWIN), fixed_split=True), 150),
+    "logistic, noise alone, fixed split": (Cell(logistic, arms=(TWIN, NOISY), fixed_split=True), 150),
+    "MLP, without noise": (Cell(mlp, arms=(PLAIN, TWIN)), 80),
+    "MLP, noise alone": (Cell(mlp, arms=(TWIN, NOISY)), 80),
 }
 
 
@@ -203,7 +203,8 @@ def test_intervals_of_trained_models_cover_the_known_gap(name):
         told = f"held {found.held:.3f}  width {narrower:.2f} of the conservative  t over seeds {short:.3f}"
         print(f"{name:32s} {metric:9s} {files:4d} files  {told}")  # noqa: T201
         assert found.held >= 0.94 - 2.5 * (0.06 * 0.94 / files) ** 0.5, metric
-        assert narrower < 0.98
+        if cell.arms == (PLAIN, NOISY):  # where seeds differ little both forms say the same
+            assert narrower < 0.98
         assert found.conservative[0] >= found.held
         if cell.seeds == 20:
             assert short < 0.93
