@@ -135,7 +135,7 @@ class Constants(NamedTuple):
     """
 
     plain: float = 4.0
-    noisy: float = 1.0
+    noisy: float = 0.7
     bound: float = 1.0
 
     def step(self, bound: float, spread: float) -> float:
@@ -146,7 +146,7 @@ class Constants(NamedTuple):
 FIT = (
     Constants(),
     *(Constants(plain=2.0), Constants(plain=8.0)),
-    *(Constants(noisy=0.5), Constants(noisy=2.0)),
+    *(Constants(noisy=0.35), Constants(noisy=1.4)),
     *(Constants(bound=0.5), Constants(bound=2.0)),
 )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 NETWORK_GRADIENT = 10.0  # two layers of 256 units start with gradients of 5 to 10
+BORNE = 0.7  # nats by which all noise of a training may move a logit
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +112,12 @@ def _step(sizes: Sizes) -> float:
     """Without noise twice the inverse of the loss's smoothness; noise makes it shorter.
 
     With gradients of norm G a softmax regression has smoothness G^2 / 4 at most. All noise of a training
-    together moves a logit by about step * C * s * G, s the noise spread: one nat of it can be borne.
+    together moves a logit by about step * C * s * G, s the noise spread.
     """
     bound = sizes.longest_gradient
     slope = bound if sizes.is_linear else NETWORK_GRADIENT
     plain = 4.0 / slope**2
-    return min(plain, 1.0 / (slope * bound * sizes.noise_spread)) if sizes.noise_spread else plain
+    return min(plain, BORNE / (slope * bound * sizes.noise_spread)) if sizes.noise_spread else plain
 
 
 _BOUND = Rule(
@@ -137,7 +138,7 @@ SETTINGS: dict[str, Setting] = {
         "step per unit of the mean gradient",
         default=Rule(
             "2 / (columns + 1) for linear models, 0.04 for networks; with noise no more than "
-            "1 / (2 (columns + 1) s) or 0.1 / (C s), s = sigma sqrt(steps) / (qN)",
+            "0.35 / ((columns + 1) s) or 0.07 / (C s), s = sigma sqrt(steps) / (qN)",
             _step,
         ),
     ),
