@@ -48,7 +48,9 @@ class Sizes:
         """
         if self.is_linear:
             return math.sqrt(2.0 * (self.columns + 1.0))
-        return max(NETWORK_GRADIENT, math.sqrt(self.columns) if self.model == "cnn" else 0.0)
+        return (
+            max(NETWORK_GRADIENT, 1.5 * math.sqrt(self.columns)) if self.model == "cnn" else NETWORK_GRADIENT
+        )
 
     @property
     def noise_spread(self) -> float:
@@ -122,7 +124,7 @@ def _step(sizes: Sizes) -> float:
 
 _BOUND = Rule(
     "sqrt(2 (columns + 1)), a typical record's longest gradient, for linear models; 10 for networks, "
-    "for cnn sqrt(pixels) if that is more",
+    "for cnn 1.5 sqrt(pixels) if that is more",
     lambda s: s.longest_gradient,
 )
 _RECORDS = Rule("the number of training records", lambda s: float(s.n_public))
