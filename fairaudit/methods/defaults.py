@@ -187,7 +187,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "largest_weight": Setting(
         "largest weight of a group", 0.001, 1e6,
-        default=Rule("10 times the number of groups", lambda s: 10.0 * s.groups),
+        default=Rule("2 times the number of groups", lambda s: 2.0 * s.groups),
     ),
     "gamma1": Setting(
         "weight of the penalty on gradients", 0.0, 1e6, default=Rule("1", lambda s: 1.0)
