@@ -9,7 +9,7 @@ from fairaudit.methods.ablation import NAME as ABLATION_SET
 from fairaudit.methods.admission import Lacking, unmet
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
 from fairaudit.methods.defaults import effective_step
-from fairaudit.privacy.accounting import epsilon
+from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.events import PrivacyEvent
 from fairaudit.settings import Numbers, check_settings
 
@@ -216,6 +216,7 @@ def _arm(
         target = config.epsilon[0]  # a gradient's noise multiplier says nothing about it
     if "noise_multiplier" in numbers.own(spec):
         target = None  # the method's own noise speaks louder than the audit's target
+    numbers = _knowing_noise(numbers, spec, schedule, delta, target)
     settings = _settings(numbers, spec, variant.settings if variant else ())
     if "noise_multiplier" in spec.settings:
         settings["noise_multiplier"] = _noise_multiplier(numbers, spec, settings, schedule, delta, target)
@@ -242,6 +243,25 @@ def _arm(
     )
 
 
+def _knowing_noise(
+    numbers: Numbers, spec: MethodSpec, schedule: Schedule, delta: float, target: float | None
+) -> Numbers:
+    """The numbers, whose rules then read what noise the target asks of the gradient alone.
+
+    It is one and the same for every method that trains by noised steps, so that they keep one step.
+    """
+    if "noise_multiplier" not in spec.settings or not spec.trains_by_steps:
+        return numbers
+    sigma = (
+        _given_noise(numbers, spec)
+        if target is None
+        else calibrate(schedule.steps_per_epoch, schedule.steps, delta, target)
+    )
+    batch = schedule.expected_batch_size
+    sizes = replace(numbers.sizes, noise_multiplier=sigma, steps=schedule.steps, expected_batch_size=batch)
+    return replace(numbers, sizes=sizes)
+
+
 def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> dict[str, float]:
     """The arm's numbers: its own setting, else the shared option, else the rule.
 
@@ -259,17 +279,19 @@ def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> di
     for name in (*spec.settings, *beside):
         if name != "noise_multiplier" and name not in converted:
             value = own.get(name, shared.get(name))
-            value = numbers.default(spec, name) if value is None else value
+            if value is None:
+                value = numbers.default(spec, name)
+                # Z is never below C: a larger bound that is given moves it along.
+                value = max(value, settings["max_grad_norm"]) if name == "threshold" else value
             settings[name] = numbers.checked(spec, name, value)
     for name, given in converted.items():
         value = spec.conversions[given].value(own[given], settings, numbers.sizes)
         settings[name] = numbers.checked(spec, name, value)
     scaled = find(spec.control_of) if spec.control_of else spec
     if scaled.scales_by_threshold and "learning_rate" not in own:
-        threshold = own.get("threshold", config.threshold) or numbers.default(scaled, "threshold")
-        settings["learning_rate"] = effective_step(
-            settings["learning_rate"], threshold, settings["max_grad_norm"], numbers.sizes
-        )
+        bound = settings["max_grad_norm"]
+        threshold = own.get("threshold", config.threshold) or max(numbers.default(scaled, "threshold"), bound)
+        settings["learning_rate"] = effective_step(settings["learning_rate"], threshold, bound)
         if not settings["learning_rate"] <= LARGEST_STEP:
             raise ConfigError(
                 f"{spec.name}: the step {settings['learning_rate']:g} that makes up for C/Z is too large",
@@ -297,12 +319,16 @@ def _noise_multiplier(
     target: float | None,
 ) -> float:
     if target is None:
-        given = numbers.own(spec).get("noise_multiplier", numbers.config.noise_multiplier)
-        assert given is not None
-        return numbers.checked(spec, "noise_multiplier", given)
+        return _given_noise(numbers, spec)
     return spec.mechanism.calibrated(
         settings, schedule.steps_per_epoch, schedule.epochs, delta=delta, target=target
     )
+
+
+def _given_noise(numbers: Numbers, spec: MethodSpec) -> float:
+    given = numbers.own(spec).get("noise_multiplier", numbers.config.noise_multiplier)
+    assert given is not None
+    return numbers.checked(spec, "noise_multiplier", given)
 
 
 def _refuse_large_count_noise(spec: MethodSpec, settings: Mapping[str, float], schedule: Schedule) -> None:

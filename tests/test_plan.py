@@ -131,11 +131,43 @@ def test_a_shared_step_is_the_effective_one_of_methods_that_scale_by_the_thresho
     assert own.arm("global").settings["learning_rate"] == 0.9
 
 
-def test_a_shared_step_of_a_network_is_everyones_step():
-    # A step times Z/C would multiply the noise that every weight gathers over the training.
-    found = plan(method=("dpsgd", "global", "global-adapt"), model="mlp", threshold=10.0)
-    steps = {arm.settings["learning_rate"] for arm in found.arms}
-    assert steps == {0.1}
+@pytest.mark.parametrize("model", ["logistic", "mlp"])
+def test_at_the_defaults_all_methods_of_noised_steps_go_equally_far_and_clip_at_one_bound(model):
+    methods = ("dpsgd", "dpsgd-matched", "global", "global-adapt", "dpsgd-f", "reweight", "fairlens")
+    found = plan(method=methods, model=model, noise_multiplier=40.0)
+    reach = {
+        arm.settings["learning_rate"] * arm.settings["max_grad_norm"] / arm.settings.get("threshold", bound)
+        for arm in found.arms[1:]
+        for bound in (arm.settings["max_grad_norm"],)
+    }
+    assert len(reach) == 1
+    assert reach.pop() < found.arm("sgd").settings["learning_rate"]  # noise shortens it
+    bounds = {arm.settings.get("threshold", arm.settings["max_grad_norm"]) for arm in found.arms[1:]}
+    assert bounds == {found.arm("dpsgd").settings["max_grad_norm"]}
+
+
+def test_a_smaller_epsilon_shortens_the_default_step_and_no_given_one():
+    def steps(**given):
+        found = plan(method=("dpsgd",), epsilon=(8.0, 0.1), noise_multiplier=None, **given)
+        return [arm.settings["learning_rate"] for arm in found.arms[1:]]
+
+    large, small = steps()
+    assert small < large
+    assert steps(learning_rate=0.3) == [0.3, 0.3]
+
+
+def test_without_noise_the_default_step_is_the_references():
+    found = plan(method=("dpsgd",), epsilon=(), noise_multiplier=0.0)
+    assert found.arm("dpsgd").settings["learning_rate"] == found.arm("sgd").settings["learning_rate"]
+
+
+def test_a_given_bound_above_the_rule_moves_the_threshold_along_and_leaves_the_step():
+    rule, given = (
+        plan(method=("global",)).arm("global"),
+        plan(method=("global",), max_grad_norm=99.0).arm("global"),
+    )
+    assert given.settings["threshold"] == 99.0
+    assert given.settings["learning_rate"] == rule.settings["learning_rate"]
 
 
 def test_a_control_takes_the_settings_of_what_it_controls():

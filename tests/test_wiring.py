@@ -144,7 +144,8 @@ def test_a_training_is_given_the_numbers_of_the_options(audit):
         assert task.device == torch.device("cpu")
         assert tuple(task.checkpoints) == ()
         assert task.public is None
-        assert task.settings["learning_rate"] == 0.25
+        scaled = arm.startswith(("global-adapt", "dpsgd-matched"))
+        assert task.settings["learning_rate"] == (0.25 * 6.0 / 0.5 if scaled else 0.25)
         if arm != "sgd":
             assert task.settings["noise_multiplier"] == 1.5
         if arm.startswith("dpsgd"):

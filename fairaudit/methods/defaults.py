@@ -1,12 +1,16 @@
 """The documented rules behind every number that a user leaves out; functions of public sizes only.
 
-None of them looks at a record: they read the number of training records, the number of columns and
-the model's name, so they cost no privacy.
+None of them looks at a record: they read the number of training records, the number of columns, the
+model's name and the noise that the target asks for, all known before training, so they cost no privacy.
+Their constants are those of least regret on public tables (``benchmarks/defaults.py``).
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+
+NETWORK_GRADIENT = 10.0  # two layers of 256 units start with gradients of 5 to 10
+BORNE = 0.7  # nats by which all noise of a training may move a logit
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,8 @@ class Sizes:
         n_public: N, training records. columns: Raw feature columns. model: Its name.
         groups: K, groups of the first grouping, the level of rows without one included.
         pool: Records of the student pool.
+        noise_multiplier: sigma of the arm if it released gradients alone; 0 where none has noise.
+        steps: T of that arm. expected_batch_size: qN, the same.
     """
 
     n_public: int
@@ -24,6 +30,9 @@ class Sizes:
     model: str
     groups: int = 2
     pool: int = 0
+    noise_multiplier: float = 0.0
+    steps: int = 0
+    expected_batch_size: float = 1.0
 
     @property
     def is_linear(self) -> bool:
@@ -31,13 +40,22 @@ class Sizes:
         return self.model in ("logistic", "logistic-squashed")
 
     @property
-    def input_norm(self) -> float:
-        """Root mean square norm of an encoded record with its bias input.
+    def longest_gradient(self) -> float:
+        """A typical record's longest gradient: clipped to it, hardly any gradient is.
 
-        A standardised numeric column and a one-hot encoded categorical column each add about 1 to
-        the expected squared norm, the bias adds 1.
+        A standardised numeric column and a one-hot encoded categorical column each add about 1 to the
+        expected squared norm of an input and the bias adds 1; at the outputs it is at most sqrt(2).
         """
-        return math.sqrt(self.columns + 1.0)
+        if self.is_linear:
+            return math.sqrt(2.0 * (self.columns + 1.0))
+        return (
+            max(NETWORK_GRADIENT, 1.5 * math.sqrt(self.columns)) if self.model == "cnn" else NETWORK_GRADIENT
+        )
+
+    @property
+    def noise_spread(self) -> float:
+        """sigma sqrt(T) / (qN): the noise of all steps together, in clipping bounds."""
+        return self.noise_multiplier * math.sqrt(self.steps) / self.expected_batch_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +110,23 @@ def _end(value: float) -> str:
     return f"{int(value):,}" if value == int(value) else f"{value:g}"
 
 
+def _step(sizes: Sizes) -> float:
+    """Without noise twice the inverse of the loss's smoothness; noise makes it shorter.
+
+    With gradients of norm G a softmax regression has smoothness G^2 / 4 at most. All noise of a training
+    together moves a logit by about step * C * s * G, s the noise spread.
+    """
+    bound = sizes.longest_gradient
+    slope = bound if sizes.is_linear else NETWORK_GRADIENT
+    plain = 4.0 / slope**2
+    return min(plain, BORNE / (slope * bound * sizes.noise_spread)) if sizes.noise_spread else plain
+
+
+_BOUND = Rule(
+    "sqrt(2 (columns + 1)), a typical record's longest gradient, for linear models; 10 for networks, "
+    "for cnn 1.5 sqrt(pixels) if that is more",
+    lambda s: s.longest_gradient,
+)
 _RECORDS = Rule("the number of training records", lambda s: float(s.n_public))
 _POOL = Rule("the records of the student pool", lambda s: float(max(1, s.pool)))
 _OF_GRADIENT = "norm of a record's gradient"
@@ -104,24 +139,19 @@ SETTINGS: dict[str, Setting] = {
         1e6,
         "step per unit of the mean gradient",
         default=Rule(
-            "8 / (columns + 1), at most 1, for linear models; 0.1 for networks",
-            lambda s: min(1.0, 8.0 / (s.columns + 1.0)) if s.is_linear else 0.1,
+            "2 / (columns + 1) for linear models, 0.04 for networks; with noise no more than "
+            "0.35 / ((columns + 1) s) or 0.07 / (C s), s = sigma sqrt(steps) / (qN)",
+            _step,
         ),
     ),
-    "max_grad_norm": Setting(
-        "clipping bound C", 1e-6, 1e6, _OF_GRADIENT, default=Rule("1", lambda s: 1.0)
-    ),
+    "max_grad_norm": Setting("clipping bound C", 1e-6, 1e6, _OF_GRADIENT, default=_BOUND),
     "noise_multiplier": Setting("noise over sensitivity; 0 is not private", 0.001, 1e6, or_zero=True),
     "threshold": Setting(
         "threshold Z, where the method adapts it its start",
         1e-6,
         1e6,
         _OF_GRADIENT,
-        default=Rule(
-            "sqrt(2 (columns + 1)), a typical record's longest gradient, for linear models; 50 for networks, "
-            "as in Esipova et al. 2023",
-            lambda s: math.sqrt(2.0) * s.input_norm if s.is_linear else 50.0,
-        ),
+        default=_BOUND,
     ),
     "tolerance": Setting(
         "a norm above so many Z counts as exceeding", 0.0, 1e6, "Z", default=Rule("1", lambda s: 1.0)
@@ -131,7 +161,11 @@ SETTINGS: dict[str, Setting] = {
         default=Rule("0.1", lambda s: 0.1),
     ),
     "count_noise_multiplier": Setting(
-        "noise on counts of records", 0.1, 1e6, "records", default=Rule("10", lambda s: 10.0)
+        "noise on counts of records", 0.1, 1e6, "records",
+        default=Rule(
+            "10, or 2.5 sigma of dpsgd if that is more, up to half the expected batch and 1,000",
+            lambda s: max(10.0, min(2.5 * s.noise_multiplier, s.expected_batch_size / 2.0, 1000.0)),
+        ),
     ),
     "largest_bound_ratio": Setting(
         "largest bound of a group", 1.0, 1e6, "C",
@@ -153,7 +187,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "largest_weight": Setting(
         "largest weight of a group", 0.001, 1e6,
-        default=Rule("10 times the number of groups", lambda s: 10.0 * s.groups),
+        default=Rule("2 times the number of groups", lambda s: 2.0 * s.groups),
     ),
     "gamma1": Setting(
         "weight of the penalty on gradients", 0.0, 1e6, default=Rule("1", lambda s: 1.0)
@@ -227,13 +261,9 @@ RULES: dict[str, Rule] = {
 }
 
 
-def effective_step(step: float, threshold: float, bound: float, sizes: Sizes) -> float:
-    """The step with which a method that scales by C/Z goes as far as ``step`` does without.
-
-    For a linear model what C/Z takes away is given back. In a network noise reaches every weight, and
-    over a training it moves each by step * C * sigma * sqrt(steps) / qN whatever Z is: the step stays.
-    """
-    return step * threshold / bound if sizes.is_linear else step
+def effective_step(step: float, threshold: float, bound: float) -> float:
+    """The step with which a method that scales by C/Z goes as far as ``step`` does without."""
+    return step * threshold / bound
 
 
 def _least_steps(sizes: Sizes) -> int:

@@ -81,6 +81,7 @@ PATE = Preset(
         "hidden": (64, 64),
         "activation": "relu",
         "optimizer": "sgd",
+        "learning_rate": 0.1,
         "delta": 1e-5,
         "settings": {"pate-hard": _STUDENTS, "pate-soft": _STUDENTS},
     },
@@ -88,8 +89,8 @@ PATE = Preset(
         "The penalty 100 is the paper's for its credit card table, added to a sum of losses; here it becomes "
         "the penalty of a mean, 2 x 100 / queries.",
         "Number of queries, delta, widths, steps and learning rate are not in the paper's main text: every "
-        "record of the student pool, 1e-5, 64 units and this tool's rules are used. Epsilon follows from the "
-        "number of queries; --settings pate-hard.queries=100 gives 1.06.",
+        "record of the student pool, 1e-5, 64 units, steps by this tool's rule and a rate of 0.1 are used. "
+        "Epsilon follows from the number of queries; --settings pate-hard.queries=100 gives 1.06.",
         "Bounds on a student's deviation hold for convex losses: --model logistic shows them.",
     ),
 )

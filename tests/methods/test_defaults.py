@@ -49,16 +49,74 @@ def test_small_data_train_for_a_least_number_of_steps(model, steps):
     assert steps <= epochs * math.ceil(1600 / batch) < steps + math.ceil(1600 / batch)
 
 
-def test_a_networks_first_threshold_is_above_its_first_gradients():
+@pytest.mark.parametrize("side", [16, 28])
+def test_a_networks_bound_is_above_its_first_gradients(side):
     # Below them `global` drops nearly every gradient and learns nothing but noise.
-    sizes = Sizes(1600, 256, "cnn")
-    model = make_model("cnn", (16, 16, 1), 4, hidden=(), activation="tanh", seed=0)
-    images = torch.randn(64, 1, 16, 16, generator=torch.Generator().manual_seed(0)).sign()
-    for image, label in zip(images, range(64), strict=True):
-        loss = functional.cross_entropy(model(image.unsqueeze(0)), torch.tensor([label % 4]))
+    sizes = Sizes(1600, side**2, "cnn")
+    model = make_model("cnn", (side, side, 1), 4, hidden=(), activation="tanh", seed=0)
+    images = torch.randn(16, 1, side, side, generator=torch.Generator().manual_seed(0)).sign()
+    bound = RULES["threshold"].value(sizes)
+    # A record of which the network is sure and wrong has one twice as long, and must not be dropped either.
+    assert bound / 3 < max(norms(model, images, 4)) < bound / 2**0.5
+
+
+@pytest.mark.parametrize(("columns", "model"), [(5, "logistic"), (60, "logistic"), (14, "mlp"), (100, "mlp")])
+def test_the_bound_is_that_of_standardised_records(columns, model):
+    start = make_model(model, columns, 2, hidden=(256, 256), activation="tanh", seed=0)
+    records = torch.randn(200, columns, generator=torch.Generator().manual_seed(0))
+    found = norms(start, records, 2)
+    bound = RULES["max_grad_norm"].value(Sizes(10_000, columns, model))
+    assert bound == RULES["threshold"].value(Sizes(10_000, columns, model))
+    clipped = sum(norm > bound for norm in found) / len(found)
+    assert clipped < 0.1
+    assert max(found) > bound / 4  # nor is noise added to room that nothing fills
+
+
+def norms(model, records, classes):
+    """Of each record's gradient, by autograd."""
+    found = []
+    for number, record in enumerate(records):
+        loss = functional.cross_entropy(model(record.unsqueeze(0)), torch.tensor([number % classes]))
         gradient = torch.autograd.grad(loss, list(model.parameters()))
-        norm = sum(part.square().sum() for part in gradient).sqrt()
-        assert RULES["max_grad_norm"].value(sizes) < norm < RULES["threshold"].value(sizes)
+        found.append(float(sum(part.square().sum() for part in gradient).sqrt()))
+    return found
+
+
+def noisy(model="logistic", columns=9, sigma=1.0, steps=1000, batch=128.0):
+    return Sizes(5000, columns, model, noise_multiplier=sigma, steps=steps, expected_batch_size=batch)
+
+
+@pytest.mark.parametrize(("model", "plain"), [("logistic", 2 / 10), ("mlp", 0.04), ("cnn", 0.04)])
+def test_little_noise_leaves_the_reference_its_step_and_more_shortens_it(model, plain):
+    step = RULES["learning_rate"].value
+    assert step(noisy(model, sigma=0.0)) == step(Sizes(5000, 9, model)) == pytest.approx(plain)
+    assert step(noisy(model, sigma=0.1)) == pytest.approx(plain)
+    assert step(noisy(model, sigma=20.0)) == pytest.approx(step(noisy(model, sigma=10.0)) / 2)
+    assert step(noisy(model, sigma=10.0)) < plain / 5
+
+
+@pytest.mark.parametrize("changed", [{"steps": 4000}, {"batch": 64.0}, {"sigma": 20.0}])
+def test_a_shortened_step_keeps_what_all_noise_adds_up_to(changed):
+    # By simulation of the noise alone: the spread of a record's logit difference after all steps.
+    generator = torch.Generator().manual_seed(0)
+
+    def spread(sizes):
+        bound, step = (RULES[name].value(sizes) for name in ("max_grad_norm", "learning_rate"))
+        scale = step * sizes.noise_multiplier * bound / sizes.expected_batch_size
+        record = torch.cat([torch.randn(sizes.columns, generator=generator), torch.ones(1)])
+        record *= math.sqrt((sizes.columns + 1) / float(record.square().sum()))
+        walk = torch.randn(500, 2, sizes.columns + 1, generator=generator) * scale * math.sqrt(sizes.steps)
+        return float((walk @ record).diff(dim=1).std())
+
+    assert spread(noisy(sigma=10.0)) == pytest.approx(0.7, rel=0.15)
+    assert spread(noisy(**{"sigma": 10.0, **changed})) == pytest.approx(0.7, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "batch", "noise"), [(1.0, 128, 10), (6.0, 128, 15), (1e6, 128, 64), (9, 8, 10)]
+)
+def test_counts_get_more_noise_where_gradients_have_much(sigma, batch, noise):
+    assert RULES["count_noise_multiplier"].value(noisy(sigma=sigma, batch=batch)) == noise
 
 
 @pytest.mark.parametrize(

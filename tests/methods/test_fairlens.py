@@ -209,7 +209,9 @@ def test_a_published_step_clips_every_records_gradient_with_the_batchs_penalty(
 
 def test_without_a_penalty_a_published_step_is_the_plain_one():
     pool = make_pool(40)
-    task = make_task(FORM["as-published"], pool, gamma1=0.0, gamma2=0.0, noise_multiplier=0.0)
+    task = make_task(
+        FORM["as-published"], pool, gamma1=0.0, gamma2=0.0, noise_multiplier=0.0, max_grad_norm=1.0
+    )
     seen = take_steps(FairLensEsipova(), task, [[1, 2, 3]])
     rows = gradients(task.model, pool.gather(torch.tensor([1, 2, 3]), None).inputs, pool.labels[: 3 + 1][1:])
     clipped = rows * (1.0 / rows.norm(dim=1, keepdim=True)).clamp(max=1.0)

@@ -157,7 +157,7 @@ def test_the_authors_code_takes_an_empty_group_for_a_wholly_clipped_one():
 
 @pytest.mark.parametrize("size", [0, 3])
 def test_the_authors_code_divides_by_the_expected_batch(size):
-    task = make_task(FORM["dpsgd-f:author-code"], make_pool(), noise_multiplier=1.0)
+    task = make_task(FORM["dpsgd-f:author-code"], make_pool(), noise_multiplier=1.0, max_grad_norm=1.0)
     seen = take_steps(DpSgdFAuthors(), task, [list(range(size))], answers=[[0.0] * 4], noise=(1.0,))
     std = 2.0  # equal bounds of 2 C0
     torch.testing.assert_close(seen.gradients[0], (seen.sums[0] + std) / QN)
