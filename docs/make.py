@@ -17,7 +17,7 @@ from fairaudit.report.model import Report
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = "sample_data/loans.parquet"
-AUDIT = ("run", "--data", SAMPLE, "--group", "sex", "--method", "dpsgd")
+AUDIT = ("run", "--data", SAMPLE, "--group", "sex", "--method", "dpsgd", "--max-grad-norm", "1")
 # file -> the rule that gives the verdict in its name
 EXAMPLES = {
     "pass": "privacy_cost_gap > 0.10",
