@@ -108,6 +108,11 @@ class Arm:
     shares_samples: bool = True
     has_twin: bool = False
 
+    @property
+    def has_noisy_steps(self) -> bool:
+        """Whether it trains by steps that noise is added to."""
+        return find(self.method).without_noise(self.settings) is not None
+
 
 def make_schedule(numbers: Numbers) -> Schedule:
     """How long to train: the options, else the rules.

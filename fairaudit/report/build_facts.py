@@ -8,7 +8,7 @@ import numpy as np
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.jobs import JobResult, job_id
-from fairaudit.methods.catalog import Guarantee, find
+from fairaudit.methods.catalog import REFERENCE, Guarantee, find
 from fairaudit.methods.spec import Need
 from fairaudit.plan import Arm, Plan
 from fairaudit.privacy.events import Gaussian
@@ -91,6 +91,9 @@ def training_facts(plan: Plan) -> TrainingFacts:
     )
 
 
+SHORTER = 0.999  # of the reference's step; rounding is no difference
+
+
 def arm_facts(
     plan: Plan, results: Mapping[str, JobResult], failures: Mapping[str, str]
 ) -> tuple[ArmFacts, ...]:
@@ -122,7 +125,21 @@ def _arm(arm: Arm, plan: Plan, results: Mapping[str, JobResult], failures: Mappi
             if job.id not in results
         ),
         trainings=job_id({"trainings": [job.id for job in jobs if job.id in results]}),
+        step_shortened=_is_shortened(arm, plan),
     )
+
+
+def _is_shortened(arm: Arm, plan: Plan) -> bool:
+    """Whether noise made the arm's step by rule shorter than the reference's."""
+    if arm.source is not None:  # a control goes as far as what it controls
+        return _is_shortened(plan.arm(arm.source), plan)
+    own, spec = plan.config.settings.get(arm.method, {}), find(arm.method)
+    if not arm.has_noisy_steps or plan.config.learning_rate is not None or "learning_rate" in own:
+        return False
+    step = arm.settings["learning_rate"]
+    if spec.scales_by_threshold:
+        step *= arm.settings["max_grad_norm"] / arm.settings["threshold"]
+    return step < plan.arm(REFERENCE).settings["learning_rate"] * SHORTER
 
 
 def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:

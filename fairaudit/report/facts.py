@@ -199,6 +199,8 @@ class ArmFacts(Part):
     ``trainings`` is a digest of all that the finished trainings follow from (data, options, code), or of
     the predictions that were given: where it is equal in two reports, the trainings are the same. "" in
     reports of earlier versions, of which it is not known.
+    ``step_shortened``: Its step is shorter than the reference's, by the rule that reads the noise, so a
+    larger epsilon makes it longer.
     """
 
     key: str
@@ -213,6 +215,7 @@ class ArmFacts(Part):
     seeds_finished: int
     failed: tuple[FailedSeed, ...]
     trainings: str = ""
+    step_shortened: bool = False
 
 
 class Control(Part):

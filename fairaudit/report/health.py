@@ -6,10 +6,10 @@ import numpy as np
 
 from fairaudit.metrics.names import CONSTANT, COSTS
 from fairaudit.report.decomposition import Curve
-from fairaudit.report.facts import ReportWarning
+from fairaudit.report.facts import ArmFacts, ReportWarning
 from fairaudit.report.gaps import main_gap, plain_interval, points
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, Yardstick
-from fairaudit.report.parts import split_cost, split_gap
+from fairaudit.report.parts import shortened_arms, split_cost, split_gap
 from fairaudit.report.sweep import Sweep
 
 RISES_BY = 0.01  # of the loss, relative: less is the noise of batches
@@ -19,6 +19,7 @@ _COST, _RISK = COSTS
 
 
 def health(
+    arms: Sequence[ArmFacts],
     compared: Sequence[ComparisonRecord],
     swept: Sequence[Sweep],
     curves: Mapping[str, Sequence[Curve]],
@@ -27,16 +28,18 @@ def health(
     """Warnings about arms whose cost says more of their settings than of privacy.
 
     Args:
-        compared: By the first grouping, references included. swept: Methods at several epsilons.
+        arms: What was trained. compared: By the first grouping, references included.
+        swept: Methods at several epsilons.
         curves: Arm -> readings over training, where they were taken. check: Of the reference.
     """
     seen: set[str] = set()
+    shortened = shortened_arms(arms)
     for comparison in compared:
         if comparison.arm not in seen:
             yield from _against_constant(comparison)
             yield from _of_loss(comparison, curves.get(comparison.arm, ()))
         seen.add(comparison.arm)
-        yield from _of_clipping(comparison)
+        yield from _of_clipping(comparison, shortened=comparison.arm in shortened)
     for sweep in swept:
         yield from _of_sweep(sweep, compared)
     yield from _of_reference(check, compared, curves)
@@ -104,7 +107,7 @@ def _training_losses(comparison: ComparisonRecord, curves: Sequence[Curve]) -> l
     return found
 
 
-def _of_clipping(comparison: ComparisonRecord) -> Iterator[ReportWarning]:
+def _of_clipping(comparison: ComparisonRecord, *, shortened: bool) -> Iterator[ReportWarning]:
     """More than half of a cost, or of the gap, is there without any noise, as its interval shows."""
     gap = main_gap(comparison)
     found = [("cost", split_cost(comparison, comparison.overall, metric)) for metric in COSTS]
@@ -124,7 +127,7 @@ def _of_clipping(comparison: ComparisonRecord) -> Iterator[ReportWarning]:
                 arm=comparison.arm,
                 message=f"most of {comparison.arm}'s {what} is there without any noise: {still} of {total} "
                 f"{unit}, which no epsilon removes at these settings",
-                fix=_FIXES[split.name],
+                fix=_FIXES[split.name] + (", or a larger --epsilon, for longer steps" if shortened else ""),
             )
             return
 

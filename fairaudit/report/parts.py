@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fairaudit.metrics.names import COSTS, PARTS
+from fairaudit.report.facts import ArmFacts
 from fairaudit.report.gaps import main_gap, plain_interval, points
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
 from fairaudit.report.model import Report
@@ -82,7 +83,8 @@ def part_sentences(report: Report) -> Iterator[str]:
             gap = main_gap(comparison, metric)
             split = split_gap(comparison, metric, gap) if gap is not None and gap.direction else None
             if split is not None:
-                yield f"{_who(comparison, report)}: {_answer(split)}"
+                shortened = comparison.arm in shortened_arms(report.arms)
+                yield f"{_who(comparison, report)}: {_answer(split, shortened=shortened)}"
                 break
 
 
@@ -147,11 +149,18 @@ def _cells(splits: Sequence[Split | None]) -> tuple[str, ...]:
     return tuple(written) if len(written) == 3 * len(splits) else ()
 
 
-def _answer(split: Split) -> str:
+def shortened_arms(arms: Sequence[ArmFacts]) -> set[str]:
+    """Arms whose step follows epsilon."""
+    return {arm.key for arm in arms if arm.step_shortened}
+
+
+def _answer(split: Split, *, shortened: bool) -> str:
     """Would a larger epsilon remove the gap?"""
     unit = "points of accuracy" if split.metric == COSTS[0] else "nats of loss"
     total, still, noise = (_written(split.metric, part) for part in (split.total, split.still, split.noise))
     remedy = _REMEDIES[split.name]
+    if shortened:  # by a rule, so a larger epsilon comes with other settings
+        remedy = f"{remedy}, and so may a larger epsilon, at which the rule takes longer steps"
     if split.is_still and split.is_noise:
         return (
             f"of the gap of {total} {unit}, {still} are there without any noise, which no epsilon removes at "

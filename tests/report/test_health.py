@@ -216,6 +216,36 @@ def test_what_may_help_a_method_that_is_worse_than_a_constant_follows_what_makes
     assert told.fix.startswith(fix)
 
 
+@pytest.mark.parametrize(
+    ("options", "settings", "told"),
+    [
+        ({}, {"learning_rate": 0.1}, True),
+        ({}, {"learning_rate": 0.2}, False),  # the reference's
+        ({"learning_rate": 0.1}, {"learning_rate": 0.1}, False),  # it was given, so no epsilon moves it
+        ({"settings": {"dpsgd": {"learning_rate": 0.1}}}, {"learning_rate": 0.1}, False),
+        ({}, {"learning_rate": 0.1, "noise_multiplier": 0.0}, False),
+        ({"key": "global"}, {"learning_rate": 1.0, "threshold": 10.0, "max_grad_norm": 1.0}, True),
+        ({"key": "global"}, {"learning_rate": 2.0, "threshold": 10.0, "max_grad_norm": 1.0}, False),
+    ],
+)
+def test_a_step_that_the_noise_shortens_is_told_beside_what_no_epsilon_removes(options, settings, told):
+    """A larger epsilon comes with a longer step by rule, so "no epsilon" alone would say too much."""
+    options = dict(options)
+    key = options.pop("key", "dpsgd")
+    settled = resolved(method=[key], **options)
+    own = arm(key, settings={"noise_multiplier": 1.0, **settings})
+    made = plan(settled.config, (arm("sgd", reference=None), own))
+    compared = split(comparison(key, (0.001, 0.0)), "privacy_cost", 0.05, 0.045, 0.01)
+    found = [gap("F", "M", value, 0.01, metric=f"privacy_cost{part}")
+             for part, value in (("", 0.06), (".clipping", 0.05), (".noise", 0.01))]  # fmt: skip
+    findings = Findings(settled, made, dataset(), results(made), {}, (replace(compared, gaps=tuple(found)),))
+    report = build_report(findings, circumstances())
+    (line,) = (line for line in to_markdown(report).splitlines() if line.startswith(f"- {key}: the gap"))
+    assert ("takes longer steps" in line) == told
+    (warning,) = (w for w in report.warnings if w.code == "mostly_clipping")
+    assert ("larger --epsilon" in warning.fix) == told
+
+
 def at(key, risk, half):
     return with_estimates(comparison(key, (0.001, 0.0)), all={"excess_risk": estimate(risk, half, "nats")})
 
