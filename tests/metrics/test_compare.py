@@ -7,7 +7,7 @@ from scipy import stats
 
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics import tables
-from fairaudit.metrics.compare import compare, measure_reference
+from fairaudit.metrics.compare import Twin, compare, measure_reference
 from fairaudit.metrics.estimates import Predictions
 
 METRICS = (
@@ -455,3 +455,46 @@ def test_metrics_measured_a_few_at_a_time_are_those_measured_together(
     monkeypatch.setattr(tables, "INFLUENCE_BYTES", at_once * tables.BYTES_PER_INFLUENCE * records)
     assert compared(data, positive, classes) == together
     assert measure_reference("sgd", data[1], data[2], data[3], positive, classes, False) == alone
+
+
+def with_twin(data, lacking=()):
+    """The comparison with a twin whose predictions lie between both arms'."""
+    private, baseline, labels, grouping = data
+    pairs = zip(private, baseline, strict=True)
+    between = [replace(p, probabilities=(p.probabilities + q.probabilities) / 2) for p, q in pairs]
+    twin = Twin("clipping", [p for p in between if p.seed not in lacking])
+    return compare("dpsgd", "sgd", private, baseline, labels, grouping, 1, 2, False, twin=twin), between
+
+
+def test_the_parts_of_a_cost_are_the_costs_of_its_two_halves(plain):
+    """Value and interval of each as if it were a whole cost, of groups and gaps; and they sum to it."""
+    private, baseline, labels, grouping = plain
+    found, between = with_twin(plain)
+    halves = {"clipping": (between, baseline), "noise": (private, between)}
+    for part, (after, before) in halves.items():
+        alone = compare("dpsgd", "sgd", after, before, labels, grouping, 1, 2, False)
+        for cost in ("privacy_cost", "excess_risk"):
+            for mine, own in zip(
+                (*found.by_group, found.overall), (*alone.by_group, alone.overall), strict=True
+            ):
+                assert mine.estimates[f"{cost}.{part}"] == own.estimates[cost]
+                assert mine.ungated.get(f"{cost}.{part}") == own.ungated.get(cost)
+            for kind in ("pair", "max"):
+                ours, theirs = gap_of(found, f"{cost}.{part}", kind), gap_of(alone, cost, kind)
+                assert replace(ours, metric=cost, shuffle_p=None) == replace(theirs, shuffle_p=None)
+    for cost in ("privacy_cost", "excess_risk"):
+        whole = found.overall.estimates
+        assert whole[f"{cost}.clipping"].value + whole[f"{cost}.noise"].value == pytest.approx(
+            whole[cost].value
+        )
+
+
+def test_a_twin_that_lacks_a_seed_leaves_the_parts_without_a_value(plain):
+    found, _ = with_twin(plain, lacking=(2,))
+    whole = compared(plain)
+    for name in ("privacy_cost.clipping", "privacy_cost.noise", "excess_risk.clipping", "excess_risk.noise"):
+        estimate = found.overall.estimates[name]
+        assert estimate.value is None
+        assert "no result at seed 2" in estimate.reason
+        assert gap_of(found, name).signed.value is None
+    assert found.overall.estimates["privacy_cost"] == whole.overall.estimates["privacy_cost"]

@@ -1068,6 +1068,79 @@ MUTANTS = (
         "    if False:",
         ("report/test_coherent.py::test_without_its_digest_a_report_is_refused",),
     ),
+    # --- twins and health
+    Mutant(
+        "a twin answers side queries with their noise",
+        "methods/spec.py",
+        'dict.fromkeys(("noise_multiplier", *self.side_queries.values()), 0.0)',
+        'dict.fromkeys(("noise_multiplier",), 0.0)',
+        ("methods/test_twins.py::test_no_stream_of_noise_moves_a_twin_and_nothing_is_claimed_for_it",),
+    ),
+    Mutant(
+        "a twin is the arm itself",
+        "worker.py",
+        "task = replace(task, settings=settings, checkpoints=())",
+        "task = replace(task, checkpoints=())",
+        ("methods/test_twins.py::test_the_twin_of_dpsgd_is_the_ablations_arm_that_only_clips",),
+    ),
+    Mutant(
+        "the noise's part is the twin's with the sign turned",
+        "metrics/compare.py",
+        'costs_between(private, between, labels, records, outcome, "noise")',
+        'costs_between(between, private, labels, records, outcome, "noise")',
+        (f"{WIRING}::test_a_cost_is_what_it_is_without_noise_and_what_noise_adds",),
+    ),
+    Mutant(
+        "the part without noise is the whole cost",
+        "metrics/compare.py",
+        "costs_between(between, baseline, labels, records, outcome, twin.part)",
+        "costs_between(private, baseline, labels, records, outcome, twin.part)",
+        (f"{WIRING}::test_a_cost_is_what_it_is_without_noise_and_what_noise_adds",),
+    ),
+    Mutant(
+        "an absent twin is taken for the reference",
+        "metrics/compare.py",
+        "    if not lacking:\n        return found\n",
+        "    return found\n",
+        ("metrics/test_compare.py::test_a_twin_that_lacks_a_seed_leaves_the_parts_without_a_value",),
+    ),
+    Mutant(
+        "the constant model knows the test rows",
+        "worker.py",
+        "labels = prepared.dataset.labels[prepared.encoded.split.train]",
+        "labels = prepared.dataset.labels[prepared.encoded.split.test]",
+        (f"{WIRING}::test_a_cost_against_a_constant_model_is_by_the_training_rows_shares",),
+    ),
+    Mutant(
+        "a gap's parts are those of another direction",
+        "report/parts.py",
+        'return gap if gap.a == pair.a else gap.model_copy(update={"signed": _times(-1.0, gap.signed)})',
+        "return gap",
+        ("report/test_texts.py::test_costs_in_their_parts",),
+    ),
+    Mutant(
+        "any part without noise is most of a cost",
+        "report/health.py",
+        "split.still.low > split.total.value / 2",
+        "split.still.low > 0",
+        ("report/test_health.py::test_most_of_a_cost_is_there_without_noise",),
+    ),
+    Mutant(
+        "a rule about a part is held against any method",
+        "gate/targets.py",
+        "if c.arm in split and metric.key not in c.overall.estimates",
+        "if False",
+        ("report/test_health.py::test_a_rule_about_a_part_leaves_out_methods_that_have_another",),
+    ),
+    Mutant(
+        "the threshold methods take the flat step",
+        "arms.py",
+        'effective_step(settings["learning_rate"], threshold, bound)',
+        'effective_step(settings["learning_rate"], bound, bound)',
+        (
+            "test_plan.py::test_at_the_defaults_all_methods_of_noised_steps_go_equally_far_and_clip_at_one_bound",
+        ),
+    ),
 )
 
 
