@@ -116,7 +116,7 @@ def _following(report: Report) -> Iterator[str]:
     for sweep in report.sweep:
         points = [settings[point.arm] for point in sweep.points]
         names = [name for name in points[0] if len({point.get(name) for point in points}) > 1]
-        told[sweep.method] = [name for name in names if name != "noise_multiplier"]
+        told[sweep.method] = [name for name in names if not name.endswith("noise_multiplier")]
     for method, names in told.items():
         if names:
             which = ", ".join(map(markdown, names))
@@ -168,7 +168,7 @@ def _answer(split: Split, *, shortened: bool) -> str:
         )
     if split.is_still:
         return (
-            f"the gap of {total} {unit} is there without any noise, {still}: no epsilon removes it at these "
+            f"without any noise the gap is {still}, of {total} {unit}: that much no epsilon removes at these "
             f"settings, {remedy}. What the noise adds, {noise}, is not told from zero"
         )
     if split.is_noise:

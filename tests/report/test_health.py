@@ -150,7 +150,7 @@ def test_most_of_a_cost_is_there_without_noise(metric, total, still, half, warns
 @pytest.mark.parametrize(
     ("clipping", "noise", "said"),
     [
-        (0.05, 0.001, ["there without any noise", "no epsilon removes it"]),
+        (0.05, 0.001, ["without any noise the gap is", "that much no epsilon removes"]),
         (0.001, 0.05, ["the noise adds", "falls as epsilon grows", "not shown to be there"]),
         (0.03, 0.03, ["are there without any noise, which no epsilon removes", "fall as epsilon grows"]),
         (0.004, 0.004, []),  # no gap, no words about it
@@ -240,7 +240,7 @@ def test_a_step_that_the_noise_shortens_is_told_beside_what_no_epsilon_removes(o
              for part, value in (("", 0.06), (".clipping", 0.05), (".noise", 0.01))]  # fmt: skip
     findings = Findings(settled, made, dataset(), results(made), {}, (replace(compared, gaps=tuple(found)),))
     report = build_report(findings, circumstances())
-    (line,) = (line for line in to_markdown(report).splitlines() if line.startswith(f"- {key}: the gap"))
+    (line,) = (line for line in to_markdown(report).splitlines() if line.startswith(f"- {key}: without"))
     assert ("takes longer steps" in line) == told
     (warning,) = (w for w in report.warnings if w.code == "mostly_clipping")
     assert ("larger --epsilon" in warning.fix) == told
