@@ -125,6 +125,30 @@ def test_sections_that_a_page_on_methods_names_exist(citable):
     assert numbers <= citable
 
 
+def test_the_layers_that_the_page_on_architecture_names_are_those_of_the_imports():
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    table = text.split("| layer | modules |")[1].split("\n\n")[0]
+    rows = [re.findall(r"`(\w+)`", row.split("|")[2]) for row in table.splitlines() if "`" in row]
+    place = {name: number for number, row in enumerate(rows) for name in row}
+    package, found = DOCS.parent / "fairaudit", set()
+    for path in package.rglob("*.py"):
+        name = path.relative_to(package).parts[0].removesuffix(".py")
+        if name != "__init__":
+            found.add(name)
+            imported = re.findall(r"^\s*(?:from|import) fairaudit\.(\w+)", path.read_text(), re.MULTILINE)
+            assert [other for other in imported if place[other] < place[name]] == [], path
+    assert found == set(place)
+
+
+def test_files_that_the_page_on_architecture_names_exist():
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py|(?:cli|methods|tests)/\w+/)`", text))
+    assert len(named) > 30
+    for name in named:
+        base = DOCS.parent if name.startswith("tests/") else DOCS.parent / "fairaudit"
+        assert (base / name).exists(), name
+
+
 def installs():
     """What each page tells pip to install, one requirement after the other."""
     root = DOCS.parent
