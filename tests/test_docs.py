@@ -1,8 +1,10 @@
 """The pages in docs/: made by the program, and true of it."""
 
 import importlib.util
+import io
 import os
 import re
+import tokenize
 import tomllib
 from pathlib import Path
 
@@ -47,6 +49,104 @@ def test_no_page_names_this_machine():
     for page in DOCS.rglob("*.*"):
         if page.suffix in {".md", ".svg"}:
             assert not re.search(r"/(home|root|tmp|work)/", page.read_text(encoding="utf-8")), page.name
+
+
+def sections(page):
+    """Numbers of a page's sections, as its headings have them."""
+    return set(re.findall(r"^##+ (\d+(?:\.\d+)*) ", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def comments(source):
+    """The comments and strings of a Python source, each on one line."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in (tokenize.COMMENT, tokenize.STRING):
+            yield " ".join(token.string.split())
+
+
+def ill_cited(source, known):
+    """What a source cites in vain: a document that readers lack, or a section or rule that is in none."""
+    for text in comments(source):
+        if re.search(r"\bMETHODS\b", text):
+            yield text
+        for cited in re.findall(r"docs/methods\.md((?:,? \d+(?:\.\d+)*)*)", text):
+            numbers = set(re.findall(r"\d+(?:\.\d+)*", cited))
+            if not numbers or not numbers <= known:
+                yield text
+        for rule in re.findall(r"(?:rule|methods\.md 1\.3,) (R\d+)", text):
+            if rule not in known:
+                yield text
+
+
+@pytest.fixture(scope="module")
+def citable():
+    rules = re.findall(r"^\| (R\d+) ", (DOCS / "methods.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert rules == [f"R{number}" for number in range(1, 13)]
+    return sections("methods.md") | set(rules)
+
+
+def test_every_section_that_the_source_cites_exists(citable):
+    root, cited = DOCS.parent, 0
+    for folder in ("fairaudit", "tests", "benchmarks"):
+        for path in sorted((root / folder).rglob("*.py")):
+            if path == Path(__file__):
+                continue
+            source = path.read_text(encoding="utf-8")
+            assert list(ill_cited(source, citable)) == [], path.relative_to(root)
+            cited += source.count("docs/methods.md")
+    assert cited > 60
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "# METHODS 2.1",
+        "# docs/methods.md 99.1",
+        "# docs/methods.md 2.1, 99",
+        "# docs/methods.md",
+        '"""Clips (rule R99)."""',
+        '"""As of docs/methods.md\n1.3, R13."""',
+    ],
+)
+def test_a_citation_of_nothing_is_found(source, citable):
+    assert list(ill_cited(f"{source}\n", citable))
+
+
+def test_a_citation_of_a_section_is_accepted(citable):
+    sound = "METHODS = 1  # docs/methods.md 2.1, 2.2; rule R7\n"
+    assert list(ill_cited(sound, citable)) == []
+
+
+def test_sections_that_a_page_on_methods_names_exist(citable):
+    text = (DOCS / "methods.md").read_text(encoding="utf-8")
+    named = re.findall(r"\b[Ss]ections? (\d+(?:\.\d+)*)", text)
+    named += re.findall(r"\((\d+\.\d+)(?:, (\d+\.\d+))?\) \|$", text, re.MULTILINE)
+    numbers = {n for found in named for n in ([found] if isinstance(found, str) else found) if n}
+    assert len(numbers) > 10
+    assert numbers <= citable
+
+
+def test_the_layers_that_the_page_on_architecture_names_are_those_of_the_imports():
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    table = text.split("| layer | modules |")[1].split("\n\n")[0]
+    rows = [re.findall(r"`(\w+)`", row.split("|")[2]) for row in table.splitlines() if "`" in row]
+    place = {name: number for number, row in enumerate(rows) for name in row}
+    package, found = DOCS.parent / "fairaudit", set()
+    for path in package.rglob("*.py"):
+        name = path.relative_to(package).parts[0].removesuffix(".py")
+        if name != "__init__":
+            found.add(name)
+            imported = re.findall(r"^\s*(?:from|import) fairaudit\.(\w+)", path.read_text(), re.MULTILINE)
+            assert [other for other in imported if place[other] < place[name]] == [], path
+    assert found == set(place)
+
+
+def test_files_that_the_page_on_architecture_names_exist():
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py|(?:cli|methods|tests)/\w+/)`", text))
+    assert len(named) > 30
+    for name in named:
+        base = DOCS.parent if name.startswith("tests/") else DOCS.parent / "fairaudit"
+        assert (base / name).exists(), name
 
 
 def installs():

@@ -341,7 +341,7 @@ def test_jobs_are_distinct_and_come_seed_by_seed_in_the_arms_order():
 
 
 def test_with_a_public_n_the_plan_of_neighbouring_tables_is_one():
-    """METHODS 9.4 A, plan law: nothing of the privacy argument follows the rows."""
+    """docs/methods.md 9, plan: nothing of the privacy argument follows the rows."""
     small, large = (make_plan(config(method=("all",)), table(rows)) for rows in (60, 61))
     assert small.schedule == large.schedule
     assert small.delta == large.delta

@@ -12,7 +12,7 @@ from fairaudit.methods.catalog import Guarantee
 from fairaudit.plan import make_plan
 from fairaudit.presets.catalog import PRESETS
 
-# Epsilon at delta 1e-6, METHODS 5 and 1.1: name -> (N, epochs, sigma, RDP, PLD), then the joint ones.
+# Epsilon at delta 1e-6, docs/methods.md 2.8: name -> (N, epochs, sigma, RDP, PLD), then the joint ones.
 PUBLISHED = {
     "Adult": (23_512, 20, 1.0, (3.4078, 3.1037), (3.4436, 3.1349)),
     "Dutch": (48_336, 20, 1.0, (2.2686, 2.0380), (2.2928, 2.0580)),

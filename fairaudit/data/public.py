@@ -108,7 +108,7 @@ class PoolEncoder:
     """Encodes training and test rows by constants of the student pool.
 
     What is fitted on training rows would let one record move every teacher's vote; what is fitted on
-    the pool says nothing about them. The pool's own records are not protected. Source: METHODS 4b.
+    the pool says nothing about them. The pool's own records are not protected. Source: docs/methods.md 5.2.
 
     Args:
         rows: Of the audited table. encoder: Of those rows, then the public ones; it must take its lists of

@@ -26,7 +26,7 @@ class Misalignment(Observer):
     gradients are those of the batch, not of the whole training set; NaN for an absent group);
     ``norm_batch``, ``norm_clipped`` [R], ``norm_group`` [R, K], sums over the batch divided by qN.
 
-    Source: Esipova et al. 2023, sec. 4; METHODS 6.2.
+    Source: Esipova et al. 2023, sec. 4; docs/methods.md 8.2.
     """
 
     every: int  # steps between readings

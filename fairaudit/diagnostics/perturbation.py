@@ -23,7 +23,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         group. ``trace_agreement`` [1]: share of the pairs of groups in which the one of larger trace has
         the larger excess risk.
 
-    Source: Tran et al. 2021, Thm 1, with the Hessian of the mean loss; METHODS 3e.
+    Source: Tran et al. 2021, Thm 1, with the Hessian of the mean loss; docs/methods.md 4.3.
     """
     assert isinstance(trained.network, LogisticModels)
     point, spread = trained.kept["minimiser"], noise_std(task)

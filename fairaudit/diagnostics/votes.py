@@ -22,7 +22,7 @@ _RANKED = 100_000  # records of a larger pool, drawn: enough for a correlation t
 
 
 def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
-    """Everything of METHODS 4, on the student pool.
+    """Flips, model deviation and their bounds on the student pool (docs/methods.md 5.3, 5.4).
 
     Returns:
         Per group [K] (one entry where the pool's groups are not known): ``flip_probability``,
@@ -44,7 +44,7 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
 
     Exact; the winner of a tie is the lowest class. T23's Theorem 3 holds for two classes only.
 
-    Source: METHODS 4, "flipping probability".
+    Source: docs/methods.md 5.3.
     """
     winner = votes.argmax(-1, keepdim=True)
     margins = votes.gather(-1, winner) - votes

@@ -132,7 +132,7 @@ class NoClip(ClippingRule[Tensor]):
 class FlatClip(ClippingRule[Tensor]):
     """Scale a gradient down to C if it is longer.
 
-    Source: Abadi et al. 2016; METHODS 2.1.
+    Source: Abadi et al. 2016; docs/methods.md 3.1.
     """
 
     max_grad_norm: float  # C

@@ -100,7 +100,7 @@ class Sgd(GradientMethod):
 
 
 class DpSgd(GradientMethod):
-    """Flat clipping. Source: Abadi et al. 2016; METHODS 2.1."""
+    """Flat clipping. Source: Abadi et al. 2016; docs/methods.md 3.1."""
 
     def rule(self, task: Task) -> FlatClip:
         """Down to C."""
@@ -108,7 +108,7 @@ class DpSgd(GradientMethod):
 
 
 class Global(GradientMethod):
-    """Global scaling. Source: Bu et al. 2021; METHODS 2.2."""
+    """Global scaling. Source: Bu et al. 2021; docs/methods.md 3.2."""
 
     def rule(self, task: Task) -> ClippingRule[Any]:
         """C/Z within Z, else nothing."""
@@ -116,7 +116,7 @@ class Global(GradientMethod):
 
 
 class GlobalAdapt(GradientMethod):
-    """Global scaling with an adaptive threshold. Source: Esipova et al. 2023, Alg. 2; METHODS 2.3."""
+    """Global scaling with an adaptive threshold. Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3."""
 
     def rule(self, task: Task) -> ClippingRule[Any]:
         """C / max(norm, Z)."""
@@ -137,7 +137,7 @@ class DpSgdMatched(DpSgd):
     less is what helped, not scaling globally. It reads released thresholds of the same seed's run, so
     its own use composes with that run's; it serves the audit, not a release.
 
-    Source: METHODS 2.3e.
+    Source: docs/methods.md 3.4.
     """
 
     def rule(self, task: Task) -> FlatClip:
@@ -156,7 +156,7 @@ class DpSgdMatched(DpSgd):
 
 
 class DpSgdF(GradientMethod):
-    """A clipping bound for each group. Source: Xu et al. 2021, Alg. 2; METHODS 2.4."""
+    """A clipping bound for each group. Source: Xu et al. 2021, Alg. 2; docs/methods.md 3.5."""
 
     def rule(self, task: Task) -> GroupAdaptiveClip:
         """C_k by the group's noised share of clipped records."""
@@ -171,7 +171,7 @@ class DpSgdF(GradientMethod):
 
 
 class Reweight(GradientMethod):
-    """A weight for each group. Source: Xu et al. 2021, Alg. 3; METHODS 2.5."""
+    """A weight for each group. Source: Xu et al. 2021, Alg. 3; docs/methods.md 3.6."""
 
     def rule(self, task: Task) -> ReweightedClip:
         """theta_k by the group's noised count."""
@@ -186,7 +186,7 @@ class Reweight(GradientMethod):
 
 
 class FairLensDecoupled(DpSgd):
-    """Flat clipping of a penalised loss. Source: Tran et al. 2021, eq. (6); METHODS 2.6."""
+    """Flat clipping of a penalised loss. Source: Tran et al. 2021, eq. (6); docs/methods.md 3.7."""
 
     def objective(self, task: Task) -> FairLens:
         """The penalty, its group statistics released with noise in proportion to the gradient's."""

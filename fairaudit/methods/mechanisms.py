@@ -41,7 +41,7 @@ class SampledMechanism:
     relative_queries: Mapping[str, str]
 
     def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> SampledGaussian:
-        """One joint release per step. Source: METHODS 1.1."""
+        """One joint release per step. Source: docs/methods.md 2.1."""
         sigma = settings["noise_multiplier"]
         side = [
             *(NoisyRelease(query, settings[name] * sigma) for query, name in self.relative_queries.items()),
@@ -74,7 +74,7 @@ class GaussianMechanism:
     count: str | None = None
 
     def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> Gaussian:
-        """Nothing is sampled, so the schedule does not enter. Source: METHODS 3c, 4c."""
+        """Nothing is sampled, so the schedule does not enter. Source: docs/methods.md 2.4."""
         return Gaussian(self.released, settings["noise_multiplier"], self._count(settings))
 
     def calibrated(

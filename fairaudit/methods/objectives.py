@@ -30,7 +30,7 @@ class FairLens(Objective[GroupStatistics]):
     record's own gradient follows from the released weights. A construction of this tool, not of the
     paper, whose own penalty bounds no record's influence.
 
-    Source: Tran et al. 2021, eq. (6), practical form; METHODS 2.6. Guarantee: the output gradient of
+    Source: Tran et al. 2021, eq. (6), practical form; docs/methods.md 3.7. Guarantee: the output gradient of
     a record depends on that record and on released values; a row of the query is at most 1 long.
     """
 

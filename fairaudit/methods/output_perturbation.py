@@ -1,6 +1,6 @@
 """Output perturbation: the exact minimiser plus one Gaussian draw.
 
-Source: Chaudhuri et al. 2011; Tran et al. 2021, sec. 5; METHODS 3.
+Source: Chaudhuri et al. 2011; Tran et al. 2021, sec. 5; docs/methods.md 4.
 """
 
 import math
@@ -36,7 +36,7 @@ def sensitivity(
     Args:
         feature_norm: R. intercept: b. penalty: lambda. n_public: n0, the divisor. classes: Y.
 
-    Source: METHODS 3b, 3d.
+    Source: docs/methods.md 4.1, 4.2.
     """
     lipschitz = math.hypot(feature_norm, intercept) * (1.0 if classes == 2 else math.sqrt(2.0))
     return lipschitz / (n_public * penalty) + 2.0 * TOLERANCE / penalty

@@ -1,6 +1,6 @@
 """PATE: teachers on disjoint records vote, noised votes label a public pool, a student learns from it.
 
-Source: Papernot et al. 2017, 2018; Tran and Fioretto 2023; METHODS 4.
+Source: Papernot et al. 2017, 2018; Tran and Fioretto 2023; docs/methods.md 5.
 """
 
 import hashlib

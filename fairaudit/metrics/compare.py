@@ -72,7 +72,7 @@ def compare(
     """Everything that is known about an arm's cost, by group.
 
     Arms are paired by seed; a seed that either arm lacks is left out, and ``n_seeds`` says so.
-    Absolute values and maxima are taken after averaging over seeds. Source: METHODS 8.
+    Absolute values and maxima are taken after averaging over seeds. Source: docs/methods.md 6.1.
 
     Args:
         arm, reference: Arm keys.

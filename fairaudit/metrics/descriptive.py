@@ -1,6 +1,6 @@
 """A statistic that describes the trained models at hand and decides nothing.
 
-It may not enter a gate, being conditional on this file (METHODS 8.3).
+It may not enter a gate, being conditional on this file (docs/methods.md 6.9).
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def shuffle_p(
         records: The index of those rows.
         eligible: Groups that take part.
         rng: A named stream.
-        is_fraction: The variance gets the floor of METHODS 8.3.
+        is_fraction: The variance gets the floor of docs/methods.md 6.3.
 
     Returns:
         (1 + hits) / 1000, or None with fewer than two groups.

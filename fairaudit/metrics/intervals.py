@@ -1,7 +1,7 @@
 """One procedure for every interval of the report: training randomness and test records, combined.
 
 A metric is reduced once to a :class:`MetricTable`; then every contrast (a group, a pair, a group
-against everybody) is a few look-ups. No bootstrap. Source: METHODS 8.3, except for V_shared.
+against everybody) is a few look-ups. No bootstrap. Source: docs/methods.md 6.3.
 
 Y_s is the contrast at seed s, of S, and D their mean. Seeds are exchangeable, so E var_s(Y_s) = Var(Y_s) -
 Cov(Y_s, Y_t) and therefore
@@ -263,7 +263,7 @@ def record_means(
         name: Metric name.
         values: d_si of each test row, per seed ``[n_s]``, in the order of the seed's rows.
         records: The index of those rows.
-        unit: ``fraction`` gets the floor, ``nats`` has none (METHODS 8.3).
+        unit: ``fraction`` gets the floor, ``nats`` has none (docs/methods.md 6.3).
     """
     k = records.n_groups
     by_seed, influences = [], Influences(records, 1)
@@ -345,7 +345,7 @@ def estimate(spread: Spread, pairs: int = 1) -> Estimate:
 def absolute(spread: Spread, pairs: int = 1) -> Estimate:
     """|D|, taken after averaging over seeds, with its interval.
 
-    Equals METHODS 8.3's two cases: |D| - h where the signed interval excludes 0, else 0.
+    It begins at |D| - h where the signed interval excludes 0, else at 0. Source: docs/methods.md 6.5.
     """
     return _around(spread, abs(spread.value), spread.half_width(pairs), signed=False)
 

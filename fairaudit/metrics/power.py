@@ -16,8 +16,8 @@ def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
     """The gap that an audit of this size would find with power .80; None without an interval.
 
     A gap is found when it exceeds the half-width h of its interval, so this is ``h + t_.80 SE`` at
-    Satterthwaite's degrees of freedom. Source: METHODS 8.3, but for h in place of ``t_.975 SE``,
-    which finds only .72 of such gaps at 5 seeds where both variances are equal; this finds .79 to .80.
+    Satterthwaite's degrees of freedom. ``t_.975 SE`` in place of h finds only .72 of such gaps at 5 seeds
+    where both variances are equal; this finds .79 to .80. Source: docs/methods.md 6.7.
     """
     if spread.reason:
         return None

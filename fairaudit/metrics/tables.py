@@ -144,7 +144,7 @@ def _add_tables(
 
 
 def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:
-    """``privacy_cost`` (accuracy lost) and ``excess_risk`` (loss gained). Source: METHODS 8.1."""
+    """``privacy_cost`` (accuracy lost) and ``excess_risk`` (loss gained). Source: docs/methods.md 6.1."""
     lost, gained = change["change.accuracy"], change["change.loss"]
     return {
         "privacy_cost": replace(lost, name="privacy_cost", by_seed=-lost.by_seed),

@@ -183,7 +183,7 @@ def losses(logits: Tensor, targets: Tensor) -> Tensor:
 def hessian_traces(features: Tensor, theta: Tensor) -> Tensor:
     """Trace of every record's Hessian, [R, n]: p (1 - p) |x|^2, or (1 - sum p^2) |x|^2.
 
-    Source: METHODS 3e, 6.5.
+    Source: docs/methods.md 4.3, 8.6.
     """
     p = torch.softmax(scores(features, theta), -1)
     spread = p[..., 0] * p[..., 1] if theta.shape[-2] == 1 else 1.0 - p.square().sum(-1)

@@ -15,7 +15,7 @@ class BoundedInputs:
     """Inputs of norm at most ``sqrt(norm^2 + intercept^2)``: clipped first, then the constant appended.
 
     Appending first would scale each record's constant by its own norm; clipping to the norm and then
-    claiming it of the longer row would under-noise by up to 41 %. Source: METHODS 3d.
+    claiming it of the longer row would under-noise by up to 41 %. Source: docs/methods.md 4.2.
 
     Args:
         norm: R, or infinity for no clipping. intercept: b, the constant; 0 for none.

@@ -52,7 +52,7 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: Accountant = "pld") -
     Raises:
         PrivacyError: Delta is too small to be accounted for in floating point.
 
-    Source: METHODS 1.1, 1.2.
+    Source: docs/methods.md 2.1, 2.2.
     """
     return _epsilon(_charges([(event, 1)]), _checked(delta), accountant)
 
@@ -105,7 +105,7 @@ def calibrate(
     Raises:
         PrivacyError: The side queries alone cost the target or more, or no noise meets it.
 
-    Source: METHODS 1.1 ("to keep a given total"), 1.2.
+    Source: docs/methods.md 2.3.
     """
     sigma = _total_sigma(steps_per_epoch, steps, _checked(delta), target_epsilon)
     if not side_noise_multipliers:
@@ -124,7 +124,7 @@ def calibrate_gaussian(count: int, delta: float, target_epsilon: float) -> float
     Raises:
         ValueError: ``delta`` outside (0, 1). PrivacyError: Too small a delta, as in :func:`epsilon`.
 
-    Source: Balle and Wang 2018, exact; METHODS 3c, 4c.
+    Source: Balle and Wang 2018, exact; docs/methods.md 2.4.
     """
     _checked(delta)
     with _quiet():
@@ -344,7 +344,7 @@ def _rounded_up(value: float, digits: int) -> float:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back the accountant's log lines on orders that it leaves out: they only loosen (METHODS 1.2)."""
+    """Hold back log lines on orders that are left out: that only loosens (docs/methods.md 2.2)."""
     logger = logging.getLogger("absl")
     logger.addFilter(_nothing)
     try:

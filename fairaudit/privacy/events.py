@@ -46,7 +46,7 @@ class SampledGaussian:
         steps: Steps taken, empty batches included.
         releases: What each step releases, the gradient first.
 
-    Source: METHODS 1.1.
+    Source: docs/methods.md 2.1.
     """
 
     steps_per_epoch: int
@@ -76,7 +76,7 @@ class Gaussian:
         count: How many releases; together they reveal as much as one at
             ``noise_multiplier / sqrt(count)``, exactly.
 
-    Source: METHODS 3c, 4c.
+    Source: docs/methods.md 2.4.
     """
 
     name: str

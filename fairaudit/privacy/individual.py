@@ -32,7 +32,7 @@ def individual_epsilon(
     Returns:
         At least 0, and at most the run's own epsilon where no multiplier is below the planned one.
 
-    Source: METHODS 9.3.
+    Source: docs/methods.md 2.6.
     """
     side = sum(release.noise_multiplier**-2 for release in event.releases[1:])
     precision = np.asarray(noise_multipliers, dtype=np.float64).reshape(event.steps, -1) ** -2.0 + side

@@ -100,7 +100,7 @@ class GaussianNoise:
 
     @property
     def draws(self) -> int:
-        """How often :meth:`fill` was called: exactly once per logical step (METHODS R10)."""
+        """How often :meth:`fill` was called: exactly once per logical step (docs/methods.md 1.3, R10)."""
         return self._draws
 
     def fill(self, out: Tensor) -> Tensor:

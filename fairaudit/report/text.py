@@ -1,4 +1,4 @@
-"""The sentences that every report carries: what its figures do not say. Source: METHODS 10."""
+"""The sentences that every report carries: what its figures do not say. Source: docs/methods.md 10."""
 
 from collections.abc import Iterator, Sequence
 

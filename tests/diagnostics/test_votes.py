@@ -20,7 +20,7 @@ def counts(*values):
     return torch.tensor([values], dtype=torch.float64)
 
 
-# METHODS 4, unanimous votes of 150 teachers at sigma 50.
+# docs/methods.md 5.3: unanimous votes of 150 teachers at sigma 50.
 @pytest.mark.parametrize(("classes", "printed"), [(2, 0.0170), (3, 0.0312), (10, 0.0975)])
 def test_unanimous_votes_flip_as_often_as_was_checked(classes, printed):
     unanimous = counts(150, *[0] * (classes - 1))
@@ -108,7 +108,7 @@ def test_theorem_1_holds_and_its_tighter_smoothness_is_tighter(key, classes):
 
 
 def test_corollary_2_as_printed_is_caught():
-    """METHODS 4: with p squared, one record of least squares breaks it; so does one logistic record."""
+    """docs/methods.md 5.4: with p squared, one record of least squares breaks it, or a logistic one."""
     p, x, penalty = 0.1, 0.05, 1.0
     record = torch.tensor([[x]], dtype=torch.float64)
     labels = torch.tensor([[[0.0, 1.0]], [[1.0, 0.0]]], dtype=torch.float64)

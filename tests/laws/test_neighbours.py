@@ -1,7 +1,7 @@
 """Two neighbouring batches through the code that trains: sums within the claim, noise and divisor alike.
 
 The released values are forced to be equal on both sides: with fresh noise the difference would hold
-the noise, and the check would mean nothing. Source: METHODS 9.4 A.
+the noise, and the check would mean nothing. Source: docs/methods.md 9.
 """
 
 import math
@@ -26,7 +26,7 @@ from fairaudit.methods.gradient import DpSgd, GlobalAdapt
 from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip
 
 K, WIDTH = 3, 7
-ROUNDING = 1e-5  # float32; METHODS R7
+ROUNDING = 1e-5  # float32; docs/methods.md 1.3, R7
 EXPECTED = 10.0  # qN
 
 norms = st.one_of(st.just(0.0), st.floats(-4, 4).map(lambda e: 10.0**e))
@@ -236,7 +236,7 @@ def test_the_flaws_of_every_published_form_are_named():
 
 
 def test_dividing_by_the_realised_batch_shifts_the_mean_by_two_noise_units():
-    """METHODS section 0: the shift of the mean over |B| is 2 / sigma, whatever |B| is."""
+    """docs/methods.md 1.4: the shift of the mean over |B| is 2 / sigma, whatever |B| is."""
     form = next(f for f in PUBLISHED if f.spec.name == "dpsgd")
     pool = pool_of([*OPPOSED["batch"], OPPOSED["added"]], 0)
     quiet = [one_step(form, form.make(), OPPOSED, list(range(n)), pool, 0.0) for n in (5, 6)]

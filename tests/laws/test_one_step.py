@@ -1,7 +1,7 @@
 """One private step at q = 1, many times over, through the code that trains: the noise as it arrives.
 
 Replicates of one network stand for repetitions, each with a noise stream of its own. Every check
-rejects a correct mechanism with probability 1e-6 at most, and the seeds are fixed. Source: METHODS 9.4 B.
+rejects a correct mechanism with probability 1e-6 at most, and the seeds are fixed. Source: docs/methods.md 9.
 """
 
 import math

@@ -228,7 +228,7 @@ def test_a_batch_of_one_group_is_defined(batch):
 
 
 def test_one_record_changes_the_published_sum_by_far_more_than_is_claimed():
-    """METHODS 2.6: up to (2 |B| + 1) C where C is claimed."""
+    """docs/methods.md 3.7: up to (2 |B| + 1) C where C is claimed."""
     worst = 0.0
     for seed in range(12):
         pool = make_pool(13, seed=seed)

@@ -26,7 +26,7 @@ def test_the_control_clips_at_the_geometric_mean_of_the_last_four_fifths():
 
 @pytest.mark.parametrize("threshold", [0.7, 2.0, 5.0])
 def test_global_adapt_with_a_fixed_threshold_is_its_control(threshold):
-    """METHODS 2.3e: C / max(Z, norm) = (C / Z) min(1, Z / norm), so the two trainings are one."""
+    """docs/methods.md 3.4: C / max(Z, norm) = (C / Z) min(1, Z / norm), so the two trainings are one."""
     fixed = {
         "threshold": threshold, "max_grad_norm": 0.5, "noise_multiplier": 0.0, "learning_rate": 0.3,
         "threshold_learning_rate": 0.0, "count_noise_multiplier": 0.0, "tolerance": 1e9,
@@ -39,7 +39,7 @@ def test_global_adapt_with_a_fixed_threshold_is_its_control(threshold):
 
 
 def test_global_with_a_threshold_that_nothing_exceeds_is_dpsgd_at_that_bound():
-    """METHODS 2.3e: clipping at Z with the step times C / Z."""
+    """docs/methods.md 3.4: clipping at Z with the step times C / Z."""
     quiet = {"noise_multiplier": 0.0}
     globally = Global().fit(
         task("global", threshold=1e4, max_grad_norm=0.5, learning_rate=100.0, **quiet), []

@@ -51,7 +51,7 @@ def test_inputs_are_clipped_before_the_constant_is_appended(norm):
 
 
 def test_claiming_the_norm_of_the_features_alone_is_caught():
-    """METHODS 3d: with an appended 1, L = R is under-noised; a record that opposes 2,000 moves further."""
+    """docs/methods.md 4.2: an appended 1 makes L = R too little; one record against 2,000 moves further."""
     x = torch.zeros(2001, 3, dtype=torch.float64)
     x[:-1, 0], x[-1, 1], x[:, 2] = 1.0, 1.0, 1.0  # two features of norm R = 1, then the constant
     targets = torch.nn.functional.one_hot(torch.tensor([0] * 2000 + [1])).double().unsqueeze(0)
@@ -70,7 +70,7 @@ def test_claiming_the_norm_of_the_features_alone_is_caught():
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize(("norm", "intercept", "penalty"), [(1.0, 1.0, 0.3), (2.0, 0.0, 0.05)])
 def test_released_noise_has_the_std_of_the_formula_in_every_direction(classes, norm, intercept, penalty):
-    """Worked out here: sigma L / (n0 lambda), with L of METHODS 3b."""
+    """Worked out here: sigma L / (n0 lambda), with L of docs/methods.md 4.1."""
     draws = 4000
     task = make_task(
         FORM, make_pool(classes=classes), repeats=draws, noise_multiplier=2.0,

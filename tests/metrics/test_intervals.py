@@ -24,7 +24,7 @@ def table(values=VALUES, rows=ROWS, groups=GROUPS, n_groups=2, unit="fraction"):
 
 
 def by_hand(a, b, floor):
-    """METHODS 8.3 written out with loops over records and seeds."""
+    """docs/methods.md 6.3 written out with loops over records and seeds."""
     psi, y, influence = dict.fromkeys(range(len(GROUPS)), 0.0), [], []
     for rows, values in zip(ROWS, VALUES, strict=True):
         means = {k: np.mean([v for r, v in zip(rows, values, strict=True) if GROUPS[r] == k]) for k in (a, b)}

@@ -42,7 +42,7 @@ def event(steps_per_epoch: int, steps: int, sigma: float, *side: float) -> Sampl
     return SampledGaussian(steps_per_epoch, steps, tuple(releases))
 
 
-# METHODS 5: gradient release alone, delta 1e-6.
+# docs/methods.md 2.8: gradient release alone, delta 1e-6.
 TABLE = [
     (*ADULT, 1.0, 1e-6, 3.4078, 3.1037),
     (88, 1760, 1.0, 1e-6, 3.4974, 3.1859),
@@ -56,7 +56,7 @@ TABLE = [
     (636, 38160, 0.8, 1e-6, 3.2126, 2.8813),
 ]
 
-# METHODS 1.1: sigma, sigma_c -> gradient only, two separate subsampled Gaussians, joint; each RDP, PLD.
+# docs/methods.md 2.8: sigma, sigma_c -> gradient alone, two separate sampled Gaussians, joint; each RDP, PLD.
 JOINT_TABLE = [
     (ADULT, 1.0, 10.0, (3.4078, 3.1037), (3.4155, 3.1113), (3.4436, 3.1349)),
     (DUTCH, 1.0, 10.0, (2.2686, 2.0380), (2.2734, 2.0434), (2.2928, 2.0580)),
@@ -386,7 +386,7 @@ def test_importing_the_module_loads_no_accountant():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# METHODS 3, 4c: delta 1e-5.
+# docs/methods.md 2.8: delta 1e-5.
 GAUSSIANS = [
     (1, 7.0318266755825, 0.5, None),
     (100, 50 / math.sqrt(2), 1.061, 1.158),
@@ -412,7 +412,7 @@ def test_the_gaussians_multiplier_is_the_exact_one_and_not_the_classical(target,
 
 
 def test_a_sensitivity_of_one_vote_is_caught_by_the_table():
-    """A moved vote changes two cells, sqrt(2); METHODS prints what forgetting that would claim."""
+    """A moved vote changes two cells, sqrt(2); docs/methods.md 2.8 has what forgetting that would claim."""
     assert epsilon(Gaussian("votes", 50, 100), 1e-5) == pytest.approx(0.726, abs=5e-4)
 
 

@@ -48,7 +48,7 @@ class Coupled(Erm):
     every other one and clipping each bounds nothing (rule R1). Logits alone do not suffice for the
     penalty, so :class:`CoupledTape` adds its gradient; this object keeps what it needs.
 
-    Source: METHODS 2.6.
+    Source: docs/methods.md 3.7.
     """
 
     def __init__(self, gamma1: float, gamma2: float, max_grad_norm: float) -> None:

@@ -22,7 +22,7 @@ class RealisedMean(UnprovenRelease):
     Dividing by |B| turns the presence of one record into a shift of up to twice the noise's
     unit. An empty batch, for which the printed form is undefined, counts as one record.
 
-    Source: Esipova et al. 2023, Alg. 1 and 2; METHODS section 0.
+    Source: Esipova et al. 2023, Alg. 1 and 2; docs/methods.md 1.4.
     """
 
     def __init__(self, noise_multiplier: float, noise: GaussianNoise) -> None:
@@ -91,7 +91,7 @@ class RealisedCountClip(GlobalAdaptiveClip):
 
 
 class GlobalAdaptAsPublished(RealisedMeanMethod):
-    """DPSGD-Global-Adapt as printed. Source: Esipova et al. 2023, Alg. 2; METHODS 2.3d."""
+    """DPSGD-Global-Adapt as printed. Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3."""
 
     def rule(self, task: Task) -> ClippingRule[Any]:
         """C / max(norm, Z), Z by the realised share."""

@@ -53,7 +53,7 @@ class PresentGroupsMean(FixedSizeMean):
     So the size of the noise in every coordinate says whether a group's only record is in the batch.
     An empty batch, at which the authors' code stops, takes the noise of the largest bound.
 
-    Source: the code published with Esipova et al. 2023; METHODS 2.4d.
+    Source: the code published with Esipova et al. 2023; docs/methods.md 3.5.
     """
 
     def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
@@ -128,7 +128,7 @@ class RealisedShareBounds(GroupAdaptiveClip):
 class AuthorsBounds(GroupAdaptiveClip):
     """Bounds by the mean of the groups' shares; an empty group counts as wholly clipped.
 
-    Source: the code published with Esipova et al. 2023; METHODS 2.4d.
+    Source: the code published with Esipova et al. 2023; docs/methods.md 3.5.
     """
 
     def absorb(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:

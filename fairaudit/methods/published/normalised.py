@@ -18,7 +18,7 @@ class GroupNormalised(OutputPerturbation):
     One record moves its group's statistics, and with them the inputs of the whole group; they are also
     needed, with the group label, to predict.
 
-    Source: Tran et al. 2021, App. C; METHODS 3e.
+    Source: Tran et al. 2021, App. C; docs/methods.md 4.4.
     """
 
     def inputs(self, task: Task) -> BoundedInputs:

@@ -25,7 +25,7 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
     Equal to flat clipping at Z with the step times C/Z, which is why `dpsgd-matched` is its control.
     The count is divided by qN, not by the realised batch size as published.
 
-    Source: Esipova et al. 2023, Alg. 2; METHODS 2.3. Guarantee: scale * norm <= max_grad_norm for
+    Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3. Guarantee: scale * norm <= max_grad_norm for
     every norm and every Z > 0; one record moves the count by at most 1.
     """
 

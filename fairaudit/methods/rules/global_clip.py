@@ -12,7 +12,7 @@ from fairaudit.engine.rules import ClippingRule, PublicFacts
 class GlobalClip(ClippingRule[Tensor]):
     """Scale every gradient by C/Z; drop those longer than Z.
 
-    Source: Bu et al. 2021; METHODS 2.2. Guarantee: scale * norm <= max_grad_norm for every norm.
+    Source: Bu et al. 2021; docs/methods.md 3.2. Guarantee: scale * norm <= max_grad_norm for every norm.
     """
 
     max_grad_norm: float  # C

@@ -25,7 +25,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
     least 0. Noise is set by the largest bound over ALL K groups, drawn or not: the groups that are
     in the batch are data.
 
-    Source: Xu et al. 2021, Alg. 2; METHODS 2.4. Guarantee: scale * norm <= max_k C_k for every norm;
+    Source: Xu et al. 2021, Alg. 2; docs/methods.md 3.5. Guarantee: scale * norm <= max_k C_k for every norm;
     one record adds 1 to one of the 2K counts.
     """
 

@@ -24,7 +24,7 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
     Floor and cap keep a small or negative noised count from making a weight, and with it the noise,
     as large as it likes; they act on released values and cost nothing.
 
-    Source: Xu et al. 2021, Alg. 3 ("Naive"); METHODS 2.5. Guarantee: scale * norm <= C max_k theta_k
+    Source: Xu et al. 2021, Alg. 3 ("Naive"); docs/methods.md 3.6. Guarantee: scale * norm <= C max_k theta_k
     for every norm, the maximum over ALL K groups; one record adds 1 to one count.
     """
 
