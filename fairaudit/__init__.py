@@ -3,13 +3,25 @@
 from importlib import import_module
 
 __version__ = "0.1.0"
-__all__ = ["AuditConfig", "Report", "__version__", "run_audit"]
+__all__ = [
+    "AuditConfig",
+    "FairauditError",
+    "Report",
+    "__version__",
+    "check_gates",
+    "load_report",
+    "plan_audit",
+    "run_audit",
+    "score_predictions",
+]
 
 # Loaded on first use: pandas and pyarrow take longer to import than `--help` takes to print.
 _HOMES = {
+    **dict.fromkeys(("check_gates", "plan_audit", "run_audit", "score_predictions"), "fairaudit.api"),
     "AuditConfig": "fairaudit.config",
+    "FairauditError": "fairaudit.errors",
     "Report": "fairaudit.report.model",
-    "run_audit": "fairaudit.audit",
+    "load_report": "fairaudit.report.load",
 }
 
 

@@ -2,7 +2,6 @@
 
 import platform
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +9,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
-
-import pandas as pd
 
 from fairaudit import __version__
 from fairaudit.cluster import Request, require_ray
@@ -26,7 +23,7 @@ from fairaudit.execute import Execution, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import Rule, parse_rules
 from fairaudit.gate.targets import Vocabulary
-from fairaudit.layers import OPTION, PRESET, ResolvedConfig, option_name, resolve_config
+from fairaudit.layers import OPTION, PRESET, ResolvedConfig, option_name
 from fairaudit.measure import measure
 from fairaudit.models.names import is_factory
 from fairaudit.plan import Plan, make_plan, records_path
@@ -35,10 +32,8 @@ from fairaudit.progress import Listener, StageStarted, silent
 from fairaudit.report.build import Circumstances, Findings, build_report
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
-from fairaudit.report.reproduce import FRAME
 from fairaudit.report.write import earlier_reports, is_of_others, put_aside, where_put, write_report
 from fairaudit.rundir import RunDir, data_of, hold, open_rundir, refuse_other_data, refuse_unusable_rundir
-from fairaudit.scratch import scratch
 
 _LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
@@ -61,40 +56,6 @@ class Prepared:
     seconds: dict[str, float]
     rules: tuple[Rule, ...] = ()
     baseline: Report | None = None
-
-
-def run_audit(
-    data: pd.DataFrame | str | Path,
-    *,
-    group: str | Sequence[str],
-    label: str | None = None,
-    method: str | Sequence[str] = "global-adapt",
-    **options: object,
-) -> Report:
-    """Audit what differential privacy costs each group, from Python.
-
-    Environment variables and config files are not read. Finished trainings and the report are
-    kept in ``out`` (``fairaudit-report/NAME``, after the file; ``frame`` for a DataFrame), so a second
-    call goes on where the first one stopped.
-
-    Args:
-        data: A DataFrame, or the path of a table.
-        group: Column whose groups are compared, or several; the first steers the splits.
-        label: Column to predict; inferred when None and unambiguous.
-        method: One method or several.
-        options: Any other field of AuditConfig.
-
-    Raises:
-        FairauditError: An input that cannot be audited; a target that cannot be met.
-    """
-    given = {**options, "group": group, "label": label, "method": method}
-    if not isinstance(data, pd.DataFrame):
-        return audit(resolve_config({**given, "data": data}))
-    with tempfile.TemporaryDirectory(dir=scratch()) as folder:
-        path = Path(folder) / "frame.parquet"
-        data.to_parquet(path, index=False)
-        resolved = resolve_config({**given, "data": path})
-        return audit(replace(resolved, origins={**resolved.origins, "data": FRAME}))
 
 
 def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:

@@ -53,7 +53,7 @@ class ScoreConfig:
     baseline_pred: tuple[str, ...] = ()
 
 
-def score_predictions(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
+def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     """Measure given predictions by group, write the report and return it.
 
     With one column the intervals are about that model on new people; with several they are about

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from fairaudit.audit import run_audit
+from fairaudit.api import run_audit
 from fairaudit.config import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.pixels import pixels_of

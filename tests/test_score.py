@@ -15,7 +15,7 @@ from fairaudit.metrics.compare import ONE_MODEL
 from fairaudit.report.load import load_report
 from fairaudit.report.to_json import read_report
 from fairaudit.report.to_markdown import to_markdown
-from fairaudit.score import ScoreConfig, measure_scored, score_predictions
+from fairaudit.score import ScoreConfig, measure_scored, score
 
 
 def people(rows=1200, seeds=5):
@@ -39,7 +39,7 @@ def config(tmp_path, frame, y_pred, baseline_pred=(), **options):
 
 
 def scored(tmp_path, frame, y_pred, baseline_pred=(), **options):
-    report = score_predictions(config(tmp_path, frame, y_pred, baseline_pred, **options))
+    report = score(config(tmp_path, frame, y_pred, baseline_pred, **options))
     load_report(tmp_path / "out" / "report.json")  # no part of it contradicts another
     return report
 

@@ -19,13 +19,14 @@ _SHOWN = 4  # reports to choose from in a hint
 _DAMAGED = "restore the file that the program wrote, or run it again"
 
 
-def load_report(path: Path) -> Report:
+def load_report(path: str | Path) -> Report:
     """The report in a file; ``-`` reads stdin.
 
     Raises:
         DataError: There is no such file, it cannot be read, it is no report of this version, or not
             as it was written.
     """
+    path = Path(path)
     name = "stdin" if path == STDIN else path.name
     if path != STDIN and path.is_dir():
         meant = [path / "report.json"] if (path / "report.json").exists() else _below(path, "report.json")

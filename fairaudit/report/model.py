@@ -136,6 +136,51 @@ class Report(Part):
                 rows.append(row)
         return pd.DataFrame(rows)
 
+    def metrics(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821
+        """One row per arm, grouping, group and metric; the group "" stands for all test rows.
+
+        Returns:
+            Columns ``arm, reference, grouping, group, metric, value, low, high, unit, n_test, n_seeds,
+            reason``: why there is no value or interval, or "".
+        """
+        from fairaudit.report.frames import metric_frame
+
+        return metric_frame(self)
+
+    def gaps(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821
+        """One row per arm, grouping, metric and gap.
+
+        Returns:
+            Columns ``arm, reference, grouping, metric, kind, a, b``; ``value, low, high``: of a minus b;
+            ``unit, n_test, n_seeds, reason``; ``size, size_low, size_high``: without its sign, with an
+            interval that holds for all pairs together; ``direction`` (in words, "" where the sign is not
+            told), ``gated``.
+        """
+        from fairaudit.report.frames import gap_frame
+
+        return gap_frame(self)
+
+    def figure(self, name: str) -> "NotebookChart":  # type: ignore[name-defined]  # noqa: F821
+        """One chart of the report as Vega-Lite, which a notebook shows.
+
+        Args:
+            name: As in the HTML: ``privacy-cost``, ``accuracy``, ``excess-risk``, ``training-loss`` ...
+
+        Raises:
+            ConfigError: The report has no numbers for it.
+        """
+        from fairaudit.report.frames import figure
+
+        return figure(self, name)
+
+    def __repr__(self) -> str:
+        """One line; all of it would be hundreds of pages."""
+        verdict = "" if self.verdict is None else f", verdict {self.verdict}"
+        arms = ", ".join(arm.key for arm in self.arms)
+        return f"<fairaudit report on {plain(self.data.name)}: {plain(arms, 200)}; {self.status}{verdict}>"
+
+    __str__ = __repr__
+
     def _repr_html_(self) -> str:
         """The cost by group as a table, for notebooks; every name is escaped."""
         head = "".join(f"<th>{title}</th>" for title in ("arm", "group", "test rows", "cost (points)"))

@@ -17,7 +17,7 @@ from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.layers import resolve_config
 from fairaudit.report.load import vetted
-from fairaudit.score import ScoreConfig, score_predictions
+from fairaudit.score import ScoreConfig, score
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "report.json"
 # What fails or is open in each report, so that any edit that makes it pass shows.
@@ -42,7 +42,7 @@ def given(tmp_path_factory):
     options = {"data": folder / "scores.parquet", "label": "paid", "group": ["sex", "race"], "out": folder}
     shared = resolve_config({**options, "favourable": "1", "format": ["json"]}).config
     columns = (tuple(f"{kind}{seed}" for seed in range(5)) for kind in "pb")
-    score_predictions(ScoreConfig(shared, *columns))
+    score(ScoreConfig(shared, *columns))
     return json.loads((folder / "report.json").read_text("utf-8"))
 
 

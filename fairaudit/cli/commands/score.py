@@ -88,10 +88,11 @@ def score(
     from fairaudit.cli.streams import answer
     from fairaudit.gate.check import exit_code
     from fairaudit.report.to_json import to_json
-    from fairaudit.score import ScoreConfig, score_predictions
+    from fairaudit.score import ScoreConfig
+    from fairaudit.score import score as measure_and_write
 
     scored = ScoreConfig(shared, tuple(y_pred), tuple(baseline_pred or ()))
-    report = score_predictions(scored, command=["fairaudit", *sys.argv[1:]])
+    report = measure_and_write(scored, command=["fairaudit", *sys.argv[1:]])
     screen = Screen(quiet=quiet)
     screen.lines(score_lines(report, shared))
     if as_json:

@@ -1,0 +1,90 @@
+"""A report's numbers as data frames, and its charts for notebooks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.report.charts import charts
+from fairaudit.report.drawing import file_spec
+from fairaudit.report.measured import EstimateRecord
+from fairaudit.report.model import Report
+
+_MIME = "application/vnd.vegalite.v6+json"
+
+
+@dataclass(frozen=True)
+class NotebookChart:
+    """A chart that a notebook shows.
+
+    Args:
+        spec: Vega-Lite, with its data. alt: What it shows, in words.
+    """
+
+    spec: dict[str, Any]
+    alt: str
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
+        return {_MIME: self.spec, "text/plain": self.alt}
+
+
+def metric_frame(report: Report) -> pd.DataFrame:
+    """See :meth:`Report.metrics`."""
+    return pd.DataFrame(
+        {
+            "arm": comparison.arm,
+            "reference": comparison.reference,
+            "grouping": comparison.grouping,
+            "group": group.group,
+            "metric": metric,
+            **_cells(estimate),
+        }
+        for comparison in report.comparisons
+        for group in (*comparison.by_group, comparison.overall)
+        for metric, estimate in group.estimates.items()
+    )
+
+
+def gap_frame(report: Report) -> pd.DataFrame:
+    """See :meth:`Report.gaps`."""
+    return pd.DataFrame(
+        {
+            "arm": comparison.arm,
+            "reference": comparison.reference,
+            "grouping": comparison.grouping,
+            "metric": gap.metric,
+            "kind": gap.kind,
+            "a": gap.a,
+            "b": gap.b,
+            **_cells(gap.signed),
+            "size": gap.absolute.value,
+            "size_low": gap.simultaneous.low,
+            "size_high": gap.simultaneous.high,
+            "direction": gap.direction,
+            "gated": gap.gated,
+        }
+        for comparison in report.comparisons
+        for gap in comparison.gaps
+    )
+
+
+def figure(report: Report, name: str) -> NotebookChart:
+    """See :meth:`Report.figure`."""
+    known = {chart.name: chart for chart in charts(report)}
+    if name not in known:
+        raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, known))
+    chart = known[name]
+    return NotebookChart(dict(file_spec(chart.panels, title=chart.title, description=chart.alt)), chart.alt)
+
+
+def _cells(estimate: EstimateRecord) -> dict[str, object]:
+    return {
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "unit": estimate.unit,
+        "n_test": estimate.n_test,
+        "n_seeds": estimate.n_seeds,
+        "reason": estimate.reason,
+    }

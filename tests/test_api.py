@@ -1,0 +1,149 @@
+"""The program from Python, against the command line and the files that it writes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairaudit
+from fairaudit.cli import app
+from fairaudit.config import AuditConfig
+from fairaudit.errors import ConfigError, DataError
+from fairaudit.progress import StageStarted
+
+QUICK = {"label": "y", "seeds": 2, "epochs": 1, "batch_size": 50, "workers": 1, "diagnostics": "off"}
+
+
+def people(rows=240):
+    draw = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": draw.normal(size=rows), "sex": draw.choice(["F", "M"], rows)})
+    frame["y"] = (frame["x"] + draw.normal(size=rows) > 0).astype(int)
+    frame["guess"] = (frame["x"] > 0).astype(int)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("api") / "people.csv"
+    people().to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def audited(file):
+    heard = []
+    report = fairaudit.run_audit(
+        file, group="sex", method="dpsgd", out=file.parent / "out", listener=heard.append, **QUICK
+    )
+    return report, heard
+
+
+def test_what_is_public_is_listed_and_can_be_had_and_completed():
+    assert set(fairaudit.__all__) == set(dir(fairaudit))
+    stub = Path(fairaudit.__file__).with_suffix(".pyi").read_text()
+    assert {name for name in fairaudit.__all__ if f" as {name}\n" in stub} == {*fairaudit.__all__} - {
+        "__version__"
+    }
+    assert all(getattr(fairaudit, name) is not None for name in fairaudit.__all__)
+    assert issubclass(ConfigError, fairaudit.FairauditError)
+
+
+def test_an_audit_tells_how_it_goes_on(audited):
+    _, heard = audited
+    assert [event.stage for event in heard if isinstance(event, StageStarted)][:2] == ["reading", "planning"]
+
+
+def test_one_config_says_the_same_as_its_options(audited, file):
+    report, _ = audited
+    config = AuditConfig(data=file, group=("sex",), method=("dpsgd",), out=file.parent / "again", **QUICK)
+    again = fairaudit.run_audit(config)
+    assert again.comparisons == report.comparisons
+    with pytest.raises(ConfigError, match="group is given beside an AuditConfig"):
+        fairaudit.run_audit(config, group="sex")
+
+
+def test_a_plan_is_that_of_the_audit_and_leaves_nothing_behind(audited, file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    report, _ = audited
+    plan = fairaudit.plan_audit(file, group="sex", method="dpsgd", **QUICK)
+    assert [arm.key for arm in plan.arms] == [arm.key for arm in report.arms]
+    assert plan.arm("dpsgd").privacy.epsilon_pld == report.privacy["dpsgd"].epsilon.pld
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_gates_say_what_the_command_says(audited, file, capsys):
+    report, _ = audited
+    stored = file.parent / "out" / "report.json"
+    for rule, code in (("epsilon > 1", 1), ("epsilon > 9", 0), ("privacy_cost_gap > 2pt", 3)):
+        assert fairaudit.check_gates(report, rule).exit_code() == code
+        assert fairaudit.check_gates(fairaudit.load_report(str(stored)), [rule]).exit_code() == code
+        assert app.main(["gate", str(stored), "--fail-on", rule, "--quiet"]) == code
+    with pytest.raises(ConfigError, match="no rule"):
+        fairaudit.check_gates(report, [])
+
+
+def test_given_predictions_are_scored_as_the_command_scores_them(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ours = fairaudit.score_predictions(file, group="sex", label="y", predictions="guess", out=tmp_path / "a")
+    words = ["score", str(file), "--group", "sex", "--y-true", "y", "--y-pred", "guess"]
+    assert app.main([*words, "--out", str(tmp_path / "b"), "--quiet"]) == 0
+    told = json.loads((tmp_path / "b" / "report.json").read_text())
+    right = (people()["guess"] == people()["y"]).groupby(people()["sex"]).mean()
+    for group in told["comparisons"][0]["by_group"]:
+        assert group["estimates"]["accuracy"]["value"] == pytest.approx(right[group["group"]], rel=1e-5)
+    assert json.loads((tmp_path / "a" / "report.json").read_text())["comparisons"] == told["comparisons"]
+    frame = fairaudit.score_predictions(
+        people(), group="sex", label="y", predictions=["guess"], out=tmp_path / "c"
+    )
+    assert frame.comparisons == ours.comparisons
+
+
+def test_a_report_shows_itself_in_a_line(audited):
+    report, _ = audited
+    assert repr(report) == str(report) == "<fairaudit report on people.csv: sgd, dpsgd; complete>"
+
+
+def test_frames_hold_what_the_file_holds(audited, file):
+    report, _ = audited
+    stored = json.loads((file.parent / "out" / "report.json").read_text())
+    metrics, gaps = report.metrics(), report.gaps()
+    cells = [
+        (c["arm"], g["group"], name, e["value"], e["low"], e["reason"])
+        for c in stored["comparisons"]
+        for g in (*c["by_group"], c["overall"])
+        for name, e in sorted(g["estimates"].items())
+    ]
+    assert len(metrics) == len(cells)
+    metrics = metrics.assign(row=metrics.groupby(["arm", "grouping", "group"], sort=False).ngroup())
+    metrics = metrics.sort_values(["row", "metric"])
+    for row, cell in zip(metrics.itertuples(), cells, strict=True):
+        assert (row.arm, row.group, row.metric, row.reason) == (*cell[:3], cell[5])
+        for found, expected in ((row.value, cell[3]), (row.low, cell[4])):
+            assert (
+                np.isnan(found) if expected is None else found == pytest.approx(expected, rel=1e-5, abs=1e-9)
+            )
+    assert len(gaps) == sum(len(c["gaps"]) for c in stored["comparisons"])
+    pair = gaps.query("arm == 'dpsgd' and metric == 'privacy_cost' and kind == 'pair'").iloc[0]
+    costs = metrics.query("arm == 'dpsgd' and metric == 'privacy_cost'").set_index("group")["value"]
+    assert pair["value"] == pytest.approx(costs[pair["a"]] - costs[pair["b"]])
+    assert pair["size"] == pytest.approx(abs(pair["value"]))
+
+
+def test_a_figure_is_what_a_notebook_shows(audited):
+    report, _ = audited
+    shown = report.figure("privacy-cost")._repr_mimebundle_()
+    spec = shown["application/vnd.vegalite.v6+json"]
+    assert spec["$schema"].endswith("v6.json")
+    assert "F" in json.dumps(spec)
+    assert shown["text/plain"].startswith("Points of accuracy that each group loses.")
+    with pytest.raises(ConfigError, match="no figure 'privacy-costs'"):
+        report.figure("privacy-costs")
+
+
+def test_a_file_that_is_absent_is_an_error_of_the_program(tmp_path):
+    with pytest.raises(DataError):
+        fairaudit.load_report(tmp_path / "absent.json")
+    with pytest.raises(fairaudit.FairauditError):
+        fairaudit.run_audit(Path("absent.csv"), group="sex")
