@@ -322,7 +322,17 @@ def test_data_that_changed_since_are_trained_anew_and_said_to_be_other(folder, d
     assert "out held an audit of people.csv with other content" in errors
     assert set(kept) < set(finished(disturbed / "out"))
     table.write_bytes(original)
-    completes(disturbed, folder)
+    code, errors = audit(disturbed).end()
+    assert code == 0
+    assert "with other content" in errors
+    assert len(trainings(errors)) == TRAININGS - len(kept)
+    ours, theirs = (
+        json.loads((out / "report.json").read_text()) for out in (disturbed / "out", folder / "out")
+    )
+    assert ours["comparisons"] == theirs["comparisons"]
+    others = [w for w in ours["warnings"] if w["code"] != "other_data_before"]
+    assert len(others) == len(ours["warnings"]) - 1
+    assert others == theirs["warnings"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (the extra `ray`)")
