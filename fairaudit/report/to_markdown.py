@@ -163,7 +163,7 @@ def _costs(report: Report) -> Iterator[str]:
     )
     yield ""
     for why, arms in report.configurations.items():
-        yield f"- **{markdown(listed(arms), 300)}: cost of this configuration**, not of privacy: {why}."
+        yield f"- **{markdown(listed(arms), 300)}: cost of this configuration**: {why}."
     if report.configurations:
         yield ""
     before, after = _before_and_after(report)
