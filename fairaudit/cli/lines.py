@@ -102,7 +102,7 @@ def result_lines(report: Report) -> Iterator[str]:
     yield from aligned(rows, left=frozenset({0}))
     yield f" n: {report.test_rows}"
     for why, arms in report.configurations.items():
-        yield f" {plain(listed(arms), 300)}: cost of this configuration, not of privacy: {why}"
+        yield f" {plain(listed(arms), 300)}: cost of this configuration: {why}"
     for sentence in part_sentences(report):
         yield f" {plain(sentence, 600)}"
     if report.why is not None and report.why.headline:

@@ -17,6 +17,10 @@ NO_SUCH_GAP = (
     "the report holds no such gap; of one class's rates among four groups or more it holds the largest, and "
     "the pairs named by --compare"
 )
+NOT_SPLIT = (
+    "the report does not split this cost: it was made with --no-twins or by an earlier version, or there is "
+    "no noise to take away"
+)
 NOT_SAID = "which value of the label is the favourable outcome was not said: add --favourable VALUE"
 
 
@@ -227,6 +231,11 @@ def _without_part(metric: Metric, report: Report) -> set[tuple[str, str]]:
     }
 
 
+def _holds_part(metric: Metric, comparison: ComparisonRecord) -> bool:
+    """Whether the cost is split, where the metric is a part of one."""
+    return not part_of(metric.key) or f"{metric.base}.noise" in comparison.overall.estimates
+
+
 def _fits(selector: GroupSelector | None, comparison: ComparisonRecord) -> bool:
     if selector is None or selector.bare in (ALL_ROWS, comparison.grouping):
         return True
@@ -274,7 +283,7 @@ def _of_comparison(rule: Rule, comparison: ComparisonRecord, left_out: dict[str,
 def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) -> Target:
     estimate = group.estimates.get(rule.metric.key)
     reason = group.reason if not group.gated else group.ungated.get(rule.metric.key, "")
-    reason = _unpredicted([group]) or reason
+    reason = _unpredicted([group]) or reason or ("" if _holds_part(rule.metric, comparison) else NOT_SPLIT)
     reading = read_estimate(estimate, reason, is_size=False, own_variances=True)
     return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
 
@@ -282,7 +291,8 @@ def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) 
 def _gap_target(rule: Rule, comparison: ComparisonRecord) -> Target:
     gap = _find_gap(rule, comparison)
     if gap is None:
-        nothing = Reading(None, None, None, (), 1, None, is_size=True, reason=NO_SUCH_GAP)
+        why = NO_SUCH_GAP if _holds_part(rule.metric, comparison) else NOT_SPLIT
+        nothing = Reading(None, None, None, (), 1, None, is_size=True, reason=why)
         return Target(comparison.arm, comparison.reference, comparison.grouping, "", nothing)
     is_pair = gap.kind in ("pair", "population")
     among = [g for g in comparison.by_group if gap.kind != "pair" or g.group in (gap.a, gap.b)]

@@ -148,7 +148,7 @@ def _warnings(
 ) -> Iterator[ReportWarning]:
     yield from _of_results(arms, control)
     yield from _of_twins(findings)
-    yield from health(arms, compared, swept, read.arms, check)
+    yield from health(arms, compared, swept, read.arms, check, len(findings.dataset.classes))
     yield from _of_seeds(findings.plan, compared)
     yield from _of_self_checks(findings.plan, compared)
     for notice in (*findings.plan.notices, *findings.dataset.notices):

@@ -24,58 +24,82 @@ def health(
     swept: Sequence[Sweep],
     curves: Mapping[str, Sequence[Curve]],
     check: Yardstick,
+    n_classes: int,
 ) -> Iterator[ReportWarning]:
     """Warnings about arms whose cost says more of their settings than of privacy.
 
     Args:
         arms: What was trained. compared: By the first grouping, references included.
         swept: Methods at several epsilons.
-        curves: Arm -> readings over training, where they were taken. check: Of the reference.
+        curves: Arm -> readings over training, where they were taken. check: Of the reference. n_classes: Y.
     """
     seen: set[str] = set()
-    shortened = shortened_arms(arms)
+    shortened, of_key = shortened_arms(arms), {arm.key: arm for arm in arms}
+    is_untrained = any(
+        warning for c in compared if c.arm == check.arm for warning in _against_constant(c, "")
+    )
     for comparison in compared:
-        if comparison.arm not in seen:
-            yield from _against_constant(comparison)
-            yield from _of_loss(comparison, curves.get(comparison.arm, ()))
-        seen.add(comparison.arm)
-        yield from _of_clipping(comparison, shortened=comparison.arm in shortened)
+        arm = of_key[comparison.arm]
+        if arm.key == check.arm or (is_untrained and arm.reference == check.arm):  # both by their steps
+            remedy = _advice(_training_losses(comparison, curves.get(arm.key, ())), n_classes)
+        else:
+            remedy = _remedy(arm, arms, [c for c in compared if c.arm == arm.key])
+        risen = list(_of_loss(comparison, curves.get(arm.key, ()), remedy))
+        if arm.key not in seen:
+            yield from (*_against_constant(comparison, remedy), *risen)
+        seen.add(arm.key)
+        # Of a loss that rises, more steps make more.
+        longer = "" if risen else ", or more --epochs"
+        longer += ", or a larger --epsilon, for longer steps" if arm.key in shortened else ""
+        yield from _of_clipping(comparison, arm, longer)
+    told: dict[str, ReportWarning] = {}  # of a method once, whatever it is compared with
     for sweep in swept:
-        yield from _of_sweep(sweep, compared)
-    yield from _of_reference(check, compared, curves)
+        for warning in _of_sweep(sweep, compared, arms):
+            told.setdefault(sweep.method, warning)
+    yield from told.values()
+    yield from _of_reference(check, compared, curves, n_classes)
 
 
-def _against_constant(comparison: ComparisonRecord) -> Iterator[ReportWarning]:
+def _against_constant(comparison: ComparisonRecord, remedy: str) -> Iterator[ReportWarning]:
     """Worse than predicting the training rows' shares: over all rows, or as an interval shows of a group."""
     for group in (comparison.overall, *(g for g in comparison.by_group if g.gated)):
-        told = []
+        told, is_shown = [], False
         for cost, words in ((_COST, "points of accuracy less"), (_RISK, "nats more loss")):
             found = group.estimates.get(f"{cost}.{CONSTANT}")
             least = None if found is None else found.low if group.group else found.value
             if found is not None and least is not None and least > 0:
                 told.append(f"{_written(cost, found)} {words}")
+                is_shown |= found.low is not None and found.low > 0
         if told:
             where = group.group or "all test rows"
             yield ReportWarning(
                 code="worse_than_constant",
                 level="warning",
                 arm=comparison.arm,
-                message=f"{comparison.arm} is worse on {where} than predicting the training rows' shares of "
-                f"the classes for everybody: {' and '.join(told)}",
-                fix=_remedy(comparison),
+                message=f"{comparison.arm} is {'worse' if is_shown else 'no better'} on {where} than "
+                f"predicting the training rows' shares of the classes for everybody: {' and '.join(told)}",
+                fix=remedy,
             )
             return
 
 
-def _remedy(comparison: ComparisonRecord) -> str:
-    """What may help a training that goes wrong: another bound where it does so without any noise, too."""
-    split = split_cost(comparison, comparison.overall, _RISK) if comparison.reference else None
-    if split is not None and (split.still.value or 0.0) > (split.noise.value or 0.0):
-        return _FIXES[split.name]
-    return "a smaller --learning-rate or fewer --epochs: steps, or the noise in them, are too large"
+def _remedy(arm: ArmFacts, arms: Sequence[ArmFacts], own: Sequence[ComparisonRecord]) -> str:
+    """What may help a training that goes wrong: other settings where it does so without any noise, too."""
+    splits = [split_cost(c, c.overall, _RISK) for c in own if c.reference]
+    for split in filter(None, splits):
+        if (split.still.value or 0.0) > (split.noise.value or 0.0):
+            return _fix(split.name, arm)
+    for part, setting in (("partition", "teachers"), ("regularisation", "penalty")):
+        if setting in arm.settings:  # it takes no noised steps
+            if any(splits):
+                return f"a larger --epsilon, or {_less_noise(part, arm)}: the noise is too large"
+            user = next((other for other in arms if other.reference == arm.key), arm)
+            return _fix(part, user) + (", or a larger --epsilon" if arm.reference else "")
+    bound = ", or a larger --max-grad-norm" if "max_grad_norm" in arm.settings and not any(splits) else ""
+    return f"a smaller --learning-rate or fewer --epochs{bound}: steps, or the noise in them, are too large"
 
 
-def _of_loss(comparison: ComparisonRecord, curves: Sequence[Curve]) -> Iterator[ReportWarning]:
+def _of_loss(comparison: ComparisonRecord, curves: Sequence[Curve], remedy: str) -> Iterator[ReportWarning]:
     losses = _training_losses(comparison, curves)
     if len(losses) < 4:
         return
@@ -85,9 +109,9 @@ def _of_loss(comparison: ComparisonRecord, curves: Sequence[Curve]) -> Iterator[
             code="loss_rises",
             level="warning",
             arm=comparison.arm,
-            message=f"{comparison.arm}'s training loss rises: {last:.3f} nats in its last quarter, "
-            f"{first:.3f} in the first half",
-            fix=_remedy(comparison),
+            message=f"{comparison.arm}'s training loss rises: {last:,.3f} nats in its last quarter, "
+            f"{first:,.3f} in the first half",
+            fix=remedy,
         )
 
 
@@ -107,7 +131,7 @@ def _training_losses(comparison: ComparisonRecord, curves: Sequence[Curve]) -> l
     return found
 
 
-def _of_clipping(comparison: ComparisonRecord, *, shortened: bool) -> Iterator[ReportWarning]:
+def _of_clipping(comparison: ComparisonRecord, arm: ArmFacts, longer: str) -> Iterator[ReportWarning]:
     """More than half of a cost, or of the gap, is there without any noise, as its interval shows."""
     gap = main_gap(comparison)
     found = [("cost", split_cost(comparison, comparison.overall, metric)) for metric in COSTS]
@@ -126,21 +150,42 @@ def _of_clipping(comparison: ComparisonRecord, *, shortened: bool) -> Iterator[R
                 level="warning",
                 arm=comparison.arm,
                 message=f"most of {comparison.arm}'s {what} is there without any noise: {still} of {total} "
-                f"{unit}, which no epsilon removes at these settings",
-                fix=_FIXES[split.name] + (", or a larger --epsilon, for longer steps" if shortened else ""),
+                f"{unit}, which less noise alone does not remove",
+                fix=_fix(split.name, arm) + (longer if split.name == "clipping" else ""),
             )
             return
 
 
-_FIXES = {
-    "clipping": "a larger --max-grad-norm (--threshold for the global methods), or more --epochs",
-    "regularisation": "a smaller penalty, as --settings output-perturbation.penalty=0.001",
-    "partition": "fewer teachers, as --settings pate-hard.teachers=50",
-}
+def _fix(part: str, arm: ArmFacts) -> str:
+    """What makes the part of a cost that is there without noise smaller."""
+    if part == "partition":
+        return f"fewer teachers{_set(arm, 'teachers', 0.5)}"
+    if part == "regularisation":
+        return f"a smaller penalty{_set(arm, 'penalty', 0.1)}"
+    return f"a larger {'--threshold' if 'threshold' in arm.settings else '--max-grad-norm'}"
 
 
-def _of_sweep(sweep: Sweep, compared: Sequence[ComparisonRecord]) -> Iterator[ReportWarning]:
-    """The loss added at the largest epsilon is not below that at the smallest, though it could be seen."""
+def _less_noise(part: str, arm: ArmFacts) -> str:
+    """What a method that takes no noised steps needs less noise with."""
+    if part == "partition":
+        return f"fewer queries{_set(arm, 'queries', 0.25)}"
+    return f"a larger penalty{_set(arm, 'penalty', 10.0)}"
+
+
+def _set(arm: ArmFacts, name: str, factor: float) -> str:
+    """The option that changes one of the arm's own numbers by so much."""
+    if name not in arm.settings:
+        return ""
+    value = arm.settings[name] * factor
+    return (
+        f", as --settings {arm.method}.{name}={max(1, int(value)) if name != 'penalty' else f'{value:.3g}'}"
+    )
+
+
+def _of_sweep(
+    sweep: Sweep, compared: Sequence[ComparisonRecord], arms: Sequence[ArmFacts]
+) -> Iterator[ReportWarning]:
+    """The loss added at the largest epsilon is not shown to be below that at the smallest; it could be."""
     ends = [
         comparison.overall.estimates.get(_RISK)
         for point in (sweep.points[0], sweep.points[-1])
@@ -158,9 +203,14 @@ def _of_sweep(sweep: Sweep, compared: Sequence[ComparisonRecord]) -> Iterator[Re
             code="cost_not_falling",
             level="warning",
             arm=last.arm,
-            message=f"{sweep.method}'s added loss does not fall as epsilon grows: {plain_interval(ends[0])} "
-            f"nats at epsilon {first.target_epsilon:g}, {plain_interval(ends[1])} at {last.target_epsilon:g}",
-            fix="another --max-grad-norm or --learning-rate",
+            message=f"{sweep.method}'s added loss is not shown to fall as epsilon grows: "
+            f"{plain_interval(ends[0])} nats at epsilon {first.target_epsilon:g}, "
+            f"{plain_interval(ends[1])} at {last.target_epsilon:g}",
+            fix=_remedy(
+                next(arm for arm in arms if arm.key == last.arm),
+                arms,
+                [c for c in compared if c.arm == last.arm],
+            ),
         )
 
 
@@ -169,7 +219,10 @@ def _written(metric: str, estimate: EstimateRecord) -> str:
 
 
 def _of_reference(
-    check: Yardstick, compared: Sequence[ComparisonRecord], curves: Mapping[str, Sequence[Curve]]
+    check: Yardstick,
+    compared: Sequence[ComparisonRecord],
+    curves: Mapping[str, Sequence[Curve]],
+    n_classes: int,
 ) -> Iterator[ReportWarning]:
     if not check.undertrained or check.reference_accuracy is None or check.yardstick_accuracy is None:
         return
@@ -181,16 +234,20 @@ def _of_reference(
         arm=check.arm,
         message=f"reference undertrained: {check.arm} reaches {100 * check.reference_accuracy:.1f} % where "
         f"{check.yardstick} reaches {100 * check.yardstick_accuracy:.1f} %; costs against it cannot be read",
-        fix=_advice(losses),
+        fix=_advice(losses, n_classes),
     )
 
 
-def _advice(losses: Sequence[float]) -> str:
+def _advice(losses: Sequence[float], n_classes: int) -> str:
     """What would train the reference better, by how its training loss went."""
     if len(losses) < 4:
         return "another --learning-rate, or more --epochs"
     quarter = len(losses) // 4
     before, last = np.mean(losses[-2 * quarter : -quarter]), np.mean(losses[-quarter:])
+    if last > 1.1 * np.log(n_classes):  # where it may fall as well as rise
+        return (
+            "a smaller --learning-rate: its training loss is above that of a guess, as where steps overshoot"
+        )
     if last < before * (1 - STILL_FALLS_BY):
         return "more --epochs or a larger --learning-rate: its training loss still falls"
     return "a smaller --learning-rate: its training loss has stopped falling, as where steps overshoot"

@@ -69,7 +69,7 @@ def split_gap(comparison: ComparisonRecord, metric: str, pair: GapRecord) -> Spl
     if len(gaps) < len(found) or gaps[0].signed.value is None:
         return None
     sign = -1.0 if gaps[0].signed.value < 0 else 1.0
-    total, still, noise = (_times(sign, gap.signed) for gap in gaps)
+    total, still, noise = (_times(sign, _shared(gap)) for gap in gaps)
     is_still, is_noise = (
         bool(gap.direction) and _is_above(part) for gap, part in zip(gaps[1:], (still, noise), strict=True)
     )
@@ -97,7 +97,7 @@ def parts_section(report: Report) -> Iterator[str]:
     yield ""
     yield (
         "Every noisy training was repeated without its noise, all else equal. What that costs against the "
-        "non-private model no epsilon removes at these settings; the rest is the noise, and falls as "
+        "non-private model less noise alone does not remove; the rest is the noise, and falls as "
         "epsilon grows. Cost in points of accuracy, risk in nats."
     )
     yield ""
@@ -112,17 +112,18 @@ def parts_section(report: Report) -> Iterator[str]:
 def _following(report: Report) -> Iterator[str]:
     """What of a sweep's settings moves with epsilon, and the part without noise with it."""
     settings = {arm.key: arm.settings for arm in report.arms}
-    told: dict[str, list[str]] = {}
+    told: dict[str, tuple[str, ...]] = {}
     for sweep in report.sweep:
         points = [settings[point.arm] for point in sweep.points]
         names = [name for name in points[0] if len({point.get(name) for point in points}) > 1]
-        told[sweep.method] = [name for name in names if not name.endswith("noise_multiplier")]
-    for method, names in told.items():
-        if names:
-            which = ", ".join(map(markdown, names))
+        told[sweep.method] = tuple(name for name in names if not name.endswith("noise_multiplier"))
+    for moving in dict.fromkeys(told.values()):
+        if moving:
+            which, verb = ", ".join(map(markdown, moving)), "follows" if len(moving) == 1 else "follow"
+            methods = ", ".join(markdown(method) for method in told if told[method] == moving)
             yield (
-                f"- {markdown(method)}: {which} follow epsilon, so what is left without noise is that of "
-                "each epsilon's own settings."
+                f"- {methods}: {which} {verb} "
+                "epsilon, so what is left without noise is that of each epsilon's own settings."
             )
 
 
@@ -158,18 +159,19 @@ def _answer(split: Split, *, shortened: bool) -> str:
     """Would a larger epsilon remove the gap?"""
     unit = "points of accuracy" if split.metric == COSTS[0] else "nats of loss"
     total, still, noise = (_written(split.metric, part) for part in (split.total, split.still, split.noise))
-    remedy = _REMEDIES[split.name]
+    remedy, limit = _REMEDIES[split.name], "no epsilon removes{} at these settings"
     if shortened:  # by a rule, so a larger epsilon comes with other settings
-        remedy = f"{remedy}, and so may a larger epsilon, at which the rule takes longer steps"
+        remedy = f"{remedy}, and so may a larger epsilon, at which the default step is longer"
+        limit = "less noise alone does not remove{}"
     if split.is_still and split.is_noise:
         return (
-            f"of the gap of {total} {unit}, {still} are there without any noise, which no epsilon removes at "
-            f"these settings ({remedy}); {noise} come from the noise and fall as epsilon grows"
+            f"of the gap of {total} {unit}, {still} are there without any noise, which {limit.format('')} "
+            f"({remedy}); {noise} come from the noise and fall as epsilon grows"
         )
     if split.is_still:
         return (
-            f"without any noise the gap is {still}, of {total} {unit}: that much no epsilon removes at these "
-            f"settings, {remedy}. What the noise adds, {noise}, is not told from zero"
+            f"without any noise the gap is {still}, of {total} {unit}: {limit.format(' that')}; "
+            f"{remedy}. What the noise adds, {noise}, is not told from zero"
         )
     if split.is_noise:
         return (
@@ -193,6 +195,18 @@ def _between(comparison: ComparisonRecord, metric: str, pair: GapRecord) -> GapR
         if gap.metric == metric and gap.kind == "pair" and {gap.a, gap.b} == {pair.a, pair.b}:
             return gap if gap.a == pair.a else gap.model_copy(update={"signed": _times(-1.0, gap.signed)})
     return None
+
+
+def _shared(gap: GapRecord) -> EstimateRecord:
+    """The signed gap, with the interval that holds for all pairs of groups together."""
+    own, shared = gap.signed, gap.simultaneous
+    if own.value is None or shared.value is None or shared.low is None or shared.high is None:
+        return own
+    half = shared.high - shared.value
+    low, high = own.value - half, own.value + half
+    if shared.low == 0:  # bounds may have cut the upper end, never so that 0 is left out
+        low, high = min(low, 0.0), max(high, 0.0)
+    return own.model_copy(update={"low": low, "high": high})
 
 
 def _times(sign: float, estimate: EstimateRecord) -> EstimateRecord:

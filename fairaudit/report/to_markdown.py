@@ -32,14 +32,14 @@ from fairaudit.report.markdown_why import why_section
 from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
-from fairaudit.report.parts import parts_section
+from fairaudit.report.parts import PARTS_TITLE, parts_section
 from fairaudit.report.tables import Row, count, number, table
 
 MOST_LINES = 240
 # Headings whose tables are what a report is read for. A sweep says the most in the fewest rows.
 _RANKS = {
     **dict.fromkeys(("Cost by group", "Gaps between groups", SWEEP), 0),
-    **dict.fromkeys((ALONE, "Gates", "Why"), 1),
+    **dict.fromkeys((ALONE, PARTS_TITLE, "Gates", "Why"), 1),
 }
 _MOST_WARNINGS = 12
 _WITHIN = ("accuracy", "loss", "tpr", "fpr", "precision", "auc", "calibration_error")
@@ -163,7 +163,7 @@ def _costs(report: Report) -> Iterator[str]:
     )
     yield ""
     for why, arms in report.configurations.items():
-        yield f"- **{markdown(listed(arms), 300)}: cost of this configuration**, not of privacy: {why}."
+        yield f"- **{markdown(listed(arms), 300)}: cost of this configuration**: {why}."
     if report.configurations:
         yield ""
     before, after = _before_and_after(report)

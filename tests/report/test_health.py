@@ -91,7 +91,10 @@ def test_worse_than_a_constant_model(who, cost, risk, half, warns):
     assert ("all test rows" if who == "all" else "on F") in told.message
     assert ("points of accuracy less" in told.message) == (cost > 0)
     assert ("nats more loss" in told.message) == (risk > 0)
-    assert report.configurations == {"worse than a constant model": ["dpsgd"]}
+    is_shown = max(cost, risk) > half
+    assert ("is worse on" in told.message) == is_shown  # no stronger than its interval
+    assert ("is no better on" in told.message) == (not is_shown)
+    assert report.configurations == {"no better than a constant model": ["dpsgd"]}
 
 
 def test_a_group_that_is_too_small_to_be_compared_is_not_called_worse():
@@ -150,7 +153,11 @@ def test_most_of_a_cost_is_there_without_noise(metric, total, still, half, warns
 @pytest.mark.parametrize(
     ("clipping", "noise", "said"),
     [
-        (0.05, 0.001, ["without any noise the gap is", "that much no epsilon removes"]),
+        (
+            0.05,
+            0.001,
+            ["without any noise the gap is", "no epsilon removes that at these settings; a larger"],
+        ),
         (0.001, 0.05, ["the noise adds", "falls as epsilon grows", "not shown to be there"]),
         (0.03, 0.03, ["are there without any noise, which no epsilon removes", "fall as epsilon grows"]),
         (0.004, 0.004, []),  # no gap, no words about it
@@ -197,7 +204,7 @@ def test_settings_that_follow_epsilon_are_named_for_what_is_left_without_noise(s
         own = {"learning_rate": 0.1 * swept * last, "max_grad_norm": 1.0, "noise_multiplier": 1.0 + last}
         arms.append(each.model_copy(update={"settings": own}))
     text = to_markdown(report.model_copy(update={"arms": tuple(arms)}))
-    lines = [line for line in text.splitlines() if "follow epsilon" in line]
+    lines = [line for line in text.splitlines() if "follows epsilon" in line]
     assert [line.partition(" follow")[0] for line in lines] == (["- dpsgd: learning_rate"] if swept else [])
 
 
@@ -241,7 +248,8 @@ def test_a_step_that_the_noise_shortens_is_told_beside_what_no_epsilon_removes(o
     findings = Findings(settled, made, dataset(), results(made), {}, (replace(compared, gaps=tuple(found)),))
     report = build_report(findings, circumstances())
     (line,) = (line for line in to_markdown(report).splitlines() if line.startswith(f"- {key}: without"))
-    assert ("takes longer steps" in line) == told
+    assert ("default step is longer" in line) == told
+    assert ("no epsilon removes" in line) == (not told)
     (warning,) = (w for w in report.warnings if w.code == "mostly_clipping")
     assert ("larger --epsilon" in warning.fix) == told
 
@@ -266,6 +274,17 @@ def test_a_cost_that_does_not_fall_with_epsilon(small, large, half, warns):
         at("dpsgd@1", small, half), at("dpsgd@8", large, half), keys=("dpsgd@1", "dpsgd@8"), swept=True
     )
     assert codes(report) == ([("cost_not_falling", "dpsgd@8")] if warns else [])
+    assert all("not shown to fall" in w.message for w in report.warnings if w.code == "cost_not_falling")
+
+
+def test_a_cost_against_two_references_that_does_not_fall_is_told_once():
+    found = [
+        replace(at(key, 0.05, 0.01), reference=reference)
+        for reference in ("sgd", "other")
+        for key in ("dpsgd@1", "dpsgd@8")
+    ]
+    report = report_of(*found, keys=("dpsgd@1", "dpsgd@8"), swept=True)
+    assert codes(report) == [("cost_not_falling", "dpsgd@8")]
 
 
 @pytest.mark.parametrize(
@@ -285,6 +304,93 @@ def test_a_reference_that_has_not_learned_and_what_would_help(losses, advice):
     assert "understated" not in to_markdown(report)
 
 
+@pytest.mark.parametrize(
+    ("losses", "fix"),
+    [
+        ([9.0, 8.0, 7.0, 6.0], "a smaller --learning-rate"),  # overshoots: that it falls says nothing
+        ([0.693, 0.69, 0.685, 0.68], "more --epochs or a larger --learning-rate"),  # hardly began
+    ],
+)
+def test_both_warnings_about_a_reference_that_has_not_learned_advise_the_same(losses, fix):
+    own = with_estimates(comparison("sgd", reference=""), all=against_constant(-0.1, 0.1))
+    private = with_estimates(comparison("dpsgd", (0.0, 0.0)), all=against_constant(-0.1, 0.1))
+    report = report_of(own, private, losses={"sgd": losses, "dpsgd": losses}, yardstick=-1.0)
+    fixes = {w.code: w.fix for w in report.warnings if w.arm == "sgd"}
+    assert fixes["reference_undertrained"].startswith(fix)
+    (told,) = (w for w in report.warnings if w.arm == "dpsgd")
+    assert told.fix.startswith(fix)  # whatever its parts, which are nothing
+    assert fixes["worse_than_constant"] == fixes["reference_undertrained"]
+
+
+@pytest.mark.parametrize("rises", [True, False])
+def test_more_epochs_are_not_advised_where_the_loss_rises(rises):
+    compared = split(comparison("dpsgd", (0.001, 0.0)), "excess_risk", 0.05, 0.045, 0.01)
+    report = report_of(compared, losses={"dpsgd": [0.4, 0.5, 0.6, 0.7] if rises else [0.7, 0.6, 0.5, 0.4]})
+    fixes = {w.code: w.fix for w in report.warnings if w.arm}
+    assert ("loss_rises" in fixes) == rises
+    assert ("more --epochs" in fixes["mostly_clipping"]) == (not rises)
+    assert all("--max-grad-norm" in fix for fix in fixes.values())
+
+
+def test_without_twins_a_clipped_method_is_told_of_its_bound_too():
+    compared = with_estimates(comparison("dpsgd", (0.001, 0.0)), all=against_constant(-0.1, 0.3))
+    arms = (arm("sgd", reference=None), arm("dpsgd", settings={"learning_rate": 0.2, "max_grad_norm": 1.0}))
+    settled = resolved(method=["dpsgd"])
+    made = plan(settled.config, arms)
+    report = build_report(Findings(settled, made, dataset(), results(made), {}, (compared,)), circumstances())
+    (told,) = (w for w in report.warnings if w.arm)
+    assert "--max-grad-norm" in told.fix
+    assert "--learning-rate" in told.fix
+
+
+@pytest.mark.parametrize(
+    ("key", "reference", "settings", "part", "still", "fix"),
+    [
+        ("pate-soft", "pate-soft-clean", {"teachers": 8.0, "queries": 100.0}, "partition", 0.05,
+         "fewer teachers, as --settings pate-soft.teachers=4"),
+        ("pate-soft", "pate-soft-clean", {"teachers": 8.0, "queries": 100.0}, "partition", 0.01,
+         "a larger --epsilon, or fewer queries, as --settings pate-soft.queries=25"),
+        ("output-perturbation", "exact-minimiser", {"penalty": 0.0001}, "regularisation", 0.05,
+         "a smaller penalty, as --settings output-perturbation.penalty=1e-05"),
+        ("output-perturbation", "exact-minimiser", {"penalty": 0.0001}, "regularisation", 0.01,
+         "a larger --epsilon, or a larger penalty, as --settings output-perturbation.penalty=0.001"),
+    ],
+)  # fmt: skip
+def test_methods_without_noised_steps_are_told_of_their_own_settings(
+    key, reference, settings, part, still, fix
+):
+    """By the arm's own values: 50 teachers are no fewer than 8, and .001 is no smaller than .0001."""
+    worse = against_constant(-0.1, 0.3)
+    own = with_estimates(comparison(key, (0.001, 0.0), reference=reference), all=worse)
+    whole = split(comparison(key, (0.001, 0.0)), "excess_risk", 0.06, still, 0.2)
+    renamed = {name.replace("clipping", part): e for name, e in whole.overall.estimates.items()}
+    whole = replace(whole, overall=replace(whole.overall, estimates=renamed | worse))
+    settled = resolved(method=[key])
+    arms = [arm(name, reference=None, settings=settings) for name in ("sgd", reference)]
+    made = plan(settled.config, (*arms, arm(key, reference=reference, settings=settings)))
+    findings = Findings(settled, made, dataset(), results(made), {}, (own, whole))
+    (told,) = (w for w in build_report(findings, circumstances()).warnings if w.arm)
+    assert told.fix.startswith(fix)
+
+
+def test_of_three_groups_the_parts_of_the_largest_gap_have_the_intervals_that_hold_for_all_pairs():
+    """Else the sentence would show an interval without 0 beside "not told from zero"."""
+    compared = comparison("dpsgd", (0.001, 0.0))
+    found = []
+    for name, value in (("", 0.06), (".clipping", 0.05), (".noise", 0.015)):
+        pair = gap("F", "M", value, 0.01, metric=f"privacy_cost{name}")
+        shared = replace(pair.simultaneous, low=max(0.0, value - 0.03), high=value + 0.03)
+        found.append(replace(pair, simultaneous=shared, direction="" if name == ".noise" else pair.direction))
+    compared = split(compared, "privacy_cost", 0.001, 0.0, 0.01)
+    (line,) = (
+        line
+        for line in to_markdown(report_of(replace(compared, gaps=tuple(found)))).splitlines()
+        if line.startswith("- dpsgd: ")
+    )
+    assert "the gap is 5.0 [2.0, 8.0], of 6.0 [3.0, 9.0] points" in line
+    assert "What the noise adds, 1.5 [-1.5, 4.5], is not told from zero" in line
+
+
 def rule(text, report):
     return check(read_report(to_json(report), name="report.json"), parse_rules([text])).outcome
 
@@ -302,6 +408,11 @@ def test_gates_read_the_parts():
     assert rule("privacy_cost_gap.noise.mean > 0.02", report) == "pass"
     assert rule("privacy_cost_gap.regularisation > 0.02", report) == "inconclusive"  # it has no such part
     assert rule("privacy_cost_gap.clipping > 0.02", report_of(comparison("dpsgd"))) == "inconclusive"
+    for text in ("privacy_cost_gap.clipping > 0.02", "privacy_cost.noise@F > 0.02"):  # says why
+        judged = check(
+            read_report(to_json(report_of(comparison("dpsgd"))), name="r.json"), parse_rules([text])
+        )
+        assert "--no-twins" in str(judged)
 
 
 def test_a_rule_about_a_part_leaves_out_methods_that_have_another():
