@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from changed import replace
 from handmade import arm, comparison, estimate
 from reports import report_of, with_measure
 

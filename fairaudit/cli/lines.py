@@ -14,11 +14,11 @@ from fairaudit.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
 from fairaudit.report.arm_names import listed
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points, reading
-from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.parts import part_sentences
 from fairaudit.report.write import report_paths
+from fairaudit.results.estimates import Comparison
 
 _MOST_GROUPS = 12
 
@@ -134,7 +134,7 @@ def spoken_trainings(count: int, size: int) -> str:
     return f"{numbered(count, 'training')} ({size / unit:,.1f} {name})"
 
 
-def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
+def _cost_rows(comparison: Comparison, report: Report) -> Iterator[Row]:
     reference = "non-private" if comparison.reference == REFERENCE else plain(comparison.reference)
     title = "group" if comparison.grouping == report.data.groupings[0].name else plain(comparison.grouping)
     yield Row((title, "n", reference, plain(comparison.arm), "cost (points)"))

@@ -7,10 +7,10 @@ from fairaudit.cli.rows import Row, aligned
 from fairaudit.config import AuditConfig
 from fairaudit.errors import numbered
 from fairaudit.report.gaps import main_gap, points
-from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.tables import count
+from fairaudit.results.estimates import Comparison
 
 _METRICS = ("accuracy", "selection_rate", "tpr", "fpr")
 _MOST_GROUPS = 12
@@ -36,7 +36,7 @@ def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
     yield report_line(config.out, config.format)
 
 
-def _rows(comparison: ComparisonRecord) -> Iterator[Row]:
+def _rows(comparison: Comparison) -> Iterator[Row]:
     yield Row((plain(comparison.grouping), "n", *(metric.replace("_", " ") for metric in _METRICS)))
     for group in comparison.by_group[:_MOST_GROUPS]:
         cells = (points(group.estimates.get(metric)) if group.estimates else "–" for metric in _METRICS)

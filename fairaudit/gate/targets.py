@@ -10,8 +10,8 @@ from fairaudit.gate.names import Metric
 from fairaudit.gate.unjudged import named, unjudged
 from fairaudit.metrics.names import part_of
 from fairaudit.report.facts import ArmFacts, LabelFacts
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
 from fairaudit.report.model import Report
+from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
 
 NO_SUCH_GAP = (
     "the report holds no such gap; of one class's rates among four groups or more it holds the largest, and "
@@ -150,7 +150,7 @@ def _unless(target: Target, why: str) -> Target:
     return replace(target, reading=replace(target.reading, reason=target.reading.reason or why))
 
 
-def _doubted(target: Target, rule: Rule, report: Report, comparison: ComparisonRecord) -> Target:
+def _doubted(target: Target, rule: Rule, report: Report, comparison: Comparison) -> Target:
     """The target with what rows that are not in it could do to it."""
     slack, said = unjudged(rule, target.group, report, comparison)
     return replace(target, reading=replace(target.reading, slack=slack, unjudged=said)) if said else target
@@ -189,7 +189,7 @@ def _arms(rule: Rule, report: Report) -> set[str]:
     return (compared - checks) or {arm.key for arm in report.arms}
 
 
-def _comparisons(rule: Rule, report: Report) -> Iterator[ComparisonRecord]:
+def _comparisons(rule: Rule, report: Report) -> Iterator[Comparison]:
     """The comparisons of these arms; a number that has nothing to do with the reference is read once."""
     wanted = _arms(rule, report)
     is_overall = rule.group is not None and rule.group.bare == ALL_ROWS
@@ -227,7 +227,7 @@ def _without_part(metric: Metric, report: Report) -> set[tuple[str, str]]:
     }
 
 
-def _fits(selector: GroupSelector | None, comparison: ComparisonRecord) -> bool:
+def _fits(selector: GroupSelector | None, comparison: Comparison) -> bool:
     if selector is None or selector.bare in (ALL_ROWS, comparison.grouping):
         return True
     if selector.bare:
@@ -252,7 +252,7 @@ def _of_guarantees(rule: Rule, report: Report) -> Iterator[Target]:
         yield Target(key, "", "", "", reading)
 
 
-def _of_comparison(rule: Rule, comparison: ComparisonRecord, left_out: dict[str, None]) -> Iterator[Target]:
+def _of_comparison(rule: Rule, comparison: Comparison, left_out: dict[str, None]) -> Iterator[Target]:
     if rule.metric.kind != "group":
         yield _gap_target(rule, comparison)
         return
@@ -271,7 +271,7 @@ def _of_comparison(rule: Rule, comparison: ComparisonRecord, left_out: dict[str,
         yield _group_target(rule, comparison, group)
 
 
-def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) -> Target:
+def _group_target(rule: Rule, comparison: Comparison, group: GroupMeasure) -> Target:
     estimate = group.estimates.get(rule.metric.key)
     reason = group.reason if not group.gated else group.ungated.get(rule.metric.key, "")
     reason = _unpredicted([group]) or reason
@@ -279,7 +279,7 @@ def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) 
     return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
 
 
-def _gap_target(rule: Rule, comparison: ComparisonRecord) -> Target:
+def _gap_target(rule: Rule, comparison: Comparison) -> Target:
     gap = _find_gap(rule, comparison)
     if gap is None:
         nothing = Reading(None, None, None, (), 1, None, is_size=True, reason=NO_SUCH_GAP)
@@ -292,7 +292,7 @@ def _gap_target(rule: Rule, comparison: ComparisonRecord) -> Target:
     return Target(comparison.arm, comparison.reference, comparison.grouping, between, reading)
 
 
-def _unpredicted(groups: Sequence[GroupRecord]) -> str:
+def _unpredicted(groups: Sequence[GroupMeasure]) -> str:
     """Why rows that were to be judged cannot be, or "": whoever predicts may not choose them."""
     counts = [group.unpredicted for group in groups]
     if None in counts:
@@ -301,7 +301,7 @@ def _unpredicted(groups: Sequence[GroupRecord]) -> str:
     return f"{lacking:,} row{'s' * (lacking != 1)} without a prediction" if lacking else ""
 
 
-def _find_gap(rule: Rule, comparison: ComparisonRecord) -> GapRecord | None:
+def _find_gap(rule: Rule, comparison: Comparison) -> Gap | None:
     """The largest gap, or the one between the groups that the rule names."""
     of_metric = [gap for gap in comparison.gaps if gap.metric == rule.metric.key]
     if rule.metric.kind == "mean_gap":
@@ -319,9 +319,7 @@ def _find_gap(rule: Rule, comparison: ComparisonRecord) -> GapRecord | None:
     return next((g for g in of_metric if g.kind == "pair" and {g.a, g.b} == set(names)), None)
 
 
-def read_estimate(
-    estimate: EstimateRecord | None, reason: str, *, is_size: bool, own_variances: bool
-) -> Reading:
+def read_estimate(estimate: Estimate | None, reason: str, *, is_size: bool, own_variances: bool) -> Reading:
     """A report's estimate as a verdict needs it.
 
     Args:

@@ -64,7 +64,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.errors import numbered
-from fairaudit.metrics.estimates import Estimate, undefined
+from fairaudit.results.estimates import Estimate, estimated, undefined
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
@@ -363,11 +363,8 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     if np.isnan(halves).any():
         return top
     sizes = 0.0, max(map(abs, spreads[0].bounds))
-    low, high = _within((values - halves).max(), values.max(), (values + halves).max(), sizes)
-    return Estimate(
-        top.value, low, high, top.training_sd, top.records_sd, top.n_seeds, top.n_test, top.unit,
-        by_seed=top.by_seed,
-    )  # fmt: skip
+    low, high = _within((values - halves).max(), float(values.max()), (values + halves).max(), sizes)
+    return top.model_copy(update={"low": low, "high": high, "reason": ""})
 
 
 def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estimate:
@@ -377,10 +374,10 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
     bounds = spread.bounds if signed else (0.0, max(map(abs, spread.bounds)))
     low, high = _within(value - half, value, value + half, bounds)
     by_seed = tuple(v for v in spread.by_seed.tolist() if v == v)
-    return Estimate(
-        value=value,
-        low=low if bounded else None,
-        high=high if bounded else None,
+    return estimated(
+        value,
+        low if bounded else None,
+        high if bounded else None,
         training_sd=_root(spread.seed_variance) if len(spread.by_seed) > 1 else None,
         records_sd=_root(spread.shared_variance),
         n_seeds=len(by_seed),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.gaps import main_gap, points
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GroupRecord
 from fairaudit.report.model import Report
 from fairaudit.report.panels import (
     MOST_SERIES,
@@ -22,6 +21,7 @@ from fairaudit.report.panels import (
     Point,
     labels,
 )
+from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure
 
 MOST_ROWS = 40
 OWN = "(own)"  # after an arm: beside the reference of its own, not beside sgd
@@ -35,8 +35,8 @@ _ENDS = ("low", "high")
 class Placed:
     """A group of a comparison with its place in a drawing."""
 
-    comparison: ComparisonRecord
-    group: GroupRecord
+    comparison: Comparison
+    group: GroupMeasure
     row: str
     series: str
 
@@ -136,7 +136,7 @@ def sweep_chart(report: Report) -> Chart | None:
     )
 
 
-def by_grouping(comparisons: Sequence[ComparisonRecord]) -> Iterator[tuple[str, tuple[Placed, ...]]]:
+def by_grouping(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, tuple[Placed, ...]]]:
     """The groups of every grouping, placed: a row for each arm while colours can tell groups apart."""
     for grouping in dict.fromkeys(c.grouping for c in comparisons):
         chosen = [c for c in comparisons if c.grouping == grouping]
@@ -156,19 +156,19 @@ def by_grouping(comparisons: Sequence[ComparisonRecord]) -> Iterator[tuple[str, 
         yield (f"{title} ({left} more in the table)" if left > 0 else title), kept
 
 
-def _names(comparisons: Sequence[ComparisonRecord]) -> list[str]:
+def _names(comparisons: Sequence[Comparison]) -> list[str]:
     """A name for every comparison of one grouping; an arm that is compared twice has two."""
     times = Counter(c.arm for c in comparisons)
     return [c.arm if times[c.arm] == 1 or c.reference == REFERENCE else f"{c.arm} {OWN}" for c in comparisons]
 
 
-def value_of(group: GroupRecord, metric: str) -> float | None:
+def value_of(group: GroupMeasure, metric: str) -> float | None:
     """The group's estimate, if it has one."""
     estimate = group.estimates.get(metric)
     return estimate.value if estimate else None
 
 
-def cells(group: GroupRecord, metric: str, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
+def cells(group: GroupMeasure, metric: str, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
     """Value and interval for a table."""
     return _ends(group.estimates.get(metric), factor)
 
@@ -187,13 +187,13 @@ def _interval_panels(report: Report, metric: str, x_title: str, factor: float) -
     return tuple(panel for panel in panels if panel.bars)
 
 
-def _families(report: Report) -> Mapping[str, list[tuple[float, ComparisonRecord]]]:
+def _families(report: Report) -> Mapping[str, list[tuple[float, Comparison]]]:
     """Method and variant -> its arms of the first grouping by epsilon, where there are several.
 
     A method that is compared with a reference of its own, too, is two families.
     """
     methods = {arm.key: f"{arm.method}:{arm.variant}" if arm.variant else arm.method for arm in report.arms}
-    found: dict[str, list[tuple[float, ComparisonRecord]]] = {}
+    found: dict[str, list[tuple[float, Comparison]]] = {}
     first = [c for c in report.costs if c.grouping == report.data.groupings[0].name]
     for comparison, name in zip(first, _names(first), strict=True):
         facts = report.privacy.get(comparison.arm)
@@ -204,7 +204,7 @@ def _families(report: Report) -> Mapping[str, list[tuple[float, ComparisonRecord
     return {name: family for name, family in several.items() if len({e for e, _ in family}) > 1}
 
 
-def _sweep_panels(report: Report, name: str, family: list[tuple[float, ComparisonRecord]]) -> Iterator[Panel]:
+def _sweep_panels(report: Report, name: str, family: list[tuple[float, Comparison]]) -> Iterator[Panel]:
     groups = labels([g.group for _, c in family for g in c.by_group][:MOST_SERIES])
     costs = [
         Point(epsilon, groups[g.group], value, low, high)
@@ -236,19 +236,17 @@ def _estimate_table(report: Report, metric: str) -> DataTable:
     return DataTable(head, rows)
 
 
-def _measured(comparisons: Sequence[ComparisonRecord]) -> Iterator[tuple[ComparisonRecord, GroupRecord]]:
+def _measured(comparisons: Sequence[Comparison]) -> Iterator[tuple[Comparison, GroupMeasure]]:
     for comparison in comparisons:
         for group in comparison.by_group:
             yield comparison, group
 
 
-def _key(comparison: ComparisonRecord, group: GroupRecord) -> tuple[str, str, str, str]:
+def _key(comparison: Comparison, group: GroupMeasure) -> tuple[str, str, str, str]:
     return comparison.arm, comparison.reference, comparison.grouping, group.group
 
 
-def _ends(
-    estimate: EstimateRecord | None, factor: float = 1.0
-) -> tuple[float | None, float | None, float | None]:
+def _ends(estimate: Estimate | None, factor: float = 1.0) -> tuple[float | None, float | None, float | None]:
     if estimate is None or estimate.value is None:
         return None, None, None
     low, high = estimate.low, estimate.high

@@ -6,8 +6,8 @@ from fairaudit.methods.catalog import catalog, find
 from fairaudit.plan import Arm, Plan
 from fairaudit.report.facts import Control
 from fairaudit.report.gaps import COST, main_gap, points
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord
 from fairaudit.report.names import plain
+from fairaudit.results.estimates import Comparison, Estimate
 
 _WHY = (
     "Scaling by C/max(Z, norm) is DP-SGD with clipping bound Z and step size lr·C/Z, so a smaller "
@@ -20,7 +20,7 @@ def control_option() -> str:
     return f"--method {next(spec.name for spec in catalog().values() if spec.control_of)}"
 
 
-def describe_control(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> Control:
+def describe_control(plan: Plan, comparisons: Sequence[Comparison]) -> Control:
     """Whether the control was trained, and how it does beside the arm that it copies.
 
     Args:
@@ -52,7 +52,7 @@ def _scales_by_threshold(arm: Arm) -> bool:
     return find(arm.method).scales_by_threshold
 
 
-def _beside(control: ComparisonRecord, copied: ComparisonRecord) -> str:
+def _beside(control: Comparison, copied: Comparison) -> str:
     costs = "; ".join(
         f"{plain(mine.group)} {points(mine.estimates.get(COST))} beside {points(theirs.estimates.get(COST))}"
         for mine, theirs in zip(control.by_group[:6], copied.by_group[:6], strict=True)
@@ -68,7 +68,7 @@ def _beside(control: ComparisonRecord, copied: ComparisonRecord) -> str:
     return f"{told} Its gap is {points(mine)} beside {points(theirs)}: {_verdict(mine, theirs, copied.arm)}"
 
 
-def _verdict(control: EstimateRecord, copied: EstimateRecord, name: str) -> str:
+def _verdict(control: Estimate, copied: Estimate, name: str) -> str:
     if control.low is None or control.high is None or copied.low is None or copied.high is None:
         return "without intervals the two cannot be told apart."
     if control.low > copied.high:

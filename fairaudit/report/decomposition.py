@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fairaudit.report.facts import Part
-from fairaudit.report.numbers import Figure, HighEnd, LowEnd
+from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
 
 
 class Curve(Part):

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from fairaudit.report.decomposition import Sentence, say
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.gaps import COST, main_gap, named_gaps, points
-from fairaudit.report.measured import ComparisonRecord, GapRecord
 from fairaudit.report.names import plain
+from fairaudit.results.estimates import Comparison, Gap
 
 CLIPPED, SHORTER, TURNED, SLOWED = "clipped", "magnitude-only", "direction-only", "sgd-slowed"
 MOST_GROUPS = 6  # whose costs are all told
@@ -17,7 +17,7 @@ _SAME_TWO_ARMS = (
 )
 
 
-def ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> tuple[Sentence, ...]:
+def ablation(arms: Sequence[ArmFacts], compared: Sequence[Comparison]) -> tuple[Sentence, ...]:
     """Sentences on the arms of the ablation; none where it was not trained.
 
     Args:
@@ -48,7 +48,7 @@ def ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> 
     return (*sentences, say("ablation", _SAME_TWO_ARMS, f"comparisons[{SHORTER}]", f"comparisons[{TURNED}]"))
 
 
-def _gap_sentence(found: dict[str, ComparisonRecord]) -> Sentence:
+def _gap_sentence(found: dict[str, Comparison]) -> Sentence:
     """Which half, if any, shows a gap between groups that points the way clipping's does, and its size."""
     gaps = {name: gap for name, c in found.items() if (gap := _gap(c))}
     whole = gaps[CLIPPED].direction if CLIPPED in gaps else ""
@@ -71,12 +71,12 @@ def _gap_sentence(found: dict[str, ComparisonRecord]) -> Sentence:
     return say("ablation", told, *(f"comparisons[{name}].gaps" for name in (CLIPPED, SHORTER, TURNED)))
 
 
-def _gap(comparison: ComparisonRecord) -> GapRecord | None:
+def _gap(comparison: Comparison) -> Gap | None:
     """The gap of the pair that was named beforehand, else the one that stands for the comparison."""
     return next(iter(named_gaps(comparison)), main_gap(comparison, COST))
 
 
-def _shown(comparison: ComparisonRecord) -> set[str]:
+def _shown(comparison: Comparison) -> set[str]:
     """All groups where they are few, else those of the gaps that are told."""
     if len(comparison.by_group) <= MOST_GROUPS:
         return {group.group for group in comparison.by_group}
@@ -84,7 +84,7 @@ def _shown(comparison: ComparisonRecord) -> set[str]:
     return {gap.a, gap.b} if gap else set()
 
 
-def _costs(comparison: ComparisonRecord, shown: Collection[str]) -> str:
+def _costs(comparison: Comparison, shown: Collection[str]) -> str:
     costs = (
         f"{plain(g.group)} {points(g.estimates.get(COST))}"
         for g in comparison.by_group

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.tables import number
+from fairaudit.results.estimates import Comparison, Estimate, Gap
 
 COST = "privacy_cost"
 CONTROL_NOT_RUN = "control_not_run"  # code of the warning
 
 
-def main_gap(comparison: ComparisonRecord, metric: str = COST) -> GapRecord | None:
+def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
     """The gap that stands for the comparison: the only pair's, else the largest over all groups."""
     pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
     if len(pairs) == 1:
@@ -17,13 +17,13 @@ def main_gap(comparison: ComparisonRecord, metric: str = COST) -> GapRecord | No
     return next((gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "max"), None)
 
 
-def named_gaps(comparison: ComparisonRecord, metric: str = COST) -> list[GapRecord]:
+def named_gaps(comparison: Comparison, metric: str = COST) -> list[Gap]:
     """The pairs that ``compare`` asked for, unless one of them already stands for the comparison."""
     main = main_gap(comparison, metric)
     return [gap for gap in comparison.gaps if gap.named and gap.metric == metric and gap is not main]
 
 
-def reading(gap: GapRecord) -> str:
+def reading(gap: Gap) -> str:
     """Whom the gap is to whose disadvantage, or that its sign is open; "" where there is no gap."""
     return gap.direction or ("" if gap.absolute.value is None else "not resolved")
 
@@ -35,7 +35,7 @@ def spoken(metric: str, classes: Sequence[str]) -> str:
     return f"{name} ({classes[int(number)]})" if number else name
 
 
-def points(estimate: EstimateRecord | None) -> str:
+def points(estimate: Estimate | None) -> str:
     """A fraction in percentage points with its interval: ``2.9 [1.2, 4.6]``."""
     if estimate is None:
         return "not measured"
@@ -50,7 +50,7 @@ def _signed(fraction: float) -> str:
     return number(100 * fraction, 1)
 
 
-def plain_interval(estimate: EstimateRecord | None) -> str:
+def plain_interval(estimate: Estimate | None) -> str:
     """A number in its own unit with its interval; a dash where it is undefined."""
     if estimate is None or estimate.value is None:
         return "–"

@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from fairaudit.report.facts import Part
-from fairaudit.report.numbers import Figure, HighEnd, LowEnd
+from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 

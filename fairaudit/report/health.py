@@ -8,9 +8,10 @@ from fairaudit.metrics.names import CONSTANT, COSTS
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import ReportWarning
 from fairaudit.report.gaps import main_gap, plain_interval, points
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, Yardstick
+from fairaudit.report.measured import Yardstick
 from fairaudit.report.parts import split_cost, split_gap
 from fairaudit.report.sweep import Sweep
+from fairaudit.results.estimates import Comparison, Estimate
 
 RISES_BY = 0.01  # of the loss, relative: less is the noise of batches
 STILL_FALLS_BY = 0.005  # of the loss in the last quarter of training, relative
@@ -19,7 +20,7 @@ _COST, _RISK = COSTS
 
 
 def health(
-    compared: Sequence[ComparisonRecord],
+    compared: Sequence[Comparison],
     swept: Sequence[Sweep],
     curves: Mapping[str, Sequence[Curve]],
     check: Yardstick,
@@ -42,7 +43,7 @@ def health(
     yield from _of_reference(check, compared, curves)
 
 
-def _against_constant(comparison: ComparisonRecord) -> Iterator[ReportWarning]:
+def _against_constant(comparison: Comparison) -> Iterator[ReportWarning]:
     """Worse than predicting the training rows' shares: over all rows, or as an interval shows of a group."""
     for group in (comparison.overall, *(g for g in comparison.by_group if g.gated)):
         told = []
@@ -64,7 +65,7 @@ def _against_constant(comparison: ComparisonRecord) -> Iterator[ReportWarning]:
             return
 
 
-def _remedy(comparison: ComparisonRecord) -> str:
+def _remedy(comparison: Comparison) -> str:
     """What may help a training that goes wrong: another bound where it does so without any noise, too."""
     split = split_cost(comparison, comparison.overall, _RISK) if comparison.reference else None
     if split is not None and (split.still.value or 0.0) > (split.noise.value or 0.0):
@@ -72,7 +73,7 @@ def _remedy(comparison: ComparisonRecord) -> str:
     return "a smaller --learning-rate or fewer --epochs: steps, or the noise in them, are too large"
 
 
-def _of_loss(comparison: ComparisonRecord, curves: Sequence[Curve]) -> Iterator[ReportWarning]:
+def _of_loss(comparison: Comparison, curves: Sequence[Curve]) -> Iterator[ReportWarning]:
     losses = _training_losses(comparison, curves)
     if len(losses) < 4:
         return
@@ -88,7 +89,7 @@ def _of_loss(comparison: ComparisonRecord, curves: Sequence[Curve]) -> Iterator[
         )
 
 
-def _training_losses(comparison: ComparisonRecord, curves: Sequence[Curve]) -> list[float]:
+def _training_losses(comparison: Comparison, curves: Sequence[Curve]) -> list[float]:
     """Loss of the records seen, by epoch, over all groups; empty where it was not read."""
     curve = next((curve for curve in curves if curve.name == "loss"), None)
     sizes = {group.group: group.n_train for group in comparison.by_group}
@@ -104,7 +105,7 @@ def _training_losses(comparison: ComparisonRecord, curves: Sequence[Curve]) -> l
     return found
 
 
-def _of_clipping(comparison: ComparisonRecord) -> Iterator[ReportWarning]:
+def _of_clipping(comparison: Comparison) -> Iterator[ReportWarning]:
     """More than half of a cost, or of the gap, is there without any noise, as its interval shows."""
     gap = main_gap(comparison)
     found = [("cost", split_cost(comparison, comparison.overall, metric)) for metric in COSTS]
@@ -136,7 +137,7 @@ _FIXES = {
 }
 
 
-def _of_sweep(sweep: Sweep, compared: Sequence[ComparisonRecord]) -> Iterator[ReportWarning]:
+def _of_sweep(sweep: Sweep, compared: Sequence[Comparison]) -> Iterator[ReportWarning]:
     """The loss added at the largest epsilon is not below that at the smallest, though it could be seen."""
     ends = [
         comparison.overall.estimates.get(_RISK)
@@ -161,12 +162,12 @@ def _of_sweep(sweep: Sweep, compared: Sequence[ComparisonRecord]) -> Iterator[Re
         )
 
 
-def _written(metric: str, estimate: EstimateRecord) -> str:
+def _written(metric: str, estimate: Estimate) -> str:
     return points(estimate) if metric == _COST else plain_interval(estimate)
 
 
 def _of_reference(
-    check: Yardstick, compared: Sequence[ComparisonRecord], curves: Mapping[str, Sequence[Curve]]
+    check: Yardstick, compared: Sequence[Comparison], curves: Mapping[str, Sequence[Curve]]
 ) -> Iterator[ReportWarning]:
     if not check.undertrained or check.reference_accuracy is None or check.yardstick_accuracy is None:
         return

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from fairaudit.report.gaps import main_gap, plain_interval, reading
-from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.tables import Row, count, table
+from fairaudit.results.estimates import Comparison
 
 ALONE = "Metrics by group"
 _METRICS = ("accuracy", "selection_rate", "impact_ratio", "tpr", "fpr", "precision", "auc", "loss")
@@ -46,12 +46,12 @@ def alone_section(report: Report) -> Iterator[str]:
     )
 
 
-def _has(comparison: ComparisonRecord, metric: str) -> bool:
+def _has(comparison: Comparison, metric: str) -> bool:
     held = [group.estimates.get(metric) for group in comparison.by_group]
     return any(estimate is not None and estimate.value is not None for estimate in held)
 
 
-def _gaps(comparison: ComparisonRecord, metrics: list[str]) -> Iterator[Row]:
+def _gaps(comparison: Comparison, metrics: list[str]) -> Iterator[Row]:
     for metric in metrics:
         gap = main_gap(comparison, metric)
         if gap is not None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from fairaudit.metrics.names import COSTS, PARTS
 from fairaudit.report.gaps import main_gap, plain_interval, points
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.tables import Row, table
+from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
 
 NOISE = "noise"
 PARTS_TITLE = "Clipping or noise"
@@ -32,20 +32,20 @@ class Split:
 
     metric: str
     name: str
-    total: EstimateRecord
-    still: EstimateRecord
-    noise: EstimateRecord
+    total: Estimate
+    still: Estimate
+    noise: Estimate
     is_still: bool
     is_noise: bool
 
 
-def part_name(comparison: ComparisonRecord) -> str:
+def part_name(comparison: Comparison) -> str:
     """What the part without noise is called in a comparison; "" where nothing was split."""
     known = comparison.overall.estimates
     return next((part for part in PARTS if part != NOISE and f"{COSTS[0]}.{part}" in known), "")
 
 
-def split_cost(comparison: ComparisonRecord, group: GroupRecord, metric: str) -> Split | None:
+def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Split | None:
     """A group's cost in its parts."""
     name, known = part_name(comparison), group.estimates
     if not name or metric not in known:
@@ -54,7 +54,7 @@ def split_cost(comparison: ComparisonRecord, group: GroupRecord, metric: str) ->
     return Split(metric, name, total, still, noise, _is_above(still), _is_above(noise))
 
 
-def split_gap(comparison: ComparisonRecord, metric: str, pair: GapRecord) -> Split | None:
+def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
     """A cost's gap between the two groups of ``pair`` in its parts, as a positive number.
 
     A part is told from zero by an interval that holds for all pairs of groups together, for which pair is
@@ -124,7 +124,7 @@ def _following(report: Report) -> Iterator[str]:
             )
 
 
-def _rows(comparison: ComparisonRecord) -> Iterator[Row]:
+def _rows(comparison: Comparison) -> Iterator[Row]:
     arm, gap = markdown(comparison.arm), main_gap(comparison)
     if gap is not None and gap.a and gap.b:
         cells = _cells([split_gap(comparison, metric, gap) for metric in COSTS])
@@ -173,12 +173,12 @@ def _answer(split: Split) -> str:
     )
 
 
-def _who(comparison: ComparisonRecord, report: Report) -> str:
+def _who(comparison: Comparison, report: Report) -> str:
     several = len({other.grouping for other in report.costs}) > 1
     return f"{comparison.arm}, {comparison.grouping}" if several else comparison.arm
 
 
-def _between(comparison: ComparisonRecord, metric: str, pair: GapRecord) -> GapRecord | None:
+def _between(comparison: Comparison, metric: str, pair: Gap) -> Gap | None:
     """The gap of that pair, the first group's value minus the second's."""
     for gap in comparison.gaps:
         if gap.metric == metric and gap.kind == "pair" and {gap.a, gap.b} == {pair.a, pair.b}:
@@ -186,7 +186,7 @@ def _between(comparison: ComparisonRecord, metric: str, pair: GapRecord) -> GapR
     return None
 
 
-def _times(sign: float, estimate: EstimateRecord) -> EstimateRecord:
+def _times(sign: float, estimate: Estimate) -> Estimate:
     """The estimate, or its negative."""
     if sign > 0 or estimate.value is None:
         return estimate
@@ -195,9 +195,9 @@ def _times(sign: float, estimate: EstimateRecord) -> EstimateRecord:
     return estimate.model_copy(update={"value": -estimate.value, "low": low, "high": high})
 
 
-def _is_above(estimate: EstimateRecord) -> bool:
+def _is_above(estimate: Estimate) -> bool:
     return estimate.low is not None and estimate.low > 0
 
 
-def _written(metric: str, estimate: EstimateRecord) -> str:
+def _written(metric: str, estimate: Estimate) -> str:
     return points(estimate) if metric == COSTS[0] else plain_interval(estimate)

@@ -29,11 +29,11 @@ from fairaudit.report.markdown_privacy import privacy_section
 from fairaudit.report.markdown_review import instruments_section, register_section, selection_section
 from fairaudit.report.markdown_sweep import SWEEP, sweep_section
 from fairaudit.report.markdown_why import why_section
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.parts import parts_section
 from fairaudit.report.tables import Row, count, number, table
+from fairaudit.results.estimates import Comparison, Estimate, Gap
 
 MOST_LINES = 240
 # Headings whose tables are what a report is read for. A sweep says the most in the fewest rows.
@@ -215,7 +215,7 @@ def _named_risks(report: Report) -> Iterator[str]:
         yield from told[:12]
 
 
-def _gap_row(comparison: ComparisonRecord, gap: GapRecord) -> Row:
+def _gap_row(comparison: Comparison, gap: Gap) -> Row:
     estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
     said = (markdown(reading(gap), 80) or "–") + _needed(gap)
     between = ", ".join(markdown(name) for name in (gap.a, gap.b) if name)
@@ -235,13 +235,13 @@ def _before_and_after(report: Report) -> tuple[str, str]:
     return ("baseline", "predictions") if report.training is None else ("non-private", "private")
 
 
-def _versus(comparison: ComparisonRecord) -> str:
+def _versus(comparison: Comparison) -> str:
     """The arm, and its reference where that is not the usual one."""
     arm = markdown(comparison.arm)
     return arm if comparison.reference == REFERENCE else f"{arm} against {markdown(comparison.reference)}"
 
 
-def _needed(gap: GapRecord) -> str:
+def _needed(gap: Gap) -> str:
     wanted = []
     if gap.rows_needed is not None:
         wanted.append(f"{numbered(gap.rows_needed, 'test row')} per group")
@@ -321,16 +321,16 @@ def _limitations(report: Report) -> Iterator[str]:
         yield f"- {markdown(limitation.text, 800)}"
 
 
-def _value(estimate: EstimateRecord | None) -> float | None:
+def _value(estimate: Estimate | None) -> float | None:
     return estimate.value if estimate else None
 
 
-def _pair(estimates: dict[str, EstimateRecord], metric: str) -> str:
+def _pair(estimates: dict[str, Estimate], metric: str) -> str:
     before, after = _value(estimates.get(f"reference.{metric}")), _value(estimates.get(metric))
     return f"{number(before)} → {number(after)}"
 
 
-def _is_resolved(estimate: EstimateRecord) -> bool:
+def _is_resolved(estimate: Estimate) -> bool:
     return estimate.low is not None and estimate.high is not None and not estimate.low <= 0 <= estimate.high
 
 

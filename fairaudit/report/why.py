@@ -10,8 +10,8 @@ from fairaudit.report.explain_ablation import ablation
 from fairaudit.report.explain_traits import traits
 from fairaudit.report.facts import ArmFacts, Control
 from fairaudit.report.gaps import COST, main_gap, points
-from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.names import plain
+from fairaudit.results.estimates import Comparison
 
 LARGE = 0.5  # share of a group's parts from which one part is the main one
 SMALL = 0.1
@@ -27,7 +27,7 @@ PART_NAMES = {
 def explain(
     decomposition: Decomposition | None,
     arms: Sequence[ArmFacts],
-    compared: Sequence[ComparisonRecord],
+    compared: Sequence[Comparison],
     control: Control,
 ) -> Why | None:
     """The explanation; None where neither steps were read nor clipping was taken apart.

@@ -1,8 +1,7 @@
 """Laws of every verdict: any report, any rule. Each law is shown a broken gate that it must catch."""
 
-from dataclasses import replace
-
 import pytest
+from changed import replace
 from handmade import arm, comparison, estimate, gap, privacy
 from hypothesis import given
 from hypothesis import strategies as st

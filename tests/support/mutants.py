@@ -647,8 +647,8 @@ MUTANTS = (
     Mutant(
         "no pair was named beforehand",
         "report/build_measured.py",
-        'named = gap.kind == "pair" and',
-        'named = gap.kind == "mean" and',
+        '_named(gap) if gap.kind == "pair" and',
+        '_named(gap) if gap.kind == "mean" and',
         (f"{TEXTS}::test_gaps",),
     ),
     Mutant(
