@@ -131,10 +131,11 @@ def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> 
     whole = len(cut.names)
     small = next((why for k in groups if k < whole and (why := cut.too_few(k))), "")
     reason = small or spread.reason or cut.too_few_seeds or loss_gate(table, cut, groups)
+    own = absolute(spread)
     if small:
-        shared = absolute(spread).model_copy(update={"low": None, "high": None, "reason": small})
+        shared = own.model_copy(update={"low": None, "high": None, "reason": small})
     else:
-        shared = absolute(spread, family)
+        shared = own if family == 1 else absolute(spread, family)
     first, second = cut.names[a], None if b == whole else cut.names[b]
     is_resolved = abs(spread.value) > spread.half_width(family)  # a width that is not known is NaN
     return Gap(
@@ -143,7 +144,7 @@ def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> 
         a=first,
         b=second or "",
         signed=estimate(spread),
-        absolute=absolute(spread),
+        absolute=own,
         simultaneous=shared,
         direction=direction(table.name, first, second, spread.value) if is_resolved else "",
         minimum_detectable=finite(minimum_detectable(spread)),
