@@ -9,7 +9,7 @@ from fairaudit.gate.judge import change
 from fairaudit.gate.targets import Reading, read_estimate
 from fairaudit.report.gaps import main_gap
 from fairaudit.report.model import Report
-from fairaudit.results.estimates import Comparison, Gap, GroupMeasure
+from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Interval
 from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
 
 # In the order in which they are listed; per-class rates follow what they are rates of.
@@ -41,6 +41,11 @@ class Change(Part):
     high: HighEnd | None
     exceeds: bool | None
     reason: str
+
+    @property
+    def moved(self) -> Interval:
+        """The change with its interval."""
+        return Interval(value=self.change, low=self.low, high=self.high)
 
 
 class OptionChange(Part):

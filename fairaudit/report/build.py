@@ -213,10 +213,9 @@ def _of_self_checks(plan: Plan, compared: Sequence[Comparison]) -> Iterator[Repo
         gap = main_gap(comparison)
         if twin is None or twin.reference is None or twin.method != arm.method or gap is None:
             continue
-        low, high = gap.signed.low, gap.signed.high
-        if low is None or high is None:
+        if gap.signed.ends is None:
             continue
-        failed = not low <= 0 <= high
+        failed = gap.signed.excludes_zero
         found = "does not contain zero" if failed else "contains zero, as it must"
         yield ReportWarning(
             code="self_check_failed" if failed else "self_check_passed",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairaudit.methods.catalog import REFERENCE
-from fairaudit.report.gaps import main_gap, points
+from fairaudit.report.gaps import main_gap
 from fairaudit.report.model import Report
 from fairaudit.report.panels import (
     MOST_SERIES,
@@ -21,6 +21,7 @@ from fairaudit.report.panels import (
     Point,
     labels,
 )
+from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure
 
 MOST_ROWS = 40
@@ -264,7 +265,8 @@ def _told(report: Report) -> str:
     comparison, gap = max(gaps, key=lambda pair: pair[1].absolute.value or 0.0)
     names = labels([gap.a, gap.b, comparison.arm])
     between = f"{names[gap.a]} and {names[gap.b]}" if gap.kind == "pair" else "groups"
-    return f"Largest gap: {points(gap.absolute)} points between {between} under {names[comparison.arm]}."
+    size = written(gap.absolute, POINTS)
+    return f"Largest gap: {size} points between {between} under {names[comparison.arm]}."
 
 
 def _told_of_own(report: Report) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from fairaudit.methods.catalog import catalog, find
 from fairaudit.plan import Arm, Plan
 from fairaudit.report.facts import Control
-from fairaudit.report.gaps import COST, main_gap, points
+from fairaudit.report.gaps import COST, main_gap
 from fairaudit.report.names import plain
+from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Estimate
 
 _WHY = (
@@ -54,7 +55,8 @@ def _scales_by_threshold(arm: Arm) -> bool:
 
 def _beside(control: Comparison, copied: Comparison) -> str:
     costs = "; ".join(
-        f"{plain(mine.group)} {points(mine.estimates.get(COST))} beside {points(theirs.estimates.get(COST))}"
+        f"{plain(mine.group)} {written(mine.estimates.get(COST), POINTS)} beside "
+        f"{written(theirs.estimates.get(COST), POINTS)}"
         for mine, theirs in zip(control.by_group[:6], copied.by_group[:6], strict=True)
     )
     gaps = main_gap(control), main_gap(copied)
@@ -65,7 +67,8 @@ def _beside(control: Comparison, copied: Comparison) -> str:
     if gaps[0] is None or gaps[1] is None:
         return told
     mine, theirs = gaps[0].absolute, gaps[1].absolute
-    return f"{told} Its gap is {points(mine)} beside {points(theirs)}: {_verdict(mine, theirs, copied.arm)}"
+    sizes = f"{written(mine, POINTS)} beside {written(theirs, POINTS)}"
+    return f"{told} Its gap is {sizes}: {_verdict(mine, theirs, copied.arm)}"
 
 
 def _verdict(control: Estimate, copied: Estimate, name: str) -> str:

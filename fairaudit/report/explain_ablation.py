@@ -4,8 +4,9 @@ from collections.abc import Collection, Sequence
 
 from fairaudit.report.decomposition import Sentence, say
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import COST, main_gap, named_gaps, points
+from fairaudit.report.gaps import COST, main_gap, named_gaps
 from fairaudit.report.names import plain
+from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Gap
 
 CLIPPED, SHORTER, TURNED, SLOWED = "clipped", "magnitude-only", "direction-only", "sgd-slowed"
@@ -56,17 +57,17 @@ def _gap_sentence(found: dict[str, Comparison]) -> Sentence:
     if not whole:
         told = "No gap between groups is shown for clipping without noise, so there is none to take apart."
     elif halves:
-        sizes = " and ".join(f"{name} {points(gaps[name].absolute)}" for name in halves)
+        sizes = " and ".join(f"{name} {written(gaps[name].absolute, POINTS)}" for name in halves)
         which = "one half by itself" if len(halves) == 1 else "each half by itself"
         told = (
             f"A gap of the same direction ({plain(whole, 80)}) is shown for {which}: {sizes} points beside "
-            f"clipping's {points(gaps[CLIPPED].absolute)}."
+            f"clipping's {written(gaps[CLIPPED].absolute, POINTS)}."
         )
     else:
         told = (
-            f"Clipping shows a gap of {points(gaps[CLIPPED].absolute)} points ({plain(whole, 80)}) that is "
-            "shown for neither half by itself: what costs is the two together, or a half too small for this "
-            "audit."
+            f"Clipping shows a gap of {written(gaps[CLIPPED].absolute, POINTS)} points ({plain(whole, 80)}) "
+            "that is shown for neither half by itself: what costs is the two together, or a half too small "
+            "for this audit."
         )
     return say("ablation", told, *(f"comparisons[{name}].gaps" for name in (CLIPPED, SHORTER, TURNED)))
 
@@ -86,7 +87,7 @@ def _shown(comparison: Comparison) -> set[str]:
 
 def _costs(comparison: Comparison, shown: Collection[str]) -> str:
     costs = (
-        f"{plain(g.group)} {points(g.estimates.get(COST))}"
+        f"{plain(g.group)} {written(g.estimates.get(COST), POINTS)}"
         for g in comparison.by_group
         if g.estimates and g.group in shown
     )

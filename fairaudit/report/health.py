@@ -7,11 +7,12 @@ import numpy as np
 from fairaudit.metrics.names import CONSTANT, COSTS
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import ReportWarning
-from fairaudit.report.gaps import main_gap, plain_interval, points
+from fairaudit.report.gaps import main_gap, scale_of
 from fairaudit.report.measured import Yardstick
 from fairaudit.report.parts import split_cost, split_gap
 from fairaudit.report.sweep import Sweep
-from fairaudit.results.estimates import Comparison, Estimate
+from fairaudit.report.written import written
+from fairaudit.results.estimates import Comparison
 
 RISES_BY = 0.01  # of the loss, relative: less is the noise of batches
 STILL_FALLS_BY = 0.005  # of the loss in the last quarter of training, relative
@@ -51,7 +52,7 @@ def _against_constant(comparison: Comparison) -> Iterator[ReportWarning]:
             found = group.estimates.get(f"{cost}.{CONSTANT}")
             least = None if found is None else found.low if group.group else found.value
             if found is not None and least is not None and least > 0:
-                told.append(f"{_written(cost, found)} {words}")
+                told.append(f"{written(found, scale_of(cost))} {words}")
         if told:
             where = group.group or "all test rows"
             yield ReportWarning(
@@ -118,7 +119,7 @@ def _of_clipping(comparison: Comparison) -> Iterator[ReportWarning]:
             continue
         if split.is_still and split.total.low > 0 and split.still.low > split.total.value / 2:
             unit = "points of accuracy" if split.metric == _COST else "nats of loss"
-            still, total = (_written(split.metric, part) for part in (split.still, split.total))
+            still, total = (written(part, scale_of(split.metric)) for part in (split.still, split.total))
             yield ReportWarning(
                 code="mostly_clipping",
                 level="warning",
@@ -156,14 +157,10 @@ def _of_sweep(sweep: Sweep, compared: Sequence[Comparison]) -> Iterator[ReportWa
             code="cost_not_falling",
             level="warning",
             arm=last.arm,
-            message=f"{sweep.method}'s added loss does not fall as epsilon grows: {plain_interval(ends[0])} "
-            f"nats at epsilon {first.target_epsilon:g}, {plain_interval(ends[1])} at {last.target_epsilon:g}",
+            message=f"{sweep.method}'s added loss does not fall as epsilon grows: {written(ends[0])} "
+            f"nats at epsilon {first.target_epsilon:g}, {written(ends[1])} at {last.target_epsilon:g}",
             fix="another --max-grad-norm or --learning-rate",
         )
-
-
-def _written(metric: str, estimate: Estimate) -> str:
-    return points(estimate) if metric == _COST else plain_interval(estimate)
 
 
 def _of_reference(

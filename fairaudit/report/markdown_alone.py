@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from fairaudit.report.gaps import main_gap, plain_interval, reading
+from fairaudit.report.gaps import main_gap, reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.tables import Row, count, table
+from fairaudit.report.written import written
 from fairaudit.results.estimates import Comparison
 
 ALONE = "Metrics by group"
@@ -23,7 +24,7 @@ def alone_section(report: Report) -> Iterator[str]:
             markdown(comparison.arm),
             f"{markdown(comparison.grouping)} = {markdown(group.group)}",
             count(group.n_test),
-            *(plain_interval(group.estimates.get(metric)) for metric in metrics),
+            *(written(group.estimates.get(metric)) for metric in metrics),
             markdown(comparison.note_on(group), 60),
         )
         for comparison in report.comparisons
@@ -60,6 +61,6 @@ def _gaps(comparison: Comparison, metrics: list[str]) -> Iterator[Row]:
                 markdown(comparison.grouping),
                 metric.replace("_", " "),
                 ", ".join(markdown(name) for name in (gap.a, gap.b) if name) or "–",
-                plain_interval(gap.absolute),
+                written(gap.absolute),
                 markdown(reading(gap), 80) or "–",
             )

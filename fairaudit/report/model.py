@@ -21,7 +21,8 @@ from fairaudit.report.gates import GateRecord, Outcome
 from fairaudit.report.measured import Diagnostics, Selection, Yardstick
 from fairaudit.report.names import plain
 from fairaudit.report.sweep import Sweep
-from fairaudit.results.estimates import Comparison, Estimate
+from fairaudit.report.written import POINTS, written
+from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure
 from fairaudit.results.numbers import Figure, Part
 
 SCHEMA_VERSION = 2
@@ -142,7 +143,7 @@ class Report(Part):
         body = "".join(
             f"<tr><td>{_cell(c.arm)}</td><td>{_cell(f'{c.grouping} {g.group}')}</td>"
             f"<td>{'' if g.n_test is None else g.n_test}</td>"
-            f"<td>{_points(g.estimates.get('privacy_cost'))}</td></tr>"
+            f"<td>{html.escape(_cost(g))}</td></tr>"
             for c in self.costs
             for g in c.by_group
         )
@@ -160,9 +161,5 @@ def _cell(text: str) -> str:
     return html.escape(plain(text, 80))
 
 
-def _points(estimate: Estimate | None) -> str:
-    if estimate is None or estimate.value is None:
-        return html.escape(estimate.reason) if estimate else ""
-    if estimate.low is None or estimate.high is None:
-        return f"{100 * estimate.value:.1f}"
-    return f"{100 * estimate.value:.1f} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+def _cost(group: GroupMeasure) -> str:
+    return written(group.estimates.get("privacy_cost"), POINTS) if group.estimates else group.reason

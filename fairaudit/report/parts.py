@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fairaudit.metrics.names import COSTS, PARTS
-from fairaudit.report.gaps import main_gap, plain_interval, points
+from fairaudit.report.gaps import main_gap, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.tables import Row, table
+from fairaudit.report.written import written
 from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
 
 NOISE = "noise"
@@ -138,19 +139,20 @@ def _rows(comparison: Comparison) -> Iterator[Row]:
 
 def _cells(splits: Sequence[Split | None]) -> tuple[str, ...]:
     """Six numbers, or none where nothing is split."""
-    written = [
-        _written(split.metric, estimate)
+    cells = [
+        written(estimate, scale_of(split.metric))
         for split in splits
         if split is not None
         for estimate in (split.total, split.still, split.noise)
     ]
-    return tuple(written) if len(written) == 3 * len(splits) else ()
+    return tuple(cells) if len(cells) == 3 * len(splits) else ()
 
 
 def _answer(split: Split) -> str:
     """Would a larger epsilon remove the gap?"""
     unit = "points of accuracy" if split.metric == COSTS[0] else "nats of loss"
-    total, still, noise = (_written(split.metric, part) for part in (split.total, split.still, split.noise))
+    parts = (split.total, split.still, split.noise)
+    total, still, noise = (written(part, scale_of(split.metric)) for part in parts)
     remedy = _REMEDIES[split.name]
     if split.is_still and split.is_noise:
         return (
@@ -197,7 +199,3 @@ def _times(sign: float, estimate: Estimate) -> Estimate:
 
 def _is_above(estimate: Estimate) -> bool:
     return estimate.low is not None and estimate.low > 0
-
-
-def _written(metric: str, estimate: Estimate) -> str:
-    return points(estimate) if metric == COSTS[0] else plain_interval(estimate)

@@ -3,26 +3,18 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.report.gaps import COST, main_gap
-from fairaudit.results.estimates import Comparison, Estimate
-from fairaudit.results.numbers import EpsilonFigure, Figure, HighEnd, LowEnd, Part
-
-
-class SweepValue(Part):
-    """A fraction of accuracy with its interval; None where it is undefined or has none."""
-
-    value: Figure | None
-    low: LowEnd | None
-    high: HighEnd | None
+from fairaudit.results.estimates import Comparison, Estimate, Interval
+from fairaudit.results.numbers import EpsilonFigure, Figure, Part
 
 
 class SweepPoint(Part):
-    """One arm of a sweep: its target, the epsilon it reached, the cost of each group and the gap."""
+    """One arm of a sweep: its target, the epsilon it reached, each group's cost in accuracy, and its gap."""
 
     arm: str
     target_epsilon: Figure
     epsilon: EpsilonFigure | None
-    cost: dict[str, SweepValue]
-    gap: SweepValue | None
+    cost: dict[str, Interval]
+    gap: Interval | None
 
 
 class Sweep(Part):
@@ -74,7 +66,8 @@ def _point(comparison: Comparison, arm: SweepArm) -> SweepPoint:
     )
 
 
-def _value(estimate: Estimate | None) -> SweepValue:
+def _value(estimate: Estimate | None) -> Interval:
+    """The number and its interval alone: the rest stands in the comparison."""
     if estimate is None:
-        return SweepValue(value=None, low=None, high=None)
-    return SweepValue(value=estimate.value, low=estimate.low, high=estimate.high)
+        return Interval(value=None, low=None, high=None)
+    return Interval(value=estimate.value, low=estimate.low, high=estimate.high)

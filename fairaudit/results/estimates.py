@@ -29,6 +29,11 @@ class Interval(Part):
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
+    def is_exact(self) -> bool:
+        """A number without uncertainty: an epsilon, or the most selected group's impact ratio of 1."""
+        return self.value is not None and self.low == self.value == self.high
+
+    @property
     def excludes_zero(self) -> bool:
         """Whether there is an interval, and zero lies outside it."""
         return self.ends is not None and not self.ends[0] <= 0.0 <= self.ends[1]

@@ -198,7 +198,7 @@ def test_an_interval_over_seeds_needs_two_of_them():
     assert two.value == 2.0
     assert two.high - two.value == pytest.approx(12.706, rel=1e-3)  # t_.975 of one degree, times 1
     assert two.by_seed == (1.0, 3.0, None)
-    assert not two.is_clear
+    assert not two.excludes_zero
 
 
 def test_traits_and_excess_risk_are_associated_over_groups():
