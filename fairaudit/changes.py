@@ -179,20 +179,19 @@ def _of_gap(metric: str, where: Comparison, before: Gap, after: Gap, same: bool)
 def _change(metric: str, where: Comparison, group: str, readings: Sequence[Reading], same: bool) -> Change:
     before, after = readings
     found = change(after, before, same_trainings=same)
-    exceeds = None
-    if found.low is not None and found.high is not None:
-        exceeds = not found.low <= 0 <= found.high
+    moved = found.number
+    exceeds = None if moved.ends is None else moved.excludes_zero
     return Change(
         arm=where.arm,
         reference=where.reference,
         grouping=where.grouping,
         group=group,
         metric=metric,
-        before=before.value,
-        after=after.value,
-        change=found.value,
-        low=found.low,
-        high=found.high,
+        before=before.number.value,
+        after=after.number.value,
+        change=moved.value,
+        low=moved.low,
+        high=moved.high,
         exceeds=exceeds,
         reason="" if exceeds is not None else found.reason or "it has no interval",
     )

@@ -11,7 +11,7 @@ from fairaudit.gate.unjudged import named, unjudged
 from fairaudit.metrics.names import part_of
 from fairaudit.report.facts import ArmFacts, LabelFacts
 from fairaudit.report.model import Report
-from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
+from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Gap, GroupMeasure, Interval
 
 NO_SUCH_GAP = (
     "the report holds no such gap; of one class's rates among four groups or more it holds the largest, and "
@@ -25,7 +25,7 @@ class Reading:
     """One number of a report, with all that a verdict needs.
 
     Args:
-        value: None where it is undefined. low, high: Its 95 % interval, None where there is none.
+        number: Its value and 95 % interval.
         seeds: The value at each seed. n_seeds: How many.
         variances: Of the interval, where it is this number's own.
         is_size: An absolute value, so its interval ends at 0.
@@ -34,9 +34,7 @@ class Reading:
         unjudged: Why a pass is not sure then, or "".
     """
 
-    value: float | None
-    low: float | None
-    high: float | None
+    number: Interval
     seeds: tuple[float | None, ...]
     n_seeds: int
     variances: Variances | None
@@ -44,11 +42,6 @@ class Reading:
     reason: str
     slack: float = 0.0
     unjudged: str = ""
-
-    @property
-    def is_certain(self) -> bool:
-        """A number without uncertainty: an epsilon, or the most selected group's impact ratio of 1."""
-        return self.value is not None and self.low == self.value == self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +241,8 @@ def _of_guarantees(rule: Rule, report: Report) -> Iterator[Target]:
             "delta": facts.delta,
         }[rule.metric.key]
         reason = "" if value is not None else f"guarantee: {facts.guarantee.value}"
-        reading = Reading(value, value, value, (value,), 1, None, is_size=False, reason=reason)
+        exact = Interval(value=value, low=value, high=value)
+        reading = Reading(exact, (value,), 1, None, is_size=False, reason=reason)
         yield Target(key, "", "", "", reading)
 
 
@@ -282,7 +276,7 @@ def _group_target(rule: Rule, comparison: Comparison, group: GroupMeasure) -> Ta
 def _gap_target(rule: Rule, comparison: Comparison) -> Target:
     gap = _find_gap(rule, comparison)
     if gap is None:
-        nothing = Reading(None, None, None, (), 1, None, is_size=True, reason=NO_SUCH_GAP)
+        nothing = Reading(NOTHING, (), 1, None, is_size=True, reason=NO_SUCH_GAP)
         return Target(comparison.arm, comparison.reference, comparison.grouping, "", nothing)
     is_pair = gap.kind in ("pair", "population")
     among = [g for g in comparison.by_group if gap.kind != "pair" or g.group in (gap.a, gap.b)]
@@ -328,18 +322,16 @@ def read_estimate(estimate: Estimate | None, reason: str, *, is_size: bool, own_
     """
     if estimate is None:
         said = reason or "the report holds no such number"
-        return Reading(None, None, None, (), 1, None, is_size=is_size, reason=said)
+        return Reading(NOTHING, (), 1, None, is_size=is_size, reason=said)
     said = reason or estimate.reason
     if estimate.value is None and not said:
         said = "undefined"
     variances = None
-    is_bounded = estimate.low is not None
+    is_bounded = estimate.ends is not None
     if own_variances and is_bounded and estimate.training_sd is not None and estimate.records_sd is not None:
         variances = Variances(estimate.training_sd**2, estimate.records_sd**2)
     return Reading(
-        value=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
+        number=estimate,
         seeds=estimate.by_seed,
         n_seeds=max(1, estimate.n_seeds),
         variances=variances,

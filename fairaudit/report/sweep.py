@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.report.gaps import COST, main_gap
-from fairaudit.results.estimates import Comparison, Estimate, Interval
+from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Interval
 from fairaudit.results.numbers import EpsilonFigure, Figure, Part
 
 
@@ -69,5 +69,5 @@ def _point(comparison: Comparison, arm: SweepArm) -> SweepPoint:
 def _value(estimate: Estimate | None) -> Interval:
     """The number and its interval alone: the rest stands in the comparison."""
     if estimate is None:
-        return Interval(value=None, low=None, high=None)
+        return NOTHING
     return Interval(value=estimate.value, low=estimate.low, high=estimate.high)

@@ -2,13 +2,20 @@
 
 import math
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
 from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
 
 NOT_FINITE = "not a finite number"
+
+
+class Ends(NamedTuple):
+    """Two ends of an interval, the lower first."""
+
+    low: float
+    high: float
 
 
 class Interval(Part):
@@ -24,9 +31,9 @@ class Interval(Part):
     high: HighEnd | None
 
     @property
-    def ends(self) -> tuple[float, float] | None:
+    def ends(self) -> Ends | None:
         """Both ends, or None where there is no interval."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
+        return None if self.low is None or self.high is None else Ends(self.low, self.high)
 
     @property
     def is_exact(self) -> bool:
@@ -37,6 +44,9 @@ class Interval(Part):
     def excludes_zero(self) -> bool:
         """Whether there is an interval, and zero lies outside it."""
         return self.ends is not None and not self.ends[0] <= 0.0 <= self.ends[1]
+
+
+NOTHING = Interval(value=None, low=None, high=None)
 
 
 class Estimate(Interval):

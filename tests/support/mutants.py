@@ -486,8 +486,8 @@ MUTANTS = (
     Mutant(
         "a change is narrower than its two intervals",
         "gate/judge.py",
-        "_difference(now.low, before.high)",
-        "_difference(now.low, before.low)",
+        "_difference(mine.low, theirs.high)",
+        "_difference(mine.low, theirs.low)",
         ("gate/test_check.py",),
     ),
     Mutant(
