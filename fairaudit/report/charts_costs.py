@@ -22,7 +22,7 @@ from fairaudit.report.panels import (
     labels,
 )
 from fairaudit.report.written import POINTS, written
-from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure
+from fairaudit.results.estimates import NOTHING, Comparison, Estimate, GroupMeasure
 
 MOST_ROWS = 40
 OWN = "(own)"  # after an arm: beside the reference of its own, not beside sgd
@@ -122,7 +122,7 @@ def sweep_chart(report: Report) -> Chart | None:
         for g in c.by_group
     ]
     rows += [
-        (epsilon, c.arm, c.reference, c.grouping, f"gap {gap.a}, {gap.b}", *_ends(gap.absolute, PERCENT))
+        (epsilon, c.arm, c.reference, c.grouping, f"gap {gap.a}, {gap.b}", *_cells(gap.absolute, PERCENT))
         for family in families.values()
         for epsilon, c in family
         if (gap := main_gap(c)) is not None
@@ -171,13 +171,15 @@ def value_of(group: GroupMeasure, metric: str) -> float | None:
 
 def cells(group: GroupMeasure, metric: str, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
     """Value and interval for a table."""
-    return _ends(group.estimates.get(metric), factor)
+    return _cells(group.estimates.get(metric), factor)
 
 
 def bar(place: Placed, metric: str, factor: float) -> Bar | None:
     """The group's estimate as a dot with its whisker."""
-    value, low, high = _ends(place.group.estimates.get(metric), factor)
-    return None if value is None else Bar(place.row, place.series, value, low, high)
+    estimate = place.group.estimates.get(metric)
+    if estimate is None or estimate.value is None:
+        return None
+    return Bar(place.row, place.series, estimate.scaled(factor))
 
 
 def _interval_panels(report: Report, metric: str, x_title: str, factor: float) -> tuple[Panel, ...]:
@@ -208,19 +210,17 @@ def _families(report: Report) -> Mapping[str, list[tuple[float, Comparison]]]:
 def _sweep_panels(report: Report, name: str, family: list[tuple[float, Comparison]]) -> Iterator[Panel]:
     groups = labels([g.group for _, c in family for g in c.by_group][:MOST_SERIES])
     costs = [
-        Point(epsilon, groups[g.group], value, low, high)
+        Point(epsilon, groups[g.group], cost.scaled(PERCENT))
         for epsilon, c in family
         for g in c.by_group
         if g.group in groups
-        for value, low, high in [_ends(g.estimates.get("privacy_cost"), PERCENT)]
-        if value is not None
+        and (cost := g.estimates.get("privacy_cost")) is not None
+        and cost.value is not None
     ]
     gaps = [
-        Point(epsilon, "gap", value, low, high)
+        Point(epsilon, "gap", gap.absolute.scaled(PERCENT))
         for epsilon, c in family
-        if (gap := main_gap(c)) is not None
-        for value, low, high in [_ends(gap.absolute, PERCENT)]
-        if value is not None
+        if (gap := main_gap(c)) is not None and gap.absolute.value is not None
     ]
     title = labels([name])[name]
     if costs:
@@ -247,13 +247,9 @@ def _key(comparison: Comparison, group: GroupMeasure) -> tuple[str, str, str, st
     return comparison.arm, comparison.reference, comparison.grouping, group.group
 
 
-def _ends(estimate: Estimate | None, factor: float = 1.0) -> tuple[float | None, float | None, float | None]:
-    if estimate is None or estimate.value is None:
-        return None, None, None
-    low, high = estimate.low, estimate.high
-    if low is None or high is None:
-        return factor * estimate.value, None, None
-    return factor * estimate.value, factor * low, factor * high
+def _cells(estimate: Estimate | None, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
+    number = NOTHING if estimate is None else estimate.scaled(factor)
+    return number.value, number.low, number.high
 
 
 def _told(report: Report) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.charts_costs import MOST_ROWS, bar, by_grouping, cells
 from fairaudit.report.model import Report
-from fairaudit.report.panels import Amounts, Bar, Chart, DataTable, Intervals, labels
+from fairaudit.report.panels import Amounts, Bar, Chart, DataTable, Intervals, alone, labels
 from fairaudit.results.estimates import Comparison, GroupMeasure
 
 _RATES = ("reference.selection_rate", "selection_rate", "impact_ratio")
@@ -100,4 +100,4 @@ def _bars(groups: tuple[GroupMeasure, ...]) -> Iterator[Bar]:
     for group in groups[:MOST_ROWS]:
         for series, rows in ((_TRAINING, group.n_train), (_TEST, group.n_test)):
             if rows is not None:
-                yield Bar(names[group.group], series, float(rows))
+                yield Bar(names[group.group], series, alone(float(rows)))

@@ -72,11 +72,11 @@ def _beside(control: Comparison, copied: Comparison) -> str:
 
 
 def _verdict(control: Estimate, copied: Estimate, name: str) -> str:
-    if control.low is None or control.high is None or copied.low is None or copied.high is None:
+    if control.ends is None or copied.ends is None:
         return "without intervals the two cannot be told apart."
-    if control.low > copied.high:
+    if control.ends.low > copied.ends.high:
         return f"the control's gap is larger, so here {name} does more than clip less."
-    if control.high < copied.low:
+    if control.ends.high < copied.ends.low:
         return f"the control's gap is smaller, so here {name} does worse than clipping less alone."
     return (
         f"the intervals overlap, so this audit does not show that {name} does anything for the "

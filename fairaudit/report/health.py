@@ -146,7 +146,7 @@ def _of_sweep(sweep: Sweep, compared: Sequence[Comparison]) -> Iterator[ReportWa
         for comparison in compared
         if (comparison.arm, comparison.reference) == (point.arm, sweep.reference)
     ]
-    known = [(e.low, e.high) for e in ends if e is not None and e.low is not None and e.high is not None]
+    known = [e.ends for e in ends if e is not None and e.ends is not None]
     if len(known) != 2:
         return
     (low, high), (least, most) = known

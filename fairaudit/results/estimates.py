@@ -45,6 +45,17 @@ class Interval(Part):
         """Whether there is an interval, and zero lies outside it."""
         return self.ends is not None and not self.ends[0] <= 0.0 <= self.ends[1]
 
+    def scaled(self, factor: float) -> "Interval":
+        """The number and its interval in another unit; one end alone is no interval."""
+        low, high = self.ends or (None, None)
+        if self.value is None:
+            return NOTHING
+        return Interval(
+            value=factor * self.value,
+            low=None if low is None else factor * low,
+            high=None if high is None else factor * high,
+        )
+
 
 NOTHING = Interval(value=None, low=None, high=None)
 

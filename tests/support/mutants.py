@@ -639,9 +639,9 @@ MUTANTS = (
     ),
     Mutant(
         "the chart's low end is the value",
-        "report/charts_costs.py",
-        "factor * estimate.value, factor * low, factor * high",
-        "factor * estimate.value, factor * estimate.value, factor * high",
+        "results/estimates.py",
+        "low=None if low is None else factor * low,",
+        "low=None if low is None else factor * self.value,",
         (f"{TEXTS}::test_numbers_below_a_figure",),
     ),
     Mutant(
