@@ -21,6 +21,7 @@ from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.build import Findings, build_report
 from fairaudit.report.build_measured import disclosed
 from fairaudit.report.model import VOLATILE
+from fairaudit.results.estimates import Comparison
 
 
 def report_of(found):
@@ -202,6 +203,16 @@ def test_of_many_groups_rates_of_one_class_the_largest_gap_and_the_named_pairs_a
     assert {(g.metric, g.kind) for g in found} >= {
         ("tpr[2]", "max"), ("privacy_cost", "pair"), ("privacy_cost", "population"),
     }  # fmt: skip
+
+
+def test_the_report_holds_the_very_objects_that_were_measured():
+    found = findings()
+    (measured,), (told,) = found.comparisons, report_of(found).comparisons
+    assert type(told) is Comparison
+    assert all(a is b for a, b in zip(measured.gaps, told.gaps, strict=True))
+    for a, b in zip(measured.by_group, told.by_group, strict=True):
+        assert a.estimates.keys() == b.estimates.keys()
+        assert all(b.estimates[name] is estimate for name, estimate in a.estimates.items())
 
 
 def test_a_pair_that_was_named_beforehand_is_read_by_its_own_interval():
