@@ -104,13 +104,22 @@ def _fields(schema: Mapping[str, object]) -> Iterator[str]:
             continue
         yield f"### {name}"
         yield ""
-        yield from part.get("description", "").splitlines()
+        text, meanings = _meanings(part.get("description", ""))
+        yield from text.splitlines()
         yield ""
-        yield "| field | type |"
-        yield "|---|---|"
+        yield "| field | type | meaning |" if meanings else "| field | type |"
+        yield "|---|---|---|" if meanings else "|---|---|"
         for field, kind in properties.items():
-            yield f"| {field} | {_type(kind)} |"
+            yield f"| {field} | {_type(kind)} |" + (f" {meanings.get(field, '')} |" if meanings else "")
         yield ""
+
+
+def _meanings(description: str) -> tuple[str, dict[str, str]]:
+    """A class's description without the list of its fields, and what that says of each."""
+    text, _, listed = description.partition("\n\nArgs:\n")
+    entries = re.findall(r"^    (\w+(?:, \w+)*): (.+(?:\n     .+)*)", listed, flags=re.M)
+    said = {name: " ".join(words.split()) for names, words in entries for name in names.split(", ")}
+    return text, {name: words.replace("|", "\\|") for name, words in said.items()}
 
 
 def _type(kind: Mapping[str, object]) -> str:

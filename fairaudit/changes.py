@@ -7,11 +7,10 @@ from pydantic import JsonValue
 from fairaudit.errors import ConfigError
 from fairaudit.gate.judge import change
 from fairaudit.gate.targets import Reading, read_estimate
-from fairaudit.report.facts import Part
 from fairaudit.report.gaps import main_gap
-from fairaudit.report.measured import ComparisonRecord, GapRecord, GroupRecord
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import Figure, HighEnd, LowEnd
+from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Interval
+from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
 
 # In the order in which they are listed; per-class rates follow what they are rates of.
 METRICS = (
@@ -42,6 +41,11 @@ class Change(Part):
     high: HighEnd | None
     exceeds: bool | None
     reason: str
+
+    @property
+    def moved(self) -> Interval:
+        """The change with its interval."""
+        return Interval(value=self.change, low=self.low, high=self.high)
 
 
 class OptionChange(Part):
@@ -136,7 +140,7 @@ def _epsilon(report: Report, arm: str) -> float | None:
     return held.pld if held else None
 
 
-def _changes(before: ComparisonRecord, after: ComparisonRecord, same: bool) -> Iterator[Change]:
+def _changes(before: Comparison, after: Comparison, same: bool) -> Iterator[Change]:
     earlier = {group.group: group for group in before.by_group}
     for metric in _metrics(after):
         for group in after.by_group:
@@ -148,7 +152,7 @@ def _changes(before: ComparisonRecord, after: ComparisonRecord, same: bool) -> I
             yield _of_gap(metric, after, gaps[0], gaps[1], same)
 
 
-def _metrics(comparison: ComparisonRecord) -> Sequence[str]:
+def _metrics(comparison: Comparison) -> Sequence[str]:
     """The metrics that the comparison holds, per-class rates after their plain names."""
     held = {name for group in comparison.by_group for name in group.estimates}
     per_class = sorted(name for name in held if "[" in name and "." not in name)
@@ -158,7 +162,7 @@ def _metrics(comparison: ComparisonRecord) -> Sequence[str]:
 
 
 def _of_group(
-    metric: str, where: ComparisonRecord, before: GroupRecord, after: GroupRecord, same: bool
+    metric: str, where: Comparison, before: GroupMeasure, after: GroupMeasure, same: bool
 ) -> Change:
     readings = [
         read_estimate(group.estimates.get(metric), "", is_size=False, own_variances=False)
@@ -167,30 +171,27 @@ def _of_group(
     return _change(metric, where, after.group, readings, same)
 
 
-def _of_gap(metric: str, where: ComparisonRecord, before: GapRecord, after: GapRecord, same: bool) -> Change:
+def _of_gap(metric: str, where: Comparison, before: Gap, after: Gap, same: bool) -> Change:
     readings = [read_estimate(gap.absolute, "", is_size=True, own_variances=False) for gap in (before, after)]
     return _change(f"{metric}_gap", where, f"{after.a}, {after.b}" if after.a else "", readings, same)
 
 
-def _change(
-    metric: str, where: ComparisonRecord, group: str, readings: Sequence[Reading], same: bool
-) -> Change:
+def _change(metric: str, where: Comparison, group: str, readings: Sequence[Reading], same: bool) -> Change:
     before, after = readings
     found = change(after, before, same_trainings=same)
-    exceeds = None
-    if found.low is not None and found.high is not None:
-        exceeds = not found.low <= 0 <= found.high
+    moved = found.number
+    exceeds = None if moved.ends is None else moved.excludes_zero
     return Change(
         arm=where.arm,
         reference=where.reference,
         grouping=where.grouping,
         group=group,
         metric=metric,
-        before=before.value,
-        after=after.value,
-        change=found.value,
-        low=found.low,
-        high=found.high,
+        before=before.number.value,
+        after=after.number.value,
+        change=moved.value,
+        low=moved.low,
+        high=moved.high,
         exceeds=exceeds,
         reason="" if exceeds is not None else found.reason or "it has no interval",
     )

@@ -11,17 +11,18 @@ from fairaudit.data.dataset import Dataset
 from fairaudit.jobs import JobResult
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.metrics.compare import Twin, compare, measure_reference
-from fairaudit.metrics.estimates import Comparison, Predictions
 from fairaudit.metrics.fairlearn_check import fairlearn_disagreement
+from fairaudit.metrics.risk import Predictions
 from fairaudit.metrics.within_model import Outcome, seed_scores
 from fairaudit.plan import Arm, Plan
+from fairaudit.results.estimates import Measured
 
 AGREEMENT = 1e-9  # with fairlearn; rounding alone separates the two
 
 Number = TypeVar("Number", bound=np.generic)
 
 
-def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Comparison, ...]:
+def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Measured, ...]:
     """Measure what was trained; a seed without a result is left out of its arm.
 
     Args:
@@ -29,7 +30,7 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
     """
     if plan.config.self_check:
         _check_against_fairlearn(plan, dataset, results)
-    comparisons: list[Comparison] = []
+    comparisons: list[Measured] = []
     for number, grouping in enumerate(dataset.groupings):
         predictions = {arm.key: _predictions(plan, arm.key, number, results) for arm in plan.arms}
         for arm in plan.arms:

@@ -20,13 +20,14 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.metrics.compare import compare, measure_reference
-from fairaudit.metrics.estimates import Comparison, Predictions
 from fairaudit.metrics.hard_labels import of_labels
+from fairaudit.metrics.risk import Predictions
 from fairaudit.report.build import Circumstances
 from fairaudit.report.build_score import ScoreFindings, build_score_report
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import is_of_others, put_aside, where_put, write_report
+from fairaudit.results.estimates import Measured
 
 PREDICTIONS, BASELINE = "predictions", "baseline"
 _LIBRARIES = ("numpy", "pyarrow", "scipy")
@@ -91,7 +92,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     return write_report(report, shared.out, shared.format)
 
 
-def measure_scored(scored: Scored) -> tuple[Comparison, ...]:
+def measure_scored(scored: Scored) -> tuple[Measured, ...]:
     """Every grouping of given predictions: costs against the baseline, or the models by themselves."""
     comparisons = []
     for grouping in scored.dataset.groupings:

@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "privacy": {"errors"},
     "layers": {"errors", "config", "presets", "models.names"},
     "jobs": {"errors", "atomic"},
+    "results": set(),  # below metrics, which make these types, and the readers of reports: no numpy
     "data": {"errors", "atomic", "config", "privacy.streams"},
     "models": {"errors", "code_digest"},
     "engine": {"errors", "privacy"},
@@ -45,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods.defaults": {"errors"},
     "methods.rules": {"errors", "engine"},
     "diagnostics": {"errors", "engine", "methods", "models", "privacy"},
-    "metrics": {"errors", "data", "privacy.streams"},
+    "metrics": {"errors", "data", "privacy.streams", "results"},
     "settings": {
         *("errors", "config", "methods.catalog", "methods.defaults", "methods.spec"),
     },
@@ -70,17 +71,17 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "plan", "jobs", "data", "executor", "pool", "cluster", "progress", "rundir"),
         *("worker", "methods", "diagnostics"),
     },
-    "measure": {"errors", "data", "jobs", "methods.catalog", "metrics", "plan"},
+    "measure": {"errors", "data", "jobs", "methods.catalog", "metrics", "plan", "results"},
     "report": {
         *("errors", "atomic", "config", "presets", "layers", "jobs", "plan", "data", "metrics"),
         *("methods.catalog", "methods.spec", "methods.base", "models.names", "privacy.events"),
-        "privacy.accounting",
+        *("privacy.accounting", "results"),
     },
-    "gate": {"errors", "metrics.names", "report.facts", "report.gates", "report.measured", "report.model"},
-    "changes": {"errors", "gate", "report"},
+    "gate": {"errors", "metrics.names", "report.facts", "report.gates", "report.model", "results"},
+    "changes": {"errors", "gate", "report", "results"},
     "starter": {"errors", "atomic", "config", "data", "report.names"},
     "score": {
-        *("", "errors", "atomic", "config", "layers", "data", "gate", "jobs", "metrics", "report"),
+        *("", "errors", "atomic", "config", "layers", "data", "gate", "jobs", "metrics", "report", "results"),
     },
     "audit": {
         *("", "errors", "config", "layers", "presets", "data", "examine", "plan", "execute", "measure"),
@@ -103,7 +104,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "data",
         ),
         *("methods.ablation", "methods.catalog", "models.names", "pool", "privacy.events", "rundir"),
-        *("changes", "score", "starter", "streams"),
+        *("changes", "results", "score", "starter", "streams"),
     },
     "__main__": {"errors", "cli", "streams"},
     "api": {

@@ -1,11 +1,11 @@
-from dataclasses import replace
-
 import pytest
+from changed import replace
 from handmade import arm, comparison, estimate
 from reports import report_of, with_measure
 
 from fairaudit.changes import compare_reports
 from fairaudit.errors import ConfigError
+from fairaudit.results.estimates import Interval
 
 
 def found(before, after, metric, group, **kept):
@@ -89,9 +89,10 @@ def test_an_interval_of_one_report_alone_would_call_chance_a_change(monkeypatch)
     assert found(before, after, "privacy_cost", "F").exceeds is False
 
     def careless(now, earlier, *, same_trainings):
-        gone = earlier.value or 0.0
-        ends = [None if end is None else end - gone for end in (now.value, now.low, now.high)]
-        return replace(now, value=ends[0], low=ends[1], high=ends[2])
+        gone = earlier.number.value or 0.0
+        figures = {name: getattr(now.number, name) for name in ("value", "low", "high")}
+        moved = {name: None if figure is None else figure - gone for name, figure in figures.items()}
+        return replace(now, number=Interval(**moved))
 
     monkeypatch.setattr("fairaudit.changes.change", careless)
     assert found(before, after, "privacy_cost", "F").exceeds is True

@@ -3,7 +3,7 @@ import pytest
 from plans import plan
 
 from fairaudit.measure import _on_rows_of, _references
-from fairaudit.metrics.estimates import Predictions
+from fairaudit.metrics.risk import Predictions
 
 
 def predictions(seed, rows):

@@ -13,12 +13,13 @@ from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
 from fairaudit.report.arm_names import listed
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, points, reading
-from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.parts import part_sentences
 from fairaudit.report.write import report_paths
+from fairaudit.report.written import POINTS, written
+from fairaudit.results.estimates import Comparison
 
 _MOST_GROUPS = 12
 
@@ -134,7 +135,7 @@ def spoken_trainings(count: int, size: int) -> str:
     return f"{numbered(count, 'training')} ({size / unit:,.1f} {name})"
 
 
-def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
+def _cost_rows(comparison: Comparison, report: Report) -> Iterator[Row]:
     reference = "non-private" if comparison.reference == REFERENCE else plain(comparison.reference)
     title = "group" if comparison.grouping == report.data.groupings[0].name else plain(comparison.grouping)
     yield Row((title, "n", reference, plain(comparison.arm), "cost (points)"))
@@ -146,7 +147,7 @@ def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
                 "–" if group.n_test is None else f"{group.n_test:,}",
                 "–" if before is None or before.value is None else f"{before.value:.3f}",
                 "–" if after is None or after.value is None else f"{after.value:.3f}",
-                points(group.estimates.get(COST)) if group.estimates else "–",
+                written(group.estimates.get(COST), POINTS) if group.estimates else "–",
             ),
             plain(comparison.note_on(group), 60),
         )
@@ -154,11 +155,11 @@ def _cost_rows(comparison: ComparisonRecord, report: Report) -> Iterator[Row]:
     named = named_gaps(comparison)
     for pair in named:
         title = f"gap {plain(pair.a, 12)}, {plain(pair.b, 12)}"
-        yield Row((title, "", "", "", points(pair.absolute)), plain(reading(pair), 60))
+        yield Row((title, "", "", "", written(pair.absolute, POINTS)), plain(reading(pair), 60))
     if gap is not None:
         estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
         title = "largest gap" if named else "gap"
-        yield Row((title, "", "", "", points(estimate)), plain(reading(gap), 60))
+        yield Row((title, "", "", "", written(estimate, POINTS)), plain(reading(gap), 60))
 
 
 def _privacy(plan: Plan) -> str:

@@ -7,6 +7,7 @@ from fairaudit.cli.rows import Row, aligned
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.names import plain
 from fairaudit.report.tables import figure
+from fairaudit.report.written import CHANGES, written
 
 _ALWAYS = ("privacy_cost", "excess_risk", "privacy_cost_gap", "excess_risk_gap")
 _MOST_ROWS = 60
@@ -46,10 +47,7 @@ def _epsilon(value: float | None) -> str:
 
 def _row(change: Change) -> Row:
     where = plain(f"{change.grouping}: {change.group}" if change.group else "all rows")
-    interval = (
-        "" if change.low is None or change.high is None else f" [{figure(change.low)}, {figure(change.high)}]"
-    )
-    numbers = (figure(change.before), figure(change.after), figure(change.change) + interval)
+    numbers = (figure(change.before), figure(change.after), written(change.moved, CHANGES))
     note = "changed" if change.exceeds else plain(change.reason, 80)
     return Row((plain(change.arm), where, plain(change.metric), *numbers), note)
 

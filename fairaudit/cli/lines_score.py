@@ -6,11 +6,12 @@ from fairaudit.cli.lines import report_line, result_lines, spoken_outcomes, warn
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.config import AuditConfig
 from fairaudit.errors import numbered
-from fairaudit.report.gaps import main_gap, points
-from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.gaps import main_gap
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.tables import count
+from fairaudit.report.written import POINTS, written
+from fairaudit.results.estimates import Comparison
 
 _METRICS = ("accuracy", "selection_rate", "tpr", "fpr")
 _MOST_GROUPS = 12
@@ -36,10 +37,12 @@ def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
     yield report_line(config.out, config.format)
 
 
-def _rows(comparison: ComparisonRecord) -> Iterator[Row]:
+def _rows(comparison: Comparison) -> Iterator[Row]:
     yield Row((plain(comparison.grouping), "n", *(metric.replace("_", " ") for metric in _METRICS)))
     for group in comparison.by_group[:_MOST_GROUPS]:
-        cells = (points(group.estimates.get(metric)) if group.estimates else "–" for metric in _METRICS)
+        cells = (
+            written(group.estimates.get(metric), POINTS) if group.estimates else "–" for metric in _METRICS
+        )
         yield Row((plain(group.group, 24), count(group.n_test), *cells), plain(comparison.note_on(group), 60))
     gaps = [main_gap(comparison, metric) for metric in _METRICS]
-    yield Row(("gap", "", *("–" if gap is None else points(gap.absolute) for gap in gaps)))
+    yield Row(("gap", "", *("–" if gap is None else written(gap.absolute, POINTS) for gap in gaps)))

@@ -118,7 +118,7 @@ def _checked(rule: Rule, report: Report, baseline: Report | None) -> GateRecord:
     found = find_targets(rule, report)
     if rule.is_change and baseline is not None:
         found = _changes(rule, (report, found), (baseline, find_targets(rule, baseline)))
-    uncertain = [target for target in found.judged if not target.reading.is_certain]
+    uncertain = [target for target in found.judged if not target.reading.number.is_exact]
     targets = [judge(rule, target, among=len(uncertain)) for target in found.judged]
     outcome = worst([target.outcome for target in targets])
     return GateRecord(

@@ -9,14 +9,9 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
+from fairaudit.results.estimates import Ends
+
 LEVEL = 0.975
-
-
-class Interval(NamedTuple):
-    """Two ends, the lower first."""
-
-    low: float
-    high: float
 
 
 class Variances(NamedTuple):
@@ -48,16 +43,16 @@ def growth(variances: Variances | None, *, seeds: int, among: int) -> float:
     return math.sqrt(after / before)
 
 
-def widened(value: float, ends: Interval, factor: float) -> Interval:
+def widened(value: float, ends: Ends, factor: float) -> Ends:
     """The interval with both halves grown.
 
     Args:
         value: The estimate. ends: Its own interval. factor: At least 1.
     """
-    return Interval(value - factor * (value - ends.low), value + factor * (ends.high - value))
+    return Ends(value - factor * (value - ends.low), value + factor * (ends.high - value))
 
 
-def widened_size(value: float, ends: Interval, factor: float, *, is_largest: bool) -> Interval:
+def widened_size(value: float, ends: Ends, factor: float, *, is_largest: bool) -> Ends:
     """The interval of an absolute value with both halves grown; it ends at 0.
 
     Args:
@@ -68,7 +63,7 @@ def widened_size(value: float, ends: Interval, factor: float, *, is_largest: boo
     """
     upper = factor * ends.high if is_largest else value + factor * (ends.high - value)
     lower = ends.low if is_largest else min(ends.low, 2 * value - ends.high)
-    return Interval(max(0.0, value - factor * (value - lower)), upper)
+    return Ends(max(0.0, value - factor * (value - lower)), upper)
 
 
 @lru_cache(maxsize=1024)

@@ -4,9 +4,10 @@ from dataclasses import replace
 from decimal import Decimal
 
 from fairaudit.gate.grammar import Rule
-from fairaudit.gate.intervals import Interval, growth, widened, widened_size
+from fairaudit.gate.intervals import growth, widened, widened_size
 from fairaudit.gate.targets import Reading, Target
 from fairaudit.report.gates import GateTarget, Outcome
+from fairaudit.results.estimates import NOTHING, Ends, Interval
 
 STRADDLES = "the interval holds the threshold"
 ONLY_ALONE = "beyond the threshold by itself, but not once the interval is shared by all numbers of the rule"
@@ -22,19 +23,18 @@ def judge(rule: Rule, target: Target, *, among: int) -> GateTarget:
     Args:
         rule: The condition. target: The number. among: How many numbers the rule is held against.
     """
-    reading = target.reading
-    ends = _ends(reading)
-    shared = _shared(reading, ends, among)
-    outcome, reason = _outcome(rule, reading, ends, shared)
+    reading, number = target.reading, target.reading.number
+    shared = _shared(reading, among)
+    outcome, reason = _outcome(rule, reading, shared)
     return GateTarget(
         arm=target.arm,
         reference=target.reference,
         grouping=target.grouping,
         group=target.group,
         outcome=outcome,
-        value=reading.value,
-        low=ends.low if ends else None,
-        high=ends.high if ends else None,
+        value=number.value,
+        low=number.ends.low if number.ends else None,
+        high=number.ends.high if number.ends else None,
         shared_low=shared.low if shared else None,
         shared_high=shared.high if shared else None,
         reason=reason,
@@ -53,16 +53,20 @@ def change(now: Reading, before: Reading | None, *, same_trainings: bool) -> Rea
         same_trainings: Both numbers are of the very same trainings.
     """
     if before is None:
-        return replace(now, value=None, low=None, high=None, reason="the baseline has no such number")
+        return replace(now, number=NOTHING, reason="the baseline has no such number")
     reason = now.reason or (f"in the baseline: {before.reason}" if before.reason else "")
-    if now.value is None or before.value is None:
-        return replace(now, value=None, low=None, high=None, reason=reason or "undefined")
-    ends, others = _ends(now), _ends(before)
-    is_same = same_trainings and now.seeds == before.seeds and ends is not None and ends == others
+    mine, theirs = now.number, before.number
+    if mine.value is None or theirs.value is None:
+        return replace(now, number=NOTHING, reason=reason or "undefined")
+    is_unmoved = mine.ends is not None and mine.ends == theirs.ends
+    is_same = same_trainings and now.seeds == before.seeds and is_unmoved
+    moved = Interval(
+        value=_difference(mine.value, theirs.value),
+        low=0.0 if is_same else _difference(mine.low, theirs.high),
+        high=0.0 if is_same else _difference(mine.high, theirs.low),
+    )
     return Reading(
-        value=_difference(now.value, before.value),
-        low=0.0 if is_same else _difference(now.low, before.high),
-        high=0.0 if is_same else _difference(now.high, before.low),
+        number=moved,
         seeds=tuple(_difference(a, b) for a, b in zip(now.seeds, before.seeds, strict=False)),
         n_seeds=min(now.n_seeds, before.n_seeds),
         variances=None,
@@ -78,33 +82,29 @@ def _difference(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else float(Decimal(repr(float(a))) - Decimal(repr(float(b))))
 
 
-def _ends(reading: Reading) -> Interval | None:
-    return None if reading.low is None or reading.high is None else Interval(reading.low, reading.high)
-
-
-def _shared(reading: Reading, ends: Interval | None, among: int) -> Interval | None:
-    if ends is None or reading.value is None:
+def _shared(reading: Reading, among: int) -> Ends | None:
+    number, ends = reading.number, reading.number.ends
+    if ends is None or number.value is None:
         return None
-    if reading.is_certain:
+    if number.is_exact:
         return ends
     factor = growth(reading.variances, seeds=reading.n_seeds, among=among)
     if factor == 1.0:
         return ends
     if reading.is_size:
-        return widened_size(reading.value, ends, factor, is_largest=reading.variances is None)
-    return widened(reading.value, ends, factor)
+        return widened_size(number.value, ends, factor, is_largest=reading.variances is None)
+    return widened(number.value, ends, factor)
 
 
-def _outcome(
-    rule: Rule, reading: Reading, ends: Interval | None, shared: Interval | None
-) -> tuple[Outcome, str]:
-    if reading.reason or reading.value is None:
+def _outcome(rule: Rule, reading: Reading, shared: Ends | None) -> tuple[Outcome, str]:
+    ends = reading.number.ends
+    if reading.reason or reading.number.value is None:
         return "inconclusive", reading.reason or "undefined"
     if rule.statistic != "interval":
-        number = _plain(rule, reading, ends)
+        number = _plain(rule, reading)
         if number is None:
             return "inconclusive", f"it has no {rule.statistic}"
-        return ("fail", "") if rule.fails(number) else _passed(rule, reading, Interval(number, number))
+        return ("fail", "") if rule.fails(number) else _passed(rule, reading, Ends(number, number))
     if ends is None or shared is None:
         return "inconclusive", "it has no interval"
     if all(rule.fails(end) for end in shared):
@@ -116,15 +116,16 @@ def _outcome(
     return "inconclusive", STRADDLES
 
 
-def _passed(rule: Rule, reading: Reading, ends: Interval) -> tuple[Outcome, str]:
+def _passed(rule: Rule, reading: Reading, ends: Ends) -> tuple[Outcome, str]:
     """A pass, unless the rows that were not judged could make it a failure."""
     if reading.slack and (rule.fails(ends.low - reading.slack) or rule.fails(ends.high + reading.slack)):
         return "inconclusive", reading.unjudged
     return "pass", ""
 
 
-def _plain(rule: Rule, reading: Reading, ends: Interval | None) -> float | None:
+def _plain(rule: Rule, reading: Reading) -> float | None:
     """The plain number that the rule names."""
+    ends = reading.number.ends
     match rule.statistic:
         case "ci_low":
             return ends.low if ends else None
@@ -134,4 +135,4 @@ def _plain(rule: Rule, reading: Reading, ends: Interval | None) -> float | None:
             known = [abs(v) if reading.is_size else v for v in reading.seeds if v is not None]
             return max(known) if known and len(known) == len(reading.seeds) else None
         case _:
-            return reading.value
+            return reading.number.value

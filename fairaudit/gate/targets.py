@@ -10,8 +10,8 @@ from fairaudit.gate.names import Metric
 from fairaudit.gate.unjudged import named, unjudged
 from fairaudit.metrics.names import part_of
 from fairaudit.report.facts import ArmFacts, LabelFacts
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
 from fairaudit.report.model import Report
+from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Gap, GroupMeasure, Interval
 
 NO_SUCH_GAP = (
     "the report holds no such gap; of one class's rates among four groups or more it holds the largest, and "
@@ -29,7 +29,7 @@ class Reading:
     """One number of a report, with all that a verdict needs.
 
     Args:
-        value: None where it is undefined. low, high: Its 95 % interval, None where there is none.
+        number: Its value and 95 % interval.
         seeds: The value at each seed. n_seeds: How many.
         variances: Of the interval, where it is this number's own.
         is_size: An absolute value, so its interval ends at 0.
@@ -38,9 +38,7 @@ class Reading:
         unjudged: Why a pass is not sure then, or "".
     """
 
-    value: float | None
-    low: float | None
-    high: float | None
+    number: Interval
     seeds: tuple[float | None, ...]
     n_seeds: int
     variances: Variances | None
@@ -48,11 +46,6 @@ class Reading:
     reason: str
     slack: float = 0.0
     unjudged: str = ""
-
-    @property
-    def is_certain(self) -> bool:
-        """A number without uncertainty: an epsilon, or the most selected group's impact ratio of 1."""
-        return self.value is not None and self.low == self.value == self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +147,7 @@ def _unless(target: Target, why: str) -> Target:
     return replace(target, reading=replace(target.reading, reason=target.reading.reason or why))
 
 
-def _doubted(target: Target, rule: Rule, report: Report, comparison: ComparisonRecord) -> Target:
+def _doubted(target: Target, rule: Rule, report: Report, comparison: Comparison) -> Target:
     """The target with what rows that are not in it could do to it."""
     slack, said = unjudged(rule, target.group, report, comparison)
     return replace(target, reading=replace(target.reading, slack=slack, unjudged=said)) if said else target
@@ -193,7 +186,7 @@ def _arms(rule: Rule, report: Report) -> set[str]:
     return (compared - checks) or {arm.key for arm in report.arms}
 
 
-def _comparisons(rule: Rule, report: Report) -> Iterator[ComparisonRecord]:
+def _comparisons(rule: Rule, report: Report) -> Iterator[Comparison]:
     """The comparisons of these arms; a number that has nothing to do with the reference is read once."""
     wanted = _arms(rule, report)
     is_overall = rule.group is not None and rule.group.bare == ALL_ROWS
@@ -231,12 +224,12 @@ def _without_part(metric: Metric, report: Report) -> set[tuple[str, str]]:
     }
 
 
-def _holds_part(metric: Metric, comparison: ComparisonRecord) -> bool:
+def _holds_part(metric: Metric, comparison: Comparison) -> bool:
     """Whether the cost is split, where the metric is a part of one."""
     return not part_of(metric.key) or f"{metric.base}.noise" in comparison.overall.estimates
 
 
-def _fits(selector: GroupSelector | None, comparison: ComparisonRecord) -> bool:
+def _fits(selector: GroupSelector | None, comparison: Comparison) -> bool:
     if selector is None or selector.bare in (ALL_ROWS, comparison.grouping):
         return True
     if selector.bare:
@@ -257,11 +250,12 @@ def _of_guarantees(rule: Rule, report: Report) -> Iterator[Target]:
             "delta": facts.delta,
         }[rule.metric.key]
         reason = "" if value is not None else f"guarantee: {facts.guarantee.value}"
-        reading = Reading(value, value, value, (value,), 1, None, is_size=False, reason=reason)
+        exact = Interval(value=value, low=value, high=value)
+        reading = Reading(exact, (value,), 1, None, is_size=False, reason=reason)
         yield Target(key, "", "", "", reading)
 
 
-def _of_comparison(rule: Rule, comparison: ComparisonRecord, left_out: dict[str, None]) -> Iterator[Target]:
+def _of_comparison(rule: Rule, comparison: Comparison, left_out: dict[str, None]) -> Iterator[Target]:
     if rule.metric.kind != "group":
         yield _gap_target(rule, comparison)
         return
@@ -280,7 +274,7 @@ def _of_comparison(rule: Rule, comparison: ComparisonRecord, left_out: dict[str,
         yield _group_target(rule, comparison, group)
 
 
-def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) -> Target:
+def _group_target(rule: Rule, comparison: Comparison, group: GroupMeasure) -> Target:
     estimate = group.estimates.get(rule.metric.key)
     reason = group.reason if not group.gated else group.ungated.get(rule.metric.key, "")
     reason = _unpredicted([group]) or reason or ("" if _holds_part(rule.metric, comparison) else NOT_SPLIT)
@@ -288,11 +282,11 @@ def _group_target(rule: Rule, comparison: ComparisonRecord, group: GroupRecord) 
     return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
 
 
-def _gap_target(rule: Rule, comparison: ComparisonRecord) -> Target:
+def _gap_target(rule: Rule, comparison: Comparison) -> Target:
     gap = _find_gap(rule, comparison)
     if gap is None:
         why = NO_SUCH_GAP if _holds_part(rule.metric, comparison) else NOT_SPLIT
-        nothing = Reading(None, None, None, (), 1, None, is_size=True, reason=why)
+        nothing = Reading(NOTHING, (), 1, None, is_size=True, reason=why)
         return Target(comparison.arm, comparison.reference, comparison.grouping, "", nothing)
     is_pair = gap.kind in ("pair", "population")
     among = [g for g in comparison.by_group if gap.kind != "pair" or g.group in (gap.a, gap.b)]
@@ -302,7 +296,7 @@ def _gap_target(rule: Rule, comparison: ComparisonRecord) -> Target:
     return Target(comparison.arm, comparison.reference, comparison.grouping, between, reading)
 
 
-def _unpredicted(groups: Sequence[GroupRecord]) -> str:
+def _unpredicted(groups: Sequence[GroupMeasure]) -> str:
     """Why rows that were to be judged cannot be, or "": whoever predicts may not choose them."""
     counts = [group.unpredicted for group in groups]
     if None in counts:
@@ -311,7 +305,7 @@ def _unpredicted(groups: Sequence[GroupRecord]) -> str:
     return f"{lacking:,} row{'s' * (lacking != 1)} without a prediction" if lacking else ""
 
 
-def _find_gap(rule: Rule, comparison: ComparisonRecord) -> GapRecord | None:
+def _find_gap(rule: Rule, comparison: Comparison) -> Gap | None:
     """The largest gap, or the one between the groups that the rule names."""
     of_metric = [gap for gap in comparison.gaps if gap.metric == rule.metric.key]
     if rule.metric.kind == "mean_gap":
@@ -329,9 +323,7 @@ def _find_gap(rule: Rule, comparison: ComparisonRecord) -> GapRecord | None:
     return next((g for g in of_metric if g.kind == "pair" and {g.a, g.b} == set(names)), None)
 
 
-def read_estimate(
-    estimate: EstimateRecord | None, reason: str, *, is_size: bool, own_variances: bool
-) -> Reading:
+def read_estimate(estimate: Estimate | None, reason: str, *, is_size: bool, own_variances: bool) -> Reading:
     """A report's estimate as a verdict needs it.
 
     Args:
@@ -340,18 +332,16 @@ def read_estimate(
     """
     if estimate is None:
         said = reason or "the report holds no such number"
-        return Reading(None, None, None, (), 1, None, is_size=is_size, reason=said)
+        return Reading(NOTHING, (), 1, None, is_size=is_size, reason=said)
     said = reason or estimate.reason
     if estimate.value is None and not said:
         said = "undefined"
     variances = None
-    is_bounded = estimate.low is not None
+    is_bounded = estimate.ends is not None
     if own_variances and is_bounded and estimate.training_sd is not None and estimate.records_sd is not None:
         variances = Variances(estimate.training_sd**2, estimate.records_sd**2)
     return Reading(
-        value=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
+        number=estimate,
         seeds=estimate.by_seed,
         n_seeds=max(1, estimate.n_seeds),
         variances=variances,

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from fairaudit.gate.grammar import ALL_ROWS, GroupSelector, Rule
 from fairaudit.gate.names import Metric
-from fairaudit.report.measured import ComparisonRecord, GroupRecord
 from fairaudit.report.model import Report
+from fairaudit.results.estimates import Comparison, GroupMeasure
 
 LABEL_MISSING = "label missing"  # a report's name for rows without the truth
 _UNTOLD = 10**12  # rows, where their number is suppressed
@@ -14,7 +14,7 @@ _UNTOLD = 10**12  # rows, where their number is suppressed
 _WIDTHS = {"accuracy": 1.0, "selection_rate": 1.0, "tpr": 1.0, "fpr": 1.0, "privacy_cost": 2.0}
 
 
-def named(selector: GroupSelector | None, comparison: ComparisonRecord) -> Sequence[str] | None:
+def named(selector: GroupSelector | None, comparison: Comparison) -> Sequence[str] | None:
     """The groups that the rule names, or None where it is about all."""
     if selector is None:
         return None
@@ -23,7 +23,7 @@ def named(selector: GroupSelector | None, comparison: ComparisonRecord) -> Seque
     return selector.names or None
 
 
-def unjudged(rule: Rule, group: str, report: Report, comparison: ComparisonRecord) -> tuple[float, str]:
+def unjudged(rule: Rule, group: str, report: Report, comparison: Comparison) -> tuple[float, str]:
     """How far rows that are not in it could move a rule's number, and why in words; "" where there are none.
 
     Args:
@@ -57,7 +57,7 @@ def unjudged(rule: Rule, group: str, report: Report, comparison: ComparisonRecor
     return slack, said
 
 
-def _judged(rule: Rule, group: str, comparison: ComparisonRecord) -> list[GroupRecord]:
+def _judged(rule: Rule, group: str, comparison: Comparison) -> list[GroupMeasure]:
     """The groups that a number may rest on; the largest gap may rest on any two."""
     if rule.metric.kind == "group":
         return [g for g in (*comparison.by_group, comparison.overall) if g.group == group]
@@ -66,7 +66,7 @@ def _judged(rule: Rule, group: str, comparison: ComparisonRecord) -> list[GroupR
     return [*among, comparison.overall] if len(among) == 1 else among
 
 
-def _slack(metric: Metric, groups: Sequence[GroupRecord], rows: int) -> float:
+def _slack(metric: Metric, groups: Sequence[GroupMeasure], rows: int) -> float:
     """How far so many more rows could move a number; of a mean over n rows the share rows / (n + rows).
 
     A gap is moved by both its groups, at most by the two that move most. What is no mean over a fixed set

@@ -8,7 +8,6 @@ import numpy as np
 
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.descriptive import shuffle_p
-from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, Predictions, undefined
 from fairaudit.metrics.gaps import (
     HIGHER_IS_WORSE,
     Cut,
@@ -19,7 +18,7 @@ from fairaudit.metrics.gaps import (
 )
 from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate
 from fairaudit.metrics.names import CONSTANT, COSTS, base_metric
-from fairaudit.metrics.risk import record_correct, record_loss
+from fairaudit.metrics.risk import Predictions, record_correct, record_loss
 from fairaudit.metrics.tables import (
     both_tables,
     cost_tables,
@@ -30,6 +29,7 @@ from fairaudit.metrics.tables import (
 )
 from fairaudit.metrics.within_model import RATES, Outcome
 from fairaudit.privacy.streams import numpy_stream
+from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, estimated, undefined
 
 FIXED_SPLIT = (
     "the expected gap over training randomness given this training set, on new people of the same population"
@@ -68,7 +68,7 @@ def compare(
     one_model: bool = False,
     favourable: int | None = None,
     twin: Twin | None = None,
-) -> Comparison:
+) -> Measured:
     """Everything that is known about an arm's cost, by group.
 
     Arms are paired by seed; a seed that either arm lacks is left out, and ``n_seeds`` says so.
@@ -155,7 +155,7 @@ def measure_reference(
     fixed_split: bool,
     one_model: bool = False,
     favourable: int | None = None,
-) -> Comparison:
+) -> Measured:
     """The within-model metrics of one arm by itself; no cost, no change. Arguments as ``compare``."""
     baseline = sorted(baseline, key=lambda p: p.seed)
     outcome, estimand = Outcome(n_classes, positive, favourable), _estimand(fixed_split, one_model)
@@ -237,8 +237,17 @@ def _training_estimate(name: str, by_seed: Float64) -> Estimate:
         return undefined("no training records", unit)
     s = len(defined)
     spread = float(np.std(defined, ddof=1)) / s**0.5 if s > 1 else None
-    return Estimate(
-        float(defined.mean()), None, None, spread, None, s, 0, unit, TRAINING_ONLY, tuple(defined.tolist())
+    return estimated(
+        float(defined.mean()),
+        None,
+        None,
+        training_sd=spread,
+        records_sd=None,
+        n_seeds=s,
+        n_test=0,
+        unit=unit,
+        reason=TRAINING_ONLY,
+        by_seed=defined.tolist(),
     )
 
 
@@ -266,7 +275,7 @@ def _with_shuffles(
             continue
         rng = numpy_stream(private[0].seed, "probe", "label-shuffle", *names, gap.metric)
         p = shuffle_p(differences, records, cut.eligible, rng, is_fraction=gap.metric == "privacy_cost")
-        out[i] = replace(gap, shuffle_p=p)
+        out[i] = gap.model_copy(update={"shuffle_p": p})
     return out
 
 
@@ -280,9 +289,9 @@ def _comparison(
     tables: Mapping[str, MetricTable],
     train: _Training,
     gaps: Sequence[Gap],
-) -> Comparison:
+) -> Measured:
     groups = [_measure(k, cut, tables, train) for k in range(len(cut.names) + 1)]
-    return Comparison(
+    return Measured(
         arm=names[0],
         reference=names[1],
         grouping=names[2],
@@ -341,11 +350,23 @@ def _worst(groups: Sequence[GroupMeasure], cut: Cut) -> dict[str, str]:
     return worst
 
 
-def _nothing(names: tuple[str, str, str], outcome: Outcome, cut: Cut, estimand: str) -> Comparison:
+def _nothing(names: tuple[str, str, str], outcome: Outcome, cut: Cut, estimand: str) -> Measured:
     """No seed finished: every group and number is named, nothing is known."""
     within = [*outcome.metrics, *RATES, "impact_ratio", "auc", "train.accuracy", "train.loss"]
     costs = [*COSTS, *(f"train.{cost}" for cost in COSTS)]
     keys = [*costs, *within, *(f"reference.{m}" for m in within)] if names[1] else within
     estimates = {key: undefined(NO_SEED, unit_of(key)) for key in keys}
-    groups = [GroupMeasure(name, 0, 0.0, False, NO_SEED, estimates) for name in (*cut.names, "")]
-    return Comparison(*names, estimand, groups[-1], tuple(groups[:-1]), (), {})
+    groups = [
+        GroupMeasure(group=name, n_test=0, n_train=0.0, gated=False, reason=NO_SEED, estimates=estimates)
+        for name in (*cut.names, "")
+    ]
+    return Measured(
+        arm=names[0],
+        reference=names[1],
+        grouping=names[2],
+        estimand=estimand,
+        overall=groups[-1],
+        by_group=tuple(groups[:-1]),
+        gaps=(),
+        worst={},
+    )

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 
 from fairaudit.errors import numbered
-from fairaudit.metrics.estimates import Estimate, Gap, undefined
 from fairaudit.metrics.intervals import (
     Int64,
     MetricTable,
@@ -20,6 +20,7 @@ from fairaudit.metrics.intervals import (
 from fairaudit.metrics.names import COSTS, base_metric
 from fairaudit.metrics.power import minimum_detectable, rows_needed, seeds_needed
 from fairaudit.metrics.tables import LOSSES
+from fairaudit.results.estimates import Estimate, Gap, finite, undefined
 
 LEAST_RECORDS = 30  # distinct test records of a group
 LEAST_OF_CLASS = 10  # distinct records that a rate rests on
@@ -130,24 +131,26 @@ def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> 
     whole = len(cut.names)
     small = next((why for k in groups if k < whole and (why := cut.too_few(k))), "")
     reason = small or spread.reason or cut.too_few_seeds or loss_gate(table, cut, groups)
+    own = absolute(spread)
     if small:
-        shared = replace(absolute(spread), low=None, high=None, reason=small)
+        shared = own.model_copy(update={"low": None, "high": None, "reason": small})
     else:
-        shared = absolute(spread, family)
-    reached = _direction(table.name, cut, groups, spread.value)  # a width that is not known is NaN
+        shared = own if family == 1 else absolute(spread, family)
+    first, second = cut.names[a], None if b == whole else cut.names[b]
+    is_resolved = abs(spread.value) > spread.half_width(family)  # a width that is not known is NaN
     return Gap(
         metric=table.name,
-        kind="population" if b == whole else "pair",
-        a=cut.names[a],
-        b="" if b == whole else cut.names[b],
+        kind="population" if second is None else "pair",
+        a=first,
+        b=second or "",
         signed=estimate(spread),
-        absolute=absolute(spread),
+        absolute=own,
         simultaneous=shared,
-        direction=reached if abs(spread.value) > spread.half_width(family) else "",
-        direction_alone=reached if abs(spread.value) > spread.half_width() else "",
-        minimum_detectable=minimum_detectable(spread),
+        direction=direction(table.name, first, second, spread.value) if is_resolved else "",
+        minimum_detectable=finite(minimum_detectable(spread)),
         rows_needed=rows_needed(spread),
         seeds_needed=seeds_needed(spread),
+        shuffle_p=None,
         gated=not reason,
         reason=reason,
     )
@@ -165,17 +168,23 @@ def loss_gate(table: MetricTable, cut: Cut, groups: Sequence[int]) -> str:
     return f"{where} {numbered(int(table.counts[k]), 'test record')}; a gate on a loss needs {LEAST_FOR_LOSS}"
 
 
-def _direction(name: str, cut: Cut, groups: tuple[int, int], value: float) -> str:
-    a, b = groups
-    base = base_metric(name)
+def direction(metric: str, a: str, b: str | None, value: float) -> str:
+    """Whom a resolved difference is to the disadvantage of, in words.
+
+    Args:
+        metric: Of the gap.
+        a, b: The groups; b is None for all rows.
+        value: Of a minus that of b.
+    """
+    base = base_metric(metric)
     if base in HIGHER_IS_WORSE | LOWER_IS_WORSE:
         a_is_worse = (value > 0) == (base in HIGHER_IS_WORSE)
-        if b == len(cut.names):
-            return f"{'worse' if a_is_worse else 'better'} for {cut.names[a]}"
-        return f"worse for {cut.names[a if a_is_worse else b]}"
-    if b == len(cut.names):
-        return f"{'higher' if value > 0 else 'lower'} for {cut.names[a]}"
-    return f"lower for {cut.names[b if value > 0 else a]}"
+        if b is None:
+            return f"{'worse' if a_is_worse else 'better'} for {a}"
+        return f"worse for {a if a_is_worse else b}"
+    if b is None:
+        return f"{'higher' if value > 0 else 'lower'} for {a}"
+    return f"lower for {b if value > 0 else a}"
 
 
 def _extremes(table: MetricTable, cut: Cut, family: int) -> list[Gap]:
@@ -197,7 +206,7 @@ def _extremes(table: MetricTable, cut: Cut, family: int) -> list[Gap]:
         unread = f"{table.name} is undefined for group {cut.names[left_out[0]]!r}"
     reason = unread or cut.too_few_seeds or loss_gate(table, cut, usable)
     if unread:
-        every = replace(every, low=None, high=None, reason=unread)
+        every = every.model_copy(update={"low": None, "high": None, "reason": unread})
     is_resolved = every.low is not None and every.low > 0
     is_resolved = is_resolved and top.value > top.half_width(family)
     maximum = Gap(
@@ -208,10 +217,11 @@ def _extremes(table: MetricTable, cut: Cut, family: int) -> list[Gap]:
         signed=estimate(top, family),
         absolute=every,
         simultaneous=every,
-        direction=_direction(table.name, cut, (a, b), top.value) if is_resolved else "",
-        minimum_detectable=minimum_detectable(top, family),
+        direction=direction(table.name, cut.names[a], cut.names[b], top.value) if is_resolved else "",
+        minimum_detectable=finite(minimum_detectable(top, family)),
         rows_needed=rows_needed(top, family),
         seeds_needed=seeds_needed(top, family),
+        shuffle_p=None,
         gated=not reason,
         reason=reason,
     )
@@ -224,19 +234,41 @@ def _mean_gap(maximum: Gap, pairs: Sequence[Estimate]) -> Gap:
     """Mean |gap| over pairs; between the means of the simultaneous ends, which hold together."""
     lows, highs = [p.low for p in pairs], [p.high for p in pairs]
     known = maximum.absolute.low is not None and None not in lows and None not in highs
-    mean = replace(
-        maximum.absolute,
-        value=float(np.mean([p.value for p in pairs if p.value is not None])),
-        low=float(np.mean([low for low in lows if low is not None])) if known else None,
-        high=float(np.mean([high for high in highs if high is not None])) if known else None,
-        training_sd=None,
-        records_sd=None,
-        by_seed=(),
+    mean = maximum.absolute.model_copy(
+        update={
+            "value": float(np.mean([p.value for p in pairs if p.value is not None])),
+            "low": float(np.mean([low for low in lows if low is not None])) if known else None,
+            "high": float(np.mean([high for high in highs if high is not None])) if known else None,
+            "training_sd": None,
+            "records_sd": None,
+            "by_seed": (),
+        }
     )
     signed = undefined("a mean of absolute gaps has no sign", mean.unit, mean.n_test)
-    return Gap(maximum.metric, "mean", "", "", signed, mean, mean, gated=maximum.gated, reason=maximum.reason)
+    return _of_no_pair(maximum.metric, "mean", signed, mean, maximum.reason)
 
 
 def _no_maximum(table: MetricTable, reason: str) -> Gap:
     nothing = undefined(reason, table.unit)
-    return Gap(table.name, "max", "", "", nothing, nothing, nothing, gated=False, reason=reason)
+    return _of_no_pair(table.name, "max", nothing, nothing, reason)
+
+
+def _of_no_pair(
+    metric: str, kind: Literal["max", "mean"], signed: Estimate, size: Estimate, reason: str
+) -> Gap:
+    return Gap(
+        metric=metric,
+        kind=kind,
+        a="",
+        b="",
+        signed=signed,
+        absolute=size,
+        simultaneous=size,
+        direction="",
+        minimum_detectable=None,
+        rows_needed=None,
+        seeds_needed=None,
+        shuffle_p=None,
+        gated=not reason,
+        reason=reason,
+    )

@@ -64,7 +64,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.errors import numbered
-from fairaudit.metrics.estimates import Estimate, undefined
+from fairaudit.results.estimates import Estimate, estimated, undefined
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
@@ -177,9 +177,14 @@ class Spread:
         """
         if self.reason:
             return math.nan
-        t, z = quantiles(1 - 0.025 / pairs, max(1, len(self.by_seed) - 1))
         records = self.record_variance if conservative else self.shared_variance
-        return math.sqrt(t**2 * self.seed_variance + z**2 * records)
+        return half_width(self.seed_variance, records, len(self.by_seed), pairs)
+
+
+def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: int = 1) -> float:
+    """``sqrt(t^2 seed_variance + z^2 record_variance)`` of ``seeds`` seeds, for one of ``pairs``."""
+    t, z = quantiles(1 - 0.025 / pairs, max(1, seeds - 1))
+    return math.sqrt(t**2 * seed_variance + z**2 * record_variance)
 
 
 @lru_cache(maxsize=4096)
@@ -363,26 +368,22 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     if np.isnan(halves).any():
         return top
     sizes = 0.0, max(map(abs, spreads[0].bounds))
-    low, high = _within((values - halves).max(), values.max(), (values + halves).max(), sizes)
-    return Estimate(
-        top.value, low, high, top.training_sd, top.records_sd, top.n_seeds, top.n_test, top.unit,
-        by_seed=top.by_seed,
-    )  # fmt: skip
+    low, high = _within((values - halves).max(), float(values.max()), (values + halves).max(), sizes)
+    return top.model_copy(update={"low": low, "high": high, "reason": ""})
 
 
 def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estimate:
     if math.isnan(value):
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)
-    bounded = not math.isnan(half)
     bounds = spread.bounds if signed else (0.0, max(map(abs, spread.bounds)))
     low, high = _within(value - half, value, value + half, bounds)
     by_seed = tuple(v for v in spread.by_seed.tolist() if v == v)
-    return Estimate(
-        value=value,
-        low=low if bounded else None,
-        high=high if bounded else None,
-        training_sd=_root(spread.seed_variance) if len(spread.by_seed) > 1 else None,
-        records_sd=_root(spread.shared_variance),
+    return estimated(
+        value,
+        low,
+        high,
+        training_sd=math.sqrt(spread.seed_variance) if len(spread.by_seed) > 1 else None,
+        records_sd=math.sqrt(spread.shared_variance),
         n_seeds=len(by_seed),
         n_test=spread.n_test,
         unit=spread.unit,
@@ -392,9 +393,5 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
 
 
 def _within(low: float, value: float, high: float, bounds: tuple[float, float]) -> tuple[float, float]:
-    """The ends, cut at the bounds; a value that rounding leaves beyond one stays in."""
+    """The ends, cut at the bounds; a value that rounding leaves beyond one stays in. NaN stays NaN."""
     return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))
-
-
-def _root(variance: float) -> float | None:
-    return None if math.isnan(variance) else math.sqrt(variance)

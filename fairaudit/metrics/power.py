@@ -2,14 +2,33 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from typing import NamedTuple
 
-import numpy as np
-
-from fairaudit.metrics.intervals import Spread, quantiles
+from fairaudit.metrics.intervals import Spread, half_width, quantiles
 
 MOST_GROWTH = 1000.0  # an audit a thousand times larger is no advice
 GROWTH_TOLERANCE = 0.02
+
+
+class _Size(NamedTuple):
+    """What of an audit decides which gaps it finds."""
+
+    seed_variance: float
+    shared_variance: float
+    seeds: int
+    n_min: int
+
+    def detectable(self, pairs: int) -> float:
+        """The gap that is found with power .80."""
+        v_seed, v_shared = self.seed_variance, self.shared_variance
+        variance = v_seed + v_shared
+        if variance == 0:
+            return 0.0
+        spent = v_seed**2 / max(self.seeds - 1, 1) + v_shared**2 / max(self.n_min - 1, 1)
+        # Past a million degrees t is normal; the cap also answers a vanishing denominator.
+        degrees = min(variance**2 / spent, 1e6) if spent > 0 else 1e6
+        half = half_width(v_seed, v_shared, self.seeds, pairs)
+        return half + quantiles(0.80, degrees)[0] * math.sqrt(variance)
 
 
 def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
@@ -19,16 +38,11 @@ def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
     Satterthwaite's degrees of freedom. ``t_.975 SE`` in place of h finds only .72 of such gaps at 5 seeds
     where both variances are equal; this finds .79 to .80. Source: docs/methods.md 6.7.
     """
-    if spread.reason:
-        return None
-    v_seed, v_shared = spread.seed_variance, spread.shared_variance
-    variance = v_seed + v_shared
-    if variance == 0:
-        return 0.0
-    spent = v_seed**2 / max(len(spread.by_seed) - 1, 1) + v_shared**2 / max(spread.n_min - 1, 1)
-    # Past a million degrees t is normal; the cap also answers a vanishing denominator.
-    degrees = min(variance**2 / spent, 1e6) if spent > 0 else 1e6
-    return spread.half_width(pairs) + quantiles(0.80, degrees)[0] * math.sqrt(variance)
+    return None if spread.reason else _size(spread).detectable(pairs)
+
+
+def _size(spread: Spread) -> _Size:
+    return _Size(spread.seed_variance, spread.shared_variance, len(spread.by_seed), spread.n_min)
 
 
 def rows_needed(spread: Spread, pairs: int = 1) -> int | None:
@@ -38,14 +52,15 @@ def rows_needed(spread: Spread, pairs: int = 1) -> int | None:
     they contribute to V_seed; training randomness stays. None where the gap is already resolved, or
     where training randomness alone hides it.
     """
-    in_seeds = min(spread.record_variance - spread.shared_variance, spread.seed_variance)
+    now = _size(spread)
+    in_seeds = min(spread.record_variance - now.shared_variance, now.seed_variance)
 
-    def grown(factor: float) -> Spread:
-        return replace(
-            spread,
-            seed_variance=spread.seed_variance - in_seeds * (1 - 1 / factor),
-            shared_variance=spread.shared_variance / factor,
-            n_min=int(spread.n_min * factor),
+    def grown(factor: float) -> _Size:
+        return _Size(
+            now.seed_variance - in_seeds * (1 - 1 / factor),
+            now.shared_variance / factor,
+            now.seeds,
+            int(now.n_min * factor),
         )
 
     factor = _growth(grown, spread, pairs)
@@ -57,25 +72,24 @@ def seeds_needed(spread: Spread, pairs: int = 1) -> int | None:
 
     None where the gap is already resolved, or where the records alone hide it.
     """
-    seeds = len(spread.by_seed)
-    if seeds == 1:
+    now = _size(spread)
+    if now.seeds == 1:
         return None  # the interval is about one model
 
-    def grown(factor: float) -> Spread:
-        more = math.ceil(seeds * factor)
-        return replace(spread, by_seed=np.zeros(more), seed_variance=spread.seed_variance * seeds / more)
+    def grown(factor: float) -> _Size:
+        more = math.ceil(now.seeds * factor)
+        return _Size(now.seed_variance * now.seeds / more, now.shared_variance, more, now.n_min)
 
     factor = _growth(grown, spread, pairs)
-    return None if factor is None else max(seeds + 1, math.ceil(seeds * factor))
+    return None if factor is None else max(now.seeds + 1, math.ceil(now.seeds * factor))
 
 
-def _growth(grown: Callable[[float], Spread], spread: Spread, pairs: int) -> float | None:
+def _growth(grown: Callable[[float], _Size], spread: Spread, pairs: int) -> float | None:
     """The factor, right to 2 %, at which a grown audit detects the gap seen; None where none does."""
     gap = abs(spread.value)
 
     def detects(factor: float) -> bool:
-        least = minimum_detectable(grown(factor), pairs)
-        return least is not None and least <= gap
+        return grown(factor).detectable(pairs) <= gap
 
     is_open = not spread.reason and 0 < gap <= spread.half_width(pairs)
     if not is_open or not detects(MOST_GROWTH):

@@ -1,5 +1,7 @@
 """Per-record outcomes of a model: was it right, and how surprised was it."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,6 +10,27 @@ Float64 = NDArray[np.float64]
 # A float32 softmax underflows to 0, where -log is infinite. The smallest normal float32 is the
 # smallest probability that the format holds at full precision; it caps a loss at 87.3 nats.
 PROBABILITY_FLOOR = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """One arm at one seed, on that seed's test rows.
+
+    Args:
+        seed: Audit seed.
+        rows: Which record each row is, ``[n]``; the same record keeps its number over seeds.
+        probabilities: ``[P, n, Y]``, P private runs of this seed (1 for the reference).
+        train_accuracy, train_loss: Training split, per group, ``[P, K]``; train_count ``[K]``.
+        train_classes: Training rows of each class, ``[Y]``; None where they are not known.
+    """
+
+    seed: int
+    rows: NDArray[np.int64]
+    probabilities: NDArray[np.float32]
+    train_accuracy: NDArray[np.float64]
+    train_loss: NDArray[np.float64]
+    train_count: NDArray[np.int64]
+    train_classes: NDArray[np.int64] | None = None
 
 
 def predicted_class(probabilities: NDArray[np.float32]) -> NDArray[np.int64]:

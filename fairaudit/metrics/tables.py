@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairaudit.metrics.estimates import Predictions
 from fairaudit.metrics.intervals import (
     Float64,
     Influences,
@@ -15,6 +14,7 @@ from fairaudit.metrics.intervals import (
     Records,
     floor_variance,
 )
+from fairaudit.metrics.risk import Predictions
 from fairaudit.metrics.within_model import Outcome, SeedScores, seed_scores
 
 INFLUENCE_BYTES = 2**28  # that the influences of all records on some metrics may take

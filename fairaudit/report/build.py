@@ -8,21 +8,21 @@ from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
 from fairaudit.jobs import NUMERICS_VERSION, JobResult
 from fairaudit.layers import ResolvedConfig
-from fairaudit.metrics.estimates import Comparison
 from fairaudit.plan import Plan
 from fairaudit.presets.catalog import find_preset
 from fairaudit.report.build_facts import arm_facts, data_facts, privacy_facts, training_facts
-from fairaudit.report.build_measured import comparison_record, diagnostics, selections, yardstick
+from fairaudit.report.build_measured import diagnostics, disclosed, selections, yardstick
 from fairaudit.report.control import control_option, describe_control
 from fairaudit.report.facts import ArmFacts, Control, Execution, ReportWarning, Setting, Tool
 from fairaudit.report.gaps import CONTROL_NOT_RUN, main_gap
 from fairaudit.report.health import health
-from fairaudit.report.measured import ComparisonRecord, Diagnostics, Yardstick
+from fairaudit.report.measured import Diagnostics, Yardstick
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
 from fairaudit.report.sweep import Sweep, SweepArm, sweeps
 from fairaudit.report.text import limitations
 from fairaudit.report.why import explain
+from fairaudit.results.estimates import Comparison, Measured
 
 MANY_GROUPS_SEEDS = 10  # recommended for three groups and more
 
@@ -43,7 +43,7 @@ class Findings:
     dataset: Dataset
     results: Mapping[str, JobResult]
     failures: Mapping[str, str]
-    comparisons: Sequence[Comparison]
+    comparisons: Sequence[Measured]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
     arms = arm_facts(plan, results, findings.failures)
     named = named_pairs(plan.config.compare, dataset.groupings)
     least = plan.config.suppress_below
-    compared = tuple(comparison_record(c, least=least, named=named) for c in findings.comparisons)
+    compared = tuple(disclosed(c, least=least, named=named) for c in findings.comparisons)
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     control = describe_control(plan, first)
     check = yardstick(plan, dataset, results)
@@ -142,7 +142,7 @@ def _warnings(
     arms: Sequence[ArmFacts],
     check: Yardstick,
     control: Control,
-    compared: Sequence[ComparisonRecord],
+    compared: Sequence[Comparison],
     swept: Sequence[Sweep],
     read: Diagnostics,
 ) -> Iterator[ReportWarning]:
@@ -193,7 +193,7 @@ def _of_twins(findings: Findings) -> Iterator[ReportWarning]:
             )
 
 
-def _of_seeds(plan: Plan, compared: Sequence[ComparisonRecord]) -> Iterator[ReportWarning]:
+def _of_seeds(plan: Plan, compared: Sequence[Comparison]) -> Iterator[ReportWarning]:
     groups = max((sum(bool(g.n_test) for g in c.by_group) for c in compared), default=0)
     if groups > 2 and 1 < plan.config.seeds < MANY_GROUPS_SEEDS:  # of one seed there are no intervals
         yield ReportWarning(
@@ -205,7 +205,7 @@ def _of_seeds(plan: Plan, compared: Sequence[ComparisonRecord]) -> Iterator[Repo
         )
 
 
-def _of_self_checks(plan: Plan, compared: Sequence[ComparisonRecord]) -> Iterator[ReportWarning]:
+def _of_self_checks(plan: Plan, compared: Sequence[Comparison]) -> Iterator[ReportWarning]:
     """An arm compared with itself must show no gap; if it does, its intervals cannot be trusted."""
     for comparison in compared:
         arm = plan.arm(comparison.arm)
@@ -213,10 +213,9 @@ def _of_self_checks(plan: Plan, compared: Sequence[ComparisonRecord]) -> Iterato
         gap = main_gap(comparison)
         if twin is None or twin.reference is None or twin.method != arm.method or gap is None:
             continue
-        low, high = gap.signed.low, gap.signed.high
-        if low is None or high is None:
+        if gap.signed.ends is None:
             continue
-        failed = not low <= 0 <= high
+        failed = gap.signed.excludes_zero
         found = "does not contain zero" if failed else "contains zero, as it must"
         yield ReportWarning(
             code="self_check_failed" if failed else "self_check_passed",

@@ -24,8 +24,8 @@ from fairaudit.report.decomposition import (
     Decomposition,
     GroupCauses,
 )
-from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.sign_claims import Orders, sign_claims
+from fairaudit.results.estimates import Comparison
 
 Float64 = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ _NO_TERMS = (
 
 
 def decomposition(
-    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult], compared: Sequence[ComparisonRecord]
+    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult], compared: Sequence[Comparison]
 ) -> Decomposition | None:
     """Everything that was read of kept steps; None where none was asked for.
 
@@ -77,7 +77,7 @@ def decomposition(
     )
 
 
-def payer(comparison: ComparisonRecord) -> tuple[str, str] | None:
+def payer(comparison: Comparison) -> tuple[str, str] | None:
     """The group of the largest excess risk and that of the smallest."""
     risks = {
         group.group: estimate.value
@@ -103,7 +103,7 @@ def arm_causes(
     dataset: Dataset,
     hidden: Collection[str],
     pair: tuple[str, str] | None,
-    costs: ComparisonRecord | None,
+    costs: Comparison | None,
 ) -> ArmCauses:
     """The readings of one arm in the report's types.
 
@@ -177,7 +177,7 @@ def _correlations(found: ArmReadings, names: Sequence[str], hidden: Collection[s
                 yield Correlation(between=between, group=group, kind=kind, value=value, low=low, high=high)
 
 
-def _associations(groups: Sequence[GroupCauses], costs: ComparisonRecord) -> Iterator[Association]:
+def _associations(groups: Sequence[GroupCauses], costs: Comparison) -> Iterator[Association]:
     risks = {g.group: e.by_seed for g in costs.by_group if (e := g.estimates.get("excess_risk"))}
     known = [group for group in groups if group.group in risks]
     if len(known) < 2:

@@ -1,6 +1,5 @@
 """Comparisons and finished jobs -> what was measured, in the report's types."""
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -10,24 +9,16 @@ from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.data.groups import NamedPair
 from fairaudit.errors import numbered
 from fairaudit.jobs import Array, JobResult
-from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure, undefined
+from fairaudit.metrics.gaps import direction
 from fairaudit.models.names import LINEAR
 from fairaudit.plan import Plan
 from fairaudit.report.build_causes import decomposition
 from fairaudit.report.build_facts import visible
 from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import Curve
-from fairaudit.report.measured import (
-    UNDERTRAINED_BY,
-    ComparisonRecord,
-    Diagnostics,
-    EstimateRecord,
-    GapRecord,
-    GroupRecord,
-    Selection,
-    Yardstick,
-)
+from fairaudit.report.measured import UNDERTRAINED_BY, Diagnostics, Selection, Yardstick
 from fairaudit.report.readings import claims, readings
+from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Measured, undefined
 
 MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
@@ -36,45 +27,52 @@ NO_YARDSTICK = "a linear model of pixels says nothing of how well a network was 
 PIXEL_YARDSTICK = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
 
 
-def comparison_record(
-    comparison: Comparison,
+def disclosed(
+    measured: Measured,
     *,
     least: int,
     named: Sequence[NamedPair] = (),
     unpredicted: Mapping[str, int] | None = None,
-) -> ComparisonRecord:
-    """The comparison with groups of fewer than ``least`` test rows suppressed.
+) -> Comparison:
+    """The comparison as a report may hold it: small groups suppressed, of very many gaps the ones to read.
 
     Args:
-        comparison: What was measured. least: Test rows. named: Pairs that ``compare`` asked for.
+        measured: What was measured.
+        least: Test rows; groups with fewer are suppressed, and every number that would tell theirs.
+        named: Pairs that ``compare`` asked for before training: their own intervals hold.
         unpredicted: Group -> rows that given predictions lack.
     """
     lacking = {"": sum((unpredicted or {}).values()), **(unpredicted or {})}
-    asked = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == comparison.grouping}
-    hidden = {g.group for g in comparison.by_group if 0 < g.n_test < least}
+    asked = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == measured.grouping}
+    hidden = {g.group for g in measured.by_group if 0 < (g.n_test or 0) < least}
     # What is divided by a suppressed group's rate would tell that rate.
-    untold = {ratio for ratio, group in comparison.divided_by.items() if group in hidden}
+    untold = {ratio for ratio, group in measured.divided_by.items() if group in hidden}
     untold |= {"change.impact_ratio"} if untold else set()
-    return ComparisonRecord(
-        arm=comparison.arm,
-        reference=comparison.reference,
-        grouping=comparison.grouping,
-        estimand=comparison.estimand,
-        overall=_group(comparison.overall, hidden, least, lacking),
-        by_group=tuple(_group(group, hidden, least, lacking, untold) for group in comparison.by_group),
+
+    def group(measure: GroupMeasure, untold: Collection[str] = ()) -> GroupMeasure:
+        known = _suppressed(measure, least) if measure.group in hidden else _without(measure, untold)
+        return known.model_copy(update={"unpredicted": visible(lacking.get(measure.group, 0), least)})
+
+    return Comparison(
+        arm=measured.arm,
+        reference=measured.reference,
+        grouping=measured.grouping,
+        estimand=measured.estimand,
+        overall=group(measured.overall),
+        by_group=tuple(group(each, untold) for each in measured.by_group),
         gaps=tuple(
-            _gap(gap, asked)
-            for gap in comparison.gaps
+            _named(gap) if gap.kind == "pair" and frozenset((gap.a, gap.b)) in asked else gap
+            for gap in measured.gaps
             if gap.metric not in untold
             and not _shows(gap, hidden)
-            and _is_told(gap, asked, len(comparison.by_group))
+            and _is_told(gap, asked, len(measured.by_group))
         ),
-        worst={metric: group for metric, group in comparison.worst.items() if group not in hidden},
+        worst={metric: group for metric, group in measured.worst.items() if group not in hidden},
     )
 
 
 def selections(
-    comparisons: Sequence[ComparisonRecord], measured: Sequence[Comparison], dataset: Dataset
+    comparisons: Sequence[Comparison], measured: Sequence[Measured], dataset: Dataset
 ) -> tuple[Selection, ...]:
     """Selection rates and impact ratios of every arm, the reference's once per grouping.
 
@@ -130,7 +128,7 @@ def diagnostics(
     plan: Plan,
     dataset: Dataset,
     results: Mapping[str, JobResult],
-    compared: Sequence[ComparisonRecord] = (),
+    compared: Sequence[Comparison] = (),
 ) -> Diagnostics:
     """Every trace of every arm, averaged over its seeds and repeats; suppressed groups have none."""
     hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
@@ -149,60 +147,28 @@ def diagnostics(
     )
 
 
-def _group(
-    measure: GroupMeasure,
-    hidden: set[str],
-    least: int,
-    lacking: Mapping[str, int],
-    untold: Collection[str] = (),
-) -> GroupRecord:
-    unpredicted = visible(lacking.get(measure.group, 0), least)
-    if measure.group not in hidden:
-        return GroupRecord(
-            group=measure.group,
-            n_test=measure.n_test,
-            n_train=_finite(measure.n_train),
-            gated=measure.gated,
-            reason=measure.reason,
-            estimates={
-                name: _estimate(undefined(OF_SUPPRESSED, e.unit) if name in untold else e)
-                for name, e in measure.estimates.items()
-            },
-            ungated=dict(measure.ungated),
-            unpredicted=unpredicted,
-        )
-    reason = f"suppressed: fewer than {numbered(least, 'test row')}"
-    return GroupRecord(
+def _suppressed(measure: GroupMeasure, least: int) -> GroupMeasure:
+    return GroupMeasure(
         group=measure.group,
         n_test=None,
         n_train=None,
         gated=False,
-        reason=reason,
+        reason=f"suppressed: fewer than {numbered(least, 'test row')}",
         estimates={},
-        unpredicted=unpredicted,
     )
 
 
-def _estimate(estimate: Estimate) -> EstimateRecord:
-    value = _finite(estimate.value)
-    reason = estimate.reason
-    if value is None and not reason:
-        reason = "not a finite number"
-    is_bounded = (
-        value is not None and _finite(estimate.low) is not None and _finite(estimate.high) is not None
-    )
-    return EstimateRecord(
-        value=value,
-        low=estimate.low if is_bounded else None,
-        high=estimate.high if is_bounded else None,
-        training_sd=_finite(estimate.training_sd),
-        records_sd=_finite(estimate.records_sd),
-        n_seeds=estimate.n_seeds,
-        n_test=estimate.n_test,
-        unit=estimate.unit,
-        reason=reason,
-        by_seed=tuple(_finite(v) for v in estimate.by_seed),
-    )
+def _without(measure: GroupMeasure, untold: Collection[str]) -> GroupMeasure:
+    """The group with these metrics made undefined."""
+    hidden = {m: undefined(OF_SUPPRESSED, e.unit) for m, e in measure.estimates.items() if m in untold}
+    return measure.model_copy(update={"estimates": {**measure.estimates, **hidden}}) if hidden else measure
+
+
+def _named(gap: Gap) -> Gap:
+    """The gap of a pair that was named beforehand, whose sign its own interval resolves."""
+    value, is_resolved = gap.signed.value, gap.signed.excludes_zero
+    said = direction(gap.metric, gap.a, gap.b, value) if value is not None and is_resolved else ""
+    return gap.model_copy(update={"named": True, "direction": said})
 
 
 def _shows(gap: Gap, hidden: set[str]) -> bool:
@@ -220,31 +186,8 @@ def _is_told(gap: Gap, asked: Collection[frozenset[str]], groups: int) -> bool:
     return not one_of_many or frozenset((gap.a, gap.b)) in asked
 
 
-def _gap(gap: Gap, asked: Collection[frozenset[str]]) -> GapRecord:
-    named = gap.kind == "pair" and frozenset((gap.a, gap.b)) in asked
-    return GapRecord.model_validate(
-        {
-            "metric": gap.metric,
-            "kind": gap.kind,
-            "a": gap.a,
-            "b": gap.b,
-            "signed": _estimate(gap.signed),
-            "absolute": _estimate(gap.absolute),
-            "simultaneous": _estimate(gap.simultaneous),
-            "direction": gap.direction_alone if named else gap.direction,
-            "minimum_detectable": _finite(gap.minimum_detectable),
-            "rows_needed": gap.rows_needed,
-            "seeds_needed": gap.seeds_needed,
-            "shuffle_p": _finite(gap.shuffle_p),
-            "gated": gap.gated,
-            "reason": gap.reason,
-            "named": named,
-        }
-    )
-
-
 def _selection(
-    comparison: ComparisonRecord, arm: str, prefix: str, favourable: str | None, most: str | None
+    comparison: Comparison, arm: str, prefix: str, favourable: str | None, most: str | None
 ) -> Selection:
     rate = {g.group: _of(g, prefix + "selection_rate") for g in comparison.by_group}
     ratio = {g.group: _of(g, prefix + "impact_ratio") for g in comparison.by_group}
@@ -261,7 +204,7 @@ def _selection(
     )
 
 
-def _of(group: GroupRecord, metric: str) -> float | None:
+def _of(group: GroupMeasure, metric: str) -> float | None:
     estimate = group.estimates.get(metric)
     return estimate.value if estimate else None
 
@@ -294,7 +237,3 @@ def _over_repeats(trace: Array) -> NDArray[np.float64]:
     values = np.asarray(trace, dtype=np.float64)
     flat = values.reshape(*values.shape[:2], -1)
     return nan_mean(flat.swapaxes(0, 1))
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

@@ -14,10 +14,9 @@ from fairaudit.errors import numbered
 from fairaudit.jobs import NUMERICS_VERSION, job_id
 from fairaudit.layers import option_name
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.metrics.estimates import Comparison
 from fairaudit.report.build import Circumstances, from_notice
 from fairaudit.report.build_facts import data_facts
-from fairaudit.report.build_measured import comparison_record, selections
+from fairaudit.report.build_measured import disclosed, selections
 from fairaudit.report.facts import (
     ArmFacts,
     Control,
@@ -32,6 +31,7 @@ from fairaudit.report.facts import (
 from fairaudit.report.measured import Diagnostics, Yardstick
 from fairaudit.report.model import Report
 from fairaudit.report.text import LABELS_TAKEN_AS_TRUE, REPORT_NOT_DP
+from fairaudit.results.estimates import Measured
 
 NOT_STATED = "none stated: predictions were given, and how they were made is not known"
 _NOTHING_TRAINED = "predictions were given, nothing was trained"
@@ -63,7 +63,7 @@ class ScoreFindings:
     settings: Mapping[str, JsonValue]
     dataset: Dataset
     arms: Mapping[str, int]
-    comparisons: Sequence[Comparison]
+    comparisons: Sequence[Measured]
 
 
 def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Report:
@@ -71,9 +71,7 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
     dataset, config = found.dataset, found.config
     named = named_pairs(config.compare, dataset.groupings)
     compared = tuple(
-        comparison_record(
-            c, least=config.suppress_below, named=named, unpredicted=dataset.unpredicted[c.grouping]
-        )
+        disclosed(c, least=config.suppress_below, named=named, unpredicted=dataset.unpredicted[c.grouping])
         for c in found.comparisons
     )
     keys = list(found.arms)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.measured import ComparisonRecord
 from fairaudit.report.names import plain
+from fairaudit.results.estimates import Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Case:
 
     arm: ArmFacts
     causes: ArmCauses
-    comparison: ComparisonRecord
+    comparison: Comparison
     payer: GroupCauses
     other: GroupCauses
 
@@ -41,7 +41,7 @@ class Case:
 
 
 def cases_of(
-    decomposition: Decomposition, arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]
+    decomposition: Decomposition, arms: Sequence[ArmFacts], compared: Sequence[Comparison]
 ) -> Iterator[Case]:
     """The arms in which a group's cost can be explained, in the plan's order; controls are left out.
 

@@ -47,7 +47,7 @@ def parts_chart(report: Report) -> Chart | None:
 def _bars(arm: ArmCauses) -> list[Bar]:
     names = labels([group.group for group in arm.groups])
     return [
-        Bar(names[group.group], spoken, read.value, read.low, read.high)
+        Bar(names[group.group], spoken, read)
         for group in arm.groups[:_MOST_GROUPS]
         for part, spoken in _SPOKEN.items()
         if (read := group.parts.get(part)) is not None and read.value is not None

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairaudit.methods.catalog import REFERENCE
-from fairaudit.report.gaps import main_gap, points
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GroupRecord
+from fairaudit.report.gaps import main_gap
 from fairaudit.report.model import Report
 from fairaudit.report.panels import (
     MOST_SERIES,
@@ -22,6 +21,8 @@ from fairaudit.report.panels import (
     Point,
     labels,
 )
+from fairaudit.report.written import POINTS, written
+from fairaudit.results.estimates import NOTHING, Comparison, Estimate, GroupMeasure
 
 MOST_ROWS = 40
 OWN = "(own)"  # after an arm: beside the reference of its own, not beside sgd
@@ -35,8 +36,8 @@ _ENDS = ("low", "high")
 class Placed:
     """A group of a comparison with its place in a drawing."""
 
-    comparison: ComparisonRecord
-    group: GroupRecord
+    comparison: Comparison
+    group: GroupMeasure
     row: str
     series: str
 
@@ -121,7 +122,7 @@ def sweep_chart(report: Report) -> Chart | None:
         for g in c.by_group
     ]
     rows += [
-        (epsilon, c.arm, c.reference, c.grouping, f"gap {gap.a}, {gap.b}", *_ends(gap.absolute, PERCENT))
+        (epsilon, c.arm, c.reference, c.grouping, f"gap {gap.a}, {gap.b}", *_cells(gap.absolute, PERCENT))
         for family in families.values()
         for epsilon, c in family
         if (gap := main_gap(c)) is not None
@@ -136,7 +137,7 @@ def sweep_chart(report: Report) -> Chart | None:
     )
 
 
-def by_grouping(comparisons: Sequence[ComparisonRecord]) -> Iterator[tuple[str, tuple[Placed, ...]]]:
+def by_grouping(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, tuple[Placed, ...]]]:
     """The groups of every grouping, placed: a row for each arm while colours can tell groups apart."""
     for grouping in dict.fromkeys(c.grouping for c in comparisons):
         chosen = [c for c in comparisons if c.grouping == grouping]
@@ -156,27 +157,29 @@ def by_grouping(comparisons: Sequence[ComparisonRecord]) -> Iterator[tuple[str, 
         yield (f"{title} ({left} more in the table)" if left > 0 else title), kept
 
 
-def _names(comparisons: Sequence[ComparisonRecord]) -> list[str]:
+def _names(comparisons: Sequence[Comparison]) -> list[str]:
     """A name for every comparison of one grouping; an arm that is compared twice has two."""
     times = Counter(c.arm for c in comparisons)
     return [c.arm if times[c.arm] == 1 or c.reference == REFERENCE else f"{c.arm} {OWN}" for c in comparisons]
 
 
-def value_of(group: GroupRecord, metric: str) -> float | None:
+def value_of(group: GroupMeasure, metric: str) -> float | None:
     """The group's estimate, if it has one."""
     estimate = group.estimates.get(metric)
     return estimate.value if estimate else None
 
 
-def cells(group: GroupRecord, metric: str, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
+def cells(group: GroupMeasure, metric: str, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
     """Value and interval for a table."""
-    return _ends(group.estimates.get(metric), factor)
+    return _cells(group.estimates.get(metric), factor)
 
 
 def bar(place: Placed, metric: str, factor: float) -> Bar | None:
     """The group's estimate as a dot with its whisker."""
-    value, low, high = _ends(place.group.estimates.get(metric), factor)
-    return None if value is None else Bar(place.row, place.series, value, low, high)
+    estimate = place.group.estimates.get(metric)
+    if estimate is None or estimate.value is None:
+        return None
+    return Bar(place.row, place.series, estimate.scaled(factor))
 
 
 def _interval_panels(report: Report, metric: str, x_title: str, factor: float) -> tuple[Panel, ...]:
@@ -187,13 +190,13 @@ def _interval_panels(report: Report, metric: str, x_title: str, factor: float) -
     return tuple(panel for panel in panels if panel.bars)
 
 
-def _families(report: Report) -> Mapping[str, list[tuple[float, ComparisonRecord]]]:
+def _families(report: Report) -> Mapping[str, list[tuple[float, Comparison]]]:
     """Method and variant -> its arms of the first grouping by epsilon, where there are several.
 
     A method that is compared with a reference of its own, too, is two families.
     """
     methods = {arm.key: f"{arm.method}:{arm.variant}" if arm.variant else arm.method for arm in report.arms}
-    found: dict[str, list[tuple[float, ComparisonRecord]]] = {}
+    found: dict[str, list[tuple[float, Comparison]]] = {}
     first = [c for c in report.costs if c.grouping == report.data.groupings[0].name]
     for comparison, name in zip(first, _names(first), strict=True):
         facts = report.privacy.get(comparison.arm)
@@ -204,22 +207,20 @@ def _families(report: Report) -> Mapping[str, list[tuple[float, ComparisonRecord
     return {name: family for name, family in several.items() if len({e for e, _ in family}) > 1}
 
 
-def _sweep_panels(report: Report, name: str, family: list[tuple[float, ComparisonRecord]]) -> Iterator[Panel]:
+def _sweep_panels(report: Report, name: str, family: list[tuple[float, Comparison]]) -> Iterator[Panel]:
     groups = labels([g.group for _, c in family for g in c.by_group][:MOST_SERIES])
     costs = [
-        Point(epsilon, groups[g.group], value, low, high)
+        Point(epsilon, groups[g.group], cost.scaled(PERCENT))
         for epsilon, c in family
         for g in c.by_group
         if g.group in groups
-        for value, low, high in [_ends(g.estimates.get("privacy_cost"), PERCENT)]
-        if value is not None
+        and (cost := g.estimates.get("privacy_cost")) is not None
+        and cost.value is not None
     ]
     gaps = [
-        Point(epsilon, "gap", value, low, high)
+        Point(epsilon, "gap", gap.absolute.scaled(PERCENT))
         for epsilon, c in family
-        if (gap := main_gap(c)) is not None
-        for value, low, high in [_ends(gap.absolute, PERCENT)]
-        if value is not None
+        if (gap := main_gap(c)) is not None and gap.absolute.value is not None
     ]
     title = labels([name])[name]
     if costs:
@@ -236,25 +237,19 @@ def _estimate_table(report: Report, metric: str) -> DataTable:
     return DataTable(head, rows)
 
 
-def _measured(comparisons: Sequence[ComparisonRecord]) -> Iterator[tuple[ComparisonRecord, GroupRecord]]:
+def _measured(comparisons: Sequence[Comparison]) -> Iterator[tuple[Comparison, GroupMeasure]]:
     for comparison in comparisons:
         for group in comparison.by_group:
             yield comparison, group
 
 
-def _key(comparison: ComparisonRecord, group: GroupRecord) -> tuple[str, str, str, str]:
+def _key(comparison: Comparison, group: GroupMeasure) -> tuple[str, str, str, str]:
     return comparison.arm, comparison.reference, comparison.grouping, group.group
 
 
-def _ends(
-    estimate: EstimateRecord | None, factor: float = 1.0
-) -> tuple[float | None, float | None, float | None]:
-    if estimate is None or estimate.value is None:
-        return None, None, None
-    low, high = estimate.low, estimate.high
-    if low is None or high is None:
-        return factor * estimate.value, None, None
-    return factor * estimate.value, factor * low, factor * high
+def _cells(estimate: Estimate | None, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
+    number = NOTHING if estimate is None else estimate.scaled(factor)
+    return number.value, number.low, number.high
 
 
 def _told(report: Report) -> str:
@@ -266,7 +261,8 @@ def _told(report: Report) -> str:
     comparison, gap = max(gaps, key=lambda pair: pair[1].absolute.value or 0.0)
     names = labels([gap.a, gap.b, comparison.arm])
     between = f"{names[gap.a]} and {names[gap.b]}" if gap.kind == "pair" else "groups"
-    return f"Largest gap: {points(gap.absolute)} points between {between} under {names[comparison.arm]}."
+    size = written(gap.absolute, POINTS)
+    return f"Largest gap: {size} points between {between} under {names[comparison.arm]}."
 
 
 def _told_of_own(report: Report) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.charts_costs import MOST_ROWS, bar, by_grouping, cells
-from fairaudit.report.measured import ComparisonRecord, GroupRecord
 from fairaudit.report.model import Report
-from fairaudit.report.panels import Amounts, Bar, Chart, DataTable, Intervals, labels
+from fairaudit.report.panels import Amounts, Bar, Chart, DataTable, Intervals, alone, labels
+from fairaudit.results.estimates import Comparison, GroupMeasure
 
 _RATES = ("reference.selection_rate", "selection_rate", "impact_ratio")
 _TRAINING, _TEST = "training rows (mean over seeds)", "distinct test rows"
@@ -75,9 +75,9 @@ def selection_chart(report: Report) -> Chart | None:
     )
 
 
-def _once(comparisons: Sequence[ComparisonRecord]) -> Iterator[ComparisonRecord]:
+def _once(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
     """One comparison of each arm and grouping: whatever it is compared with, an arm selects the same."""
-    found: dict[tuple[str, str], ComparisonRecord] = {}
+    found: dict[tuple[str, str], Comparison] = {}
     for comparison in comparisons:
         if comparison.reference == REFERENCE:
             found[comparison.arm, comparison.grouping] = comparison
@@ -86,7 +86,7 @@ def _once(comparisons: Sequence[ComparisonRecord]) -> Iterator[ComparisonRecord]
     yield from found.values()
 
 
-def _first_by_grouping(report: Report) -> Iterator[ComparisonRecord]:
+def _first_by_grouping(report: Report) -> Iterator[Comparison]:
     """One comparison of each grouping: sizes are the same in all of them."""
     seen: set[str] = set()
     for comparison in report.comparisons:
@@ -95,9 +95,9 @@ def _first_by_grouping(report: Report) -> Iterator[ComparisonRecord]:
             yield comparison
 
 
-def _bars(groups: tuple[GroupRecord, ...]) -> Iterator[Bar]:
+def _bars(groups: tuple[GroupMeasure, ...]) -> Iterator[Bar]:
     names = labels([g.group for g in groups])
     for group in groups[:MOST_ROWS]:
         for series, rows in ((_TRAINING, group.n_train), (_TEST, group.n_test)):
             if rows is not None:
-                yield Bar(names[group.group], series, float(rows))
+                yield Bar(names[group.group], series, alone(float(rows)))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.model import Report
-from fairaudit.report.panels import MOST_SERIES, Cell, Chart, DataTable, Lines, Point, labels
+from fairaudit.report.panels import MOST_SERIES, Cell, Chart, DataTable, Lines, Point, alone, labels
 
 _MOST_PANELS = 8
 _MOST_TABLE_ROWS = 1500
@@ -94,12 +94,13 @@ def _chart(
         known = list(_known(curve, per_unit, change))
         rows += [(arm, x, group, value) for x, group, value in known]
         shown = set(curve.columns[:MOST_SERIES])
-        drawn[arm] = tuple(Point(x, names[g], value) for x, g, value in known if g in shown)
+        drawn[arm] = tuple(Point(x, names[g], alone(value)) for x, g, value in known if g in shown)
     drawn = {arm: points for arm, points in list(drawn.items())[:_MOST_PANELS] if points}
     if not drawn:
         return None
     titles = labels(list(drawn))
-    values = [point.value for points in drawn.values() for point in points]
+    numbers = [point.number.value for points in drawn.values() for point in points]
+    values = [value for value in numbers if value is not None]
     between = _range(values)
     x_title = "step" if by_step else "epoch"
     panels = tuple(

@@ -7,8 +7,8 @@ from itertools import chain
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.facts import ArmFacts, DataFacts, PrivacyFacts
 from fairaudit.report.gates import Outcome
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
 from fairaudit.report.model import Report
+from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
 
 _SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 _BOUNDS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # of fractions, their differences, and the differences of those
@@ -148,7 +148,7 @@ def _of_comparisons(report: Report) -> Iterator[str]:
                 yield f"{where}: {complaint}"
 
 
-def _of_comparison(comparison: ComparisonRecord, seeds: int) -> Iterator[str]:
+def _of_comparison(comparison: Comparison, seeds: int) -> Iterator[str]:
     for group in (*comparison.by_group, comparison.overall):
         for complaint in _of_group(group, seeds):
             yield f"group {group.group!r}: {complaint}" if group.group else f"all rows: {complaint}"
@@ -161,7 +161,7 @@ def _of_comparison(comparison: ComparisonRecord, seeds: int) -> Iterator[str]:
             yield f"{gap.metric} gap: {complaint}"
 
 
-def _of_group(group: GroupRecord, seeds: int) -> Iterator[str]:
+def _of_group(group: GroupMeasure, seeds: int) -> Iterator[str]:
     if group.gated == bool(group.reason):
         yield "it is gated with a reason why not, or not gated without one"
     if any(n is not None and n < 0 for n in (group.n_test, group.n_train, group.unpredicted)):
@@ -175,7 +175,7 @@ def _of_group(group: GroupRecord, seeds: int) -> Iterator[str]:
             yield f"{name}: {complaint}"
 
 
-def _of_estimate(estimate: EstimateRecord, seeds: int) -> Iterator[str]:
+def _of_estimate(estimate: Estimate, seeds: int) -> Iterator[str]:
     value, low, high = estimate.value, estimate.low, estimate.high
     if (low is None) != (high is None) or (value is None and low is not None):
         yield "an interval has one end, or none of its own number"
@@ -200,7 +200,7 @@ def _of_estimate(estimate: EstimateRecord, seeds: int) -> Iterator[str]:
             yield f"{value:g} is not the mean over its seeds"
 
 
-def _of_gap(gap: GapRecord, measured: dict[str, GroupRecord], seeds: int) -> Iterator[str]:
+def _of_gap(gap: Gap, measured: dict[str, GroupMeasure], seeds: int) -> Iterator[str]:
     if gap.gated == bool(gap.reason):
         yield "it is gated with a reason why not, or not gated without one"
     named = [name for name in (gap.a, gap.b) if name]
@@ -227,7 +227,7 @@ def _of_gap(gap: GapRecord, measured: dict[str, GroupRecord], seeds: int) -> Ite
         yield from _of_difference(gap, signed, measured)
 
 
-def _of_difference(gap: GapRecord, signed: float, measured: dict[str, GroupRecord]) -> Iterator[str]:
+def _of_difference(gap: Gap, signed: float, measured: dict[str, GroupMeasure]) -> Iterator[str]:
     """A gap between two groups is the difference of their numbers, where both are known at every seed."""
     a, b = (measured[name].estimates.get(gap.metric) for name in (gap.a, gap.b))
     if a is None or b is None or a.value is None or b.value is None:

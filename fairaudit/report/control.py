@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from fairaudit.methods.catalog import catalog, find
 from fairaudit.plan import Arm, Plan
 from fairaudit.report.facts import Control
-from fairaudit.report.gaps import COST, main_gap, points
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord
+from fairaudit.report.gaps import COST, main_gap
 from fairaudit.report.names import plain
+from fairaudit.report.written import POINTS, written
+from fairaudit.results.estimates import Comparison, Estimate
 
 _WHY = (
     "Scaling by C/max(Z, norm) is DP-SGD with clipping bound Z and step size lr·C/Z, so a smaller "
@@ -20,7 +21,7 @@ def control_option() -> str:
     return f"--method {next(spec.name for spec in catalog().values() if spec.control_of)}"
 
 
-def describe_control(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> Control:
+def describe_control(plan: Plan, comparisons: Sequence[Comparison]) -> Control:
     """Whether the control was trained, and how it does beside the arm that it copies.
 
     Args:
@@ -52,9 +53,10 @@ def _scales_by_threshold(arm: Arm) -> bool:
     return find(arm.method).scales_by_threshold
 
 
-def _beside(control: ComparisonRecord, copied: ComparisonRecord) -> str:
+def _beside(control: Comparison, copied: Comparison) -> str:
     costs = "; ".join(
-        f"{plain(mine.group)} {points(mine.estimates.get(COST))} beside {points(theirs.estimates.get(COST))}"
+        f"{plain(mine.group)} {written(mine.estimates.get(COST), POINTS)} beside "
+        f"{written(theirs.estimates.get(COST), POINTS)}"
         for mine, theirs in zip(control.by_group[:6], copied.by_group[:6], strict=True)
     )
     gaps = main_gap(control), main_gap(copied)
@@ -65,15 +67,16 @@ def _beside(control: ComparisonRecord, copied: ComparisonRecord) -> str:
     if gaps[0] is None or gaps[1] is None:
         return told
     mine, theirs = gaps[0].absolute, gaps[1].absolute
-    return f"{told} Its gap is {points(mine)} beside {points(theirs)}: {_verdict(mine, theirs, copied.arm)}"
+    sizes = f"{written(mine, POINTS)} beside {written(theirs, POINTS)}"
+    return f"{told} Its gap is {sizes}: {_verdict(mine, theirs, copied.arm)}"
 
 
-def _verdict(control: EstimateRecord, copied: EstimateRecord, name: str) -> str:
-    if control.low is None or control.high is None or copied.low is None or copied.high is None:
+def _verdict(control: Estimate, copied: Estimate, name: str) -> str:
+    if control.ends is None or copied.ends is None:
         return "without intervals the two cannot be told apart."
-    if control.low > copied.high:
+    if control.ends.low > copied.ends.high:
         return f"the control's gap is larger, so here {name} does more than clip less."
-    if control.high < copied.low:
+    if control.ends.high < copied.ends.low:
         return f"the control's gap is smaller, so here {name} does worse than clipping less alone."
     return (
         f"the intervals overlap, so this audit does not show that {name} does anything for the "

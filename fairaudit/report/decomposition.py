@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fairaudit.report.facts import Part
-from fairaudit.report.numbers import Figure, HighEnd, LowEnd
+from fairaudit.results.estimates import Interval
+from fairaudit.results.numbers import Figure, Part
 
 
 class Curve(Part):
@@ -23,21 +23,13 @@ class Curve(Part):
     spread: tuple[tuple[Figure | None, ...], ...] = ()
 
 
-class OverSeeds(Part):
+class OverSeeds(Interval):
     """A mean over seeds and a 95 % interval of that mean over the seeds; None is unknown, never 0.
 
     The seeds share records, so the interval says how steady the figure is, not how true of others.
     """
 
-    value: Figure | None
-    low: LowEnd | None
-    high: HighEnd | None
     by_seed: tuple[Figure | None, ...]
-
-    @property
-    def is_clear(self) -> bool:
-        """The interval excludes zero."""
-        return self.low is not None and self.high is not None and not self.low <= 0.0 <= self.high
 
 
 class GroupCauses(Part):
@@ -58,15 +50,12 @@ class GroupCauses(Part):
     wanted: dict[str, Figure | None] = Field(default_factory=dict)
 
 
-class Correlation(Part):
+class Correlation(Interval):
     """Correlation over records of two readings, mean over seeds and kept steps, with mean interval ends."""
 
     between: tuple[str, str]
     group: str
     kind: Literal["pearson", "spearman"]
-    value: Figure | None
-    low: LowEnd | None
-    high: HighEnd | None
 
 
 class Association(Part):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from fairaudit.report.panels import Amounts, Changes, Intervals, Lines, Panel
+from fairaudit.results.estimates import Interval
 
 Spec: TypeAlias = dict[str, object]
 
@@ -63,21 +64,23 @@ def drawn(panel: Panel) -> Spec:
 
 
 def _intervals(panel: Intervals) -> Spec:
-    values: list[Spec] = [
-        {"row": b.row, "series": b.series, "value": b.value, "low": b.low, "high": b.high} for b in panel.bars
-    ]
+    values: list[Spec] = [{"row": b.row, "series": b.series, **_figures(b.number)} for b in panel.bars]
     series = _series([b.series for b in panel.bars])
     dots = {"type": "point", "filled": True, "size": 75, "opacity": 1}
     layers: list[Spec] = [
         {"mark": dots, "encoding": {"x": _x("value", panel.x_title), "shape": _shape(series)}}
     ]
-    if any(b.low is not None for b in panel.bars):  # an axis of no numbers would be a warning
+    if any(b.number.ends for b in panel.bars):  # an axis of no numbers would be a warning
         ends = {"x": _x("low", panel.x_title), "x2": {"field": "high"}}
         whisker: Spec = {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends}
         layers.insert(0, {**whisker, "transform": [{"filter": "isValid(datum.low)"}]})
     if panel.origin is not None:
         layers.insert(0, _line_at("x", panel.origin))
     return _in_rows(values, layers, ("value", "low", "high"))
+
+
+def _figures(number: Interval) -> Spec:
+    return {"value": number.value, "low": number.low, "high": number.high}
 
 
 def _changes(panel: Changes) -> Spec:
@@ -104,7 +107,7 @@ def _changes(panel: Changes) -> Spec:
 
 
 def _amounts(panel: Amounts) -> Spec:
-    values: list[Spec] = [{"row": b.row, "series": b.series, "value": b.value} for b in panel.bars]
+    values: list[Spec] = [{"row": b.row, "series": b.series, "value": b.number.value} for b in panel.bars]
     x = {**_x("value", panel.x_title), "stack": "zero" if panel.is_stacked else None}
     layers: list[Spec] = [{"mark": "bar", "encoding": {"x": x}}, _line_at("x", 0.0)]
     return _in_rows(values, layers, ("value",), is_dodged=not panel.is_stacked)
@@ -113,7 +116,7 @@ def _amounts(panel: Amounts) -> Spec:
 def _lines(panel: Lines) -> Spec:
     series = _series([p.series for p in panel.points])
     values: list[Spec] = [
-        {"x": p.x, "at": at, "series": p.series, "value": p.value, "low": p.low, "high": p.high}
+        {"x": p.x, "at": at, "series": p.series, **_figures(p.number)}
         for p, at in zip(panel.points, _places(panel, series), strict=True)
     ]
     x: Spec = {"field": "at", "type": "quantitative", "title": panel.x_title}
@@ -132,7 +135,7 @@ def _lines(panel: Lines) -> Spec:
     if len(values) <= _FEW * len(series):
         dots = {"type": "point", "filled": True, "size": 45, "opacity": 1}
         layers.append({"mark": dots, "encoding": {"y": y, "shape": _shape(series)}})
-    if any(p.low is not None for p in panel.points):
+    if any(p.number.ends for p in panel.points):
         span = {"y": {**y, "field": "low"}, "y2": {"field": "high"}}
         whisker: Spec = {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": span}
         layers.append({**whisker, "transform": [{"filter": "isValid(datum.low)"}]})

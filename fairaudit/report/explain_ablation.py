@@ -4,9 +4,10 @@ from collections.abc import Collection, Sequence
 
 from fairaudit.report.decomposition import Sentence, say
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import COST, main_gap, named_gaps, points
-from fairaudit.report.measured import ComparisonRecord, GapRecord
+from fairaudit.report.gaps import COST, main_gap, named_gaps
 from fairaudit.report.names import plain
+from fairaudit.report.written import POINTS, written
+from fairaudit.results.estimates import Comparison, Gap
 
 CLIPPED, SHORTER, TURNED, SLOWED = "clipped", "magnitude-only", "direction-only", "sgd-slowed"
 MOST_GROUPS = 6  # whose costs are all told
@@ -17,7 +18,7 @@ _SAME_TWO_ARMS = (
 )
 
 
-def ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> tuple[Sentence, ...]:
+def ablation(arms: Sequence[ArmFacts], compared: Sequence[Comparison]) -> tuple[Sentence, ...]:
     """Sentences on the arms of the ablation; none where it was not trained.
 
     Args:
@@ -48,7 +49,7 @@ def ablation(arms: Sequence[ArmFacts], compared: Sequence[ComparisonRecord]) -> 
     return (*sentences, say("ablation", _SAME_TWO_ARMS, f"comparisons[{SHORTER}]", f"comparisons[{TURNED}]"))
 
 
-def _gap_sentence(found: dict[str, ComparisonRecord]) -> Sentence:
+def _gap_sentence(found: dict[str, Comparison]) -> Sentence:
     """Which half, if any, shows a gap between groups that points the way clipping's does, and its size."""
     gaps = {name: gap for name, c in found.items() if (gap := _gap(c))}
     whole = gaps[CLIPPED].direction if CLIPPED in gaps else ""
@@ -56,27 +57,27 @@ def _gap_sentence(found: dict[str, ComparisonRecord]) -> Sentence:
     if not whole:
         told = "No gap between groups is shown for clipping without noise, so there is none to take apart."
     elif halves:
-        sizes = " and ".join(f"{name} {points(gaps[name].absolute)}" for name in halves)
+        sizes = " and ".join(f"{name} {written(gaps[name].absolute, POINTS)}" for name in halves)
         which = "one half by itself" if len(halves) == 1 else "each half by itself"
         told = (
             f"A gap of the same direction ({plain(whole, 80)}) is shown for {which}: {sizes} points beside "
-            f"clipping's {points(gaps[CLIPPED].absolute)}."
+            f"clipping's {written(gaps[CLIPPED].absolute, POINTS)}."
         )
     else:
         told = (
-            f"Clipping shows a gap of {points(gaps[CLIPPED].absolute)} points ({plain(whole, 80)}) that is "
-            "shown for neither half by itself: what costs is the two together, or a half too small for this "
-            "audit."
+            f"Clipping shows a gap of {written(gaps[CLIPPED].absolute, POINTS)} points ({plain(whole, 80)}) "
+            "that is shown for neither half by itself: what costs is the two together, or a half too small "
+            "for this audit."
         )
     return say("ablation", told, *(f"comparisons[{name}].gaps" for name in (CLIPPED, SHORTER, TURNED)))
 
 
-def _gap(comparison: ComparisonRecord) -> GapRecord | None:
+def _gap(comparison: Comparison) -> Gap | None:
     """The gap of the pair that was named beforehand, else the one that stands for the comparison."""
     return next(iter(named_gaps(comparison)), main_gap(comparison, COST))
 
 
-def _shown(comparison: ComparisonRecord) -> set[str]:
+def _shown(comparison: Comparison) -> set[str]:
     """All groups where they are few, else those of the gaps that are told."""
     if len(comparison.by_group) <= MOST_GROUPS:
         return {group.group for group in comparison.by_group}
@@ -84,9 +85,9 @@ def _shown(comparison: ComparisonRecord) -> set[str]:
     return {gap.a, gap.b} if gap else set()
 
 
-def _costs(comparison: ComparisonRecord, shown: Collection[str]) -> str:
+def _costs(comparison: Comparison, shown: Collection[str]) -> str:
     costs = (
-        f"{plain(g.group)} {points(g.estimates.get(COST))}"
+        f"{plain(g.group)} {written(g.estimates.get(COST), POINTS)}"
         for g in comparison.by_group
         if g.estimates and g.group in shown
     )

@@ -2,20 +2,14 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from fairaudit.config import ASSUMED
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.report.numbers import EpsilonFigure, Figure
+from fairaudit.results.numbers import EpsilonFigure, Figure, Part
 
 # Sampling of an arm that releases something about all records at once.
 NOT_SAMPLED = "none: what is released is about all training records at once"
-
-
-class Part(BaseModel):
-    """A piece of a report: immutable, closed, without NaN or infinity."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Tool(Part):

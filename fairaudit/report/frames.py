@@ -8,8 +8,8 @@ import pandas as pd
 from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.report.charts import charts
 from fairaudit.report.drawing import file_spec
-from fairaudit.report.measured import EstimateRecord
 from fairaudit.report.model import Report
+from fairaudit.results.estimates import Estimate
 
 _MIME = "application/vnd.vegalite.v6+json"
 
@@ -78,7 +78,7 @@ def figure(report: Report, name: str) -> NotebookChart:
     return NotebookChart(dict(file_spec(chart.panels, title=chart.title, description=chart.alt)), chart.alt)
 
 
-def _cells(estimate: EstimateRecord) -> dict[str, object]:
+def _cells(estimate: Estimate) -> dict[str, object]:
     return {
         "value": estimate.value,
         "low": estimate.low,

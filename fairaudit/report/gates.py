@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from fairaudit.report.facts import Part
-from fairaudit.report.numbers import Figure, HighEnd, LowEnd
+from fairaudit.results.estimates import Interval
+from fairaudit.results.numbers import HighEnd, LowEnd, Part
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 
 
-class GateTarget(Part):
+class GateTarget(Interval):
     """One number that a rule was held against.
 
     ``low`` and ``high`` are the ends of the 95 % interval, ``shared_low`` and ``shared_high`` those
@@ -21,12 +21,14 @@ class GateTarget(Part):
     grouping: str
     group: str
     outcome: Outcome
-    value: Figure | None
-    low: LowEnd | None
-    high: HighEnd | None
     shared_low: LowEnd | None
     shared_high: HighEnd | None
     reason: str
+
+    @property
+    def shared(self) -> Interval:
+        """The number with the wider interval."""
+        return Interval(value=self.value, low=self.shared_low, high=self.shared_high)
 
 
 class GateRecord(Part):

@@ -7,10 +7,12 @@ import numpy as np
 from fairaudit.metrics.names import CONSTANT, COSTS
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import ArmFacts, ReportWarning
-from fairaudit.report.gaps import main_gap, plain_interval, points
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, Yardstick
+from fairaudit.report.gaps import main_gap, scale_of
+from fairaudit.report.measured import Yardstick
 from fairaudit.report.parts import shortened_arms, split_cost, split_gap
 from fairaudit.report.sweep import Sweep
+from fairaudit.report.written import written
+from fairaudit.results.estimates import Comparison
 
 RISES_BY = 0.01  # of the loss, relative: less is the noise of batches
 STILL_FALLS_BY = 0.005  # of the loss in the last quarter of training, relative
@@ -20,7 +22,7 @@ _COST, _RISK = COSTS
 
 def health(
     arms: Sequence[ArmFacts],
-    compared: Sequence[ComparisonRecord],
+    compared: Sequence[Comparison],
     swept: Sequence[Sweep],
     curves: Mapping[str, Sequence[Curve]],
     check: Yardstick,
@@ -60,7 +62,7 @@ def health(
     yield from _of_reference(check, compared, curves, n_classes)
 
 
-def _against_constant(comparison: ComparisonRecord, remedy: str) -> Iterator[ReportWarning]:
+def _against_constant(comparison: Comparison, remedy: str) -> Iterator[ReportWarning]:
     """Worse than predicting the training rows' shares: over all rows, or as an interval shows of a group."""
     for group in (comparison.overall, *(g for g in comparison.by_group if g.gated)):
         told, is_shown = [], False
@@ -68,7 +70,7 @@ def _against_constant(comparison: ComparisonRecord, remedy: str) -> Iterator[Rep
             found = group.estimates.get(f"{cost}.{CONSTANT}")
             least = None if found is None else found.low if group.group else found.value
             if found is not None and least is not None and least > 0:
-                told.append(f"{_written(cost, found)} {words}")
+                told.append(f"{written(found, scale_of(cost))} {words}")
                 is_shown |= found.low is not None and found.low > 0
         if told:
             where = group.group or "all test rows"
@@ -83,7 +85,7 @@ def _against_constant(comparison: ComparisonRecord, remedy: str) -> Iterator[Rep
             return
 
 
-def _remedy(arm: ArmFacts, arms: Sequence[ArmFacts], own: Sequence[ComparisonRecord]) -> str:
+def _remedy(arm: ArmFacts, arms: Sequence[ArmFacts], own: Sequence[Comparison]) -> str:
     """What may help a training that goes wrong: other settings where it does so without any noise, too."""
     splits = [split_cost(c, c.overall, _RISK) for c in own if c.reference]
     for split in filter(None, splits):
@@ -99,7 +101,7 @@ def _remedy(arm: ArmFacts, arms: Sequence[ArmFacts], own: Sequence[ComparisonRec
     return f"a smaller --learning-rate or fewer --epochs{bound}: steps, or the noise in them, are too large"
 
 
-def _of_loss(comparison: ComparisonRecord, curves: Sequence[Curve], remedy: str) -> Iterator[ReportWarning]:
+def _of_loss(comparison: Comparison, curves: Sequence[Curve], remedy: str) -> Iterator[ReportWarning]:
     losses = _training_losses(comparison, curves)
     if len(losses) < 4:
         return
@@ -115,7 +117,7 @@ def _of_loss(comparison: ComparisonRecord, curves: Sequence[Curve], remedy: str)
         )
 
 
-def _training_losses(comparison: ComparisonRecord, curves: Sequence[Curve]) -> list[float]:
+def _training_losses(comparison: Comparison, curves: Sequence[Curve]) -> list[float]:
     """Loss of the records seen, by epoch, over all groups; empty where it was not read."""
     curve = next((curve for curve in curves if curve.name == "loss"), None)
     sizes = {group.group: group.n_train for group in comparison.by_group}
@@ -131,7 +133,7 @@ def _training_losses(comparison: ComparisonRecord, curves: Sequence[Curve]) -> l
     return found
 
 
-def _of_clipping(comparison: ComparisonRecord, arm: ArmFacts, longer: str) -> Iterator[ReportWarning]:
+def _of_clipping(comparison: Comparison, arm: ArmFacts, longer: str) -> Iterator[ReportWarning]:
     """More than half of a cost, or of the gap, is there without any noise, as its interval shows."""
     gap = main_gap(comparison)
     found = [("cost", split_cost(comparison, comparison.overall, metric)) for metric in COSTS]
@@ -144,7 +146,7 @@ def _of_clipping(comparison: ComparisonRecord, arm: ArmFacts, longer: str) -> It
             continue
         if split.is_still and split.total.low > 0 and split.still.low > split.total.value / 2:
             unit = "points of accuracy" if split.metric == _COST else "nats of loss"
-            still, total = (_written(split.metric, part) for part in (split.still, split.total))
+            still, total = (written(part, scale_of(split.metric)) for part in (split.still, split.total))
             yield ReportWarning(
                 code="mostly_clipping",
                 level="warning",
@@ -183,7 +185,7 @@ def _set(arm: ArmFacts, name: str, factor: float) -> str:
 
 
 def _of_sweep(
-    sweep: Sweep, compared: Sequence[ComparisonRecord], arms: Sequence[ArmFacts]
+    sweep: Sweep, compared: Sequence[Comparison], arms: Sequence[ArmFacts]
 ) -> Iterator[ReportWarning]:
     """The loss added at the largest epsilon is not shown to be below that at the smallest; it could be."""
     ends = [
@@ -192,7 +194,7 @@ def _of_sweep(
         for comparison in compared
         if (comparison.arm, comparison.reference) == (point.arm, sweep.reference)
     ]
-    known = [(e.low, e.high) for e in ends if e is not None and e.low is not None and e.high is not None]
+    known = [e.ends for e in ends if e is not None and e.ends is not None]
     if len(known) != 2:
         return
     (low, high), (least, most) = known
@@ -204,8 +206,8 @@ def _of_sweep(
             level="warning",
             arm=last.arm,
             message=f"{sweep.method}'s added loss is not shown to fall as epsilon grows: "
-            f"{plain_interval(ends[0])} nats at epsilon {first.target_epsilon:g}, "
-            f"{plain_interval(ends[1])} at {last.target_epsilon:g}",
+            f"{written(ends[0])} nats at epsilon {first.target_epsilon:g}, "
+            f"{written(ends[1])} at {last.target_epsilon:g}",
             fix=_remedy(
                 next(arm for arm in arms if arm.key == last.arm),
                 arms,
@@ -214,13 +216,9 @@ def _of_sweep(
         )
 
 
-def _written(metric: str, estimate: EstimateRecord) -> str:
-    return points(estimate) if metric == _COST else plain_interval(estimate)
-
-
 def _of_reference(
     check: Yardstick,
-    compared: Sequence[ComparisonRecord],
+    compared: Sequence[Comparison],
     curves: Mapping[str, Sequence[Curve]],
     n_classes: int,
 ) -> Iterator[ReportWarning]:

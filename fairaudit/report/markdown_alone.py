@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from fairaudit.report.gaps import main_gap, plain_interval, reading
-from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.gaps import main_gap, reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.tables import Row, count, table
+from fairaudit.report.written import written
+from fairaudit.results.estimates import Comparison
 
 ALONE = "Metrics by group"
 _METRICS = ("accuracy", "selection_rate", "impact_ratio", "tpr", "fpr", "precision", "auc", "loss")
@@ -23,7 +24,7 @@ def alone_section(report: Report) -> Iterator[str]:
             markdown(comparison.arm),
             f"{markdown(comparison.grouping)} = {markdown(group.group)}",
             count(group.n_test),
-            *(plain_interval(group.estimates.get(metric)) for metric in metrics),
+            *(written(group.estimates.get(metric)) for metric in metrics),
             markdown(comparison.note_on(group), 60),
         )
         for comparison in report.comparisons
@@ -46,12 +47,12 @@ def alone_section(report: Report) -> Iterator[str]:
     )
 
 
-def _has(comparison: ComparisonRecord, metric: str) -> bool:
+def _has(comparison: Comparison, metric: str) -> bool:
     held = [group.estimates.get(metric) for group in comparison.by_group]
     return any(estimate is not None and estimate.value is not None for estimate in held)
 
 
-def _gaps(comparison: ComparisonRecord, metrics: list[str]) -> Iterator[Row]:
+def _gaps(comparison: Comparison, metrics: list[str]) -> Iterator[Row]:
     for metric in metrics:
         gap = main_gap(comparison, metric)
         if gap is not None:
@@ -60,6 +61,6 @@ def _gaps(comparison: ComparisonRecord, metrics: list[str]) -> Iterator[Row]:
                 markdown(comparison.grouping),
                 metric.replace("_", " "),
                 ", ".join(markdown(name) for name in (gap.a, gap.b) if name) or "–",
-                plain_interval(gap.absolute),
+                written(gap.absolute),
                 markdown(reading(gap), 80) or "–",
             )

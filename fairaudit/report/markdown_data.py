@@ -11,7 +11,9 @@ from fairaudit.report.facts import DataFacts
 from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown, plain
-from fairaudit.report.tables import Row, count, number, table
+from fairaudit.report.tables import Row, count, number, short, table
+from fairaudit.report.written import READINGS, written
+from fairaudit.results.estimates import Interval
 
 _MOST_READINGS = 8
 _MOST_LISTED = 5
@@ -171,22 +173,17 @@ def readings_section(report: Report) -> Iterator[str]:
 
 def _listed(reading: Reading) -> str:
     if reading.columns == ("value", "low", "high"):
-        value, low, high = (_short(v) for v in reading.values)
-        return f"{value} [{low}, {high}]"
+        value, low, high = reading.values
+        return written(Interval(value=value, low=low, high=high), READINGS)
     if reading.columns == ("mean", "standard error"):
-        return " ± ".join(_short(v) for v in reading.values)
+        return " ± ".join(short(v) for v in reading.values)
     named = zip(reading.columns, reading.values, strict=True)
-    short = _bound if reading.name == "individual_epsilon" else _short
-    return ", ".join(f"{markdown(name)} {short(v)}".strip() for name, v in named)
+    write = _bound if reading.name == "individual_epsilon" else short
+    return ", ".join(f"{markdown(name)} {write(v)}".strip() for name, v in named)
 
 
 def _bound(value: float | None) -> str:
     return "–" if value is None else shown_up(value)
-
-
-def _short(value: float | None) -> str:
-    """Three digits: readings span many orders of magnitude."""
-    return "–" if value is None else f"{value:.3g}"
 
 
 def reproduce_section(report: Report) -> Iterator[str]:

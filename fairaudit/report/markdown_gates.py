@@ -6,7 +6,8 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.gates import GateTarget, Outcome
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
-from fairaudit.report.tables import Row, judged, table
+from fairaudit.report.tables import Row, table
+from fairaudit.report.written import GATED, interval_alone, value_alone
 
 SPOKEN: Mapping[Outcome, str] = {
     "pass": "PASS: no gate fails, and none is inconclusive",
@@ -69,12 +70,8 @@ def _cells(target: GateTarget) -> Row:
         target.outcome,
         markdown(target.arm) + own,
         where or "–",
-        judged(target.value, target.low, target.high),
-        _interval(target.low, target.high),
-        _interval(target.shared_low, target.shared_high),
+        value_alone(target, GATED),
+        interval_alone(target, GATED),
+        interval_alone(target.shared, GATED),
         markdown(target.reason, 200) or "–",
     )
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"[{judged(low, low, high)}, {judged(high, low, high)}]"

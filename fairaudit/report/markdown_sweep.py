@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
-from fairaudit.report.sweep import Sweep, SweepValue
-from fairaudit.report.tables import Row, number, table
+from fairaudit.report.sweep import Sweep
+from fairaudit.report.tables import UNKNOWN, Row, table
+from fairaudit.report.written import POINTS, written
+from fairaudit.results.estimates import Interval
 
 SWEEP = "Cost over epsilon"
 _MOST_ROWS = 16
@@ -44,14 +46,14 @@ def _rows(sweep: Sweep) -> Iterator[Row]:
     own = "" if sweep.reference == REFERENCE else f" against {markdown(sweep.reference)}"
     method = f"{markdown(sweep.method)}{own}"
     for group in points[0].cost:
-        cells = (_points(point.cost.get(group)) for point in points)
+        cells = (_cost(point.cost.get(group)) for point in points)
         yield method, f"{markdown(sweep.grouping)} = {markdown(group)}", *cells
-    yield method, f"gap by {markdown(sweep.grouping)}", *(_points(p.gap) for p in points)
+    yield (
+        method,
+        f"gap by {markdown(sweep.grouping)}",
+        *(_cost(point.gap) for point in points),
+    )
 
 
-def _points(value: SweepValue | None) -> str:
-    if value is None or value.value is None:
-        return "–"
-    if value.low is None or value.high is None:
-        return number(100 * value.value, 1)
-    return f"{number(100 * value.value, 1)} [{number(100 * value.low, 1)}, {number(100 * value.high, 1)}]"
+def _cost(value: Interval | None) -> str:
+    return written(value, POINTS, unknown=UNKNOWN)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Why
+from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, Why
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
-from fairaudit.report.tables import Row, table
+from fairaudit.report.tables import Row, short, table
+from fairaudit.report.written import THOUSANDTHS, written
 
 _INTERNAL = (
     "Internal: exact functions of raw records, not differentially private. Rules wrote these sentences from "
@@ -105,12 +106,12 @@ def _part_row(arm: str, causes: ArmCauses, group: GroupCauses) -> Row:
     return (
         markdown(arm),
         markdown(group.group),
-        *(_thousandths(group.parts[part]) for part in ("direction", "magnitude_effective", "noise")),
-        _short(traits["angle_turned"].value),
-        _short(traits["hessian_trace"].value),
-        _short(traits["clipped_share"].value),
-        _short(traits["mean_closeness"].value),
-        _short(traits["mean_input_norm"].value),
+        *(written(group.parts[part], THOUSANDTHS) for part in ("direction", "magnitude_effective", "noise")),
+        short(traits["angle_turned"].value),
+        short(traits["hessian_trace"].value),
+        short(traits["clipped_share"].value),
+        short(traits["mean_closeness"].value),
+        short(traits["mean_input_norm"].value),
     )
 
 
@@ -137,7 +138,7 @@ def _claims(decomposition: Decomposition) -> Iterator[str]:
             markdown(claim.source, 80),
             claim.expected,
             " ".join(claim.found) or "–",
-            _short(claim.p),
+            short(claim.p),
             "**failed**" if claim.verdict == "failed" else claim.verdict,
         )
         for claim in decomposition.claims
@@ -150,21 +151,9 @@ def _claims(decomposition: Decomposition) -> Iterator[str]:
     yield from table(("claim", "source", "expected", "found", "#p", "verdict"), rows, most=10)
 
 
-def _thousandths(part: OverSeeds) -> str:
-    if part.value is None:
-        return "–"
-    if part.low is None or part.high is None:
-        return _short(1e3 * part.value)
-    return f"{_short(1e3 * part.value)} [{_short(1e3 * part.low)}, {_short(1e3 * part.high)}]"
-
-
 def _thousandth(value: float | None) -> str:
-    return _short(None if value is None else 1e3 * value)
+    return short(None if value is None else 1e3 * value)
 
 
 def _share(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.0f} %"
-
-
-def _short(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"

@@ -11,7 +11,6 @@ from fairaudit.report.facts import (
     DataFacts,
     Execution,
     Limitation,
-    Part,
     PrivacyFacts,
     ReportWarning,
     Setting,
@@ -19,10 +18,12 @@ from fairaudit.report.facts import (
     TrainingFacts,
 )
 from fairaudit.report.gates import GateRecord, Outcome
-from fairaudit.report.measured import ComparisonRecord, Diagnostics, EstimateRecord, Selection, Yardstick
+from fairaudit.report.measured import Diagnostics, Selection, Yardstick
 from fairaudit.report.names import plain
-from fairaudit.report.numbers import Figure
 from fairaudit.report.sweep import Sweep
+from fairaudit.report.written import POINTS, written
+from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure
+from fairaudit.results.numbers import Figure, Part
 
 SCHEMA_VERSION = 2
 # Two runs of one command differ in these and in nothing else.
@@ -63,7 +64,7 @@ class Report(Part):
     arms: tuple[ArmFacts, ...]
     privacy: dict[str, PrivacyFacts]
     yardstick: Yardstick
-    comparisons: tuple[ComparisonRecord, ...]
+    comparisons: tuple[Comparison, ...]
     control: Control
     selection: tuple[Selection, ...]
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
@@ -83,7 +84,7 @@ class Report(Part):
         return "test rows" if splits == 1 else f"test rows (distinct, over {splits:,} splits)"
 
     @property
-    def costs(self) -> tuple[ComparisonRecord, ...]:
+    def costs(self) -> tuple[Comparison, ...]:
         """The comparisons of an arm with another; a reference by itself has no cost."""
         return tuple(c for c in self.comparisons if c.reference)
 
@@ -187,7 +188,7 @@ class Report(Part):
         body = "".join(
             f"<tr><td>{_cell(c.arm)}</td><td>{_cell(f'{c.grouping} {g.group}')}</td>"
             f"<td>{'' if g.n_test is None else g.n_test}</td>"
-            f"<td>{_points(g.estimates.get('privacy_cost'))}</td></tr>"
+            f"<td>{html.escape(_cost(g))}</td></tr>"
             for c in self.costs
             for g in c.by_group
         )
@@ -197,7 +198,7 @@ class Report(Part):
         )
 
 
-def _value(estimate: EstimateRecord | None) -> float | None:
+def _value(estimate: Estimate | None) -> float | None:
     return estimate.value if estimate else None
 
 
@@ -205,9 +206,5 @@ def _cell(text: str) -> str:
     return html.escape(plain(text, 80))
 
 
-def _points(estimate: EstimateRecord | None) -> str:
-    if estimate is None or estimate.value is None:
-        return html.escape(estimate.reason) if estimate else ""
-    if estimate.low is None or estimate.high is None:
-        return f"{100 * estimate.value:.1f}"
-    return f"{100 * estimate.value:.1f} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+def _cost(group: GroupMeasure) -> str:
+    return written(group.estimates.get("privacy_cost"), POINTS) if group.estimates else group.reason

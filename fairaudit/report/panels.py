@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fairaudit.report.names import plain
+from fairaudit.results.estimates import Interval
 
 Cell: TypeAlias = str | float | int | None
 
@@ -15,24 +16,25 @@ MOST_SERIES = 7  # as many as there are colours that everybody can tell apart
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A value with its interval: ``row`` places it, ``series`` colours it; the ends may be unknown."""
+    """A number with its interval: ``row`` places it, ``series`` colours it; the ends may be unknown."""
 
     row: str
     series: str
-    value: float
-    low: float | None = None
-    high: float | None = None
+    number: Interval
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value at ``x`` of a line; the ends of its interval may be unknown."""
+    """A number at ``x`` of a line; the ends of its interval may be unknown."""
 
     x: float
     series: str
-    value: float
-    low: float | None = None
-    high: float | None = None
+    number: Interval
+
+
+def alone(value: float) -> Interval:
+    """A number without an interval."""
+    return Interval(value=value, low=None, high=None)
 
 
 @dataclass(frozen=True, slots=True)

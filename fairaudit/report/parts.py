@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from fairaudit.metrics.names import COSTS, PARTS
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import main_gap, plain_interval, points
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord, GroupRecord
+from fairaudit.report.gaps import main_gap, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.tables import Row, table
+from fairaudit.report.written import written
+from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
 
 NOISE = "noise"
 PARTS_TITLE = "Clipping or noise"
@@ -33,20 +34,20 @@ class Split:
 
     metric: str
     name: str
-    total: EstimateRecord
-    still: EstimateRecord
-    noise: EstimateRecord
+    total: Estimate
+    still: Estimate
+    noise: Estimate
     is_still: bool
     is_noise: bool
 
 
-def part_name(comparison: ComparisonRecord) -> str:
+def part_name(comparison: Comparison) -> str:
     """What the part without noise is called in a comparison; "" where nothing was split."""
     known = comparison.overall.estimates
     return next((part for part in PARTS if part != NOISE and f"{COSTS[0]}.{part}" in known), "")
 
 
-def split_cost(comparison: ComparisonRecord, group: GroupRecord, metric: str) -> Split | None:
+def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Split | None:
     """A group's cost in its parts."""
     name, known = part_name(comparison), group.estimates
     if not name or metric not in known:
@@ -55,7 +56,7 @@ def split_cost(comparison: ComparisonRecord, group: GroupRecord, metric: str) ->
     return Split(metric, name, total, still, noise, _is_above(still), _is_above(noise))
 
 
-def split_gap(comparison: ComparisonRecord, metric: str, pair: GapRecord) -> Split | None:
+def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
     """A cost's gap between the two groups of ``pair`` in its parts, as a positive number.
 
     A part is told from zero by an interval that holds for all pairs of groups together, for which pair is
@@ -127,7 +128,7 @@ def _following(report: Report) -> Iterator[str]:
             )
 
 
-def _rows(comparison: ComparisonRecord) -> Iterator[Row]:
+def _rows(comparison: Comparison) -> Iterator[Row]:
     arm, gap = markdown(comparison.arm), main_gap(comparison)
     if gap is not None and gap.a and gap.b:
         cells = _cells([split_gap(comparison, metric, gap) for metric in COSTS])
@@ -141,13 +142,13 @@ def _rows(comparison: ComparisonRecord) -> Iterator[Row]:
 
 def _cells(splits: Sequence[Split | None]) -> tuple[str, ...]:
     """Six numbers, or none where nothing is split."""
-    written = [
-        _written(split.metric, estimate)
+    cells = [
+        written(estimate, scale_of(split.metric))
         for split in splits
         if split is not None
         for estimate in (split.total, split.still, split.noise)
     ]
-    return tuple(written) if len(written) == 3 * len(splits) else ()
+    return tuple(cells) if len(cells) == 3 * len(splits) else ()
 
 
 def shortened_arms(arms: Sequence[ArmFacts]) -> set[str]:
@@ -158,7 +159,9 @@ def shortened_arms(arms: Sequence[ArmFacts]) -> set[str]:
 def _answer(split: Split, *, shortened: bool) -> str:
     """Would a larger epsilon remove the gap?"""
     unit = "points of accuracy" if split.metric == COSTS[0] else "nats of loss"
-    total, still, noise = (_written(split.metric, part) for part in (split.total, split.still, split.noise))
+    total, still, noise = (
+        written(part, scale_of(split.metric)) for part in (split.total, split.still, split.noise)
+    )
     remedy, limit = _REMEDIES[split.name], "no epsilon removes{} at these settings"
     if shortened:  # by a rule, so a larger epsilon comes with other settings
         remedy = f"{remedy}, and so may a larger epsilon, at which the default step is longer"
@@ -184,12 +187,12 @@ def _answer(split: Split, *, shortened: bool) -> str:
     )
 
 
-def _who(comparison: ComparisonRecord, report: Report) -> str:
+def _who(comparison: Comparison, report: Report) -> str:
     several = len({other.grouping for other in report.costs}) > 1
     return f"{comparison.arm}, {comparison.grouping}" if several else comparison.arm
 
 
-def _between(comparison: ComparisonRecord, metric: str, pair: GapRecord) -> GapRecord | None:
+def _between(comparison: Comparison, metric: str, pair: Gap) -> Gap | None:
     """The gap of that pair, the first group's value minus the second's."""
     for gap in comparison.gaps:
         if gap.metric == metric and gap.kind == "pair" and {gap.a, gap.b} == {pair.a, pair.b}:
@@ -197,7 +200,7 @@ def _between(comparison: ComparisonRecord, metric: str, pair: GapRecord) -> GapR
     return None
 
 
-def _shared(gap: GapRecord) -> EstimateRecord:
+def _shared(gap: Gap) -> Estimate:
     """The signed gap, with the interval that holds for all pairs of groups together."""
     own, shared = gap.signed, gap.simultaneous
     if own.value is None or shared.value is None or shared.low is None or shared.high is None:
@@ -209,7 +212,7 @@ def _shared(gap: GapRecord) -> EstimateRecord:
     return own.model_copy(update={"low": low, "high": high})
 
 
-def _times(sign: float, estimate: EstimateRecord) -> EstimateRecord:
+def _times(sign: float, estimate: Estimate) -> Estimate:
     """The estimate, or its negative."""
     if sign > 0 or estimate.value is None:
         return estimate
@@ -218,9 +221,5 @@ def _times(sign: float, estimate: EstimateRecord) -> EstimateRecord:
     return estimate.model_copy(update={"value": -estimate.value, "low": low, "high": high})
 
 
-def _is_above(estimate: EstimateRecord) -> bool:
+def _is_above(estimate: Estimate) -> bool:
     return estimate.low is not None and estimate.low > 0
-
-
-def _written(metric: str, estimate: EstimateRecord) -> str:
-    return points(estimate) if metric == COSTS[0] else plain_interval(estimate)

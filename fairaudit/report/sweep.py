@@ -2,28 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.report.facts import Part
 from fairaudit.report.gaps import COST, main_gap
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord
-from fairaudit.report.numbers import EpsilonFigure, Figure, HighEnd, LowEnd
-
-
-class SweepValue(Part):
-    """A fraction of accuracy with its interval; None where it is undefined or has none."""
-
-    value: Figure | None
-    low: LowEnd | None
-    high: HighEnd | None
+from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Interval
+from fairaudit.results.numbers import EpsilonFigure, Figure, Part
 
 
 class SweepPoint(Part):
-    """One arm of a sweep: its target, the epsilon it reached, the cost of each group and the gap."""
+    """One arm of a sweep: its target, the epsilon it reached, each group's cost in accuracy, and its gap."""
 
     arm: str
     target_epsilon: Figure
     epsilon: EpsilonFigure | None
-    cost: dict[str, SweepValue]
-    gap: SweepValue | None
+    cost: dict[str, Interval]
+    gap: Interval | None
 
 
 class Sweep(Part):
@@ -43,7 +34,7 @@ class SweepArm(Part):
     epsilon: EpsilonFigure | None
 
 
-def sweeps(comparisons: Sequence[ComparisonRecord], arms: dict[str, SweepArm]) -> tuple[Sweep, ...]:
+def sweeps(comparisons: Sequence[Comparison], arms: dict[str, SweepArm]) -> tuple[Sweep, ...]:
     """The curves over epsilon of every method that ran at several.
 
     Args:
@@ -52,8 +43,8 @@ def sweeps(comparisons: Sequence[ComparisonRecord], arms: dict[str, SweepArm]) -
     return tuple(_sweeps(comparisons, arms))
 
 
-def _sweeps(comparisons: Sequence[ComparisonRecord], arms: dict[str, SweepArm]) -> Iterator[Sweep]:
-    families: dict[tuple[str, str, str], list[ComparisonRecord]] = {}
+def _sweeps(comparisons: Sequence[Comparison], arms: dict[str, SweepArm]) -> Iterator[Sweep]:
+    families: dict[tuple[str, str, str], list[Comparison]] = {}
     for comparison in comparisons:
         if comparison.arm in arms and comparison.reference:
             place = arms[comparison.arm].method, comparison.reference, comparison.grouping
@@ -64,7 +55,7 @@ def _sweeps(comparisons: Sequence[ComparisonRecord], arms: dict[str, SweepArm]) 
             yield Sweep(method=method, reference=reference, grouping=grouping, points=tuple(points))
 
 
-def _point(comparison: ComparisonRecord, arm: SweepArm) -> SweepPoint:
+def _point(comparison: Comparison, arm: SweepArm) -> SweepPoint:
     gap = main_gap(comparison)
     return SweepPoint(
         arm=comparison.arm,
@@ -75,7 +66,8 @@ def _point(comparison: ComparisonRecord, arm: SweepArm) -> SweepPoint:
     )
 
 
-def _value(estimate: EstimateRecord | None) -> SweepValue:
+def _value(estimate: Estimate | None) -> Interval:
+    """The number and its interval alone: the rest stands in the comparison."""
     if estimate is None:
-        return SweepValue(value=None, low=None, high=None)
-    return SweepValue(value=estimate.value, low=estimate.low, high=estimate.high)
+        return NOTHING
+    return Interval(value=estimate.value, low=estimate.low, high=estimate.high)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.errors import numbered
-from fairaudit.privacy.events import shown_up
 
 Row = tuple[str, ...]
+UNKNOWN = "–"
 
 
 def table(head: Sequence[str], rows: Sequence[Row], *, most: int) -> Iterator[str]:
@@ -28,21 +28,21 @@ def table(head: Sequence[str], rows: Sequence[Row], *, most: int) -> Iterator[st
 def number(value: float | None, decimals: int = 3) -> str:
     """A number for a cell; a dash where it is undefined, never 0."""
     if value is None:
-        return "–"
+        return UNKNOWN
     text = f"{value:.{decimals}f}"
     return text.removeprefix("-") if float(text) == 0 else text
 
 
 def figure(value: float | None) -> str:
     """A number at four significant digits; a dash where it is undefined, never 0."""
-    return "–" if value is None else f"{value:.4g}"
+    return UNKNOWN if value is None else f"{value:.4g}"
 
 
-def judged(value: float | None, low: float | None, high: float | None) -> str:
-    """A number that a gate was held against; an exact one, which is an epsilon or 1, is never understated."""
-    return shown_up(value) if value is not None and low == value == high else figure(value)
+def short(value: float | None) -> str:
+    """A number at three significant digits, for figures that span many orders of magnitude."""
+    return UNKNOWN if value is None else f"{value:.3g}"
 
 
 def count(value: int | None) -> str:
     """A count for a cell; a dash where it is suppressed."""
-    return "–" if value is None else f"{value:,}"
+    return UNKNOWN if value is None else f"{value:,}"

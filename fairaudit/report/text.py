@@ -10,7 +10,7 @@ from fairaudit.methods.spec import Need
 from fairaudit.plan import Plan
 from fairaudit.report.arm_names import listed
 from fairaudit.report.facts import Limitation
-from fairaudit.report.measured import ComparisonRecord
+from fairaudit.results.estimates import Comparison
 
 UNIT = "one training record (features, group and label), with the split and any undersampling held fixed"
 NEIGHBOURING = "add or remove one record"
@@ -109,7 +109,7 @@ PIXEL_SCALING = {
 
 
 def limitations(
-    plan: Plan, dataset: Dataset, comparisons: Sequence[ComparisonRecord], *, fitted: int
+    plan: Plan, dataset: Dataset, comparisons: Sequence[Comparison], *, fitted: int
 ) -> tuple[Limitation, ...]:
     """Every limitation that applies to this audit.
 
@@ -197,7 +197,7 @@ def _reading(keys: Sequence[str]) -> str:
     return f"{listed(keys)} {'reads' if len(keys) == 1 else 'read'}"
 
 
-def _statistics(plan: Plan, comparisons: Sequence[ComparisonRecord]) -> str:
+def _statistics(plan: Plan, comparisons: Sequence[Comparison]) -> str:
     sizes = [g.n_test for c in comparisons for g in c.by_group if g.n_test]
     return _STATISTICS.format(
         seeds=numbered(plan.config.seeds, "seed"),

@@ -21,10 +21,10 @@ from fairaudit.report.charts import charts
 from fairaudit.report.drawing import page_spec
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
-from fairaudit.report.numbers import DIGITS
 from fairaudit.report.panels import Cell, Chart
 from fairaudit.report.placing import opening, passages
 from fairaudit.report.to_markdown import full_text
+from fairaudit.results.numbers import DIGITS
 
 _NAME_IN_TABLE = 80
 

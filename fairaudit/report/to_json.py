@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pydantic import JsonValue, ValidationError
 
 from fairaudit.errors import DataError
-from fairaudit.report.facts import Part
 from fairaudit.report.model import SCHEMA_VERSION, VOLATILE, Report
 from fairaudit.report.names import plain
 from fairaudit.report.older import upgraded
+from fairaudit.results.numbers import Part
 
 SEAL = "content_sha256"
 

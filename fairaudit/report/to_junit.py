@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from fairaudit.report.gates import GateRecord, GateTarget
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
-from fairaudit.report.tables import figure, judged
+from fairaudit.report.written import GATED, written
 
 _ELEMENT = {"fail": "failure", "inconclusive": "error"}
 _COUNTS_AS = {"fail": "failure", "pass": "skipped"}
@@ -70,9 +70,4 @@ def described(target: GateTarget) -> str:
     group = " = ".join(plain(name) for name in (target.grouping, target.group) if name)
     against = f" against {plain(target.reference)}" if target.reference else ""
     where = " · ".join(filter(None, (plain(target.arm), group)))
-    interval = (
-        ""
-        if target.low is None or target.high is None or target.low == target.high
-        else (f" [{figure(target.low)}, {figure(target.high)}]")
-    )
-    return f"{where}{against}: {judged(target.value, target.low, target.high)}{interval}"
+    return f"{where}{against}: {written(target, GATED)}"

@@ -7,16 +7,7 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.arm_names import listed
 from fairaudit.report.facts import LabelFacts, TrainingFacts
 from fairaudit.report.fitting import fitted
-from fairaudit.report.gaps import (
-    CONTROL_NOT_RUN,
-    COST,
-    main_gap,
-    named_gaps,
-    plain_interval,
-    points,
-    reading,
-    spoken,
-)
+from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, reading, spoken
 from fairaudit.report.markdown_alone import ALONE, alone_section
 from fairaudit.report.markdown_data import (
     data_section,
@@ -29,11 +20,12 @@ from fairaudit.report.markdown_privacy import privacy_section
 from fairaudit.report.markdown_review import instruments_section, register_section, selection_section
 from fairaudit.report.markdown_sweep import SWEEP, sweep_section
 from fairaudit.report.markdown_why import why_section
-from fairaudit.report.measured import ComparisonRecord, EstimateRecord, GapRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.parts import PARTS_TITLE, parts_section
 from fairaudit.report.tables import Row, count, number, table
+from fairaudit.report.written import POINTS, written
+from fairaudit.results.estimates import Comparison, Estimate, Gap
 
 MOST_LINES = 240
 # Headings whose tables are what a report is read for. A sweep says the most in the fewest rows.
@@ -148,8 +140,8 @@ def _costs(report: Report) -> Iterator[str]:
             count(group.n_test),
             number(_value(group.estimates.get("reference.accuracy"))),
             number(_value(group.estimates.get("accuracy"))),
-            points(group.estimates.get(COST)) if group.estimates else markdown(group.reason),
-            plain_interval(group.estimates.get("excess_risk")),
+            written(group.estimates.get(COST), POINTS) if group.estimates else markdown(group.reason),
+            written(group.estimates.get("excess_risk")),
             markdown(comparison.note_on(group), 60),
         )
         for comparison in report.costs
@@ -203,7 +195,7 @@ def _named_risks(report: Report) -> Iterator[str]:
     """What the pairs that were asked for lose in loss, beside what they lose in accuracy."""
     told = [
         f"- {_versus(comparison)}, {markdown(gap.a)} against {markdown(gap.b)}: gap in excess risk "
-        f"{plain_interval(gap.absolute)} nats, {markdown(reading(gap), 80) or 'undefined'}."
+        f"{written(gap.absolute)} nats, {markdown(reading(gap), 80) or 'undefined'}."
         for comparison in report.costs
         for gap in comparison.gaps
         if gap.named and gap.metric == "excess_risk"
@@ -215,14 +207,14 @@ def _named_risks(report: Report) -> Iterator[str]:
         yield from told[:12]
 
 
-def _gap_row(comparison: ComparisonRecord, gap: GapRecord) -> Row:
+def _gap_row(comparison: Comparison, gap: Gap) -> Row:
     estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
     said = (markdown(reading(gap), 80) or "–") + _needed(gap)
     between = ", ".join(markdown(name) for name in (gap.a, gap.b) if name)
     return (
         _versus(comparison),
         f"{markdown(comparison.grouping)}: {between or 'no pair'}",
-        points(estimate),
+        written(estimate, POINTS),
         "–" if gap.minimum_detectable is None else f"{100 * gap.minimum_detectable:.1f}",
         _points_sd(gap.signed.training_sd),
         _points_sd(gap.signed.records_sd),
@@ -235,13 +227,13 @@ def _before_and_after(report: Report) -> tuple[str, str]:
     return ("baseline", "predictions") if report.training is None else ("non-private", "private")
 
 
-def _versus(comparison: ComparisonRecord) -> str:
+def _versus(comparison: Comparison) -> str:
     """The arm, and its reference where that is not the usual one."""
     arm = markdown(comparison.arm)
     return arm if comparison.reference == REFERENCE else f"{arm} against {markdown(comparison.reference)}"
 
 
-def _needed(gap: GapRecord) -> str:
+def _needed(gap: Gap) -> str:
     wanted = []
     if gap.rows_needed is not None:
         wanted.append(f"{numbered(gap.rows_needed, 'test row')} per group")
@@ -273,13 +265,13 @@ def _within(report: Report) -> Iterator[str]:
         (
             markdown(c.arm),
             markdown(spoken(gap.metric, classes)),
-            plain_interval(gap.signed),
+            written(gap.signed),
             gap.a,
             gap.b,
         )
         for c in report.costs
         for gap in c.gaps
-        if gap.metric.startswith("change.") and gap.kind == "pair" and _is_resolved(gap.signed)
+        if gap.metric.startswith("change.") and gap.kind == "pair" and gap.signed.excludes_zero
     ]
     yield "## Within each model"
     yield ""
@@ -321,17 +313,13 @@ def _limitations(report: Report) -> Iterator[str]:
         yield f"- {markdown(limitation.text, 800)}"
 
 
-def _value(estimate: EstimateRecord | None) -> float | None:
+def _value(estimate: Estimate | None) -> float | None:
     return estimate.value if estimate else None
 
 
-def _pair(estimates: dict[str, EstimateRecord], metric: str) -> str:
+def _pair(estimates: dict[str, Estimate], metric: str) -> str:
     before, after = _value(estimates.get(f"reference.{metric}")), _value(estimates.get(metric))
     return f"{number(before)} → {number(after)}"
-
-
-def _is_resolved(estimate: EstimateRecord) -> bool:
-    return estimate.low is not None and estimate.high is not None and not estimate.low <= 0 <= estimate.high
 
 
 def _points_sd(fraction: float | None) -> str:

@@ -9,9 +9,10 @@ from fairaudit.report.decomposition import Decomposition, OverSeeds, Sentence, W
 from fairaudit.report.explain_ablation import ablation
 from fairaudit.report.explain_traits import traits
 from fairaudit.report.facts import ArmFacts, Control
-from fairaudit.report.gaps import COST, main_gap, points
-from fairaudit.report.measured import ComparisonRecord
+from fairaudit.report.gaps import COST, main_gap
 from fairaudit.report.names import plain
+from fairaudit.report.written import PERCENT, POINTS, written
+from fairaudit.results.estimates import Comparison, Interval
 
 LARGE = 0.5  # share of a group's parts from which one part is the main one
 SMALL = 0.1
@@ -27,7 +28,7 @@ PART_NAMES = {
 def explain(
     decomposition: Decomposition | None,
     arms: Sequence[ArmFacts],
-    compared: Sequence[ComparisonRecord],
+    compared: Sequence[Comparison],
     control: Control,
 ) -> Why | None:
     """The explanation; None where neither steps were read nor clipping was taken apart.
@@ -71,17 +72,13 @@ def _cost(case: Case) -> Sentence:
         estimate = by_group[group.group]
         assert estimate is not None
         assert estimate.value is not None
-        interval = (
-            "" if estimate.low is None or estimate.high is None
-            else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
-        )  # fmt: skip
-        told.append(f"{plain(group.group)} {estimate.value:.3f}{interval}")
+        told.append(f"{plain(group.group)} {written(estimate)}")
     gap = main_gap(case.comparison, "excess_risk")
     resolved = "" if gap is not None and gap.direction else " The difference in loss is not resolved here."
     return say(
         "finding",
         f"Under {case.arm.key} privacy costs {told[0]} nats of loss and {told[1]}; in accuracy the gap is "
-        f"{points(cost.absolute) if (cost := main_gap(case.comparison, COST)) else 'not measured'} points."
+        f"{written(cost.absolute if (cost := main_gap(case.comparison, COST)) else None, POINTS)} points."
         f"{resolved}",
         f"comparisons[{case.arm.key}].by_group[{case.payer.group}].estimates.excess_risk",
     )
@@ -208,12 +205,8 @@ def _lever(text: str, *rests_on: str) -> Sentence:
 
 
 def _percent(share: OverSeeds) -> str:
-    if share.value is None:
-        return "unknown"
-    if share.low is None or share.high is None:
-        return f"{100 * share.value:.0f} %"
-    low, high = max(share.low, 0.0), min(share.high, 1.0)
-    return f"{100 * share.value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
+    low, high = (None, None) if share.ends is None else (max(share.ends[0], 0.0), min(share.ends[1], 1.0))
+    return written(Interval(value=share.value, low=low, high=high), PERCENT, unknown="unknown")
 
 
 def _number(value: float | None, decimals: int) -> str:

@@ -1,8 +1,7 @@
 """Gates on handmade reports: which number a rule reads, and what it says of it."""
 
-from dataclasses import replace
-
 import pytest
+from changed import replace
 from handmade import arm, circumstances, comparison, estimate, findings, gap, privacy
 from reports import report_of, stored, with_measure
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, t
 
-from fairaudit.gate.intervals import Interval, Variances, growth, student_quantile, widened, widened_size
+from fairaudit.gate.intervals import Variances, growth, student_quantile, widened, widened_size
+from fairaudit.results.estimates import Ends
 
 FAMILY = st.integers(2, 300)
 SEEDS = st.integers(2, 40)
@@ -50,7 +51,7 @@ def test_the_largest_of_several_is_never_given_too_narrow_an_interval(sizes, hal
     grown = [(d, h * (1 + share * (factor - 1))) for (d, h), share in zip(pairs, shares, strict=False)]
 
     def largest(those):
-        return Interval(max(0.0, *(d - h for d, h in those)), max(d + h for d, h in those))
+        return Ends(max(0.0, *(d - h for d, h in those)), max(d + h for d, h in those))
 
     wide = widened_size(max(sizes), largest(pairs), factor, is_largest=True)
     exact = largest(grown)
@@ -59,11 +60,11 @@ def test_the_largest_of_several_is_never_given_too_narrow_an_interval(sizes, hal
 
 
 def test_one_gap_grows_by_its_own_half_even_where_its_lower_end_was_cut_at_zero():
-    assert widened_size(0.1, Interval(0.0, 0.3), 2.0, is_largest=False) == (0.0, 0.5)
-    assert widened_size(0.3, Interval(0.2, 0.4), 2.0, is_largest=False) == pytest.approx((0.1, 0.5))
+    assert widened_size(0.1, Ends(0.0, 0.3), 2.0, is_largest=False) == (0.0, 0.5)
+    assert widened_size(0.3, Ends(0.2, 0.4), 2.0, is_largest=False) == pytest.approx((0.1, 0.5))
 
 
 def test_a_gap_whose_upper_end_was_cut_at_the_largest_that_can_be_grows_by_its_whole_half():
     """By the half that is left of the upper end it would be held to lie above .7, and fail a gate at that."""
-    assert widened_size(0.9, Interval(0.6, 1.0), 1.5, is_largest=False)[0] == pytest.approx(0.45)
-    assert widened(-0.3, Interval(-0.4, -0.2), 2.0) == pytest.approx((-0.5, -0.1))
+    assert widened_size(0.9, Ends(0.6, 1.0), 1.5, is_largest=False)[0] == pytest.approx(0.45)
+    assert widened(-0.3, Ends(-0.4, -0.2), 2.0) == pytest.approx((-0.5, -0.1))

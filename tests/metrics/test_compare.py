@@ -1,14 +1,16 @@
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
+from changed import replace
 from scipy import stats
 
 from fairaudit.data.dataset import Grouping
+from fairaudit.data.groups import NamedPair
 from fairaudit.metrics import tables
 from fairaudit.metrics.compare import Twin, compare, measure_reference
-from fairaudit.metrics.estimates import Predictions
+from fairaudit.metrics.risk import Predictions
+from fairaudit.report.build_measured import disclosed
 
 METRICS = (
     *("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impact_ratio", "auc"),
@@ -154,13 +156,20 @@ def test_three_groups_are_judged_together():
 
 
 def test_a_pair_is_resolved_among_all_pairs_or_by_its_own_interval():
-    found = compared(audit((500, 400, 300, 300, 300), cost=(0.0, 0.2, 0.25, 0.3, 0.35))).gaps
-    pairs = [gap for gap in found if gap.kind == "pair" and not gap.signed.reason]
+    measured = compared(audit((500, 400, 300, 300, 300), cost=(0.0, 0.2, 0.25, 0.3, 0.35)))
+    pairs = [gap for gap in measured.gaps if gap.kind == "pair" and not gap.signed.reason]
+    asked = [NamedPair(measured.grouping, gap.b, gap.a) for gap in pairs]
+    read = {
+        (g.metric, g.a, g.b): g for g in disclosed(measured, least=0, named=asked).gaps if g.kind == "pair"
+    }
     for gap in pairs:
-        assert bool(gap.direction_alone) == (gap.signed.low > 0 or gap.signed.high < 0)
+        alone = read[gap.metric, gap.a, gap.b]
+        assert alone.named
+        assert not gap.named
+        assert bool(alone.direction) == (gap.signed.low > 0 or gap.signed.high < 0)
         assert bool(gap.direction) == (gap.simultaneous.low > 0)
-        assert gap.direction in ("", gap.direction_alone)
-    assert any(gap.direction_alone and not gap.direction for gap in pairs)
+        assert gap.direction in ("", alone.direction)
+    assert any(read[gap.metric, gap.a, gap.b].direction and not gap.direction for gap in pairs)
     assert any(gap.direction for gap in pairs)
 
 

@@ -1,7 +1,6 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from changed import replace
 from handmade import (
     arm,
     circumstances,
@@ -20,8 +19,9 @@ from fairaudit.data.dataset import Notice
 from fairaudit.data.groups import NamedPair
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.build import Findings, build_report
-from fairaudit.report.build_measured import comparison_record
+from fairaudit.report.build_measured import disclosed
 from fairaudit.report.model import VOLATILE
+from fairaudit.results.estimates import Comparison
 
 
 def report_of(found):
@@ -197,7 +197,7 @@ def test_of_many_groups_rates_of_one_class_the_largest_gap_and_the_named_pairs_a
     compared = replace(
         comparison(), gaps=(*gaps, *costs), by_group=tuple(measure(name, 0.01) for name in names)
     )
-    found = comparison_record(compared, least=0, named=[NamedPair("sex", "b", "a")]).gaps
+    found = disclosed(compared, least=0, named=[NamedPair("sex", "b", "a")]).gaps
     assert len(found) == kept
     assert [(g.metric, g.kind, g.named) for g in found][:1] == [("tpr[2]", "pair", True)]
     assert {(g.metric, g.kind) for g in found} >= {
@@ -205,11 +205,21 @@ def test_of_many_groups_rates_of_one_class_the_largest_gap_and_the_named_pairs_a
     }  # fmt: skip
 
 
+def test_the_report_holds_the_very_objects_that_were_measured():
+    found = findings()
+    (measured,), (told,) = found.comparisons, report_of(found).comparisons
+    assert type(told) is Comparison
+    assert all(a is b for a, b in zip(measured.gaps, told.gaps, strict=True))
+    for a, b in zip(measured.by_group, told.by_group, strict=True):
+        assert a.estimates.keys() == b.estimates.keys()
+        assert all(b.estimates[name] is estimate for name, estimate in a.estimates.items())
+
+
 def test_a_pair_that_was_named_beforehand_is_read_by_its_own_interval():
-    pair = gap("F", "M", 0.02, direction="", direction_alone="worse for F")
+    pair = gap("F", "M", 0.02, direction="")  # 0.003 to 0.037 by itself
     compared = replace(comparison(), gaps=(pair,))
     for named, said in (([NamedPair("sex", "M", "F")], "worse for F"), ([], "")):
-        assert comparison_record(compared, least=0, named=named).gaps[0].direction == said
+        assert disclosed(compared, least=0, named=named).gaps[0].direction == said
 
 
 def test_a_mean_over_pairs_is_suppressed_with_any_of_its_groups():

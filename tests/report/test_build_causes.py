@@ -1,13 +1,12 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from changed import replace
 from handmade import arm, comparison, dataset, job_result, plan, resolved
 
 from fairaudit.jobs import JobResult
 from fairaudit.report.arm_readings import arm_readings, over_seeds
 from fairaudit.report.build_causes import CORRELATED, decomposition, payer
-from fairaudit.report.build_measured import comparison_record
+from fairaudit.report.build_measured import disclosed
 from fairaudit.report.sign_claims import sign_claim
 
 STEPS = (0, 100, 1839)  # of 1,840
@@ -57,7 +56,7 @@ def audit(*, names=("F", "M"), seeds=3, **options):
         facts = {**base.facts, "causes": {"hessian_records": 1024}} if read else base.facts
         found = {**base.arrays, **(arrays(1.0 + 0.1 * job.seed) if read else {})}
         results[job.id] = JobResult(job.id, found, facts)
-    compared = [comparison_record(of_two_seeds(comparison(names=names)), least=0)]
+    compared = [disclosed(of_two_seeds(comparison(names=names)), least=0)]
     return made, dataset(names), results, compared
 
 
@@ -136,7 +135,7 @@ def test_bounds_stand_beside_the_truth_with_what_they_assume():
 
 def test_a_suppressed_group_has_no_figure_anywhere():
     made, data, results, _ = audit()
-    few = comparison_record(comparison(), least=500)  # every group of 382 rows
+    few = disclosed(comparison(), least=500)  # every group of 382 rows
     causes = decomposition(made, data, results, [few]).arms["global-adapt"]
     assert causes.groups == ()
     assert causes.bounds == ()
@@ -154,8 +153,8 @@ def test_an_arm_without_kept_steps_says_why():
 
 
 def test_the_payer_is_the_group_of_the_largest_excess_risk():
-    assert payer(comparison_record(comparison(costs=(0.01, 0.05)), least=0)) == ("M", "F")
-    assert payer(comparison_record(comparison(), least=500)) is None
+    assert payer(disclosed(comparison(costs=(0.01, 0.05)), least=0)) == ("M", "F")
+    assert payer(disclosed(comparison(), least=500)) is None
 
 
 def test_a_preset_names_the_payer_where_the_file_has_its_groups():
@@ -167,7 +166,7 @@ def test_a_preset_names_the_payer_where_the_file_has_its_groups():
                           results[job.id.replace("dpsgd", "global-adapt")].facts)
         for job in dpsgd.jobs
     }  # fmt: skip
-    compared = [comparison_record(comparison("dpsgd", names=names), least=0)]
+    compared = [disclosed(comparison("dpsgd", names=names), least=0)]
     claims = decomposition(dpsgd, data, found, compared).claims
     first = claims[0]
     assert first.statement == "dpsgd: direction error is larger for Male than for Female"
@@ -199,7 +198,7 @@ def test_an_interval_over_seeds_needs_two_of_them():
     assert two.value == 2.0
     assert two.high - two.value == pytest.approx(12.706, rel=1e-3)  # t_.975 of one degree, times 1
     assert two.by_seed == (1.0, 3.0, None)
-    assert not two.is_clear
+    assert not two.excludes_zero
 
 
 def test_traits_and_excess_risk_are_associated_over_groups():

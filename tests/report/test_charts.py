@@ -14,10 +14,11 @@ from fairaudit.report.build_causes import TRAITS
 from fairaudit.report.charts import charts
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Why
 from fairaudit.report.drawing import DASHES, PALETTE, SHAPES, file_spec, page_spec
-from fairaudit.report.panels import MOST_SERIES, Amounts, Bar, Intervals, Lines, Point, labels
+from fairaudit.report.panels import MOST_SERIES, Amounts, Bar, Intervals, Lines, Point, alone, labels
 from fairaudit.report.placing import HOMES, passages
 from fairaudit.report.to_json import read_report, to_json
 from fairaudit.report.to_markdown import to_markdown
+from fairaudit.results.estimates import Interval
 
 
 @pytest.fixture
@@ -150,9 +151,9 @@ def test_the_cost_chart_shows_points_with_intervals(report):
     assert isinstance(panel, Intervals)
     first = panel.bars[0]
     assert (first.row, first.series) == ("global-adapt", "F")
-    assert first.value == pytest.approx(4.1)
-    assert first.low == pytest.approx(100 * (0.041 - 0.0141234567))
-    assert first.high == pytest.approx(100 * (0.041 + 0.0141234567))
+    assert first.number.value == pytest.approx(4.1)
+    assert first.number.low == pytest.approx(100 * (0.041 - 0.0141234567))
+    assert first.number.high == pytest.approx(100 * (0.041 + 0.0141234567))
 
 
 def test_a_group_without_a_number_is_in_the_table_and_not_drawn(report):
@@ -169,9 +170,9 @@ def test_epsilon_rises_from_left_to_right_and_the_gap_has_its_own_panel():
     cost, gap = one.panels
     assert isinstance(cost, Lines)
     assert [p.x for p in cost.points if p.series == "F"] == [1.0, 3.0, 8.0]
-    assert [p.value for p in cost.points if p.series == "F"] == pytest.approx([6.0, 3.0, 1.0])
-    assert [p.value for p in gap.points] == pytest.approx([4.0, 2.0, 1.0])
-    assert all(p.low <= p.value <= p.high for p in cost.points)
+    assert [p.number.value for p in cost.points if p.series == "F"] == pytest.approx([6.0, 3.0, 1.0])
+    assert [p.number.value for p in gap.points] == pytest.approx([4.0, 2.0, 1.0])
+    assert all(p.number.low <= p.number.value <= p.number.high for p in cost.points)
 
 
 def test_parts_of_the_excess_risk_are_drawn_for_arms_that_have_them():
@@ -179,7 +180,7 @@ def test_parts_of_the_excess_risk_are_drawn_for_arms_that_have_them():
     (panel,) = one.panels
     assert panel.title == "global-adapt"
     first = panel.bars[0]
-    assert (first.row, first.value, first.low) == ("F", 0.01, pytest.approx(0.009))
+    assert (first.row, first.number.value, first.number.low) == ("F", 0.01, pytest.approx(0.009))
     assert first.series.startswith("direction")
     assert one.table.rows[0][:4] == ("global-adapt", "F", "direction", 0.01)
     assert one.table.rows[0][4:] == pytest.approx((0.009, 0.011, 0.7))
@@ -193,7 +194,7 @@ def test_curves_of_all_arms_share_one_scale(report):
     panels = chart(report, "training-loss").panels
     assert {panel.between for panel in panels} == {panels[0].between}
     low, high = panels[0].between
-    assert all(low <= p.value <= high for panel in panels for p in panel.points)
+    assert all(low <= p.number.value <= high for panel in panels for p in panel.points)
     assert [p.x for p in panels[0].points if p.series == "F"] == [1.0, 2.0]  # after epochs 1 and 2
 
 
@@ -236,15 +237,15 @@ def test_there_is_a_colour_a_shape_and_a_dash_for_every_series():
 
 
 def test_an_unknown_interval_is_drawn_as_a_dot_alone():
-    known, unknown = Bar("arm", "F", 1.0, 0.5, 1.5), Bar("arm", "M", 1.0)
+    known, unknown = Bar("arm", "F", Interval(value=1.0, low=0.5, high=1.5)), Bar("arm", "M", alone(1.0))
     both = page_spec(Intervals("", "points", (known, unknown)), description="")["layer"][-1]["layer"]
     assert both[0]["transform"] == [{"filter": "isValid(datum.low)"}]
-    alone = page_spec(Intervals("", "points", (unknown,)), description="")["layer"][-1]["layer"]
-    assert [layer["mark"]["type"] for layer in alone] == ["point"]
+    dots = page_spec(Intervals("", "points", (unknown,)), description="")["layer"][-1]["layer"]
+    assert [layer["mark"]["type"] for layer in dots] == ["point"]
 
 
 def test_stacked_amounts_share_a_row():
-    bars = (Bar("F", "noise", 1.0), Bar("F", "bias", 2.0))
+    bars = (Bar("F", "noise", alone(1.0)), Bar("F", "bias", alone(2.0)))
     stacked = page_spec(Amounts("", "nats", bars, is_stacked=True), description="")
     beside = page_spec(Amounts("", "nats", bars), description="")
     assert "yOffset" not in stacked["layer"][0]["encoding"] | stacked["layer"][-1].get("encoding", {})
@@ -252,6 +253,6 @@ def test_stacked_amounts_share_a_row():
 
 
 def test_long_lines_have_no_dots():
-    points = tuple(Point(float(i), "F", 1.0) for i in range(200))
+    points = tuple(Point(float(i), "F", alone(1.0)) for i in range(200))
     text = json.dumps(page_spec(Lines("", "step", "loss", points), description=""))
     assert '"point"' not in text

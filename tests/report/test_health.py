@@ -1,9 +1,8 @@
 """What makes a cost that of a configuration: each warning at hand-made figures, or none where none is due."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from changed import replace
 from handmade import (
     arm,
     circumstances,

@@ -1,10 +1,9 @@
 """What a report says of images and of pairs that were named before training."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
+from changed import replace
 from handmade import arm, circumstances, comparison, dataset, estimate, gap, measure, plan, resolved, results
 
 from fairaudit.cli.lines import header_lines, result_lines

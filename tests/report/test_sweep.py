@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from handmade import arm, comparison, privacy
+from handmade import arm, comparison, estimate, privacy
 from reports import report_of
 
 from fairaudit.report.charts import charts
@@ -115,3 +115,17 @@ def test_a_long_sweep_shows_the_gaps_alone_and_says_so():
     assert "Gaps alone" in section
     assert section.count("gap by sex") == 6
     assert "sex = F" not in section
+
+
+def test_a_cost_without_interval_is_written_as_beside_its_group():
+    arms, compared = [arm("sgd", reference=None)], []
+    for key, target in KEYS.items():
+        arms.append(arm(key, privacy=replace(privacy(), target_epsilon=target, epsilon_pld=target - 0.001)))
+        made = comparison(key, (0.05 / target, 0.01))
+        first, *others = made.by_group
+        lone = {**first.estimates, "privacy_cost": estimate(0.0294)}
+        changed = first.model_copy(update={"estimates": lone})
+        compared.append(made.model_copy(update={"by_group": (changed, *others)}))
+    curve = to_markdown(report_of(*compared, arms=tuple(arms))).partition("## Cost over epsilon")[2]
+    row = next(line for line in curve.splitlines() if "sex = F" in line)
+    assert row.endswith("| 2.9 (no interval) | 2.9 (no interval) |")

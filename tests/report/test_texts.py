@@ -346,7 +346,7 @@ def test_marks_of_the_figures_stand_in_the_row_of_their_arm_and_the_colour_of_th
             assert len(marks) == len(PRIVATE) * len(GROUPINGS[panel.title])
             for (arm, group), bar in marks.items():
                 expected = interval(estimates(stored, arm, panel.title, group)[metric])
-                assert (bar.value, bar.low, bar.high) == pytest.approx(
+                assert (bar.number.value, bar.number.low, bar.number.high) == pytest.approx(
                     [factor * v for v in expected], rel=1e-4
                 )
     for panel in drawn["accuracy"].panels:

@@ -12,7 +12,7 @@ from hostile import hostile_report
 
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.compare import compare, measure_reference
-from fairaudit.metrics.estimates import Predictions
+from fairaudit.metrics.risk import Predictions
 from fairaudit.report.build import Findings, build_report
 from fairaudit.report.charts import charts
 from fairaudit.report.panels import Chart

@@ -1,12 +1,12 @@
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
+from changed import replace
 from golden import assert_golden
-from handmade import circumstances, comparison, estimate, findings
+from handmade import circumstances, comparison, findings
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -16,9 +16,9 @@ from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.build import build_report
 from fairaudit.report.load import load_report
-from fairaudit.report.measured import EstimateRecord
 from fairaudit.report.to_json import read_report, schema_json, to_json
 from fairaudit.report.to_markdown import to_markdown
+from fairaudit.results.estimates import Estimate, estimated
 
 anything = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
 
@@ -118,7 +118,9 @@ def test_bounds_and_epsilon_are_rounded_outward_and_the_object_keeps_every_digit
     seeds=st.lists(anything.filter(lambda x: x is not None), max_size=3),
 )
 def test_no_number_can_put_nan_into_the_json(value, low, high, seeds):
-    wild = replace(estimate(0.1, 0.1), value=value, low=low, high=high, by_seed=tuple(seeds))
+    wild = estimated(
+        value, low, high, training_sd=value, records_sd=low, n_seeds=1, n_test=1, unit="nats", by_seed=seeds
+    )
     group = replace(comparison().overall, estimates={"privacy_cost": wild})
     found = replace(findings(), comparisons=(replace(comparison(), overall=group),))
     content = json.loads(to_json(build_report(found, circumstances())), parse_constant=refuse)
@@ -137,9 +139,9 @@ def test_a_nan_that_slips_past_the_builder_is_refused_by_the_model():
         "low": None, "high": None, "training_sd": None, "records_sd": None, "n_seeds": 1, "n_test": 1,
         "unit": "fraction", "reason": "", "by_seed": (),
     }  # fmt: skip
-    assert EstimateRecord(value=0.5, **fields).value == 0.5
+    assert Estimate(value=0.5, **fields).value == 0.5
     with pytest.raises(ValidationError):
-        EstimateRecord(value=math.nan, **fields)
+        Estimate(value=math.nan, **fields)
 
 
 @pytest.mark.parametrize(

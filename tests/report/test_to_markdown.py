@@ -1,7 +1,7 @@
 import re
-from dataclasses import replace
 
 import pytest
+from changed import replace
 from golden import assert_golden
 from handmade import (
     arm,

@@ -1,9 +1,8 @@
-from dataclasses import replace
-
+from changed import replace
 from handmade import comparison
 
 from fairaudit.data.groups import NamedPair
-from fairaudit.report.build_measured import comparison_record
+from fairaudit.report.build_measured import disclosed
 from fairaudit.report.decomposition import (
     ArmCauses,
     Association,
@@ -69,7 +68,7 @@ def why(
     made = Decomposition(
         steps=8, batches=8, hessian_records=1024, optimizer=optimizer, arms=causes, claims=()
     )
-    compared = [comparison_record(comparison(key, costs), least=0)]
+    compared = [disclosed(comparison(key, costs), least=0)]
     return explain(made, [facts(key, **arms)], compared, control)
 
 
@@ -165,7 +164,7 @@ def taken_apart(**costs):
     """The ablation's arms with the costs of F and M in each; half-widths of 0.5 points."""
     names = ("clipped", "magnitude-only", "direction-only", "sgd-slowed")
     each = {name: costs.get(name.replace("-", "_"), (0.0, 0.0)) for name in names}
-    compared = [comparison_record(comparison(n, c, half=0.005), least=0) for n, c in each.items()]
+    compared = [disclosed(comparison(n, c, half=0.005), least=0) for n, c in each.items()]
     return explain(None, [facts(name) for name in names], compared, CONTROL)
 
 
@@ -174,7 +173,7 @@ def test_of_many_groups_the_ablation_tells_those_of_the_pair_that_was_asked_for(
     arms = ("clipped", "magnitude-only", "direction-only")
     measured = comparison("clipped", (0.1, *[0.05] * 6, 0.02), names=names, half=0.005)
     asked = [NamedPair("sex", "a", "h")]
-    compared = [comparison_record(replace(measured, arm=arm), least=0, named=asked) for arm in arms]
+    compared = [disclosed(replace(measured, arm=arm), least=0, named=asked) for arm in arms]
     told = text_of(explain(None, [facts(arm) for arm in arms], compared, CONTROL), "ablation")
     assert "clipping costs a 10.0 [8.6, 11.4], h 2.0 [0.6, 3.4]; its magnitude" in told
     assert "each half by itself" in told

@@ -1,9 +1,8 @@
 """A small audit written by hand: every number is known, nothing is trained."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
+from changed import replace
 
 from fairaudit.arms import Arm, ArmPrivacy, Schedule
 from fairaudit.config import AuditConfig
@@ -11,10 +10,10 @@ from fairaudit.data.dataset import Dataset, Grouping, Notice
 from fairaudit.jobs import JobResult
 from fairaudit.layers import ResolvedConfig, resolve_config
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.metrics.estimates import Comparison, Estimate, Gap, GroupMeasure
 from fairaudit.plan import Job, Plan
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 from fairaudit.report.build import Circumstances, Findings
+from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured
 
 SEEDS = 5
 GROUPS = ("F", "M")
@@ -161,7 +160,9 @@ def measure(
         "tpr": estimate(None),
         "reference.tpr": estimate(0.7, 0.03),
     }
-    return GroupMeasure(group, n_test, 1530.2, gated, reason, estimates)
+    return GroupMeasure(
+        group=group, n_test=n_test, n_train=1530.2, gated=gated, reason=reason, estimates=estimates
+    )
 
 
 def gap(
@@ -180,11 +181,12 @@ def gap(
         absolute=size,
         simultaneous=size,
         direction=direction,
-        direction_alone=direction,
         minimum_detectable=0.0251,
         rows_needed=None if low > 0 else 1200,
         seeds_needed=None,
         shuffle_p=0.2,
+        gated=True,
+        reason="",
     )
     return replace(made, **kept)
 
@@ -196,11 +198,11 @@ def comparison(
     names: tuple[str, ...] = GROUPS,
     half: float = 0.017123456,
     reference: str = "sgd",
-) -> Comparison:
+) -> Measured:
     first, last = names[0], names[-1]
     gaps = [gap(first, last, costs[0] - costs[-1], half)]
     gaps.append(gap(first, last, -0.03, 0.01, metric="change.selection_rate"))
-    return Comparison(
+    return Measured(
         arm=key,
         reference=reference,
         grouping="sex",

@@ -120,8 +120,8 @@ MUTANTS = (
     Mutant(
         "each arm's row shows the first arm's cost",
         "report/to_markdown.py",
-        "points(group.estimates.get(COST)) if group.estimates else",
-        "points(report.costs[0].by_group[0].estimates.get(COST)) if group.estimates else",
+        "written(group.estimates.get(COST), POINTS) if group.estimates else",
+        "written(report.costs[0].by_group[0].estimates.get(COST), POINTS) if group.estimates else",
         (f"{TEXTS}::test_costs",),
     ),
     Mutant(
@@ -486,8 +486,8 @@ MUTANTS = (
     Mutant(
         "a change is narrower than its two intervals",
         "gate/judge.py",
-        "_difference(now.low, before.high)",
-        "_difference(now.low, before.low)",
+        "_difference(mine.low, theirs.high)",
+        "_difference(mine.low, theirs.low)",
         ("gate/test_check.py",),
     ),
     Mutant(
@@ -562,9 +562,9 @@ MUTANTS = (
     ),
     Mutant(
         "costs are shown as fractions",
-        "report/gaps.py",
-        "return number(100 * fraction, 1)",
-        "return number(fraction, 1)",
+        "report/written.py",
+        "POINTS = Scale(100.0, partial(number, decimals=1)",
+        "POINTS = Scale(1.0, partial(number, decimals=1)",
         (f"{TEXTS}::test_costs",),
     ),
     Mutant(
@@ -591,8 +591,8 @@ MUTANTS = (
     Mutant(
         "every epsilon of a sweep shows the first one's costs",
         "report/markdown_sweep.py",
-        "_points(point.cost.get(group)) for point in points",
-        "_points(points[0].cost.get(group)) for point in points",
+        "_cost(point.cost.get(group)) for point in points",
+        "_cost(points[0].cost.get(group)) for point in points",
         (f"{TEXTS}::test_costs_over_epsilon",),
     ),
     Mutant(
@@ -639,16 +639,16 @@ MUTANTS = (
     ),
     Mutant(
         "the chart's low end is the value",
-        "report/charts_costs.py",
-        "factor * estimate.value, factor * low, factor * high",
-        "factor * estimate.value, factor * estimate.value, factor * high",
+        "results/estimates.py",
+        "low=None if low is None else factor * low,",
+        "low=None if low is None else factor * self.value,",
         (f"{TEXTS}::test_numbers_below_a_figure",),
     ),
     Mutant(
         "no pair was named beforehand",
         "report/build_measured.py",
-        'named = gap.kind == "pair" and',
-        'named = gap.kind == "mean" and',
+        '_named(gap) if gap.kind == "pair" and',
+        '_named(gap) if gap.kind == "mean" and',
         (f"{TEXTS}::test_gaps",),
     ),
     Mutant(
@@ -675,8 +675,8 @@ MUTANTS = (
     Mutant(
         "excess risk stands under cost",
         "report/to_markdown.py",
-        'plain_interval(group.estimates.get("excess_risk"))',
-        'plain_interval(group.estimates.get("privacy_cost"))',
+        'written(group.estimates.get("excess_risk"))',
+        'written(group.estimates.get("privacy_cost"))',
         (f"{TEXTS}::test_costs",),
     ),
     # engine, privacy and methods

@@ -1,8 +1,8 @@
 """Stored reports for tests of what reads them: gates, compare, report."""
 
 import json
-from dataclasses import replace
 
+from changed import replace
 from handmade import circumstances, comparison, dataset, plan, resolved, results
 
 from fairaudit.report.build import Findings, build_report

@@ -5,14 +5,14 @@ Two methods at two epsilons, two groupings, a reference that lost a seed, a pair
 
 import itertools
 import zlib
-from dataclasses import replace
 
 import numpy as np
+from changed import replace
 from handmade import arm, circumstances, dataset, estimate, gap, job_result, measure, plan, privacy, resolved
 
 from fairaudit.data.dataset import Grouping
-from fairaudit.metrics.estimates import Comparison
 from fairaudit.report.build import Findings, build_report
+from fairaudit.results.estimates import Measured
 
 GROUPINGS = {"sex": ("F", "M"), "region": ("E", "N", "S")}
 METHODS, TARGETS = ("dpsgd", "global-adapt"), (1, 4)
@@ -105,7 +105,7 @@ def gaps(key, grouping, names):
 
 def compared(key, grouping):
     names = GROUPINGS[grouping]
-    return Comparison(
+    return Measured(
         arm=key,
         reference="" if key == "sgd" else "sgd",
         grouping=grouping,

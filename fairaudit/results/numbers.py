@@ -3,7 +3,7 @@
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Annotated
 
-from pydantic import PlainSerializer
+from pydantic import BaseModel, ConfigDict, PlainSerializer
 
 DIGITS = 6
 
@@ -36,3 +36,9 @@ Figure = Annotated[float, PlainSerializer(rounded, return_type=float, when_used=
 LowEnd = Annotated[float, PlainSerializer(rounded_down, return_type=float, when_used="json")]
 HighEnd = Annotated[float, PlainSerializer(rounded_up, return_type=float, when_used="json")]
 EpsilonFigure = Annotated[float, PlainSerializer(rounded_up, return_type=float, when_used="json")]
+
+
+class Part(BaseModel):
+    """A piece of a report: immutable, closed, without NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

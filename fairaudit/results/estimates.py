@@ -1,0 +1,249 @@
+"""Numbers with their uncertainty: what ``metrics`` makes, a report holds, and gates and renderers read."""
+
+import math
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
+
+NOT_FINITE = "not a finite number"
+
+
+class Ends(NamedTuple):
+    """Two ends of an interval, the lower first."""
+
+    low: float
+    high: float
+
+
+class Interval(Part):
+    """A number with the ends of its 95 % interval.
+
+    Args:
+        value: None where it is undefined.
+        low, high: None where there is no honest interval.
+    """
+
+    value: Figure | None
+    low: LowEnd | None
+    high: HighEnd | None
+
+    @property
+    def ends(self) -> Ends | None:
+        """Both ends, or None where there is no interval."""
+        return None if self.low is None or self.high is None else Ends(self.low, self.high)
+
+    @property
+    def is_exact(self) -> bool:
+        """A number without uncertainty: an epsilon, or the most selected group's impact ratio of 1."""
+        return self.value is not None and self.low == self.value == self.high
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether there is an interval, and zero lies outside it."""
+        return self.ends is not None and not self.ends[0] <= 0.0 <= self.ends[1]
+
+    def scaled(self, factor: float) -> "Interval":
+        """The number and its interval in another unit; one end alone is no interval."""
+        low, high = self.ends or (None, None)
+        if self.value is None:
+            return NOTHING
+        return Interval(
+            value=factor * self.value,
+            low=None if low is None else factor * low,
+            high=None if high is None else factor * high,
+        )
+
+
+NOTHING = Interval(value=None, low=None, high=None)
+
+
+class Estimate(Interval):
+    """A mean over seeds with its 95 % interval; undefined is None with a reason, never 0.
+
+    Args:
+        training_sd: sqrt(V_seed), what differs between seeds: training, and test rows where each seed
+            has its own.
+        records_sd: sqrt(V_shared), the test records that seeds share.
+        n_seeds: Seeds behind it.
+        n_test: Distinct test records behind it.
+        unit: ``fraction``, ``nats``, ``ratio``.
+        reason: Why there is no value or no interval, or "". A number with a reason is shown and never gated.
+        by_seed: The per-seed values, ``()`` where there are none.
+    """
+
+    training_sd: Figure | None
+    records_sd: Figure | None
+    n_seeds: int
+    n_test: int | None
+    unit: str
+    reason: str
+    by_seed: tuple[Figure | None, ...]
+
+
+def estimated(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    *,
+    training_sd: float | None,
+    records_sd: float | None,
+    n_seeds: int,
+    n_test: int,
+    unit: str,
+    reason: str = "",
+    by_seed: Iterable[float] = (),
+) -> Estimate:
+    """The estimate of figures as they were computed: one that is not finite is undefined, and says so.
+
+    Arguments are the fields of :class:`Estimate`.
+    """
+    value, low, high = finite(value), finite(low), finite(high)
+    is_bounded = value is not None and low is not None and high is not None
+    return Estimate(
+        value=value,
+        low=low if is_bounded else None,
+        high=high if is_bounded else None,
+        training_sd=finite(training_sd),
+        records_sd=finite(records_sd),
+        n_seeds=n_seeds,
+        n_test=n_test,
+        unit=unit,
+        reason=NOT_FINITE if value is None and not reason else reason,
+        by_seed=tuple(map(finite, by_seed)),
+    )
+
+
+def undefined(reason: str, unit: str, n_test: int | None = 0) -> Estimate:
+    """A number that does not exist, and why."""
+    return Estimate(
+        value=None,
+        low=None,
+        high=None,
+        training_sd=None,
+        records_sd=None,
+        n_seeds=0,
+        n_test=n_test,
+        unit=unit,
+        reason=reason,
+        by_seed=(),
+    )
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None where it is not finite."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+class GroupMeasure(Part):
+    """One group's numbers in one comparison.
+
+    Args:
+        group: Its name, "" for all test rows.
+        n_test: Distinct tested records, None where they are suppressed.
+        n_train: Training records, mean over seeds, None where they are suppressed.
+        gated: Whether gates and maxima may read it at all.
+        reason: Why not.
+        estimates: metric -> Estimate. Keys: ``privacy_cost`` (accuracy lost), ``excess_risk``
+            (loss gained), then ``M`` and ``reference.M`` for M in accuracy, loss, selection_rate,
+            tpr, fpr, precision, impact_ratio, auc, calibration_error, and ``train.accuracy``,
+            ``train.loss``, ``reference.train.accuracy``, ``reference.train.loss``,
+            ``train.privacy_cost``, ``train.excess_risk``; with a noise-free twin both costs in parts,
+            ``privacy_cost.clipping``, ``privacy_cost.noise`` (``names.PARTS``), and where the training
+            classes are known ``privacy_cost.constant``, ``excess_risk.constant``: against the model
+            that predicts their shares for everybody. Without a favourable class the rates
+            are per class, ``tpr[2]`` for class 2, and the plain keys carry the reason.
+        ungated: Metrics that gates do not read though the group is large enough: why.
+        unpredicted: Rows that given predictions lack, None where the count is suppressed; no gate about
+            such a group passes.
+    """
+
+    group: str
+    n_test: int | None
+    n_train: Figure | None
+    gated: bool
+    reason: str
+    estimates: dict[str, Estimate]
+    ungated: dict[str, str] = Field(default_factory=dict)
+    unpredicted: int | None = 0
+
+
+class Gap(Part):
+    """A difference between groups.
+
+    Args:
+        metric: ``privacy_cost``, ``excess_risk``, or a within-model metric M or ``reference.M`` or
+            ``change.M`` (how much privacy widens the within-model gap).
+        kind: ``pair`` (a against b), ``population`` (a against all; xi_a for excess_risk),
+            ``max`` (largest minus smallest), ``mean`` (of the pairs' |gap|; costs of three groups
+            or more, no sign).
+        a, b: Group names; for ``max`` the pair that attains it, the larger value first; b is ""
+            for ``population``.
+        signed: value_a - value_b.
+        absolute: |signed| after averaging, with its interval.
+        simultaneous: absolute with Bonferroni quantiles over the K(K-1)/2 pairs; equals
+            absolute for two groups.
+        direction: ``worse for F`` in words, or "" where the sign is not resolved: among all pairs, or by
+            the gap's own interval where the pair was named beforehand.
+        minimum_detectable: Gap this audit would find with power .80, same unit; None if S = 1.
+        rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would
+            resolve a gap of the size seen; None where it is resolved or cannot be.
+        shuffle_p: Label-shuffle reference of the max gap; descriptive, no gate reads it.
+        gated, reason: As for a group.
+        named: A pair that was asked for before training (``compare``), so its own interval holds.
+    """
+
+    metric: str
+    kind: Literal["pair", "population", "max", "mean"]
+    a: str
+    b: str
+    signed: Estimate
+    absolute: Estimate
+    simultaneous: Estimate
+    direction: str
+    minimum_detectable: Figure | None
+    rows_needed: int | None
+    seeds_needed: int | None
+    shuffle_p: Figure | None
+    gated: bool
+    reason: str
+    named: bool = False
+
+
+class Comparison(Part):
+    """One arm against its reference, cut by one grouping.
+
+    Args:
+        arm, reference: Arm keys; a reference by itself has no reference.
+        grouping: Grouping name.
+        estimand: What the intervals are about, in words.
+        overall: The same estimates over all test rows.
+        by_group: One entry per group, absent groups included.
+        gaps: pairs, population and max gaps of every metric.
+        worst: metric -> name of the group that fares worst.
+    """
+
+    arm: str
+    reference: str
+    grouping: str
+    estimand: str
+    overall: GroupMeasure
+    by_group: tuple[GroupMeasure, ...]
+    gaps: tuple[Gap, ...]
+    worst: dict[str, str]
+
+    def note_on(self, group: GroupMeasure) -> str:
+        """Why this group is not gated, where the reason is its own and not the whole audit's."""
+        return "" if group.gated or group.reason == self.overall.reason else group.reason
+
+
+class Measured(Comparison):
+    """A comparison as it was measured, of small groups too; no report holds it before they are suppressed.
+
+    Args:
+        divided_by: Ratio -> name of the group whose value the others are divided by.
+    """
+
+    divided_by: dict[str, str] = Field(default_factory=dict)
