@@ -67,7 +67,7 @@ def disclosed(
             and not _shows(gap, hidden)
             and _is_told(gap, asked, len(measured.by_group))
         ),
-        worst={metric: group for metric, group in measured.worst.items() if group not in hidden},
+        worst={metric: name for metric, name in measured.worst.items() if name not in hidden},
     )
 
 
