@@ -43,14 +43,14 @@ class Placed:
 
 
 def cost_chart(report: Report) -> Chart | None:
-    """Accuracy that each group loses to privacy."""
-    panels = _interval_panels(report, "privacy_cost", "accuracy lost to privacy (points)", PERCENT)
+    """Accuracy that each group loses in private training."""
+    panels = _interval_panels(report, "privacy_cost", "accuracy lost in private training (points)", PERCENT)
     if not panels:
         return None
     return Chart(
         name="privacy-cost",
         title="Cost by group",
-        reading="Right of the dotted line the group loses accuracy to privacy, left of it the group gains. "
+        reading="Right of the dotted line the group loses accuracy, left of it the group gains. "
         "Whiskers are 95 % intervals over seeds and test rows." + _told_of_own(report),
         alt="Points of accuracy that each group loses. " + _told(report),
         panels=panels,
