@@ -17,7 +17,10 @@ OF_ARM = {
     "epsilon_if_all_released": "epsilon of releasing every private model of the audit",
     "delta": "delta",
 }
-COSTS = {"privacy_cost": "accuracy lost in private training", "excess_risk": "loss added by private training (nats)"}
+COSTS = {
+    "privacy_cost": "accuracy lost in private training",
+    "excess_risk": "loss added by private training (nats)",
+}
 _RATES = {
     "selection_rate": "selection rate",
     "tpr": "true positive rate",

@@ -193,11 +193,15 @@ def _who(comparison: Comparison, report: Report) -> str:
 
 
 def _between(comparison: Comparison, metric: str, pair: Gap) -> Gap | None:
-    """The gap of that pair, the first group's value minus the second's."""
-    for gap in comparison.gaps:
-        if gap.metric == metric and gap.kind == "pair" and {gap.a, gap.b} == {pair.a, pair.b}:
-            return gap if gap.a == pair.a else gap.model_copy(update={"signed": _times(-1.0, gap.signed)})
-    return None
+    """The gap of that metric between the two groups of ``pair``, in whichever order all metrics have it."""
+    return next(
+        (
+            g
+            for g in comparison.gaps
+            if g.metric == metric and g.kind == "pair" and {g.a, g.b} == {pair.a, pair.b}
+        ),
+        None,
+    )
 
 
 def _shared(gap: Gap) -> Estimate:

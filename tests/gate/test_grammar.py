@@ -114,12 +114,13 @@ def test_every_metric_that_is_offered_can_be_used_and_is_said_in_words(name):
     ("text", "words"),
     [
         ("privacy_cost_gap.ci_high > 0.02",
-         "fails if the gap between groups in accuracy lost in private training, upper end of the 95 % interval, "
-         "under any private arm is above 0.02 (2 points)"),
+         "fails if the gap between groups in accuracy lost in private training, upper end of the 95 % "
+         "interval, under any private arm is above 0.02 (2 points)"),
         ("accuracy@sex=F:dpsgd < 0.7", "fails if the accuracy for sex = F under dpsgd is below 0.7 (70 %)"),
         ("accuracy@sex=F:dpsgd < 70%", "fails if the accuracy for sex = F under dpsgd is below 0.7 (70 %)"),
         ("privacy_cost@F > 1pt",
-         "fails if the accuracy lost in private training for F under any private arm is above 0.01 (1 point)"),
+         "fails if the accuracy lost in private training for F under any private arm is above 0.01 "
+         "(1 point)"),
         ("accuracy.delta@F < -2pts",
          "fails if the change since the baseline of the accuracy for F under any private arm "
          "is below -0.02 (-2 points)"),

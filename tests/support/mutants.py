@@ -1112,10 +1112,10 @@ MUTANTS = (
         (f"{WIRING}::test_a_cost_against_a_constant_model_is_by_the_training_rows_shares",),
     ),
     Mutant(
-        "a gap's parts are those of another direction",
+        "a part of a gap keeps its sign where the gap is turned round",
         "report/parts.py",
-        'return gap if gap.a == pair.a else gap.model_copy(update={"signed": _times(-1.0, gap.signed)})',
-        "return gap",
+        "sign = -1.0 if gaps[0].signed.value < 0 else 1.0",
+        "sign = 1.0",
         ("report/test_texts.py::test_costs_in_their_parts",),
     ),
     Mutant(
@@ -1137,9 +1137,7 @@ MUTANTS = (
         "arms.py",
         'effective_step(settings["learning_rate"], threshold, bound)',
         'effective_step(settings["learning_rate"], bound, bound)',
-        (
-            "test_plan.py::test_at_the_defaults_all_methods_of_noised_steps_go_equally_far_and_clip_at_one_bound",
-        ),
+        ("test_plan.py::test_a_shared_step_is_the_effective_one_of_methods_that_scale_by_the_threshold",),
     ),
 )
 
