@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -60,17 +61,10 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     arm = plan.arm(job.arm)
     spec = find(arm.method)
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
-    try:
+    with _memory_told(job):
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
         why = _causes(method, task, trained)
-    except RuntimeError as error:
-        if "not enough memory" not in str(error):  # torch has no error class of its own for it on a CPU
-            raise
-        raise TrainingError(
-            f"{job.arm} ran out of memory at seed {job.seed}",
-            hint="use a smaller --batch-size or fewer --workers",
-        ) from error
     # The plan's epsilon holds for what the plan says; training says what it did.
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
@@ -94,13 +88,29 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         facts["yardstick"] = _yardstick(prepared)
     if arm.has_twin:
         try:
-            arrays |= {f"twin.{name}": values for name, values in _twin(arm, task, prepared).items()}
+            with _memory_told(job):
+                twin = _twin(arm, task, prepared)
+            arrays |= {f"twin.{name}": values for name, values in twin.items()}
         except TrainingError as error:  # the arm itself stands
             facts["twin_failed"] = error.message
     if why:
         facts["causes"] = {"hessian_records": causes.HESSIAN_RECORDS}
     facts["seconds"] = time.perf_counter() - began
     return JobResult(job.id, arrays, facts)
+
+
+@contextmanager
+def _memory_told(job: Job) -> Iterator[None]:
+    """A training that memory does not suffice for is told in words."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "not enough memory" not in str(error):  # torch has no error class of its own for it on a CPU
+            raise
+        raise TrainingError(
+            f"{job.arm} ran out of memory at seed {job.seed}",
+            hint="use a smaller --batch-size or fewer --workers",
+        ) from error
 
 
 def _twin(arm: Arm, task: Task, prepared: Prepared) -> dict[str, Array]:

@@ -1,6 +1,7 @@
 """Is a cost that of privacy, or of a configuration? What a reader must know before any cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +19,7 @@ RISES_BY = 0.01  # of the loss, relative: less is the noise of batches
 STILL_FALLS_BY = 0.005  # of the loss in the last quarter of training, relative
 
 _COST, _RISK = COSTS
+_warning = partial(ReportWarning, level="warning")
 
 
 def health(
@@ -74,9 +76,8 @@ def _against_constant(comparison: Comparison, remedy: str) -> Iterator[ReportWar
                 is_shown |= found.low is not None and found.low > 0
         if told:
             where = group.group or "all test rows"
-            yield ReportWarning(
+            yield _warning(
                 code="worse_than_constant",
-                level="warning",
                 arm=comparison.arm,
                 message=f"{comparison.arm} is {'worse' if is_shown else 'no better'} on {where} than "
                 f"predicting the training rows' shares of the classes for everybody: {' and '.join(told)}",
@@ -107,9 +108,8 @@ def _of_loss(comparison: Comparison, curves: Sequence[Curve], remedy: str) -> It
         return
     first, last = np.mean(losses[: len(losses) // 2]), np.mean(losses[-(len(losses) // 4) :])
     if last > first * (1 + RISES_BY):
-        yield ReportWarning(
+        yield _warning(
             code="loss_rises",
-            level="warning",
             arm=comparison.arm,
             message=f"{comparison.arm}'s training loss rises: {last:,.3f} nats in its last quarter, "
             f"{first:,.3f} in the first half",
@@ -147,9 +147,8 @@ def _of_clipping(comparison: Comparison, arm: ArmFacts, longer: str) -> Iterator
         if split.is_still and split.total.low > 0 and split.still.low > split.total.value / 2:
             unit = "points of accuracy" if split.metric == _COST else "nats of loss"
             still, total = (written(part, scale_of(split.metric)) for part in (split.still, split.total))
-            yield ReportWarning(
+            yield _warning(
                 code="mostly_clipping",
-                level="warning",
                 arm=comparison.arm,
                 message=f"most of {comparison.arm}'s {what} is there without any noise: {still} of {total} "
                 f"{unit}, which less noise alone does not remove",
@@ -201,9 +200,8 @@ def _of_sweep(
     # It could be seen to fall: were it nothing at the largest epsilon, the intervals would lie apart.
     if low > (most - least) / 2 and least > 0 and most >= low and least + most > (low + high) / 2:
         first, last = sweep.points[0], sweep.points[-1]
-        yield ReportWarning(
+        yield _warning(
             code="cost_not_falling",
-            level="warning",
             arm=last.arm,
             message=f"{sweep.method}'s added loss is not shown to fall as epsilon grows: "
             f"{written(ends[0])} nats at epsilon {first.target_epsilon:g}, "
@@ -226,9 +224,8 @@ def _of_reference(
         return
     own = next((comparison for comparison in compared if comparison.arm == check.arm), None)
     losses = [] if own is None else _training_losses(own, curves.get(check.arm, ()))
-    yield ReportWarning(
+    yield _warning(
         code="reference_undertrained",
-        level="warning",
         arm=check.arm,
         message=f"reference undertrained: {check.arm} reaches {100 * check.reference_accuracy:.1f} % where "
         f"{check.yardstick} reaches {100 * check.yardstick_accuracy:.1f} %; costs against it cannot be read",

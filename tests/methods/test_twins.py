@@ -91,18 +91,25 @@ def test_an_arm_without_noise_is_its_own_twin():
     assert not any(name.startswith("twin") for result in found.values() for name in result.arrays)
 
 
-def test_a_twin_that_diverges_leaves_the_arm_and_says_so(monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (TrainingError("the twin diverged"), "the twin diverged"),
+        (RuntimeError("[enforce fail] not enough memory: you tried"), "dpsgd ran out of memory at seed 0"),
+    ],
+)
+def test_a_twin_that_fails_leaves_the_arm_and_says_so(monkeypatch, error, told):
     from fairaudit.methods.gradient import DpSgd
 
     whole = DpSgd.fit
 
     def fit(self, task, observers):
         if task.settings["noise_multiplier"] == 0:
-            raise TrainingError("the twin diverged")
+            raise error
         return whole(self, task, observers)
 
     monkeypatch.setattr(DpSgd, "fit", fit)
     _, found = results(method=("dpsgd",))
-    assert found["dpsgd"].facts["twin_failed"] == "the twin diverged"
+    assert found["dpsgd"].facts["twin_failed"] == told
     assert "probabilities" in found["dpsgd"].arrays
     assert not any(name.startswith("twin.") for name in found["dpsgd"].arrays)
