@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from fairaudit.pool import available_cores
+from fairaudit.execution.local import available_cores
 
 METHODS = ("dpsgd", "global", "global-adapt", "dpsgd-matched")
 RECORDS, INPUTS, BATCH, EPOCHS = 23_512, 98, 256, 20

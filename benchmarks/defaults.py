@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded, Split
 from fairaudit.data.encode import encode
 from fairaudit.data.public import Inputs
@@ -45,13 +45,13 @@ from fairaudit.engine.replicates import stack
 from fairaudit.engine.rules import ClippingRule, Erm, FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.errors import PrivacyError
+from fairaudit.execution.model_setup import start_model
+from fairaudit.execution.worker import run_job
 from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip, ThresholdState
 from fairaudit.metrics.yardstick import UNDERTRAINED_BY
-from fairaudit.plan import Plan, make_plan
+from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
-from fairaudit.start import start_model
-from fairaudit.worker import run_job
 
 HERE = Path(__file__).resolve().parent.parent
 EPSILONS, EPOCHS, REACH, TRIES = (1.0, 3.0, 8.0), (0.25, 0.5, 1.0, 2.0), 16.0, 20

@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 from systems import LEARNING_RATE, MAX_GRAD_NORM, NOISE_MULTIPLIER
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Split
 from fairaudit.data.encode import TableEncoder
 from fairaudit.data.recipe import DecodedRows
@@ -40,9 +40,9 @@ from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.rules import Erm, FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.execution.local import keep_freed_memory
+from fairaudit.execution.packed_rows import PackedRows
 from fairaudit.models.zoo import make_model
-from fairaudit.packed import PackedRows
-from fairaudit.pool import keep_freed_memory
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
 

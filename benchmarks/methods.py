@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.encode import encode
 from fairaudit.data.public import PoolEncoder
 from fairaudit.data.split import draw_split
@@ -25,7 +25,7 @@ from fairaudit.methods.base import Method, PublicPool, Task
 from fairaudit.methods.output_perturbation import OutputPerturbation
 from fairaudit.methods.pate import PateHard, PateSoft
 from fairaudit.models.zoo import make_model
-from fairaudit.plan import make_plan
+from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.streams import seed_of
 
 DRAWS = 100

@@ -21,8 +21,8 @@ from systems import Problem, Take, opacus_functorch, opacus_ghost, opacus_hooks,
 from torch import nn
 
 from fairaudit.engine.pooling import ChannelsFirst
+from fairaudit.execution.local import keep_freed_memory
 from fairaudit.models.zoo import make_model
-from fairaudit.pool import keep_freed_memory
 
 # records, inputs, classes of Dutch (logistic), Adult (MLP) and MNIST (CNN) in the presets
 SHAPES = {"logistic": (23_512, (59,), 2), "mlp": (23_512, (98,), 2), "cnn": (23_512, (28, 28, 1), 10)}

@@ -18,7 +18,7 @@ __all__ = [
 # Loaded on first use: pandas and pyarrow take longer to import than `--help` takes to print.
 _HOMES = {
     **dict.fromkeys(("check_gates", "plan_audit", "run_audit", "score_predictions"), "fairaudit.api"),
-    "AuditConfig": "fairaudit.config",
+    "AuditConfig": "fairaudit.config.options",
     "FairauditError": "fairaudit.errors",
     "Report": "fairaudit.report.model",
     "load_report": "fairaudit.report.load",

@@ -12,7 +12,7 @@ def main() -> int:
     handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else whoever started it decided
     if handles:
         signal.signal(signal.SIGINT, _interrupt)
-    from fairaudit.streams import secure
+    from fairaudit.io.standard_streams import secure
 
     secure()
     from fairaudit.cli.app import main as command  # takes most of the time of `--help`

@@ -9,17 +9,17 @@ from pathlib import Path
 import pandas as pd
 
 from fairaudit.audit import audit, prepare
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
+from fairaudit.config.sources import ResolvedConfig, resolve_config
 from fairaudit.errors import ConfigError
+from fairaudit.execution.progress import Listener, silent
 from fairaudit.gate.check import Verdict, as_stored, check
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.layers import ResolvedConfig, resolve_config
-from fairaudit.plan import Plan
-from fairaudit.progress import Listener, silent
+from fairaudit.io.scratch import scratch
+from fairaudit.planning.plan import Plan
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.score import ScoreConfig, score
-from fairaudit.scratch import scratch
 
 Data = pd.DataFrame | str | Path
 Names = str | Sequence[str]
@@ -44,7 +44,7 @@ def run_audit(
         group: Column whose groups are compared, or several; the first steers the splits.
         label: Column to predict; inferred when None and unambiguous.
         method: One method or several.
-        listener: Called with every event of ``fairaudit.progress`` as the audit goes on.
+        listener: Called with every event of ``fairaudit.execution.progress`` as the audit goes on.
         options: Any other field of AuditConfig.
 
     Raises:

@@ -11,29 +11,36 @@ from pathlib import Path
 from typing import TypeVar
 
 from fairaudit import __version__
-from fairaudit.cluster import Request, require_ray
-from fairaudit.config import RAY_ONLY, AuditConfig
+from fairaudit.analysis.measure import measure
+from fairaudit.config.model_names import is_factory
+from fairaudit.config.options import RAY_ONLY, AuditConfig
+from fairaudit.config.sources import OPTION, PRESET, ResolvedConfig, option_name
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import load_inputs
 from fairaudit.data.store import is_intact, is_large, write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
-from fairaudit.examine import examine
-from fairaudit.execute import Execution, execute
+from fairaudit.execution.local import available_cores, warm_up
+from fairaudit.execution.model_check import examine
+from fairaudit.execution.progress import Listener, StageStarted, silent
+from fairaudit.execution.ray_cluster import Request, require_ray
+from fairaudit.execution.run_directory import (
+    RunDir,
+    data_of,
+    hold,
+    open_rundir,
+    refuse_other_data,
+    refuse_unusable_rundir,
+)
+from fairaudit.execution.scheduler import Execution, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import Rule, parse_rules
 from fairaudit.gate.targets import Vocabulary
-from fairaudit.layers import OPTION, PRESET, ResolvedConfig, option_name
-from fairaudit.measure import measure
-from fairaudit.models.names import is_factory
-from fairaudit.plan import Plan, make_plan, records_path
-from fairaudit.pool import available_cores, warm_up
-from fairaudit.progress import Listener, StageStarted, silent
+from fairaudit.planning.plan import Plan, make_plan, records_path
 from fairaudit.report.build import Circumstances, Findings, build_report
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import earlier_reports, is_of_others, put_aside, where_put, write_report
-from fairaudit.rundir import RunDir, data_of, hold, open_rundir, refuse_other_data, refuse_unusable_rundir
 
 _LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 

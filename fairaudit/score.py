@@ -12,13 +12,13 @@ import numpy as np
 from pydantic import JsonValue
 
 from fairaudit import __version__
-from fairaudit.atomic import refuse_unusable
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Float32, Grouping
 from fairaudit.data.predictions import Scored, load_scored
 from fairaudit.errors import ConfigError
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import parse_rules
+from fairaudit.io.atomic import refuse_unusable
 from fairaudit.metrics.compare import compare, measure_reference
 from fairaudit.metrics.hard_labels import of_labels
 from fairaudit.metrics.risk import Predictions

@@ -46,9 +46,9 @@ def quick_accountant(monkeypatch):
     def calibrate(steps_per_epoch, steps, delta, target, side):
         return 1.0 / math.sqrt(target**2 - sum(sigma**-2 for sigma in side))
 
-    monkeypatch.setattr("fairaudit.arms.epsilon", epsilon)
+    monkeypatch.setattr("fairaudit.planning.arms.epsilon", epsilon)
     monkeypatch.setattr("fairaudit.methods.mechanisms.calibrate", calibrate)
-    monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: float(len(runs)))
+    monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: float(len(runs)))
 
 
 @pytest.fixture(scope="session")

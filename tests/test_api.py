@@ -9,9 +9,9 @@ import pytest
 
 import fairaudit
 from fairaudit.cli import app
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, DataError
-from fairaudit.progress import StageStarted
+from fairaudit.execution.progress import StageStarted
 
 QUICK = {"label": "y", "seeds": 2, "epochs": 1, "batch_size": 50, "workers": 1, "diagnostics": "off"}
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fairaudit import cluster as cluster_module
-from fairaudit.cluster import Cluster, Request, require_ray
 from fairaudit.errors import ConfigError
-from fairaudit.executor import Died, Raised
+from fairaudit.execution import ray_cluster as cluster_module
+from fairaudit.execution.executor import Died, Raised
+from fairaudit.execution.ray_cluster import Cluster, Request, require_ray
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
 TOYS = Path(__file__).parent / "toys"

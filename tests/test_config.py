@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairaudit.cli import app
-from fairaudit.config import AuditConfig, data_name
+from fairaudit.config.options import AuditConfig, data_name
+from fairaudit.config.presets.catalog import PRESETS, find_preset
+from fairaudit.config.sources import Layer, ResolvedConfig, merge_layers, parse_pairs, resolve_config
 from fairaudit.errors import ConfigError
-from fairaudit.layers import Layer, ResolvedConfig, merge_layers, parse_pairs, resolve_config
 from fairaudit.methods.catalog import find
-from fairaudit.presets.catalog import PRESETS, find_preset
 
 
 def resolve(tmp_path: Path, environment: dict[str, str] | None = None, **options: object) -> ResolvedConfig:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.model_names import BY_LOOP, BY_TABLE, BY_VMAP, ModelFacts
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, TrainingError
-from fairaudit.examine import ModelBug, examine
-from fairaudit.models.names import BY_LOOP, BY_TABLE, BY_VMAP, ModelFacts
-from fairaudit.plan import make_plan
-from fairaudit.start import examine_model
+from fairaudit.execution.model_check import ModelBug, examine
+from fairaudit.execution.model_setup import examine_model
+from fairaudit.planning.plan import make_plan
 
 LOANS = Path(__file__).resolve().parents[1] / "sample_data" / "loans.parquet"
 

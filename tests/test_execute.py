@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairaudit import execute as execute_module
 from fairaudit.errors import EXIT_TRAINING, DataError
-from fairaudit.execute import WorkerBug
-from fairaudit.jobs import job_path
-from fairaudit.progress import JobFailed, JobFinished, JobsFound
-from fairaudit.rundir import open_rundir
+from fairaudit.execution import scheduler as execute_module
+from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound
+from fairaudit.execution.run_directory import open_rundir
+from fairaudit.execution.scheduler import WorkerBug
+from fairaudit.results.jobs import job_path
 
 TOYS = Path(__file__).parent / "toys"
 

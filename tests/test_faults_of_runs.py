@@ -23,8 +23,8 @@ import pandas as pd
 import pytest
 from processes import Program
 
-from fairaudit.jobs import read_result
 from fairaudit.report.model import VOLATILE
+from fairaudit.results.jobs import read_result
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 import fairaudit
-from fairaudit.code_digest import code_digest
-from fairaudit.config import EXECUTION, GATES, AuditConfig
+from fairaudit.config.options import EXECUTION, GATES, AuditConfig
 from fairaudit.data.tabular import load_dataset
+from fairaudit.execution.worker import run_job
+from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import catalog
-from fairaudit.plan import make_plan
-from fairaudit.worker import run_job
+from fairaudit.planning.plan import make_plan
 
 pytestmark = pytest.mark.usefixtures("quick_accountant")  # no array depends on an arm's own epsilon
 

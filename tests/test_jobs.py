@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fairaudit import atomic, jobs
 from fairaudit.errors import OutputError
-from fairaudit.jobs import JobResult, job_id, job_path, read_result, write_result
+from fairaudit.io import atomic as atomic
+from fairaudit.results import jobs as jobs
+from fairaudit.results.jobs import JobResult, job_id, job_path, read_result, write_result
 
 ID = "0123456789abcdef01234567"
 
@@ -169,7 +170,7 @@ def test_a_real_limit_on_file_size_is_reported_as_no_space(tmp_path):
         "import resource, sys, numpy as np\n"
         "from pathlib import Path\n"
         "from fairaudit.errors import OutputError\n"
-        "from fairaudit.jobs import JobResult, write_result\n"
+        "from fairaudit.results.jobs import JobResult, write_result\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try: write_result(Path(sys.argv[1]), JobResult('0' * 24, {'x': np.zeros(9999)}, {}))\n"
         "except OutputError as e: print(e)\n"
@@ -211,7 +212,7 @@ def test_parts_that_are_not_json_are_refused():
 
 
 def test_reading_results_imports_no_torch():
-    code = "import sys, fairaudit.execute; assert 'torch' not in sys.modules"
+    code = "import sys, fairaudit.execution.scheduler; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from plans import plan
 
-from fairaudit.measure import _on_rows_of, _references
+from fairaudit.analysis.measure import _on_rows_of, _references
 from fairaudit.metrics.risk import Predictions
 
 

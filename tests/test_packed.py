@@ -11,7 +11,7 @@ from fairaudit.data.dataset import Split
 from fairaudit.data.encode import TableEncoder
 from fairaudit.data.records import RecordWriter
 from fairaudit.data.spool import Spool
-from fairaudit.packed import PackedRows
+from fairaudit.execution.packed_rows import PackedRows
 
 N = 400
 rng = np.random.default_rng(9)

@@ -11,7 +11,7 @@ from plans import config, keys, plan, table
 from fairaudit.errors import EXIT_INPUT, EXIT_PRIVACY, ConfigError, PrivacyError
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import default_delta
-from fairaudit.plan import make_plan
+from fairaudit.planning.plan import make_plan
 
 pytestmark = pytest.mark.usefixtures("quick_accountant")
 
@@ -378,7 +378,7 @@ def test_one_seed_is_said_to_have_no_intervals_and_two_to_have_wide_ones():
 
 
 def test_a_plan_is_made_without_torch():
-    code = "import sys, fairaudit.plan, fairaudit.arms; sys.exit('torch' in sys.modules)"
+    code = "import sys, fairaudit.planning.plan, fairaudit.planning.arms; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

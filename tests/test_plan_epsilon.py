@@ -5,12 +5,12 @@ import itertools
 import pytest
 from plans import keys, plan, table
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
+from fairaudit.config.presets.catalog import PRESETS
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import EXIT_PRIVACY, PrivacyError
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.plan import make_plan
-from fairaudit.presets.catalog import PRESETS
+from fairaudit.planning.plan import make_plan
 
 # Epsilon at delta 1e-6, docs/methods.md 2.8: name -> (N, epochs, sigma, RDP, PLD), then the joint ones.
 PUBLISHED = {
@@ -25,7 +25,7 @@ RDP_TOLERANCE, PLD_TOLERANCE = 2e-3, 5e-3
 @pytest.fixture
 def each_arm_alone(monkeypatch):
     """Without the figure for everything together, which takes as long as all others."""
-    monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: 0.0)
+    monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: 0.0)
 
 
 @pytest.mark.usefixtures("each_arm_alone")

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from fairaudit import pool as pool_module
 from fairaudit.errors import TrainingError
-from fairaudit.pool import PRELOAD, Died, Pool, Raised, available_cores, warm_up
+from fairaudit.execution import local as pool_module
+from fairaudit.execution.local import PRELOAD, Died, Pool, Raised, available_cores, warm_up
 
 TOYS = Path(__file__).parent / "toys"
-LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execute")
+LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execution.scheduler")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -63,7 +63,7 @@ def test_a_script_without_main_guard_runs_once(tmp_path, way):
 
 
 def test_without_the_stand_in_a_script_would_run_in_every_worker(tmp_path):
-    script = "import contextlib, fairaudit.pool as p\np._no_main_module = contextlib.nullcontext\n"
+    script = "import contextlib, fairaudit.execution.local as p\np._no_main_module = contextlib.nullcontext\n"
     file = tmp_path / "script.py"
     file.write_text(script + SCRIPT.format(toys=str(TOYS), scratch=str(tmp_path / "scratch")))
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120)
@@ -213,7 +213,7 @@ def test_workers_do_not_import_what_lies_in_the_current_folder(tmp_path):
     script = tmp_path / "elsewhere" / "script.py"
     script.parent.mkdir()
     script.write_text(
-        "import operator\nfrom fairaudit.pool import Pool\n\n"
+        "import operator\nfrom fairaudit.execution.local import Pool\n\n"
         f"with Pool(operator.neg, 1, preload={LIGHT!r}) as pool:\n"
         "    pool.give(0, 3)\n    print(pool.wait())\n"
     )
@@ -238,7 +238,7 @@ def test_a_fork_server_that_dies_while_it_is_asked_for_a_worker_is_replaced():
 CUT_SHORT = """
 import os, sys
 from multiprocessing import forkserver, popen_forkserver
-from fairaudit import pool
+from fairaudit.execution import local as pool
 connect = forkserver.connect_to_new_process
 def interrupted(descriptors):
     sentinel, pipe = connect(descriptors)
@@ -265,7 +265,7 @@ def test_a_worker_whose_parent_is_cut_short_before_it_says_what_to_do_ends_in_si
 
 UNHEARD = """
 from multiprocessing import Pipe
-from fairaudit import pool
+from fairaudit.execution import local as pool
 parent, tasks = Pipe()
 watched, lifeline = Pipe(duplex=False)  # open to the end, so that it is not what ends the worker
 parent.send(1)
@@ -287,7 +287,7 @@ def test_a_worker_that_cannot_start_for_another_reason_says_so():
 HUNG_UP = """
 import os, socket, sys
 from multiprocessing import forkserver
-from fairaudit import pool
+from fairaudit.execution import local as pool
 with pool.Pool(eval, 1, preload=("numpy",)) as workers:
     first = forkserver._forkserver._forkserver_pid
     with socket.socket(socket.AF_UNIX) as client:
@@ -339,7 +339,7 @@ def test_no_more_cores_than_the_process_may_use(monkeypatch, tmp_path):
 def test_only_tuned_memory_stays_with_a_worker(tuned):
     code = f"""
 import ctypes, sys
-from fairaudit import pool
+from fairaudit.execution import local as pool
 libc = ctypes.CDLL("libc.so.6")
 class Info(ctypes.Structure):
     _fields_ = [(n, ctypes.c_size_t) for n in "arena ordblks smblks hblks hblkhd a b c d keepcost".split()]

@@ -8,8 +8,8 @@ import pytest
 
 from fairaudit.cli import app
 from fairaudit.cli.options import OPTIONS
+from fairaudit.config.presets.catalog import PRESETS
 from fairaudit.methods.catalog import catalog
-from fairaudit.presets.catalog import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

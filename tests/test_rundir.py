@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairaudit import rundir as rundir_module
-from fairaudit.atomic import write_atomically
 from fairaudit.errors import EXIT_INPUT, OutputError
-from fairaudit.jobs import JobResult, write_result
-from fairaudit.rundir import clean, kept_trainings, open_rundir, refuse_unusable_rundir
+from fairaudit.execution import run_directory as rundir_module
+from fairaudit.execution.run_directory import clean, kept_trainings, open_rundir, refuse_unusable_rundir
+from fairaudit.io.atomic import write_atomically
+from fairaudit.results.jobs import JobResult, write_result
 
 TOYS = Path(__file__).parent / "toys"
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairaudit.api import run_audit
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.pixels import pixels_of
 from fairaudit.data.tabular import load_dataset

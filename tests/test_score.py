@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from fairaudit.config.sources import resolve_config
 from fairaudit.data.predictions import load_scored
 from fairaudit.errors import ConfigError, FairauditError
-from fairaudit.layers import resolve_config
 from fairaudit.metrics.compare import ONE_MODEL
 from fairaudit.report.load import load_report
 from fairaudit.report.to_json import read_report

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fairaudit import scratch as scratch_module
 from fairaudit.errors import OutputError
+from fairaudit.io import scratch as scratch_module
 
 POOL = """
 import os, sys
-from fairaudit.pool import Pool
+from fairaudit.execution.local import Pool
 def main():
     with Pool(abs, 1, preload=()) as pool:
         pool.give(0, -7)

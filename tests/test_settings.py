@@ -14,13 +14,13 @@ from plans import config, table
 
 from fairaudit.audit import prepare
 from fairaudit.cli import app
+from fairaudit.config.sources import resolve_config
 from fairaudit.errors import EXIT_INPUT, ConfigError, TrainingError
-from fairaudit.layers import resolve_config
 from fairaudit.methods import catalog as catalog_module
 from fairaudit.methods.catalog import Guarantee, MethodSpec, catalog
 from fairaudit.methods.defaults import RULES, SETTINGS, Rule, Setting, Sizes
 from fairaudit.methods.objectives import FairLens
-from fairaudit.plan import make_plan
+from fairaudit.planning.plan import make_plan
 
 KNOWN = [(spec, name) for spec in catalog().values() for name in spec.known_settings]
 EACH = pytest.mark.parametrize(("spec", "name"), KNOWN, ids=lambda part: getattr(part, "name", part))
@@ -28,8 +28,8 @@ EACH = pytest.mark.parametrize(("spec", "name"), KNOWN, ids=lambda part: getattr
 
 @pytest.fixture(autouse=True)
 def quick_accountant(monkeypatch):
-    monkeypatch.setattr("fairaudit.arms.epsilon", lambda event, delta, accountant: 1.0)
-    monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: 1.0)
+    monkeypatch.setattr("fairaudit.planning.arms.epsilon", lambda event, delta, accountant: 1.0)
+    monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: 1.0)
 
 
 def planned(spec, values, **given):

@@ -10,12 +10,12 @@ from handmade import circumstances, findings
 
 from fairaudit.audit import audit, prepare
 from fairaudit.cli import app
+from fairaudit.config.sources import resolve_config
 from fairaudit.errors import FairauditError, OutputError
-from fairaudit.layers import resolve_config
+from fairaudit.execution.run_directory import hold
 from fairaudit.report.build import build_report
 from fairaudit.report.load import load_report
 from fairaudit.report.write import RENDERINGS, put_aside, write_report
-from fairaudit.rundir import hold
 
 PASS = "privacy_cost_gap > 0.9"
 NAMES = sorted(["report.json", *(rendering.file for rendering in RENDERINGS.values())])
@@ -182,7 +182,7 @@ def test_a_full_disk_loses_no_report(out, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fairaudit.atomic.os.open", full)
+    monkeypatch.setattr("fairaudit.io.atomic.os.open", full)
     with pytest.raises(OutputError, match="no space left"):
         write_report(build_report(findings(), circumstances()), out, ("json",))
     assert (out / "report.previous.json").read_bytes() == before

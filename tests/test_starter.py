@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairaudit.cli.config_template import _text, starter_file, write_starter
+from fairaudit.config.sources import resolve_config
 from fairaudit.data.inspect import describe
 from fairaudit.errors import OutputError
-from fairaudit.layers import resolve_config
-from fairaudit.starter import _text, starter_file, write_starter
 
 
 @pytest.fixture

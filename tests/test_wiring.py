@@ -13,15 +13,15 @@ import pytest
 import recorder
 import torch
 
-from fairaudit.config import AuditConfig
+from fairaudit.analysis.measure import measure
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
-from fairaudit.measure import measure
-from fairaudit.plan import make_plan
+from fairaudit.execution.worker import run_job
+from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
-from fairaudit.worker import run_job
 
 SEEDS, REPEATS = (4, 5, 6), 2
 SEXES, REGIONS = ("F", "M", "(missing)"), ("E", "N", "S", "(missing)")
@@ -67,8 +67,8 @@ def file(tmp_path_factory):
 def quick_accountant():
     """Nothing here is about an arm's own epsilon, which takes most of a plan's time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fairaudit.arms.epsilon", lambda event, delta, accountant: 1.0)
-        patch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: 1.0)
+        patch.setattr("fairaudit.planning.arms.epsilon", lambda event, delta, accountant: 1.0)
+        patch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: 1.0)
         yield
 
 

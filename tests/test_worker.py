@@ -9,17 +9,18 @@ import own_models
 import pytest
 from dp_accounting import pld
 
-from fairaudit import prepared, worker
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.encode import TableEncoder
 from fairaudit.data.public import load_inputs
 from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.store import write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError, TrainingError
-from fairaudit.packed import PackedRows
-from fairaudit.plan import make_plan, records_path
-from fairaudit.worker import run_job
+from fairaudit.execution import seed_data as prepared
+from fairaudit.execution import worker as worker
+from fairaudit.execution.packed_rows import PackedRows
+from fairaudit.execution.worker import run_job
+from fairaudit.planning.plan import make_plan, records_path
 
 SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
 LOANS = SAMPLE / "loans.parquet"

@@ -28,7 +28,7 @@ from fairaudit.cli.commands import (
     score,
 )
 from fairaudit.cli.streams import lost_answer, tell
-from fairaudit.config import Format
+from fairaudit.config.options import Format
 from fairaudit.errors import (
     EXIT_BUG,
     EXIT_INPUT,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fairaudit import __version__
 from fairaudit.cli.licences import own_distribution
-from fairaudit.pool import available_cores
+from fairaudit.execution.local import available_cores
 
 
 class Check(NamedTuple):

@@ -10,9 +10,9 @@ from rich.text import Text
 from fairaudit.cli.folding import folded, width_of
 from fairaudit.cli.streams import no_command
 from fairaudit.errors import FairauditError, numbered
-from fairaudit.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
+from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
+from fairaudit.io.standard_streams import silence
 from fairaudit.report.names import plain
-from fairaudit.streams import silence
 
 
 class _Console(Console):

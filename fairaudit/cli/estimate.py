@@ -2,9 +2,9 @@
 
 from itertools import pairwise
 
+from fairaudit.config.model_names import BY_LOOP, BY_VMAP
 from fairaudit.methods.catalog import find
-from fairaudit.models.names import BY_LOOP, BY_VMAP
-from fairaudit.plan import Plan
+from fairaudit.planning.plan import Plan
 
 # Seconds on one core of a 2024 server, measured on Adult with logistic regression and the 2 x 256 network.
 START_UP = 3.0  # workers import torch once

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fairaudit.cli.rows import Row, aligned
-from fairaudit.config import ASSUMED
+from fairaudit.config.options import ASSUMED
+from fairaudit.config.sources import DEFAULT, ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.naming import spoken_shape
 from fairaudit.errors import numbered
-from fairaudit.layers import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import REFERENCE, Guarantee
-from fairaudit.plan import Arm, Plan
+from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
 from fairaudit.report.arm_names import listed
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, reading

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.changes import Change, Changes
 from fairaudit.cli.rows import Row, aligned
+from fairaudit.gate.compare import Change, Changes
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.names import plain
 from fairaudit.report.tables import figure

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fairaudit.cli.lines import report_line, result_lines, spoken_outcomes, warning_lines
 from fairaudit.cli.rows import Row, aligned
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import numbered
 from fairaudit.report.gaps import main_gap
 from fairaudit.report.model import Report

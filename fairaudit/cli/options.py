@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.config import OUT, data_name
+from fairaudit.config.options import OUT, data_name
+from fairaudit.config.presets.catalog import PRESETS
+from fairaudit.config.sources import ResolvedConfig, nested_settings, parse_pairs, resolve_config
 from fairaudit.errors import ConfigError
-from fairaudit.layers import ResolvedConfig, nested_settings, parse_pairs, resolve_config
-from fairaudit.presets.catalog import PRESETS
 
 _DATA = "Data", "Model and schedule", "Methods and privacy"
 _REPEAT = "Repetition", "Report", "Execution (never changes a result)"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import encode_codes, kind_of, numeric_values
 from fairaudit.data.dataset import Int64
 from fairaudit.data.ids import looks_like_id

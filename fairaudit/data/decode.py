@@ -10,7 +10,7 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.pixels import UInt8, image_column, mapped

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded, Split
 from fairaudit.data.fit import FittedCategory, fit
 from fairaudit.data.pixels import image_columns, pixels_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from fairaudit.config import ASSUMED, AuditConfig, option_words
+from fairaudit.config.options import ASSUMED, AuditConfig, option_words
 from fairaudit.data.candidates import (
     MAX_INFERRED_CLASSES,
     LabelCandidates,

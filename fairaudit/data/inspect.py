@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.candidates import group_candidates, label_candidates
 from fairaudit.data.columns import encode_codes
 from fairaudit.data.dataset import Dataset, Grouping, Notice, Split

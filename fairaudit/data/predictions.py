@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import encode_levels, kind_of, numeric_values
 from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64, Notice
 from fairaudit.data.groups import make_groupings, require_groups, restrict

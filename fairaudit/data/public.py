@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import encode_levels
 from fairaudit.data.dataset import Dataset, Encoded, InputRows, Int64, LabelledRows, Split
 from fairaudit.data.encode import Encoder, make_encoder

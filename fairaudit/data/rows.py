@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import Codes, RowKeys, encode_codes, row_keys
 from fairaudit.data.dataset import Grouping, Int64
 from fairaudit.data.infer import LabelColumn

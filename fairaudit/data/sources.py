@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.archive import NPZ, open_archive
 from fairaudit.data.dataset import Notice
 from fairaudit.data.decode import ImageOptions

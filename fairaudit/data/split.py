@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Int64, LabelledRows, Split
 from fairaudit.data.naming import nearest, quoted
 from fairaudit.errors import ConfigError, DataError

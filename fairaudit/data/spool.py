@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.atomic import output_error
+from fairaudit.io.atomic import output_error
 
 
 class Spool:

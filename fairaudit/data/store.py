@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.atomic import appearing
 from fairaudit.data.dataset import Dataset, Grouping, Int64
 from fairaudit.data.pixels import Shape
 from fairaudit.data.records import Layout, Records, RecordWriter, field_from_json, fields_to_json
+from fairaudit.io.atomic import appearing
 
 _FORMAT = "fairaudit-records-1"
 _TYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype(np.uint8), "I64": np.dtype(np.int64)}

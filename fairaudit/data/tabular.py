@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import Levels, PlainColumns, encode_levels, kind_of, levels_in_use
 from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from fairaudit.code_digest import code_digest
+from fairaudit.config.model_names import Shape
 from fairaudit.errors import ConfigError, FairauditError, did_you_mean, said
-from fairaudit.models.names import Shape
+from fairaudit.io.code_digest import code_digest
 
 _CALL = "it is called as factory(input_shape, classes), with (d,) for tables and (C, H, W) for images"
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from fairaudit.config.model_names import CNN_CHANNELS, CNN_KERNEL, MODELS, Shape
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.models.names import CNN_CHANNELS, CNN_KERNEL, MODELS, Shape
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.jobs import Array, JobResult
 from fairaudit.metrics.intervals import quantiles
-from fairaudit.plan import Arm, Plan
+from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.curves import nan_mean
 from fairaudit.report.decomposition import OverSeeds
+from fairaudit.results.jobs import Array, JobResult
 
 Float64 = NDArray[np.float64]
 

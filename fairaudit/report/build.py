@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fairaudit.config.presets.catalog import find_preset
+from fairaudit.config.sources import ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
-from fairaudit.jobs import NUMERICS_VERSION, JobResult
-from fairaudit.layers import ResolvedConfig
-from fairaudit.plan import Plan
-from fairaudit.presets.catalog import find_preset
+from fairaudit.planning.plan import Plan
 from fairaudit.report.build_facts import arm_facts, data_facts, privacy_facts, training_facts
 from fairaudit.report.build_measured import diagnostics, disclosed, selections, yardstick
 from fairaudit.report.control import control_option, describe_control
@@ -23,6 +22,7 @@ from fairaudit.report.sweep import Sweep, SweepArm, sweeps
 from fairaudit.report.text import limitations
 from fairaudit.report.why import explain
 from fairaudit.results.estimates import Comparison, Measured
+from fairaudit.results.jobs import NUMERICS_VERSION, JobResult
 
 MANY_GROUPS_SEEDS = 10  # recommended for three groups and more
 

@@ -6,12 +6,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairaudit.config.presets.catalog import find_preset
 from fairaudit.data.dataset import Dataset
-from fairaudit.jobs import JobResult
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.agreement import associate
-from fairaudit.plan import Plan
-from fairaudit.presets.catalog import find_preset
+from fairaudit.planning.plan import Plan
 from fairaudit.report.arm_readings import ArmReadings, arm_readings, over_seeds
 from fairaudit.report.cause_names import BOUNDS, ERRORS, SERIES
 from fairaudit.report.curves import curve, nan_mean
@@ -26,6 +25,7 @@ from fairaudit.report.decomposition import (
 )
 from fairaudit.report.sign_claims import Orders, sign_claims
 from fairaudit.results.estimates import Comparison
+from fairaudit.results.jobs import JobResult
 
 Float64 = NDArray[np.float64]
 

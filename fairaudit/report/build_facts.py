@@ -5,12 +5,11 @@ from importlib.metadata import version
 
 import numpy as np
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Grouping
-from fairaudit.jobs import JobResult, job_id
 from fairaudit.methods.catalog import REFERENCE, Guarantee, find
 from fairaudit.methods.spec import Need
-from fairaudit.plan import Arm, Plan
+from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.events import Gaussian
 from fairaudit.report import text
 from fairaudit.report.facts import (
@@ -29,6 +28,7 @@ from fairaudit.report.facts import (
     SplitFacts,
     TrainingFacts,
 )
+from fairaudit.results.jobs import JobResult, job_id
 
 
 def visible(count: int, least: int) -> int | None:

@@ -5,13 +5,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fairaudit.config.model_names import LINEAR
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.data.groups import NamedPair
 from fairaudit.errors import numbered
-from fairaudit.jobs import Array, JobResult
 from fairaudit.metrics.gaps import direction
-from fairaudit.models.names import LINEAR
-from fairaudit.plan import Plan
+from fairaudit.planning.plan import Plan
 from fairaudit.report.build_causes import decomposition
 from fairaudit.report.build_facts import visible
 from fairaudit.report.curves import curve, nan_mean
@@ -19,6 +18,7 @@ from fairaudit.report.decomposition import Curve
 from fairaudit.report.measured import UNDERTRAINED_BY, Diagnostics, Selection, Yardstick
 from fairaudit.report.readings import claims, readings
 from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Measured, undefined
+from fairaudit.results.jobs import Array, JobResult
 
 MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import JsonValue
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
+from fairaudit.config.sources import option_name
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
-from fairaudit.jobs import NUMERICS_VERSION, job_id
-from fairaudit.layers import option_name
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.build import Circumstances, from_notice
 from fairaudit.report.build_facts import data_facts
@@ -32,6 +31,7 @@ from fairaudit.report.measured import Diagnostics, Yardstick
 from fairaudit.report.model import Report
 from fairaudit.report.text import LABELS_TAKEN_AS_TRUE, REPORT_NOT_DP
 from fairaudit.results.estimates import Measured
+from fairaudit.results.jobs import NUMERICS_VERSION, job_id
 
 NOT_STATED = "none stated: predictions were given, and how they were made is not known"
 _NOTHING_TRAINED = "predictions were given, nothing was trained"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fairaudit.methods.catalog import catalog, find
-from fairaudit.plan import Arm, Plan
+from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.facts import Control
 from fairaudit.report.gaps import COST, main_gap
 from fairaudit.report.names import plain

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from fairaudit.config import ASSUMED
+from fairaudit.config.options import ASSUMED
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.results.numbers import EpsilonFigure, Figure, Part
 

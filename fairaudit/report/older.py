@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fairaudit.config import ASSUMED
+from fairaudit.config.options import ASSUMED
 
 Content = dict[str, Any]  # of a report's JSON, not checked yet
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Dataset
-from fairaudit.jobs import JobResult
-from fairaudit.plan import Arm, Plan
+from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.measured import Claim, Reading
+from fairaudit.results.jobs import JobResult
 
 Float64 = NDArray[np.float64]
 Results = Mapping[str, JobResult]

@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Mapping
 
-from fairaudit.config import EXECUTION, words_of
-from fairaudit.layers import DEFAULT, ResolvedConfig
+from fairaudit.config.options import EXECUTION, words_of
+from fairaudit.config.sources import DEFAULT, ResolvedConfig
 
 # How the audit was computed and where it was written, not what it is.
 EXECUTION_FIELDS = (*EXECUTION, "out")

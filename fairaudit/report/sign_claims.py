@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.methods.catalog import find
-from fairaudit.plan import Arm, Plan
+from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.arm_readings import ArmReadings
 from fairaudit.report.decomposition import SignClaim
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.spec import Need
-from fairaudit.plan import Plan
+from fairaudit.planning.plan import Plan
 from fairaudit.report.arm_names import listed
 from fairaudit.report.facts import Limitation
 from fairaudit.results.estimates import Comparison

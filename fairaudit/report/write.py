@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fairaudit.atomic import output_error, write_atomically
 from fairaudit.errors import OutputError
+from fairaudit.io.atomic import output_error, write_atomically
 from fairaudit.report.charts import charts
 from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report

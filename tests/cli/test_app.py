@@ -320,7 +320,7 @@ def test_importing_the_package_is_light(tmp_path):
 
 def test_the_packages_names_are_found_when_asked_for():
     import fairaudit
-    from fairaudit.config import AuditConfig
+    from fairaudit.config.options import AuditConfig
 
     assert fairaudit.AuditConfig is AuditConfig
     assert set(fairaudit.__all__) == set(dir(fairaudit))

@@ -6,7 +6,7 @@ import pytest
 
 from fairaudit.cli import app
 from fairaudit.cli.lines import spoken_trainings
-from fairaudit.jobs import JobResult, write_result
+from fairaudit.results.jobs import JobResult, write_result
 
 
 def finished_run(out):

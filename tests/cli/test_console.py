@@ -10,7 +10,7 @@ from fairaudit.cli.console import Screen
 from fairaudit.cli.lines import spoken_time
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.errors import DataError
-from fairaudit.progress import JobFailed, JobFinished, JobsFound, StageStarted
+from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, StageStarted
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import inspect
 import pytest
 
 from fairaudit.cli.options import OPTIONS, Given, takes_audit_options
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairaudit.streams import Stream
+from fairaudit.io.standard_streams import Stream
 
 HERE = Path(__file__).resolve().parent
 STORED = HERE.parent / "golden" / "report.json"
@@ -161,7 +161,7 @@ def test_a_whole_process_ends_the_same(redirection, code):
 def test_no_file_takes_the_number_of_a_closed_stream(tmp_path):
     """What a library prints to it would go into the file."""
     program = (
-        "import os, sys\nfrom fairaudit.streams import secure\nsecure()\n"
+        "import os, sys\nfrom fairaudit.io.standard_streams import secure\nsecure()\n"
         f"file = open({str(tmp_path / 'kept')!r}, 'w')\nos.write(2, b'noise')\n"
         "try:\n    os.write(1, b'noise')\nexcept OSError:\n    pass\n"
         "print('more noise'); print('and more', file=sys.stderr)\nfile.write('kept')\n"
@@ -183,7 +183,7 @@ def test_a_stream_remembers_what_it_lost_and_goes_on():
 
 def test_a_worker_that_cannot_print_goes_on():
     program = (
-        "from fairaudit.pool import Pool\n"
+        "from fairaudit.execution.local import Pool\n"
         "def main():\n"
         "    with Pool(print, 1, preload=()) as pool:\n"
         "        pool.give(0, 'x' * 100_000)\n"
@@ -201,7 +201,7 @@ def test_a_stream_that_was_a_file_and_became_a_pipe_is_written_to(tmp_path):
     """As in a worker whose standard output is a file and standard error a pipe."""
     code = (
         "import os, sys; sys.stdout.write('first'); sys.stdout.flush(); os.dup2(2, 1);"
-        "from fairaudit.streams import secure; secure(); print('second'); sys.stdout.flush()"
+        "from fairaudit.io.standard_streams import secure; secure(); print('second'); sys.stdout.flush()"
     )
     with (tmp_path / "out").open("w") as out:
         done = subprocess.run([sys.executable, "-c", code], stdout=out, stderr=subprocess.PIPE, text=True)

@@ -10,9 +10,9 @@ import pytest
 from handmade import circumstances, comparison, findings
 
 from fairaudit.cli import app
+from fairaudit.config.model_names import resolve_model
+from fairaudit.config.sources import resolve_config
 from fairaudit.errors import EXIT_INPUT, ConfigError, did_you_mean, numbered
-from fairaudit.layers import resolve_config
-from fairaudit.models.names import resolve_model
 from fairaudit.report.build import build_report
 from fairaudit.report.measured import Yardstick
 from fairaudit.report.to_html import to_html
@@ -33,9 +33,9 @@ def folder(tmp_path, monkeypatch):
     frame = pd.DataFrame({"sex": draw.choice(["F", "M"], 400), "a": draw.normal(size=400)})
     frame["approved"] = draw.integers(0, 2, 400)
     frame.to_csv("people.csv", index=False)
-    monkeypatch.setattr("fairaudit.arms.epsilon", lambda event, delta, accountant: 1.0)
+    monkeypatch.setattr("fairaudit.planning.arms.epsilon", lambda event, delta, accountant: 1.0)
     monkeypatch.setattr("fairaudit.methods.mechanisms.calibrate", lambda *_: 1.0)
-    monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: 1.0)
+    monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: 1.0)
     return tmp_path
 
 

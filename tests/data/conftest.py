@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 
 REAL = Path(__file__).resolve().parents[2].parent / "shared" / "data"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pictures import pixels
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.pixels import pixels_of
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from fuzz_corpus import as_csv, base_table
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data import bounds
 from fairaudit.data.readers import open_source, size_of
 from fairaudit.data.tabular import load_dataset

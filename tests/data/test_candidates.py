@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fairaudit.cli import app
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.inspect import describe
 from fairaudit.data.naming import like_group
 from fairaudit.data.tabular import load_dataset
@@ -126,9 +126,9 @@ def commands(text):
 
 @pytest.fixture(autouse=True)
 def quick_accountant(monkeypatch):
-    monkeypatch.setattr("fairaudit.arms.epsilon", lambda event, delta, accountant: 1.0)
+    monkeypatch.setattr("fairaudit.planning.arms.epsilon", lambda event, delta, accountant: 1.0)
     monkeypatch.setattr("fairaudit.methods.mechanisms.calibrate", lambda *_: 1.0)
-    monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: 1.0)
+    monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: 1.0)
 
 
 @pytest.mark.parametrize("place", ["middle", "last"])

@@ -10,7 +10,7 @@ import pyarrow.feather as pafeather
 import pytest
 from fuzz_corpus import as_image
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
 

@@ -8,7 +8,7 @@ import pytest
 from pictures import class_folder, encoded, metadata_folder, pixels, save
 from PIL import Image
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.decode import (
     FORMATS,
     MAX_PIXELS,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Grouping, Split
 from fairaudit.data.encode import TableEncoder, encode
 from fairaudit.data.recipe import STANDARDISED_LIMIT

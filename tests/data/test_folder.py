@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from pictures import class_folder, metadata_folder, metadata_rows, pixels, save, write_metadata
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.decode import ImageOptions
 from fairaudit.data.folder import is_image_folder, open_folder
 from fairaudit.data.pixels import pixels_of

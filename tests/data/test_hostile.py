@@ -14,7 +14,7 @@ import pyarrow.feather as pafeather
 import pyarrow.parquet as pq
 import pytest
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.encode import encode
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset

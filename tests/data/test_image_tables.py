@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from pictures import encoded, pixels
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.pixels import pixels_of
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError

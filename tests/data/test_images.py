@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pictures import encoded, metadata_folder, metadata_rows, pixels, write_metadata
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import encode_codes
 from fairaudit.data.dataset import Split
 from fairaudit.data.encode import ImageEncoder, make_encoder
@@ -253,7 +253,7 @@ def test_an_inspection_shows_the_images_and_needs_no_torch(folder):
 def test_reading_images_needs_no_torch_and_a_table_needs_no_pillow(folder, save, people):
     path = save(people)
     program = (
-        "import sys\nfrom fairaudit.config import AuditConfig\n"
+        "import sys\nfrom fairaudit.config.options import AuditConfig\n"
         "from fairaudit.data.tabular import load_dataset\n"
         f"load_dataset(AuditConfig(data={str(path)!r}, group=('sex',), label='income'))\n"
         "assert 'PIL' not in sys.modules\n"
@@ -290,7 +290,7 @@ def test_sixty_thousand_images_take_their_bytes_and_little_more():
     program = """
 import resource, tempfile, pathlib
 import numpy as np, pyarrow as pa, pyarrow.parquet as pq
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 n = 60_000
 with tempfile.TemporaryDirectory() as folder:

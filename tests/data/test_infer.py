@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import encode_codes
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.naming import (

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from fairaudit.cli import app
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.inspect import describe
 from fairaudit.errors import DataError
 

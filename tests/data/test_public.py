@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.public import PoolEncoder, halve, load_inputs, load_public, pool_digest, pool_size
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset

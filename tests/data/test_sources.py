@@ -2,7 +2,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.readers import digest_of
 from fairaudit.data.sources import open_data
 from fairaudit.data.tabular import load_dataset

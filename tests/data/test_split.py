@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import MISSING, Dataset, Grouping, Split
 from fairaudit.data.split import draw_split, holdout_size, largest_remainder, training_size
 from fairaudit.data.tabular import load_dataset

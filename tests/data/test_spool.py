@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 from disks import files_of_at_most
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data import tabular
 from fairaudit.data.spool import Spool
 from fairaudit.data.tabular import load_dataset

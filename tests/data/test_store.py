@@ -7,10 +7,10 @@ import pytest
 from disks import files_of_at_most
 from safetensors import safe_open
 
-from fairaudit.atomic import TEMPORARY
 from fairaudit.data.records import RecordWriter
 from fairaudit.data.store import is_intact, is_large, open_store, write_store
 from fairaudit.errors import OutputError
+from fairaudit.io.atomic import TEMPORARY
 
 
 @pytest.fixture

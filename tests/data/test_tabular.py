@@ -264,7 +264,7 @@ def test_no_notice_or_error_holds_a_row_value(load, people):
 
 
 def test_the_real_files_load_as_their_card_says(real_data):
-    from fairaudit.config import AuditConfig
+    from fairaudit.config.options import AuditConfig
     from fairaudit.data.tabular import load_dataset
 
     adult = load_dataset(AuditConfig(data=real_data / "adult.parquet", group=("sex",)))

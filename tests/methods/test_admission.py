@@ -2,9 +2,9 @@ import pytest
 from plans import keys, plan
 
 from fairaudit.errors import ConfigError
-from fairaudit.methods.admission import unmet
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import Sizes
+from fairaudit.planning.admission import unmet
 
 
 def lacking(name, **sizes):

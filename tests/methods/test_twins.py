@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from forms import forms, key_of, make_pool, make_task
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import TrainingError
+from fairaudit.execution.worker import run_job
 from fairaudit.methods.catalog import catalog
-from fairaudit.plan import make_plan
-from fairaudit.worker import run_job
+from fairaudit.planning.plan import make_plan
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 NOISY = [form for form in forms() if form.spec.without_noise(form.settings()) is not None]

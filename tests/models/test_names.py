@@ -1,7 +1,7 @@
 import pytest
 
+from fairaudit.config.model_names import MODELS, known_facts, layer_sizes, resolve_model
 from fairaudit.errors import ConfigError
-from fairaudit.models.names import MODELS, known_facts, layer_sizes, resolve_model
 from fairaudit.models.zoo import make_model
 
 

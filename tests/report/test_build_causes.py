@@ -3,11 +3,11 @@ import pytest
 from changed import replace
 from handmade import arm, comparison, dataset, job_result, plan, resolved
 
-from fairaudit.jobs import JobResult
 from fairaudit.report.arm_readings import arm_readings, over_seeds
 from fairaudit.report.build_causes import CORRELATED, decomposition, payer
 from fairaudit.report.build_measured import disclosed
 from fairaudit.report.sign_claims import sign_claim
+from fairaudit.results.jobs import JobResult
 
 STEPS = (0, 100, 1839)  # of 1,840
 GROUPS = 2

@@ -12,10 +12,10 @@ from edits import at, edits
 from reports import sealed
 
 from fairaudit.cli import app
+from fairaudit.config.sources import resolve_config
 from fairaudit.errors import DataError, FairauditError
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.layers import resolve_config
 from fairaudit.report.load import vetted
 from fairaudit.score import ScoreConfig, score
 

@@ -8,13 +8,13 @@ from handmade import arm, circumstances, comparison, findings
 from plans import config, table
 from reports import stored
 
-from fairaudit.changes import compare_reports
 from fairaudit.cli.lines import arm_lines, notice_lines, plan_lines, warning_lines
 from fairaudit.cli.lines_compare import change_lines
 from fairaudit.errors import PrivacyError
 from fairaudit.gate.check import judged
+from fairaudit.gate.compare import compare_reports
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.plan import make_plan
+from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian, shown_up
 from fairaudit.report.build import build_report
@@ -111,10 +111,10 @@ def test_a_comparison_of_two_reports(report):
 def test_the_warning_of_unequal_epsilons(monkeypatch):
     values = {1.0: PLD, 0.5: OTHER_PLD}
     monkeypatch.setattr(
-        "fairaudit.arms.epsilon",
+        "fairaudit.planning.arms.epsilon",
         lambda event, delta, accountant: values[1.0 if len(event.releases) == 1 else 0.5],
     )
-    monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: ALL)
+    monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: ALL)
     made = make_plan(config(method=("dpsgd", "global-adapt")), table())
     assert_never_less("\n".join(notice_lines(made.notices)), PLD, OTHER_PLD)
 

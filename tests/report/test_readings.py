@@ -4,8 +4,8 @@ import numpy as np
 from plans import plan, table
 
 from fairaudit.diagnostics import perturbation, votes
-from fairaudit.jobs import JobResult
 from fairaudit.report.readings import MEANINGS, claims, readings
+from fairaudit.results.jobs import JobResult
 
 
 def audit(read, seeds=2, **given):

@@ -17,13 +17,13 @@ import pytest
 from markdown_it import MarkdownIt
 from pydantic import BaseModel
 
-from fairaudit.changes import compare_reports
 from fairaudit.cli import streams
 from fairaudit.cli.console import Screen
 from fairaudit.cli.github import tell_github
 from fairaudit.cli.lines import result_lines, warning_lines
 from fairaudit.cli.lines_compare import change_lines
 from fairaudit.cli.lines_gate import verdict_lines, workflow_commands
+from fairaudit.gate.compare import compare_reports
 from fairaudit.report.model import Report
 from fairaudit.report.to_html import to_html
 from fairaudit.report.to_junit import gates_to_junit

@@ -50,7 +50,7 @@ def test_a_full_disk_leaves_the_old_report_whole(report, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fairaudit.atomic.os.replace", full)
+    monkeypatch.setattr("fairaudit.io.atomic.os.replace", full)
     with pytest.raises(OutputError, match="no space left"):
         write_report(report.model_copy(update={"created_utc": "later"}), tmp_path, ("json", "md"))
     assert (tmp_path / "report.json").read_bytes() == before

@@ -48,7 +48,7 @@ def main() -> None:
     # Before any thread is started: what comes after this is forked.
     import fairaudit.cli.app
     import fairaudit.data.tabular
-    import fairaudit.plan  # noqa: F401
+    import fairaudit.planning.plan  # noqa: F401
 
     for arguments in json.load(sys.stdin):
         sys.stdout.write(json.dumps(outcome(arguments)) + "\n")

@@ -4,16 +4,16 @@ import numpy as np
 import pyarrow as pa
 from changed import replace
 
-from fairaudit.arms import Arm, ArmPrivacy, Schedule
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
+from fairaudit.config.sources import ResolvedConfig, resolve_config
 from fairaudit.data.dataset import Dataset, Grouping, Notice
-from fairaudit.jobs import JobResult
-from fairaudit.layers import ResolvedConfig, resolve_config
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.plan import Job, Plan
+from fairaudit.planning.arms import Arm, ArmPrivacy, Schedule
+from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 from fairaudit.report.build import Circumstances, Findings
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured
+from fairaudit.results.jobs import JobResult
 
 SEEDS = 5
 GROUPS = ("F", "M")

@@ -3,9 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Grouping
-from fairaudit.plan import make_plan
+from fairaudit.planning.plan import make_plan
 
 
 def table(rows=60, columns=6, digest="d" * 64):

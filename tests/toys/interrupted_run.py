@@ -6,7 +6,7 @@ import sys
 
 import toy_training
 
-from fairaudit import pool
+from fairaudit.execution import local as pool
 
 scratch, mode, *arms = sys.argv[1:]
 

@@ -12,12 +12,12 @@ import tempfile
 from pathlib import Path
 
 import fairaudit.__main__
-import fairaudit.changes
 import fairaudit.cli.app
 import fairaudit.cli.github
 import fairaudit.cli.lines_catalog
 import fairaudit.cli.lines_compare
 import fairaudit.cli.lines_gate
+import fairaudit.gate.compare
 from fairaudit.report.to_json import read_report
 
 FULL = os.open("/dev/full", os.O_WRONLY)

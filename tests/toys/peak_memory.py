@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.data import tabular
 from fairaudit.data.encode import TableEncoder
 from fairaudit.data.split import draw_split

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import DataError, TrainingError
-from fairaudit.execute import Execution, execute
-from fairaudit.jobs import job_id
-from fairaudit.plan import Job, Plan, Schedule
-from fairaudit.progress import silent
-from fairaudit.rundir import open_rundir
+from fairaudit.execution.progress import silent
+from fairaudit.execution.run_directory import open_rundir
+from fairaudit.execution.scheduler import Execution, execute
+from fairaudit.planning.plan import Job, Plan, Schedule
+from fairaudit.results.jobs import job_id
 
-LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execute")
+LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execution.scheduler")
 RUN = "toy_training:run"
 
 
@@ -48,7 +48,7 @@ def runs(plan, arm=None):
 
 def run(plan, job, source, inputs=None):
     """Train: a few numbers that depend on the job and its source only."""
-    from fairaudit.jobs import JobResult  # here, so that the test sees workers resolve by name
+    from fairaudit.results.jobs import JobResult  # here, so that the test sees workers resolve by name
 
     with open(plan.config.data / "log", "a") as log:
         log.write(f"{job.arm} {job.seed} {os.getpid()}\n")

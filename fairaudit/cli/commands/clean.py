@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fairaudit.cli.choices import folder
-from fairaudit.config import OUT
+from fairaudit.config.options import OUT
 
 
 def clean(
@@ -22,9 +22,9 @@ def clean(
 ) -> None:
     """Remove the finished trainings of a run; its reports stay."""
     # Imported here: `--help` must not wait for numpy and pyarrow.
-    from fairaudit import rundir
     from fairaudit.cli.lines import spoken_trainings
     from fairaudit.cli.streams import answer
+    from fairaudit.execution import run_directory as rundir
     from fairaudit.report.names import plain
 
     found = rundir.only_rundir(out)

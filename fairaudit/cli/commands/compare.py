@@ -25,9 +25,9 @@ def compare(
 ) -> None:
     """Show what differs between two reports, and which changes exceed their intervals."""
     # Imported here: `--help` must not wait for the report's models.
-    from fairaudit.changes import compare_reports
     from fairaudit.cli.lines_compare import change_lines
     from fairaudit.cli.streams import answer
+    from fairaudit.gate.compare import compare_reports
     from fairaudit.report.load import load_report
     from fairaudit.report.to_json import part_json
 

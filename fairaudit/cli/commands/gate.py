@@ -36,12 +36,12 @@ def gate(
 ) -> None:
     """Check a report against rules. Exits 0 pass, 1 fail, 3 inconclusive."""
     # Imported here: `--help` must not wait for the report's models.
-    from fairaudit.atomic import write_atomically
     from fairaudit.cli.console import Screen
     from fairaudit.cli.github import tell_github
     from fairaudit.cli.lines_gate import verdict_lines
     from fairaudit.cli.streams import answer
     from fairaudit.gate.check import check, with_verdict
+    from fairaudit.io.atomic import write_atomically
     from fairaudit.report.load import load_report
     from fairaudit.report.to_json import gates_json
     from fairaudit.report.to_junit import gates_to_junit

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.layers import PROJECT_FILE, resolve_config
+from fairaudit.config.sources import PROJECT_FILE, resolve_config
 
 
 def init(
@@ -34,11 +34,11 @@ def init(
     outcomes = {"positive": positive, "favourable": favourable}
     resolved = resolve_config({"data": data, "group": group, "label": label, **outcomes})
     # Imported here: `--help` must not wait for pandas and pyarrow.
+    from fairaudit.cli.config_template import starter_file, write_starter
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines_inspect import problem_lines
     from fairaudit.data.inspect import describe
     from fairaudit.report.names import plain
-    from fairaudit.starter import starter_file, write_starter
 
     inspection = describe(resolved.config)
     write_starter(out, starter_file(inspection, resolved.config), force=force)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.layers import resolve_config
+from fairaudit.config.sources import resolve_config
 
 
 def inspect(
@@ -43,7 +43,7 @@ def inspect(
     from fairaudit.cli.lines_inspect import inspection_lines
     from fairaudit.cli.streams import answer
     from fairaudit.data.inspect import describe
-    from fairaudit.plan import make_plan
+    from fairaudit.planning.plan import make_plan
 
     inspection = describe(resolved.config, make_plan)
     if as_json:

@@ -18,7 +18,7 @@ def plan(given: Given) -> None:
     from fairaudit.cli.lines_gate import rule_lines
     from fairaudit.cli.records import plan_record
     from fairaudit.cli.streams import answer
-    from fairaudit.pool import available_cores
+    from fairaudit.execution.local import available_cores
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
     prepared = prepare(resolved, screen.listen)

@@ -32,9 +32,9 @@ def report(
 ) -> None:
     """Write a stored report in other formats; nothing is trained."""
     # Imported here: `--help` must not wait for the report's models.
-    from fairaudit.atomic import refuse_unusable
     from fairaudit.cli.console import Screen
     from fairaudit.cli.streams import answer
+    from fairaudit.io.atomic import refuse_unusable
     from fairaudit.report.load import STDIN, load_report
     from fairaudit.report.names import plain
     from fairaudit.report.write import FORMATS, TEXTS, rendered, report_paths, write_report

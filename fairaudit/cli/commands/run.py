@@ -34,11 +34,11 @@ def audit(given: Given, home: str | None = None) -> None:
     )
     from fairaudit.cli.lines_gate import rule_lines, verdict_lines
     from fairaudit.cli.streams import answer
+    from fairaudit.execution.local import available_cores
+    from fairaudit.execution.run_directory import kept_trainings
     from fairaudit.gate.check import exit_code
-    from fairaudit.pool import available_cores
     from fairaudit.report.names import plain
     from fairaudit.report.to_json import to_json
-    from fairaudit.rundir import kept_trainings
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
     get_ready(resolved.config)

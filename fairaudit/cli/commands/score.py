@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.config import data_name
-from fairaudit.layers import parse_pairs, resolve_config
+from fairaudit.config.options import data_name
+from fairaudit.config.sources import parse_pairs, resolve_config
 
 HOME = "fairaudit-score"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fairaudit.presets.preset import Preset
+from fairaudit.config.presets.preset import Preset
 
 _SHARED_NOTES = (
     "The printed algorithms divide by the size of the batch that was drawn; here every private sum is "

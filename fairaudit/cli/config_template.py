@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairaudit.atomic import write_atomically
-from fairaudit.config import ASSUMED, AuditConfig
+from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.data.candidates import suggested_group
 from fairaudit.data.inspect import Inspection
 from fairaudit.errors import OutputError, numbered
+from fairaudit.io.atomic import write_atomically
 from fairaudit.report.names import plain
 
 _MOST_CANDIDATES = 8

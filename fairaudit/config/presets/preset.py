@@ -12,7 +12,7 @@ class Preset:
         name: What follows ``--preset``.
         summary: One line for people.
         source: Paper and place.
-        fields: Field of :class:`fairaudit.config.AuditConfig` -> value.
+        fields: Field of :class:`fairaudit.config.options.AuditConfig` -> value.
         payer: The group that pays more by the publication, and the other; None: it names none.
         notes: Where publication, published scripts and this tool differ; printed in the report.
     """

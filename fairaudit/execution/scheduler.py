@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
-from fairaudit.cluster import Cluster, Request
 from fairaudit.data.public import Inputs
 from fairaudit.errors import FairauditError, TrainingError
-from fairaudit.executor import Died, Executor, Raised
-from fairaudit.jobs import JobResult
-from fairaudit.plan import Job, Plan
-from fairaudit.pool import PRELOAD, Pool, available_cores
-from fairaudit.progress import JobFailed, JobFinished, JobsFound, Listener, silent
-from fairaudit.rundir import RunDir
+from fairaudit.execution.executor import Died, Executor, Raised
+from fairaudit.execution.local import PRELOAD, Pool, available_cores
+from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, Listener, silent
+from fairaudit.execution.ray_cluster import Cluster, Request
+from fairaudit.execution.run_directory import RunDir
+from fairaudit.planning.plan import Job, Plan
+from fairaudit.results.jobs import JobResult
 
-RUN_JOB = "fairaudit.worker:run_job"
+RUN_JOB = "fairaudit.execution.worker:run_job"
 _ATTEMPTS = 3  # of a job whose worker dies
 
 Train = Callable[[Plan, Job, JobResult | None, Inputs | None], JobResult]

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Dataset
-from fairaudit.jobs import JobResult
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.metrics.compare import Twin, compare, measure_reference
 from fairaudit.metrics.fairlearn_check import fairlearn_disagreement
 from fairaudit.metrics.risk import Predictions
 from fairaudit.metrics.within_model import Outcome, seed_scores
-from fairaudit.plan import Arm, Plan
+from fairaudit.planning.plan import Arm, Plan
 from fairaudit.results.estimates import Measured
+from fairaudit.results.jobs import JobResult
 
 AGREEMENT = 1e-9  # with fairlearn; rounding alone separates the two
 

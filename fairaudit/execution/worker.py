@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairaudit.arms import Arm
-from fairaudit.config import AuditConfig
+from fairaudit.config.model_names import LINEAR, is_factory
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import InputRows
 from fairaudit.data.public import Inputs
 from fairaudit.diagnostics import causes
@@ -24,19 +24,19 @@ from fairaudit.engine.devices import find_device
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import ConfigError, TrainingError
-from fairaudit.jobs import Array, JobResult
+from fairaudit.execution.model_setup import start_model
+from fairaudit.execution.seed_data import Prepared, prepare_seed
 from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
-from fairaudit.models.names import LINEAR, is_factory
 from fairaudit.models.own import check_outputs
-from fairaudit.plan import Job, Plan
-from fairaudit.prepared import Prepared, prepare_seed
+from fairaudit.planning.arms import Arm
+from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
-from fairaudit.start import start_model
+from fairaudit.results.jobs import Array, JobResult
 
 ROWS_AT_ONCE = 16_384  # of inputs that are not kept in memory
 YARDSTICK_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent

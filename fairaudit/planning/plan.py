@@ -4,21 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairaudit.arms import Arm, ArmPrivacy, Schedule, make_arms, make_schedule
-from fairaudit.code_digest import code_digest
-from fairaudit.config import EXECUTION, GATES, AuditConfig
+from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
+from fairaudit.config.options import EXECUTION, GATES, AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size
 from fairaudit.errors import ConfigError, numbered
-from fairaudit.jobs import JOBS, RECORDS, job_id
+from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import Sizes, default_delta
 from fairaudit.methods.spec import Need
-from fairaudit.models.names import UNENCODED, ModelFacts, known_facts, resolve_model
+from fairaudit.planning.arms import Arm, ArmPrivacy, Schedule, make_arms, make_schedule
+from fairaudit.planning.settings import Numbers, Place, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
-from fairaudit.settings import Numbers, Place, Unread, unread_settings
+from fairaudit.results.jobs import JOBS, RECORDS, job_id
 
 __all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan"]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from fairaudit.config.presets import esipova, tran, xu
+from fairaudit.config.presets.preset import Preset
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.presets import esipova, tran, xu
-from fairaudit.presets.preset import Preset
 
 _ALL = (
     *(esipova.ADULT, esipova.DUTCH, esipova.MNIST, esipova.CELEBA),

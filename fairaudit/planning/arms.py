@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from fairaudit.errors import ConfigError, PrivacyError, did_you_mean, numbered
 from fairaudit.methods.ablation import NAME as ABLATION_SET
-from fairaudit.methods.admission import Lacking, unmet
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
 from fairaudit.methods.defaults import effective_step
+from fairaudit.planning.admission import Lacking, unmet
+from fairaudit.planning.settings import Numbers, check_settings
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.events import PrivacyEvent
-from fairaudit.settings import Numbers, check_settings
 
 SELF_CHECK = "self-check"
 SETS = ("all", ABLATION_SET)  # names of several methods

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from fairaudit.atomic import write_atomically
+from fairaudit.io.atomic import write_atomically
 
 Array = NDArray[np.generic]
 

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.model_names import resolve_model, sees_images
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded, InputRows, LabelledRows
 from fairaudit.data.encode import Encoder, TableEncoder, make_encoder
 from fairaudit.data.public import Inputs, PoolEncoder, load_inputs, merge_rare_of_pool
@@ -19,10 +20,9 @@ from fairaudit.data.store import Store, open_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import OutputError
+from fairaudit.execution.packed_rows import PackedRows
 from fairaudit.methods.base import PublicPool
-from fairaudit.models.names import resolve_model, sees_images
-from fairaudit.packed import PackedRows
-from fairaudit.plan import Plan, records_path
+from fairaudit.planning.plan import Plan, records_path
 
 
 class Prepared(NamedTuple):

@@ -29,9 +29,9 @@ from types import ModuleType, TracebackType
 from typing import Generic, Self, TypeVar
 
 from fairaudit.errors import EXIT_TRAINING, FairauditError, TrainingError
-from fairaudit.executor import Died, Raised
-from fairaudit.scratch import scratch, temporary_files_in
-from fairaudit.streams import secure
+from fairaudit.execution.executor import Died, Raised
+from fairaudit.io.scratch import scratch, temporary_files_in
+from fairaudit.io.standard_streams import secure
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -41,8 +41,8 @@ PRELOAD = (
     "pyarrow.csv",
     "pyarrow.parquet",
     "sklearn.linear_model",  # also for those who import it lazily
-    "fairaudit.execute",  # what a task is made of
-    "fairaudit.worker",
+    "fairaudit.execution.scheduler",  # what a task is made of
+    "fairaudit.execution.worker",
 )
 # OpenMP and BLAS read these once, when they are loaded.
 # A numpy.py that merely lies in the current folder is not what helpers are to import.
@@ -67,7 +67,7 @@ class _Worker:
 
 def warm_up(preload: Sequence[str] = PRELOAD) -> None:
     """Start the fork server now, so that its imports overlap with what the parent does next."""
-    forkserver.set_forkserver_preload([*preload, "fairaudit.orphans"])
+    forkserver.set_forkserver_preload([*preload, "fairaudit.execution.parent_watch"])
     with _STARTING, environment(_AT_START):
         resource_tracker.ensure_running()  # first: starting it unblocks SIGINT, which the next line blocks
         # A folder of multiprocessing's own would stay where this process is killed.

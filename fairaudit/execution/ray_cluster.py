@@ -24,9 +24,9 @@ from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 from fairaudit.errors import ConfigError
-from fairaudit.executor import Died, Raised
-from fairaudit.pool import ONE_THREAD, answer_of, available_cores, environment, settle_in
-from fairaudit.scratch import scratch
+from fairaudit.execution.executor import Died, Raised
+from fairaudit.execution.local import ONE_THREAD, answer_of, available_cores, environment, settle_in
+from fairaudit.io.scratch import scratch
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")

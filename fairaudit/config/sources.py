@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.model_names import is_factory
+from fairaudit.config.options import AuditConfig
+from fairaudit.config.presets.catalog import find_preset
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.models.names import is_factory
-from fairaudit.presets.catalog import find_preset
 
 ENVIRONMENT_PREFIX = "FAIRAUDIT_"
 CONFIG_VARIABLE = "FAIRAUDIT_CONFIG"  # the --config option itself, not a field

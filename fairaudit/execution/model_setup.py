@@ -3,16 +3,16 @@
 import torch
 from torch import nn
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.model_names import BY_LOOP, BY_TABLE, BY_VMAP, ModelFacts, is_factory, resolve_model
+from fairaudit.config.options import AuditConfig
 from fairaudit.engine.isolation import PerRecord, faults
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.pooling import ChannelsFirst
 from fairaudit.engine.replicates import check_model, outside_table
-from fairaudit.models.names import BY_LOOP, BY_TABLE, BY_VMAP, ModelFacts, is_factory, resolve_model
+from fairaudit.execution.seed_data import first_records
 from fairaudit.models.own import check_outputs, own_model
 from fairaudit.models.own import digest as model_digest
 from fairaudit.models.zoo import make_model
-from fairaudit.prepared import first_records
 from fairaudit.privacy.borrowed import global_stream
 from fairaudit.privacy.streams import seed_of
 

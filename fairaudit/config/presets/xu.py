@@ -1,6 +1,6 @@
 """Xu et al. 2021, and what is known to differ from the publication."""
 
-from fairaudit.presets.preset import Preset
+from fairaudit.config.presets.preset import Preset
 
 _NOTES = (
     "The paper draws batches of a fixed size but counts privacy as for Poisson samples; here batches are "

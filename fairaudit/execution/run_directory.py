@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from fairaudit.atomic import (
+from fairaudit.config.options import EXECUTION, GATES, AuditConfig, data_name
+from fairaudit.errors import OutputError
+from fairaudit.io.atomic import (
     is_plain_file,
     output_error,
     refuse_unusable,
     remove_temporaries,
     write_atomically,
 )
-from fairaudit.config import EXECUTION, GATES, AuditConfig, data_name
-from fairaudit.errors import OutputError
-from fairaudit.jobs import (
+from fairaudit.planning.plan import Plan, records_path
+from fairaudit.results.jobs import (
     JOBS,
     NUMERICS_VERSION,
     RECORDS,
@@ -33,7 +34,6 @@ from fairaudit.jobs import (
     read_result,
     write_result,
 )
-from fairaudit.plan import Plan, records_path
 
 _MANIFEST = "run.json"
 _LOCK = "lock"

@@ -7,13 +7,13 @@ import functools
 import importlib
 from typing import NamedTuple
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.model_names import ModelFacts
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import TrainingError
-from fairaudit.executor import Died, Raised
-from fairaudit.models.names import ModelFacts
-from fairaudit.pool import PRELOAD, Pool
+from fairaudit.execution.executor import Died, Raised
+from fairaudit.execution.local import PRELOAD, Pool
 
-EXAMINE = "fairaudit.start:examine_model"
+EXAMINE = "fairaudit.execution.model_setup:examine_model"
 
 
 class Question(NamedTuple):

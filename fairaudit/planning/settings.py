@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fairaudit.config import AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import RULES, Sizes

@@ -1,6 +1,6 @@
 """Tran et al. 2021, Tran and Fioretto 2023, and what is known to differ from the publications."""
 
-from fairaudit.presets.preset import Preset
+from fairaudit.config.presets.preset import Preset
 
 DPSGD = Preset(
     name="tran-dpsgd",

@@ -1,0 +1,1 @@
+"""Trainings to a report's contents."""

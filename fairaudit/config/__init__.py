@@ -1,0 +1,1 @@
+"""The options, where their values come from, and presets."""

@@ -1,0 +1,1 @@
+"""From plan to results: workers, their data, the run directory."""

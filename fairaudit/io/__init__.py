@@ -1,0 +1,1 @@
+"""Files and streams of this process."""

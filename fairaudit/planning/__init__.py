@@ -1,0 +1,1 @@
+"""Which trainings, with which numbers, at which epsilon; before any training."""
