@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.metrics.risk import predicted_class
-from fairaudit.metrics.within_model import RATES, Outcome, SeedScores
+from fairaudit.metrics.within_model import Outcome, SeedScores
 
 Int64 = NDArray[np.int64]
+
+RATES = ("selection_rate", "tpr", "fpr", "precision")
 
 
 def fairlearn_disagreement(
