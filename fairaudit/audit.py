@@ -35,7 +35,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.write import earlier_reports, is_of_others, put_aside, where_put, write_report
 from fairaudit.rundir import RunDir, data_of, hold, open_rundir, refuse_other_data, refuse_unusable_rundir
 
-_LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
+_LIBRARIES = ("dp-accounting", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
 Value = TypeVar("Value")
 
