@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fairaudit.cli.lines_catalog import described
 from fairaudit.methods.catalog import BUILT_IN
+from fairaudit.metrics.registry import METRICS
 from fairaudit.report.model import Report
 
 HERE = Path(__file__).resolve().parent
@@ -28,7 +29,7 @@ _USAGE = "Usage: fairaudit "
 
 
 def reference() -> str:
-    """Every command's help, every number of a method and every field of the report."""
+    """Every command's help, every number of a method, every metric and every field of the report."""
     lines = [
         "# Reference",
         "",
@@ -40,6 +41,7 @@ def reference() -> str:
     for command in _commands():
         lines += [f"### fairaudit {command}", "", "```text", _help(command).strip(), "```", ""]
     lines += ["## Settings", "", *_settings(), ""]
+    lines += ["## Metrics", "", *metrics(), ""]
     lines += ["## Fields of report.json", "", *_fields(Report.model_json_schema(mode="serialization"))]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -92,6 +94,37 @@ def _settings() -> Iterator[str]:
     for name, facts in told.items():
         cells = (facts["meaning"], facts["unit"] or "–", facts["range"], facts["default"] or "–")
         yield f"| {name} | {' | '.join(cells)} |"
+
+
+_UNJUDGED = ", if the outcome makes it so"
+_NEEDS = {
+    "reference": "a model to compare with",
+    "probabilities": "probabilities",
+    "positive": "a positive class",
+    "score": "a positive class, or two classes",
+    "favourable": "a favourable class",
+    "groups": "two groups",
+}
+
+
+def metrics() -> Iterator[str]:
+    """A table of everything that is measured of a group."""
+    yield (
+        "Each is measured for every group and for all test rows, with the gaps between groups. A report "
+        "holds it under its name, and of the model without privacy as `reference.NAME`; a rule may add "
+        "`_gap` ([rules](ci.md)). What is about one class, where no positive class is known, has one value "
+        "for each class, as `tpr[2]`. What needs probabilities is undefined for predictions that are labels. "
+        "Where whom a difference harms depends on what the outcome means, it is called higher or lower, "
+        "and not worse."
+    )
+    yield ""
+    yield "| metric | what it is | unit | range | needs | worst value |"
+    yield "|---|---|---|---|---|---|"
+    for name, spec in METRICS.items():
+        needs = ", ".join(said for need, said in _NEEDS.items() if need in spec.needs)
+        low, high = (f"{end:g}".replace("inf", "∞") for end in spec.bounds)
+        worst = spec.worst + ("" if spec.is_judged else _UNJUDGED)
+        yield f"| {name} | {spec.words} | {spec.unit} | {low} to {high} | {needs or '–'} | {worst} |"
 
 
 def _fields(schema: Mapping[str, object]) -> Iterator[str]:

@@ -42,7 +42,7 @@ from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import earlier_reports, is_of_others, put_aside, where_put, write_report
 
-_LIBRARIES = ("dp-accounting", "fairlearn", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
+_LIBRARIES = ("dp-accounting", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
 Value = TypeVar("Value")
 

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.metrics.compare import Twin, compare, measure_reference
-from fairaudit.metrics.fairlearn_check import fairlearn_disagreement
 from fairaudit.metrics.risk import Predictions
+from fairaudit.metrics.sklearn_check import sklearn_disagreement
 from fairaudit.metrics.within_model import Outcome, seed_scores
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.results.estimates import Measured
 from fairaudit.results.jobs import JobResult
 
-AGREEMENT = 1e-9  # with fairlearn; rounding alone separates the two
+AGREEMENT = 1e-9  # with scikit-learn; rounding alone separates the two
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -29,7 +29,7 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
         plan: What was planned. dataset: Labels and groups. results: Job id -> result.
     """
     if plan.config.self_check:
-        _check_against_fairlearn(plan, dataset, results)
+        _check_against_sklearn(plan, dataset, results)
     comparisons: list[Measured] = []
     for number, grouping in enumerate(dataset.groupings):
         predictions = {arm.key: _predictions(plan, arm.key, number, results) for arm in plan.arms}
@@ -92,8 +92,8 @@ def _restricted(predictions: Predictions, rows: NDArray[np.int64]) -> Prediction
     )
 
 
-def _check_against_fairlearn(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> None:
-    """Our rates against fairlearn's MetricFrame, for the first run of every arm; equal, or a bug."""
+def _check_against_sklearn(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> None:
+    """Our rates against scikit-learn's, for the first run of every arm; equal, or a bug."""
     outcome = Outcome(len(dataset.classes), dataset.positive, dataset.favourable)
     for number, grouping in enumerate(dataset.groupings):
         for arm in plan.arms:
@@ -101,8 +101,8 @@ def _check_against_fairlearn(plan: Plan, dataset: Dataset, results: Mapping[str,
                 labels, groups = dataset.labels[run.rows], grouping.groups[run.rows]
                 first = run.probabilities[:1]
                 scores = seed_scores(first, labels, groups, len(grouping.names), outcome)
-                off = fairlearn_disagreement(first[0], labels, groups, scores, outcome)
-                assert off < AGREEMENT, f"{arm.key}: metrics differ from fairlearn's by {off:g}"
+                off = sklearn_disagreement(first[0], labels, groups, scores, outcome)
+                assert off < AGREEMENT, f"{arm.key}: metrics differ from scikit-learn's by {off:g}"
 
 
 def _predictions(

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.gate.compare import Change, Changes
+from fairaudit.metrics.names import COSTS
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.names import plain
 from fairaudit.report.tables import figure
 from fairaudit.report.written import CHANGES, written
 
-_ALWAYS = ("privacy_cost", "excess_risk", "privacy_cost_gap", "excess_risk_gap")
+_ALWAYS = tuple(f"{cost}{suffix}" for cost in COSTS for suffix in ("", "_gap"))
 _MOST_ROWS = 60
 
 

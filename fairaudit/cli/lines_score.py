@@ -6,14 +6,14 @@ from fairaudit.cli.lines import report_line, result_lines, spoken_outcomes, warn
 from fairaudit.cli.rows import Row, aligned
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import numbered
-from fairaudit.report.gaps import main_gap
+from fairaudit.metrics.registry import METRICS
+from fairaudit.report.gaps import main_gap, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.tables import count
-from fairaudit.report.written import POINTS, written
+from fairaudit.report.written import written
 from fairaudit.results.estimates import Comparison
 
-_METRICS = ("accuracy", "selection_rate", "tpr", "fpr")
 _MOST_GROUPS = 12
 
 
@@ -38,11 +38,13 @@ def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
 
 
 def _rows(comparison: Comparison) -> Iterator[Row]:
-    yield Row((plain(comparison.grouping), "n", *(metric.replace("_", " ") for metric in _METRICS)))
+    metrics = [name for name, spec in METRICS.items() if spec.is_in_summary]
+    yield Row((plain(comparison.grouping), "n", *(METRICS[metric].title for metric in metrics)))
     for group in comparison.by_group[:_MOST_GROUPS]:
         cells = (
-            written(group.estimates.get(metric), POINTS) if group.estimates else "–" for metric in _METRICS
+            written(group.estimates.get(metric), scale_of(metric)) if group.estimates else "–"
+            for metric in metrics
         )
         yield Row((plain(group.group, 24), count(group.n_test), *cells), plain(comparison.note_on(group), 60))
-    gaps = [main_gap(comparison, metric) for metric in _METRICS]
-    yield Row(("gap", "", *("–" if gap is None else written(gap.absolute, POINTS) for gap in gaps)))
+    gaps = [(main_gap(comparison, metric), scale_of(metric)) for metric in metrics]
+    yield Row(("gap", "", *("–" if gap is None else written(gap.absolute, scale) for gap, scale in gaps)))

@@ -7,16 +7,12 @@ from pydantic import JsonValue
 from fairaudit.errors import ConfigError
 from fairaudit.gate.judge import change
 from fairaudit.gate.targets import Reading, read_estimate
+from fairaudit.metrics.registry import METRICS
 from fairaudit.report.gaps import main_gap
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Interval
 from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
 
-# In the order in which they are listed; per-class rates follow what they are rates of.
-METRICS = (
-    *("privacy_cost", "excess_risk", "accuracy", "loss", "selection_rate", "tpr", "fpr", "precision"),
-    *("impact_ratio", "auc", "calibration_error"),
-)
 # Where the data lie and what is asked of a report; the digest tells whether the data are the same.
 _ASIDE = ("baseline", "data", "fail_on", "format", "inconclusive")
 
@@ -153,7 +149,7 @@ def _changes(before: Comparison, after: Comparison, same: bool) -> Iterator[Chan
 
 
 def _metrics(comparison: Comparison) -> Sequence[str]:
-    """The metrics that the comparison holds, per-class rates after their plain names."""
+    """The metrics that it holds, in the registry's order; those of single classes after the plain ones."""
     held = {name for group in comparison.by_group for name in group.estimates}
     per_class = sorted(name for name in held if "[" in name and "." not in name)
     return [

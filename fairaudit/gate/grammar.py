@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import Literal, NamedTuple, cast
 
 from fairaudit.errors import ConfigError
-from fairaudit.gate.names import COSTS, Metric, find_metric
+from fairaudit.gate.names import Metric, find_metric
+from fairaudit.metrics.names import COSTS
 
 Operator = Literal[">", ">=", "<", "<="]
 Statistic = Literal["interval", "mean", "ci_low", "ci_high", "max"]

@@ -5,10 +5,10 @@ import re
 from typing import Literal, NamedTuple
 
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.metrics.names import PARTS, base_metric
+from fairaudit.metrics.names import COSTS, PARTS, base_metric
+from fairaudit.metrics.registry import METRICS, Unit, within_model
 
 Kind = Literal["arm", "group", "gap", "mean_gap"]
-Unit = Literal["fraction", "ratio", "nats", ""]
 
 # Numbers of one trained model's guarantee, with how they are said.
 OF_ARM = {
@@ -17,25 +17,6 @@ OF_ARM = {
     "epsilon_if_all_released": "epsilon of releasing every private model of the audit",
     "delta": "delta",
 }
-COSTS = {
-    "privacy_cost": "accuracy lost in private training",
-    "excess_risk": "loss added by private training (nats)",
-}
-_RATES = {
-    "selection_rate": "selection rate",
-    "tpr": "true positive rate",
-    "fpr": "false positive rate",
-    "precision": "precision",
-}
-_WITHIN = {
-    "accuracy": "accuracy",
-    "loss": "loss (nats)",
-    **_RATES,
-    "impact_ratio": "impact ratio against the most selected group",
-    "auc": "area under the ROC curve",
-    "calibration_error": "calibration error",
-}
-_UNITS: dict[str, Unit] = {"loss": "nats", "excess_risk": "nats", "impact_ratio": "ratio"}
 _GAP, _MEAN_GAP = "_gap", "_mean_gap"
 _CLASS = re.compile(r"(.+)\[(\d+)\]")
 
@@ -75,11 +56,11 @@ class Metric(NamedTuple):
         return self.key.partition(".")[0] in ("change", "reference") or self.base in COSTS
 
     @property
-    def unit(self) -> Unit:
+    def unit(self) -> Unit | Literal[""]:
         """What it is counted in; a guarantee has none."""
         if self.kind == "arm":
             return ""
-        return _UNITS.get(self.base, "fraction")
+        return METRICS[self.base].unit
 
     def bounds(self, *, is_change: bool) -> Bounds:
         """Where its values lie, or those of its change since another report.
@@ -87,21 +68,21 @@ class Metric(NamedTuple):
         A gap of 1 would be one of 100 points: a cost's gap could pass it only where privacy takes
         from one group what it gives to another, so a rule that says 1 means something else.
         """
-        top = 1.0 if self.unit in ("fraction", "ratio") or self.key == "delta" else math.inf
+        if self.kind == "arm":
+            top = 1.0 if self.key == "delta" else math.inf
+            return Bounds(-top, top) if is_change else Bounds(0.0, top, low_open=True, high_open=True)
+        spec = METRICS[self.base]
+        top = spec.bounds[1] if self.base in COSTS else spec.width
         if is_change:
             return Bounds(-top, top)
-        if self.kind == "arm":
-            return Bounds(0.0, top, low_open=True, high_open=True)
-        if self.kind != "group":
-            return Bounds(0.0, top, high_open=True)
-        return Bounds(-top if self.base in COSTS else 0.0, top)
+        return Bounds(0.0, top, high_open=True) if self.kind != "group" else Bounds(*spec.bounds)
 
 
 def metric_names() -> tuple[str, ...]:
     """Every metric a rule may name; rates also exist per class, as ``tpr[2]``."""
     groups = list(_of_groups())
-    gaps = [name + _GAP for name in (*COSTS, *_WITHIN)]
-    gaps += [f"{prefix}.{name}{_GAP}" for prefix in ("reference", "change") for name in _WITHIN]
+    gaps = [name + _GAP for name in METRICS]
+    gaps += [f"{prefix}.{spec.name}{_GAP}" for prefix in ("reference", "change") for spec in within_model()]
     gaps += [name + _MEAN_GAP for name in COSTS]
     parts = [f"{name}{suffix}.{part}" for name in COSTS for suffix in ("", _GAP, _MEAN_GAP) for part in PARTS]
     return (*gaps, *groups, *parts, *OF_ARM)
@@ -138,9 +119,10 @@ _SUFFIXES: tuple[tuple[str, Kind, str], ...] = (
 
 
 def _of_groups() -> tuple[str, ...]:
-    reference = (f"reference.{name}" for name in _WITHIN)
-    training = ("train.accuracy", "train.loss", "train.privacy_cost", "train.excess_risk")
-    return (*COSTS, *_WITHIN, *reference, *training, "reference.train.accuracy", "reference.train.loss")
+    reference = (f"reference.{spec.name}" for spec in within_model())
+    training = (f"train.{name}" for name, spec in METRICS.items() if spec.is_on_training)
+    without = (f"reference.train.{spec.name}" for spec in within_model() if spec.is_on_training)
+    return (*METRICS, *reference, *training, *without)
 
 
 def _words(stem: str, *, is_gap: bool) -> str | None:
@@ -148,17 +130,15 @@ def _words(stem: str, *, is_gap: bool) -> str | None:
     rate = _CLASS.fullmatch(stem)
     plain, of_class = (rate[1], f" of class {rate[2]}") if rate else (stem, "")
     base = plain.rpartition(".")[2]
-    if rate and base not in _RATES:
+    spec = METRICS.get(base)
+    if spec is None or (rate and "positive" not in spec.needs):
         return None
-    prefix = plain.removesuffix(base)
-    said = {**COSTS, **_WITHIN}.get(base)
-    if said is None:
-        return None
+    prefix, said = plain.removesuffix(base), spec.words
     if not prefix:
         return said + of_class
-    if prefix == "change." and is_gap and base in _WITHIN:
+    if prefix == "change." and is_gap and base not in COSTS:
         return f"what privacy changes in {said}{of_class}"
-    if prefix == "reference." and base in _WITHIN:
+    if prefix == "reference." and base not in COSTS:
         return f"{said}{of_class} without privacy"
     is_training = plain in _of_groups() and "train." in prefix and not is_gap
     if is_training:

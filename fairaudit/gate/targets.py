@@ -9,6 +9,7 @@ from fairaudit.gate.intervals import Variances
 from fairaudit.gate.names import Metric
 from fairaudit.gate.unjudged import named, unjudged
 from fairaudit.metrics.names import part_of
+from fairaudit.metrics.registry import METRICS
 from fairaudit.report.facts import ArmFacts, LabelFacts
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Gap, GroupMeasure, Interval
@@ -156,14 +157,13 @@ def _doubted(target: Target, rule: Rule, report: Report, comparison: Comparison)
 def _assumed(metric: Metric, label: LabelFacts) -> str:
     """Why a number that turns on which outcome is the good one is not gated, or "".
 
-    Of two classes, a gap in selection rates is the same for either.
+    Of two classes, a difference of rates is the same for either; a ratio is not.
     """
-    turns = metric.base == "impact_ratio" or (
-        metric.base == "selection_rate"
-        and "[" not in metric.key
-        and (metric.kind == "group" or len(label.classes) > 2)
-    )
-    return NOT_SAID if turns and label.is_assumed else ""
+    if not label.is_assumed or metric.kind == "arm" or "[" in metric.key:
+        return ""
+    turns = "favourable" in METRICS[metric.base].needs
+    is_mirrored = metric.unit != "ratio" and metric.kind != "group" and len(label.classes) <= 2
+    return NOT_SAID if turns and not is_mirrored else ""
 
 
 def _is_arm(wanted: str, key: str, method: str) -> bool:

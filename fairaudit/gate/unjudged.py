@@ -5,13 +5,12 @@ from collections.abc import Iterable, Sequence
 
 from fairaudit.gate.grammar import ALL_ROWS, GroupSelector, Rule
 from fairaudit.gate.names import Metric
+from fairaudit.metrics.registry import METRICS
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, GroupMeasure
 
 LABEL_MISSING = "label missing"  # a report's name for rows without the truth
 _UNTOLD = 10**12  # rows, where their number is suppressed
-# Between which two numbers one row lies, of the metrics that are means over rows.
-_WIDTHS = {"accuracy": 1.0, "selection_rate": 1.0, "tpr": 1.0, "fpr": 1.0, "privacy_cost": 2.0}
 
 
 def named(selector: GroupSelector | None, comparison: Comparison) -> Sequence[str] | None:
@@ -72,7 +71,8 @@ def _slack(metric: Metric, groups: Sequence[GroupMeasure], rows: int) -> float:
     A gap is moved by both its groups, at most by the two that move most. What is no mean over a fixed set
     of rows (precision, AUC, calibration, ratios) or has no bound (losses) may move to anywhere.
     """
-    width = _WIDTHS.get(metric.base, math.inf) * (2 if metric.key.startswith("change.") else 1)
+    spec = METRICS[metric.base]
+    width = (spec.width if spec.is_mean else math.inf) * (2 if metric.key.startswith("change.") else 1)
     plain = metric.key.rpartition(".")[2]
     shares = []
     for group in groups:

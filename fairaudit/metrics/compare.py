@@ -8,16 +8,10 @@ import numpy as np
 
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.descriptive import shuffle_p
-from fairaudit.metrics.gaps import (
-    HIGHER_IS_WORSE,
-    Cut,
-    gaps_of,
-    loss_gate,
-    reading,
-    unit_of,
-)
+from fairaudit.metrics.gaps import Cut, gaps_of, reading, too_few_for_gates
 from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate
-from fairaudit.metrics.names import CONSTANT, COSTS, base_metric
+from fairaudit.metrics.names import CONSTANT, COSTS
+from fairaudit.metrics.registry import spec_of, within_model
 from fairaudit.metrics.risk import Predictions, record_correct, record_loss
 from fairaudit.metrics.tables import (
     both_tables,
@@ -27,7 +21,7 @@ from fairaudit.metrics.tables import (
     impact_ratio,
     own_tables,
 )
-from fairaudit.metrics.within_model import RATES, Outcome
+from fairaudit.metrics.within_model import Outcome
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, estimated, undefined
 
@@ -39,7 +33,6 @@ ONE_MODEL = "these models' gap on new people of the same population; another tra
 NO_SEED = "no seed finished in every arm that is compared"
 NO_POSITIVE = "no positive or favourable class is known: rates are given per class"
 TRAINING_ONLY = "training rows: no interval over records; gates read test rows"
-WORST_IS_HIGH = HIGHER_IS_WORSE | {"fpr"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +205,7 @@ def _training(private: Sequence[Predictions], baseline: Sequence[Predictions], n
     for prefix, predictions in (("", private), ("reference.", baseline)):
         if predictions:
             counts = np.array([p.train_count for p in predictions], dtype=np.float64)
-            for metric in ("accuracy", "loss"):
+            for metric in (spec.name for spec in within_model() if spec.is_on_training):
                 values = [getattr(p, f"train_{metric}").mean(axis=0) for p in predictions]
                 found[f"{prefix}train.{metric}"] = _with_overall(np.array(values), counts)
     if baseline:
@@ -231,7 +224,7 @@ def _with_overall(values: Float64, counts: Float64) -> Float64:
 
 
 def _training_estimate(name: str, by_seed: Float64) -> Estimate:
-    unit = unit_of(name)
+    unit = spec_of(name).unit
     defined = by_seed[~np.isnan(by_seed)]
     if not len(defined):
         return undefined("no training records", unit)
@@ -316,8 +309,9 @@ def _measure(k: int, cut: Cut, tables: Mapping[str, MetricTable], train: _Traini
     }
     sides = ("", "reference.") if "reference.accuracy" in tables else ("",)
     for side in sides:
-        for metric in (*RATES, "impact_ratio", "auc"):
-            estimates.setdefault(side + metric, undefined(NO_POSITIVE, unit_of(metric)))
+        for spec in within_model():
+            if spec.needs_a_class:
+                estimates.setdefault(side + spec.name, undefined(NO_POSITIVE, spec.unit))
     estimates |= {name: _training_estimate(name, values[:, k]) for name, values in train.by_seed.items()}
     reason = (cut.too_few(k) if is_group else "") or cut.too_few_seeds
     return GroupMeasure(
@@ -328,7 +322,9 @@ def _measure(k: int, cut: Cut, tables: Mapping[str, MetricTable], train: _Traini
         reason=reason,
         estimates=estimates,
         ungated={
-            name: why for name in estimates if name in tables and (why := loss_gate(tables[name], cut, [k]))
+            name: why
+            for name in estimates
+            if name in tables and (why := too_few_for_gates(tables[name], cut, [k]))
         },
     )
 
@@ -343,7 +339,7 @@ def _worst(groups: Sequence[GroupMeasure], cut: Cut) -> dict[str, str]:
             if (value := groups[k].estimates[metric].value) is not None
         }
         if len(values) > 1:
-            pick = max if base_metric(metric) in WORST_IS_HIGH else min
+            pick = max if spec_of(metric).worst == "highest" else min
             name = pick(values, key=lambda name: values[name])
             if list(values.values()).count(values[name]) == 1:  # a tie has no worst
                 worst[metric] = name
@@ -352,10 +348,12 @@ def _worst(groups: Sequence[GroupMeasure], cut: Cut) -> dict[str, str]:
 
 def _nothing(names: tuple[str, str, str], outcome: Outcome, cut: Cut, estimand: str) -> Measured:
     """No seed finished: every group and number is named, nothing is known."""
-    within = [*outcome.metrics, *RATES, "impact_ratio", "auc", "train.accuracy", "train.loss"]
+    named = [spec.name for spec in within_model() if spec.needs_a_class]
+    trained = [f"train.{spec.name}" for spec in within_model() if spec.is_on_training]
+    within = [*outcome.metrics, *named, *trained]
     costs = [*COSTS, *(f"train.{cost}" for cost in COSTS)]
     keys = [*costs, *within, *(f"reference.{m}" for m in within)] if names[1] else within
-    estimates = {key: undefined(NO_SEED, unit_of(key)) for key in keys}
+    estimates = {key: undefined(NO_SEED, spec_of(key).unit) for key in keys}
     groups = [
         GroupMeasure(group=name, n_test=0, n_train=0.0, gated=False, reason=NO_SEED, estimates=estimates)
         for name in (*cut.names, "")

@@ -17,24 +17,15 @@ from fairaudit.metrics.intervals import (
     estimate,
     largest,
 )
-from fairaudit.metrics.names import COSTS, base_metric
+from fairaudit.metrics.names import COSTS
 from fairaudit.metrics.power import minimum_detectable, rows_needed, seeds_needed
-from fairaudit.metrics.tables import LOSSES
+from fairaudit.metrics.registry import spec_of
 from fairaudit.results.estimates import Estimate, Gap, finite, undefined
 
 LEAST_RECORDS = 30  # distinct test records of a group
 LEAST_OF_CLASS = 10  # distinct records that a rate rests on
-LEAST_FOR_LOSS = 200  # below it a loss is shown, not gated: it has no floor
 LEAST_SEEDS = 5  # fewer seeds are shown, not gated
 NO_OVERALL_RATIO = "an impact ratio compares groups; all rows together have none"
-HIGHER_IS_WORSE = frozenset({"privacy_cost", "excess_risk", "loss", "calibration_error"})
-LOWER_IS_WORSE = frozenset({"accuracy", "auc", "tpr", "precision"})
-
-
-def unit_of(name: str) -> str:
-    """``nats`` for losses, ``ratio`` for the impact ratio, else ``fraction``."""
-    base = base_metric(name)
-    return "nats" if base in LOSSES else "ratio" if base == "impact_ratio" else "fraction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +72,7 @@ class Cut:
 def reading(table: MetricTable, cut: Cut, a: int, b: int | None = None) -> Spread:
     """A contrast whose reason also says where too few records leave no honest interval."""
     spread = contrast(table, a, b)
-    if a == len(cut.names) and base_metric(table.name) == "impact_ratio":
+    if a == len(cut.names) and "groups" in spec_of(table.name).needs:
         return replace(spread, reason=NO_OVERALL_RATIO)
     if spread.reason:
         return replace(spread, reason=_said_of_group(spread.reason, cut, a, b))
@@ -104,8 +95,9 @@ def _too_thin(table: MetricTable, cut: Cut, k: int) -> str:
     where = f" in group {cut.names[k]!r}" if k < len(cut.names) else ""
     if n < of_group and n < LEAST_OF_CLASS:
         return f"rests on {numbered(n, 'test record')}{where}; {LEAST_OF_CLASS} are needed"
-    if base_metric(table.name) in LOSSES and n < LEAST_RECORDS:
-        return f"{numbered(n, 'test record')}{where}; a loss needs {LEAST_RECORDS}"
+    spec = spec_of(table.name)
+    if n < spec.least_records:
+        return f"{numbered(n, 'test record')}{where}; {spec.noun} needs {spec.least_records}"
     return ""
 
 
@@ -120,8 +112,8 @@ def gaps_of(table: MetricTable, cut: Cut) -> list[Gap]:
     pairs = [_gap(table, cut, (a, b), family) for a, b in combinations(present, 2)]
     whole = len(cut.names)
     population = [_gap(table, cut, (a, whole), family) for a in present]
-    if base_metric(table.name) == "impact_ratio":
-        population = []  # all rows together have no impact ratio
+    if "groups" in spec_of(table.name).needs:
+        population = []  # all rows together have none
     return [*pairs, *population, *_extremes(table, cut, family)]
 
 
@@ -130,7 +122,7 @@ def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> 
     spread = reading(table, cut, a, b)
     whole = len(cut.names)
     small = next((why for k in groups if k < whole and (why := cut.too_few(k))), "")
-    reason = small or spread.reason or cut.too_few_seeds or loss_gate(table, cut, groups)
+    reason = small or spread.reason or cut.too_few_seeds or too_few_for_gates(table, cut, groups)
     own = absolute(spread)
     if small:
         shared = own.model_copy(update={"low": None, "high": None, "reason": small})
@@ -156,16 +148,16 @@ def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> 
     )
 
 
-def loss_gate(table: MetricTable, cut: Cut, groups: Sequence[int]) -> str:
-    """Why gates do not read this loss for these groups, or "" (K stands for all rows)."""
-    if base_metric(table.name) not in LOSSES:
-        return ""
-    small = [k for k in groups if table.counts[k] < LEAST_FOR_LOSS]
+def too_few_for_gates(table: MetricTable, cut: Cut, groups: Sequence[int]) -> str:
+    """Why gates do not read this metric for these groups, or "" (K stands for all rows)."""
+    spec = spec_of(table.name)
+    small = [k for k in groups if table.counts[k] < spec.least_gated]
     if not small:
         return ""
     k = small[0]
     where = f"group {cut.names[k]!r} has" if k < len(cut.names) else "there are"
-    return f"{where} {numbered(int(table.counts[k]), 'test record')}; a gate on a loss needs {LEAST_FOR_LOSS}"
+    held = numbered(int(table.counts[k]), "test record")
+    return f"{where} {held}; a gate on {spec.noun} needs {spec.least_gated}"
 
 
 def direction(metric: str, a: str, b: str | None, value: float) -> str:
@@ -176,9 +168,9 @@ def direction(metric: str, a: str, b: str | None, value: float) -> str:
         a, b: The groups; b is None for all rows.
         value: Of a minus that of b.
     """
-    base = base_metric(metric)
-    if base in HIGHER_IS_WORSE | LOWER_IS_WORSE:
-        a_is_worse = (value > 0) == (base in HIGHER_IS_WORSE)
+    spec = spec_of(metric)
+    if spec.is_judged:
+        a_is_worse = (value > 0) == (spec.worst == "highest")
         if b is None:
             return f"{'worse' if a_is_worse else 'better'} for {a}"
         return f"worse for {a if a_is_worse else b}"
@@ -204,7 +196,7 @@ def _extremes(table: MetricTable, cut: Cut, family: int) -> list[Gap]:
     unread = next((s.reason for s in spreads.values() if s.reason), "")
     if left_out:
         unread = f"{table.name} is undefined for group {cut.names[left_out[0]]!r}"
-    reason = unread or cut.too_few_seeds or loss_gate(table, cut, usable)
+    reason = unread or cut.too_few_seeds or too_few_for_gates(table, cut, usable)
     if unread:
         every = every.model_copy(update={"low": None, "high": None, "reason": unread})
     is_resolved = every.low is not None and every.low > 0

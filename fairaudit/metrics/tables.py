@@ -14,14 +14,13 @@ from fairaudit.metrics.intervals import (
     Records,
     floor_variance,
 )
+from fairaudit.metrics.registry import spec_of
 from fairaudit.metrics.risk import Predictions
 from fairaudit.metrics.within_model import Outcome, SeedScores, seed_scores
 
 INFLUENCE_BYTES = 2**28  # that the influences of all records on some metrics may take
 BYTES_PER_INFLUENCE = 2 * 3 * 17  # at one seed and over all, of two arms and their change: own, every, behind
-LOSSES = ("loss", "excess_risk")
 _BEHIND_COSTS = ("accuracy", "loss")
-NO_CALIBRATION_INTERVAL = "binned calibration error is biased upward in small groups: no interval"
 
 
 class ArmScores:
@@ -128,18 +127,22 @@ def _add_tables(
     """Add one table per metric, named with the prefix "", ``reference.`` or ``change.``."""
     covariance, values = scores.influences.covariance(), scores.values
     for m, metric in enumerate(metrics):
-        count, reason = records.count(scores.behind[m]), ""
-        if metric == "auc":  # rests on both classes, so on the rarer
-            suffix = "" if outcome.positive is not None else f"[{outcome.scored}]"
-            count = np.minimum(*(tables[f"{prefix}{rate}{suffix}"].counts for rate in ("tpr", "fpr")))
-        if metric == "calibration_error":
-            reason = NO_CALIBRATION_INTERVAL
-        unit = "nats" if metric in LOSSES else "fraction"
-        floor = np.diag(floor_variance(count)) if unit == "fraction" else 0.0
-        name, most = prefix + metric, 1.0 if unit == "fraction" else math.inf
-        bounds = (-most if prefix == "change." else 0.0, most)
-        tables[name] = MetricTable(
-            name, unit, values[:, m], covariance[:, m] + floor, count, reason, bounds=bounds
+        spec, count = spec_of(metric), records.count(scores.behind[m])
+        if spec.rests_on:
+            own, scored = metric.removeprefix(spec.name), f"[{outcome.scored}]"
+            suffix = own or ("" if outcome.positive is not None else scored)
+            count = np.minimum.reduce([tables[prefix + name + suffix].counts for name in spec.rests_on])
+        (low, high), width = spec.bounds, spec.width
+        floor = width**2 * np.diag(floor_variance(count)) if math.isfinite(width) else 0.0
+        bounds = (-width, width) if prefix == "change." else (low, high)
+        tables[prefix + metric] = MetricTable(
+            prefix + metric,
+            spec.unit,
+            values[:, m],
+            covariance[:, m] + floor,
+            count,
+            spec.no_interval,
+            bounds=bounds,
         )
 
 

@@ -5,19 +5,20 @@ AUC it is DeLong's placement value. Influences are what :mod:`fairaudit.metrics.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairaudit.metrics.registry import METRICS, MetricSpec
 from fairaudit.metrics.risk import predicted_class, record_correct, record_loss
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 
 CALIBRATION_BINS = 10
-RATES = ("selection_rate", "tpr", "fpr", "precision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +49,28 @@ class Outcome:
         return 1 if self.positive is None and self.n_classes == 2 else self.positive
 
     @property
-    def suffixes(self) -> tuple[str, ...]:
-        """What the names of each target's rates end in."""
-        return ("",) if self.positive is not None else tuple(f"[{t}]" for t in self.targets)
+    def measured(self) -> Iterator[tuple[str, MetricSpec, int | None]]:
+        """Each computed metric by name, in the order of :class:`SeedScores`, with the class it is about.
+
+        ``tpr[2]`` is the rate of class 2. Neighbours in the registry that are about one class stand
+        together for each class.
+        """
+        computed = [
+            spec
+            for spec in METRICS.values()
+            if spec.compute is not None and (self.scored is not None or "score" not in spec.needs)
+        ]
+        for is_of_class, specs in groupby(computed, key=lambda spec: "positive" in spec.needs):
+            neighbours = tuple(specs)
+            for target in self.targets if is_of_class else (None,):
+                suffix = "" if target is None or self.positive is not None else f"[{target}]"
+                for spec in neighbours:
+                    yield spec.name + suffix, spec, target
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names in the order of :class:`SeedScores`; ``tpr[2]`` is the rate of class 2."""
-        rates = [rate + suffix for suffix in self.suffixes for rate in RATES]
-        auc = [] if self.scored is None else ["auc"]
-        return ("accuracy", "loss", *rates, *auc, "calibration_error")
+        """Names in the order of :class:`SeedScores`."""
+        return tuple(name for name, _, _ in self.measured)
 
 
 class SeedScores(NamedTuple):
@@ -114,6 +127,70 @@ def seed_scores(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The test rows of one model, as the registry's metrics are computed from them.
+
+    Args:
+        probabilities: ``[n, Y]``.
+        labels: Index of the true class, ``[n]``.
+        groups: ``[n]`` in ``0..n_groups - 1``.
+        n_groups: K.
+        outcome: Which classes count.
+        predicted: Index of the most probable class, ``[n]``.
+        correct: 1.0 where that is the true one, else 0.0; NaN where an output is not finite, ``[n]``.
+        target: The class that a metric is about which needs ``positive``; -1 for any other metric.
+    """
+
+    probabilities: NDArray[np.float32]
+    labels: Int64
+    groups: Int64
+    n_groups: int
+    outcome: Outcome
+    predicted: Int64
+    correct: Float64
+    target: int = -1
+
+    @property
+    def everyone(self) -> Float64:
+        """1.0 for every row."""
+        return np.ones(len(self.labels))
+
+    @property
+    def loss(self) -> Float64:
+        """Cross-entropy in nats."""
+        loss: Float64 = record_loss(self.probabilities[None], self.labels)[0]
+        return loss
+
+    @property
+    def truth(self) -> NDArray[np.bool_]:
+        """Whether ``target`` is the true class."""
+        truth: NDArray[np.bool_] = self.labels == self.target
+        return truth
+
+    @property
+    def chosen(self) -> Float64:
+        """1.0 where ``target`` is predicted; NaN as in ``correct``."""
+        return self._where_known(self.predicted == self.target)
+
+    @property
+    def selected(self) -> Float64:
+        """1.0 where the favourable class is predicted, or ``target`` where none is named."""
+        return self._where_known(self.predicted == self.outcome.selected(self.target))
+
+    def auc(self) -> SeedScores:
+        """Area under the ROC curve of the scored class."""
+        scored = self.outcome.scored
+        return _auc(self.probabilities[:, scored], self.labels == scored, self.groups, self.n_groups)
+
+    def calibration(self) -> SeedScores:
+        """Expected calibration error."""
+        return _calibration(self.probabilities, self.labels, self.groups, self.n_groups, self.outcome)
+
+    def _where_known(self, holds: NDArray[np.bool_]) -> Float64:
+        return np.where(np.isnan(self.correct), np.nan, holds)
+
+
 def _one_run(
     probabilities: NDArray[np.float32],
     labels: Int64,
@@ -122,47 +199,25 @@ def _one_run(
     outcome: Outcome,
     wanted: frozenset[str],
 ) -> SeedScores:
-    parts = []
-    if wanted - {"auc", "calibration_error"}:
-        fractions = tuple(zip(*_fractions(probabilities, labels, outcome, wanted), strict=True))
-        parts.append(_ratios(np.array(fractions[0]), np.array(fractions[1]), groups, n_groups))
-    if "auc" in wanted:
-        score, truth = probabilities[:, outcome.scored], labels == outcome.scored
-        parts.append(_auc(score, truth, groups, n_groups))
-    if "calibration_error" in wanted:
-        parts.append(_calibration(probabilities, labels, groups, n_groups, outcome))
+    correct = record_correct(probabilities[None], labels)[0]
+    predicted = predicted_class(probabilities)
+    rows = Rows(probabilities, labels, groups, n_groups, outcome, predicted, correct)
+    found = [
+        spec.compute(rows if target is None else replace(rows, target=target))
+        for name, spec, target in outcome.measured
+        if name in wanted and spec.compute is not None
+    ]
+    parts: list[SeedScores] = []
+    for is_done, neighbours in groupby(found, key=lambda scores: isinstance(scores, SeedScores)):
+        some = list(neighbours)
+        parts += some if is_done else [_ratios(*_stacked(some), groups, n_groups)]
     return SeedScores(*(np.concatenate(field) for field in zip(*parts, strict=True)))
 
 
-def _fractions(
-    probabilities: NDArray[np.float32], labels: Int64, outcome: Outcome, wanted: frozenset[str]
-) -> Iterator[tuple[Float64, Float64]]:
-    """Accuracy, loss and the rates of each target class, as ratios of sums over records."""
-    everyone = np.ones(len(labels))
-    correct = record_correct(probabilities[None], labels)[0]
-    if "accuracy" in wanted:
-        yield correct, everyone
-    if "loss" in wanted:
-        yield record_loss(probabilities[None], labels)[0], everyone
-    broken = np.isnan(correct)
-    predicted = predicted_class(probabilities)
-    for target, suffix in zip(outcome.targets, outcome.suffixes, strict=True):
-        some = [rate for rate in RATES if rate + suffix in wanted]
-        truth = labels == target
-        chosen = np.where(broken, np.nan, predicted == target) if some else everyone
-        for rate in some:
-            if rate == "selection_rate":
-                yield np.where(broken, np.nan, predicted == outcome.selected(target)), everyone
-            else:
-                yield _rate(rate, truth, chosen)
-
-
-def _rate(rate: str, truth: NDArray[np.bool_], chosen: Float64) -> tuple[Float64, Float64]:
-    """Numerator and denominator of one rate: who of those that count was chosen, or was rightly."""
-    if rate == "precision":
-        return chosen * truth, chosen
-    of = truth if rate == "tpr" else ~truth
-    return chosen * of, of.astype(np.float64)
+def _stacked(fractions: Sequence[tuple[Float64, Float64]]) -> tuple[Float64, Float64]:
+    """Numerators and denominators, ``[M, n]``."""
+    tops, bottoms = zip(*fractions, strict=True)
+    return np.array(tops, dtype=np.float64), np.array(bottoms, dtype=np.float64)
 
 
 def _ratios(numerators: Float64, denominators: Float64, groups: Int64, n_groups: int) -> SeedScores:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from fairaudit.metrics.names import base_metric
+from fairaudit.metrics.names import COSTS
+from fairaudit.metrics.registry import spec_of
 from fairaudit.report.written import OWN_UNIT, POINTS, Scale
 from fairaudit.results.estimates import Comparison, Gap
 
-COST = "privacy_cost"
+COST = COSTS[0]
 CONTROL_NOT_RUN = "control_not_run"  # code of the warning
 
 
@@ -37,5 +38,5 @@ def spoken(metric: str, classes: Sequence[str]) -> str:
 
 
 def scale_of(metric: str) -> Scale:
-    """How a cost or one of its parts is written: accuracy in points, loss in nats."""
-    return POINTS if base_metric(metric) == COST else OWN_UNIT
+    """How a metric is written where fractions are in points: a loss stays in nats."""
+    return POINTS if spec_of(metric).unit == "fraction" else OWN_UNIT

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from fairaudit.metrics.registry import METRICS
 from fairaudit.report.gaps import main_gap, reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -10,7 +11,6 @@ from fairaudit.report.written import written
 from fairaudit.results.estimates import Comparison
 
 ALONE = "Metrics by group"
-_METRICS = ("accuracy", "selection_rate", "impact_ratio", "tpr", "fpr", "precision", "auc", "loss")
 _MOST_ROWS = 20
 
 
@@ -18,7 +18,8 @@ def alone_section(report: Report) -> Iterator[str]:
     """Metrics by group with intervals, then the largest gap of each; nothing where there are none."""
     if not report.comparisons:
         return
-    metrics = [m for m in _METRICS if any(_has(comparison, m) for comparison in report.comparisons)]
+    bounded = [name for name, spec in METRICS.items() if not spec.no_interval]
+    metrics = [m for m in bounded if any(_has(comparison, m) for comparison in report.comparisons)]
     rows: list[Row] = [
         (
             markdown(comparison.arm),
@@ -37,7 +38,7 @@ def alone_section(report: Report) -> Iterator[str]:
         "there is no cost of privacy."
     )
     yield ""
-    head = ("arm", "group", "#test rows", *(f"#{m.replace('_', ' ')}" for m in metrics), "note")
+    head = ("arm", "group", "#test rows", *(f"#{METRICS[m].title}" for m in metrics), "note")
     yield from table(head, rows, most=_MOST_ROWS)
     yield ""
     yield from table(
@@ -59,7 +60,7 @@ def _gaps(comparison: Comparison, metrics: list[str]) -> Iterator[Row]:
             yield (
                 markdown(comparison.arm),
                 markdown(comparison.grouping),
-                metric.replace("_", " "),
+                METRICS[metric].title,
                 ", ".join(markdown(name) for name in (gap.a, gap.b) if name) or "–",
                 written(gap.absolute),
                 markdown(reading(gap), 80) or "–",

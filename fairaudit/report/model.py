@@ -3,6 +3,7 @@
 import html
 from typing import Literal
 
+from fairaudit.metrics.names import COSTS
 from fairaudit.report.decomposition import Why
 from fairaudit.report.facts import (
     ArmFacts,
@@ -36,7 +37,6 @@ UNHEALTHY = {
     "cost_not_falling": "it is not shown to fall as epsilon grows",
     "mostly_clipping": "most of it is there without noise",
 }
-_COLUMNS = ("privacy_cost", "excess_risk")
 
 
 class Report(Part):
@@ -127,7 +127,7 @@ class Report(Part):
                     "n_test": group.n_test,
                     "n_train": group.n_train,
                 }
-                for metric in _COLUMNS:
+                for metric in COSTS:
                     estimate = group.estimates.get(metric)
                     row[metric] = _value(estimate)
                     row[f"{metric}_low"] = estimate.low if estimate else None
@@ -207,4 +207,4 @@ def _cell(text: str) -> str:
 
 
 def _cost(group: GroupMeasure) -> str:
-    return written(group.estimates.get("privacy_cost"), POINTS) if group.estimates else group.reason
+    return written(group.estimates.get(COSTS[0]), POINTS) if group.estimates else group.reason

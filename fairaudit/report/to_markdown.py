@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import REFERENCE
+from fairaudit.metrics.registry import METRICS, within_model
 from fairaudit.report.arm_names import listed
 from fairaudit.report.facts import LabelFacts, TrainingFacts
 from fairaudit.report.fitting import fitted
@@ -34,7 +35,6 @@ _RANKS = {
     **dict.fromkeys((ALONE, PARTS_TITLE, "Gates", "Why"), 1),
 }
 _MOST_WARNINGS = 12
-_WITHIN = ("accuracy", "loss", "tpr", "fpr", "precision", "auc", "calibration_error")
 
 
 def to_markdown(report: Report, *, reserved: int = 0) -> str:
@@ -253,7 +253,8 @@ def _control(report: Report) -> Iterator[str]:
 def _within(report: Report) -> Iterator[str]:
     if not report.costs:
         return
-    metrics = [m for m in _WITHIN if any(m in g.estimates for c in report.costs for g in c.by_group)]
+    shown = [spec.name for spec in within_model() if not spec.has_own_section]
+    metrics = [m for m in shown if any(m in g.estimates for c in report.costs for g in c.by_group)]
     rows: list[Row] = []
     for comparison in report.costs:
         for group in comparison.by_group:
@@ -278,15 +279,15 @@ def _within(report: Report) -> Iterator[str]:
     before, after = _before_and_after(report)
     yield f"{before.capitalize()} → {after}, on test rows. A dash is undefined, not zero."
     yield ""
-    yield from table(("arm", "group", *(f"#{m.replace('_', ' ')}" for m in metrics)), rows, most=14)
+    yield from table(("arm", "group", *(f"#{METRICS[m].title}" for m in metrics)), rows, most=14)
     yield ""
     if not changes:
         yield "No gap within a model is shown to change with privacy."
         return
     yield "Gaps within the model that privacy is shown to change (first group minus second):"
     yield ""
-    shown = [(arm, metric, f"{markdown(a)}, {markdown(b)}", change) for arm, metric, change, a, b in changes]
-    yield from table(("arm", "metric", "between", "#change of the gap"), shown, most=8)
+    moved = [(arm, metric, f"{markdown(a)}, {markdown(b)}", change) for arm, metric, change, a, b in changes]
+    yield from table(("arm", "metric", "between", "#change of the gap"), moved, most=8)
 
 
 def _warnings(report: Report) -> Iterator[str]:

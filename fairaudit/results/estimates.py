@@ -147,8 +147,8 @@ class GroupMeasure(Part):
         gated: Whether gates and maxima may read it at all.
         reason: Why not.
         estimates: metric -> Estimate. Keys: ``privacy_cost`` (accuracy lost), ``excess_risk``
-            (loss gained), then ``M`` and ``reference.M`` for M in accuracy, loss, selection_rate,
-            tpr, fpr, precision, impact_ratio, auc, calibration_error, and ``train.accuracy``,
+            (loss gained), then ``M`` and ``reference.M`` for every other metric M (``metrics.registry``), and
+            ``train.accuracy``,
             ``train.loss``, ``reference.train.accuracy``, ``reference.train.loss``,
             ``train.privacy_cost``, ``train.excess_risk``; with a noise-free twin both costs in parts,
             ``privacy_cost.clipping``, ``privacy_cost.noise`` (``names.PARTS``), and where the training

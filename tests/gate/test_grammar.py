@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GroupSelector, parse_rule, parse_rules
 from fairaudit.gate.names import metric_names
-from fairaudit.metrics.gaps import unit_of
+from fairaudit.metrics.registry import spec_of
 
 
 def parts(text):
@@ -107,7 +107,7 @@ def test_every_metric_that_is_offered_can_be_used_and_is_said_in_words(name):
     by_unit = {"nats": {"0.5"}, "fraction": {"0.5 (50 %)", "0.5 (50 points)"}, "ratio": {"0.5"}, "": {"0.5"}}
     assert said in by_unit[rule.metric.unit]
     if rule.metric.kind != "arm":
-        assert rule.metric.unit == unit_of(rule.metric.key)  # as the audit itself counts it
+        assert rule.metric.unit == spec_of(rule.metric.key).unit  # as the audit itself counts it
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
 from sklearn.metrics import accuracy_score, log_loss, precision_score, roc_auc_score
 
-from fairaudit.metrics.fairlearn_check import fairlearn_disagreement
+from fairaudit.metrics.sklearn_check import sklearn_disagreement
 from fairaudit.metrics.within_model import Outcome, seed_scores
 
 BINARY = Outcome(2, 1)
@@ -40,16 +40,44 @@ def test_rates_equal_metric_frame_to_the_last_digits():
         assert value_of(metric, scores) == pytest.approx(theirs, abs=1e-12), metric
 
 
-@pytest.mark.parametrize(
-    "outcome",
-    [Outcome(2, 1), Outcome(2, 0), Outcome(2, None), Outcome(3, 2), Outcome(2, 1, 0), Outcome(3, 2, 1)],
-)
-def test_the_fairlearn_check_agrees_and_catches_a_wrong_rate(outcome):
+OUTCOMES = [Outcome(2, 1), Outcome(2, 0), Outcome(2, None), Outcome(3, 2), Outcome(2, 1, 0), Outcome(3, 2, 1)]
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_check_agrees_and_catches_a_wrong_rate(outcome):
     p, y, g = data(classes=outcome.n_classes)
     scores = seed_scores(p[None], y, g, 3, outcome)
-    assert fairlearn_disagreement(p, y, g, scores, outcome) < 1e-12
-    scores.values[3, 1] += 0.01  # tpr of one group
-    assert fairlearn_disagreement(p, y, g, scores, outcome) == pytest.approx(0.01)
+    assert sklearn_disagreement(p, y, g, scores, outcome) < 1e-12
+    for name in outcome.metrics[:6]:
+        if name != "loss":
+            for place in (1, -1):  # a group, all rows
+                wrong = scores._replace(values=scores.values.copy())
+                wrong.values[outcome.metrics.index(name), place] += 0.01
+                assert sklearn_disagreement(p, y, g, wrong, outcome) == pytest.approx(0.01), name
+
+
+def test_the_check_passes_over_what_is_undefined():
+    p, y, g = data()
+    y[g == 1], p[g == 2] = 0, [0.9, 0.1]  # nobody to find in one group, nobody chosen in another
+    scores = seed_scores(p[None], y, g, 3, BINARY)
+    assert np.isnan(value_of("tpr", scores)[1])
+    assert np.isnan(value_of("precision", scores)[2])
+    assert sklearn_disagreement(p, y, g, scores, BINARY) < 1e-12
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_rates_of_any_class_equal_metric_frame(outcome):
+    p, y, g = data(classes=outcome.n_classes)
+    scores, predicted = seed_scores(p[None], y, g, 3, outcome), p.argmax(axis=1)
+    target = outcome.targets[0]
+    for name, rate, of in (
+        ("selection_rate", selection_rate, outcome.selected(target)),
+        ("tpr", true_positive_rate, target),
+        ("fpr", false_positive_rate, target),
+    ):
+        frame = MetricFrame(metrics=rate, y_true=y == of, y_pred=predicted == of, sensitive_features=g)
+        ours = value_of(name if outcome.positive is not None else f"{name}[{target}]", scores, outcome)
+        assert ours == pytest.approx([*frame.by_group, frame.overall], abs=1e-12)
 
 
 def test_only_the_selection_rate_turns_on_the_favourable_outcome():

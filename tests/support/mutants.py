@@ -402,8 +402,8 @@ MUTANTS = (
     Mutant(
         "the worst group is the best",
         "metrics/compare.py",
-        "pick = max if base_metric(metric) in WORST_IS_HIGH else min",
-        "pick = min if base_metric(metric) in WORST_IS_HIGH else max",
+        'pick = max if spec_of(metric).worst == "highest" else min',
+        'pick = min if spec_of(metric).worst == "highest" else max',
         ("metrics/test_compare.py",),
     ),
     Mutant(
@@ -430,8 +430,8 @@ MUTANTS = (
     Mutant(
         "worse for the other group",
         "metrics/gaps.py",
-        "(value > 0) == (base in HIGHER_IS_WORSE)",
-        "(value > 0) != (base in HIGHER_IS_WORSE)",
+        '(value > 0) == (spec.worst == "highest")',
+        '(value > 0) != (spec.worst == "highest")',
         ("metrics/test_compare.py",),
     ),
     Mutant(
@@ -514,8 +514,8 @@ MUTANTS = (
     Mutant(
         "an interval leaves what a fraction can be",
         "metrics/tables.py",
-        "count, reason, bounds=bounds",
-        "count, reason",
+        "spec.no_interval,\n            bounds=bounds,",
+        "spec.no_interval,",
         ("test_score.py::test_no_interval_of_a_fraction_leaves_what_a_fraction_can_be",),
     ),
     Mutant(

@@ -1,0 +1,215 @@
+"""Every metric that a report may hold: its names, what it needs, how it is computed, how it is read.
+
+Tables, gaps, rules, the comparison of reports, pages and the reference read this list, so adding a metric is
+one entry here. Nothing is imported to compute with: what only reads a stored report needs the
+descriptions, and starts without NumPy.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fairaudit.metrics.names import COSTS, base_metric
+
+Unit = Literal["fraction", "ratio", "nats"]
+# ``metrics.within_model.Rows``, what a metric is computed from: of NumPy's arrays, which reading a stored
+# report does not import.
+Rows = Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSpec:
+    """One metric.
+
+    Args:
+        name: In reports, rules and data frames.
+        words: What it is, as in "gap between groups in WORDS".
+        worst: Which group fares worst: that of the highest or of the lowest value.
+        compute: ``Rows`` of one model -> a numerator and a denominator of each row, ``[n]``: it is the ratio
+            of their sums; or ``SeedScores``, for what is no such ratio. None for what is made of the
+            tables of other metrics.
+        unit: What it is counted in.
+        bounds: Between which two numbers it lies.
+        needs: ``probabilities``: undefined where predictions are labels. ``positive``: it is about one class
+            against the rest; where no positive class is known there is one for each, as ``tpr[2]``.
+            ``favourable``: it turns on which outcome people want. ``score``: it ranks rows by the
+            probability of one class. ``groups``: it compares groups, so all rows together have none.
+            ``reference``: it compares two models.
+        is_judged: A difference is worse for somebody; else it is higher or lower, and whom it harms depends
+            on what the outcome means to them.
+        is_mean: A mean over rows that predictions do not choose, so that a row moves it by so much at most.
+        least_records: Distinct test records of a group below which it has no interval, beyond what is
+            asked of every metric.
+        least_gated: Such records below which gates do not read it.
+        no_interval: Why it has no interval, or "".
+        rests_on: Metrics before it in the list; it rests on the fewest records that any of them does.
+        header: Of a column; "" for the name in words.
+        is_in_summary: The console shows it where predictions are scored.
+        has_own_section: A report shows it apart from the other metrics within a model.
+        is_on_training: It is also measured on training rows.
+    """
+
+    name: str
+    words: str
+    worst: Literal["highest", "lowest"]
+    compute: Callable[[Rows], Any] | None = None
+    unit: Unit = "fraction"
+    bounds: tuple[float, float] = (0.0, 1.0)
+    needs: frozenset[str] = frozenset()
+    is_judged: bool = True
+    is_mean: bool = False
+    least_records: int = 0
+    least_gated: int = 0
+    no_interval: str = ""
+    rests_on: tuple[str, ...] = ()
+    header: str = ""
+    is_in_summary: bool = False
+    has_own_section: bool = False
+    is_on_training: bool = False
+
+    @property
+    def title(self) -> str:
+        """The head of a column."""
+        return self.header or self.name.replace("_", " ")
+
+    @property
+    def width(self) -> float:
+        """How far two of its values can lie apart."""
+        return self.bounds[1] - self.bounds[0]
+
+    @property
+    def needs_a_class(self) -> bool:
+        """Whether it has no value where no class is singled out."""
+        return bool(self.needs & {"positive", "favourable", "score"})
+
+    @property
+    def noun(self) -> str:
+        """One value of it, with its article."""
+        return "a loss" if self.unit == "nats" else f"the {self.words}"
+
+
+METRICS: dict[str, MetricSpec] = {
+    spec.name: spec
+    for spec in (
+        MetricSpec(
+            name=COSTS[0],
+            words="accuracy lost in private training",
+            worst="highest",
+            bounds=(-1.0, 1.0),
+            needs=frozenset({"reference"}),
+            is_mean=True,
+            is_on_training=True,
+        ),
+        MetricSpec(
+            name=COSTS[1],
+            words="loss added by private training (nats)",
+            worst="highest",
+            unit="nats",
+            bounds=(-math.inf, math.inf),
+            needs=frozenset({"reference", "probabilities"}),
+            is_mean=True,
+            least_records=30,  # a loss has no floor of uncertainty
+            least_gated=200,
+            is_on_training=True,
+        ),
+        MetricSpec(
+            name="accuracy",
+            words="accuracy",
+            worst="lowest",
+            compute=lambda rows: (rows.correct, rows.everyone),
+            is_mean=True,
+            is_in_summary=True,
+            is_on_training=True,
+        ),
+        MetricSpec(
+            name="loss",
+            words="loss (nats)",
+            worst="highest",
+            compute=lambda rows: (rows.loss, rows.everyone),
+            unit="nats",
+            bounds=(0.0, math.inf),
+            needs=frozenset({"probabilities"}),
+            is_mean=True,
+            least_records=30,
+            least_gated=200,
+            is_on_training=True,
+        ),
+        MetricSpec(
+            name="selection_rate",
+            words="selection rate",
+            worst="lowest",
+            compute=lambda rows: (rows.selected, rows.everyone),
+            needs=frozenset({"positive", "favourable"}),
+            is_judged=False,
+            is_mean=True,
+            is_in_summary=True,
+            has_own_section=True,
+        ),
+        MetricSpec(
+            name="tpr",
+            words="true positive rate",
+            worst="lowest",
+            compute=lambda rows: (rows.chosen * rows.truth, rows.truth),
+            needs=frozenset({"positive"}),
+            is_mean=True,
+            is_in_summary=True,
+        ),
+        MetricSpec(
+            name="fpr",
+            words="false positive rate",
+            worst="highest",
+            compute=lambda rows: (rows.chosen * ~rows.truth, ~rows.truth),
+            needs=frozenset({"positive"}),
+            is_judged=False,
+            is_mean=True,
+            is_in_summary=True,
+        ),
+        MetricSpec(
+            name="precision",
+            words="precision",
+            worst="lowest",
+            compute=lambda rows: (rows.chosen * rows.truth, rows.chosen),
+            needs=frozenset({"positive"}),
+        ),
+        MetricSpec(
+            name="impact_ratio",
+            words="impact ratio against the most selected group",
+            worst="lowest",
+            unit="ratio",
+            needs=frozenset({"favourable", "groups"}),
+            is_judged=False,
+            has_own_section=True,
+        ),
+        MetricSpec(
+            name="auc",
+            words="area under the ROC curve",
+            worst="lowest",
+            compute=lambda rows: rows.auc(),
+            needs=frozenset({"probabilities", "score"}),
+            rests_on=("tpr", "fpr"),  # on both classes, so on the rarer
+        ),
+        MetricSpec(
+            name="calibration_error",
+            words="calibration error",
+            worst="highest",
+            compute=lambda rows: rows.calibration(),
+            needs=frozenset({"probabilities"}),
+            no_interval="binned calibration error is biased upward in small groups: no interval",
+        ),
+    )
+}
+
+
+def spec_of(name: str) -> MetricSpec:
+    """The metric behind a name of a report, as ``change.tpr[2]`` or ``privacy_cost.noise``.
+
+    Raises:
+        KeyError: There is none.
+    """
+    return METRICS[base_metric(name)]
+
+
+def within_model() -> Iterator[MetricSpec]:
+    """The metrics of one model by itself; the others compare two."""
+    return (spec for spec in METRICS.values() if "reference" not in spec.needs)

@@ -1,0 +1,272 @@
+"""A metric that is added to the registry is in every output, the right way round, or undefined."""
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairaudit.cli.lines_compare import change_lines
+from fairaudit.cli.lines_score import score_lines
+from fairaudit.config.sources import resolve_config
+from fairaudit.errors import ConfigError
+from fairaudit.gate.compare import compare_reports
+from fairaudit.gate.grammar import parse_rule
+from fairaudit.gate.names import metric_names
+from fairaudit.metrics.names import COSTS
+from fairaudit.metrics.registry import METRICS, MetricSpec, within_model
+from fairaudit.report.load import load_report
+from fairaudit.score import ScoreConfig, score
+
+
+def squared_error(rows):
+    truth = np.eye(rows.outcome.n_classes)[rows.labels]
+    return ((rows.probabilities - truth) ** 2).sum(axis=1), rows.everyone
+
+
+ADDED = (
+    MetricSpec(
+        name="brier",
+        words="Brier score",
+        worst="highest",
+        compute=squared_error,
+        bounds=(0.0, 2.0),
+        needs=frozenset({"probabilities"}),
+        is_mean=True,
+        is_in_summary=True,
+    ),
+    MetricSpec(
+        name="npv",
+        words="negative predictive value",
+        worst="lowest",
+        compute=lambda rows: ((1 - rows.chosen) * ~rows.truth, 1 - rows.chosen),
+        needs=frozenset({"positive"}),
+        header="NPV",
+    ),
+)
+
+
+@pytest.fixture(autouse=True)
+def added(monkeypatch):
+    for spec in ADDED:
+        monkeypatch.setitem(METRICS, spec.name, spec)
+
+
+def people(rows=2000):
+    """Predictions that are much worse for F than for M."""
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"sex": np.where(draw.random(rows) < 0.4, "F", "M")})
+    frame["paid"] = (draw.random(rows) < 0.5).astype(int)
+    sure = 3.0 * frame["paid"] - 1.5
+    for name, spread in (("private", 2.5), ("base", 1.0)):
+        noisy = sure + draw.normal(size=rows) * np.where(frame["sex"] == "F", spread, 0.9)
+        frame[name] = 1 / (1 + np.exp(-2 * noisy))
+    frame["decided"] = (frame["private"] > 0.5).astype(int)
+    frame["kind"] = draw.choice(["cat", "dog", "eel"], rows)
+    frame["named"] = np.where(draw.random(rows) < 0.7, frame["kind"], "eel")
+    return frame
+
+
+def scored(tmp_path, y_pred, *baseline, label="paid", **options):
+    path = tmp_path / "scores.parquet"
+    people().to_parquet(path, index=False)
+    given = {"data": path, "label": label, "group": ["sex"], "out": tmp_path / y_pred, "infer": True}
+    config = resolve_config({**given, "format": ["json", "md", "html"], **options}).config
+    return score(ScoreConfig(config, (y_pred,), baseline)), config
+
+
+def estimates(report, group, arm="predictions"):
+    compared = next(c for c in report.comparisons if c.arm == arm)
+    return next(g.estimates for g in compared.by_group if g.group == group)
+
+
+def expected(frame, column):
+    """Brier score and negative predictive value by hand, of each group."""
+    found = {}
+    for group, rows in frame.groupby("sex"):
+        p, y = rows[column].to_numpy(np.float32).astype(float), rows["paid"].to_numpy()
+        found[group] = np.mean(2 * (p - y) ** 2), np.mean(y[p <= 0.5] == 0)
+    return found
+
+
+def test_it_is_measured_and_said_to_be_worse_for_whom_it_is(tmp_path):
+    report, _ = scored(tmp_path, "private")
+    figures = expected(people(), "private")
+    for group, (brier, npv) in figures.items():
+        held = estimates(report, group)
+        assert held["brier"].value == pytest.approx(brier, abs=1e-6)
+        assert held["npv"].value == pytest.approx(npv, abs=1e-12)
+        assert all(held[name].low < held[name].value < held[name].high for name in ("brier", "npv"))
+    assert figures["F"][0] > figures["M"][0]
+    assert figures["F"][1] < figures["M"][1]
+    (comparison,) = report.comparisons
+    for name in ("brier", "npv"):
+        assert comparison.worst[name] == "F"
+        gap = next(g for g in comparison.gaps if g.metric == name and g.kind == "pair")
+        assert gap.direction == "worse for F"
+        assert gap.gated
+
+
+def test_every_file_and_the_console_show_it(tmp_path):
+    report, config = scored(tmp_path, "private")
+    out = tmp_path / "private"
+    written = json.loads((out / "report.json").read_text("utf-8"))
+    assert {"brier", "npv"} <= set(written["comparisons"][0]["by_group"][0]["estimates"])
+    assert estimates(load_report(out / "report.json"), "F")["brier"].unit == "fraction"
+    shown = f"{estimates(report, 'F')['brier'].value:.3f}"
+    for file in ("report.md", "report.html"):
+        text = (out / file).read_text("utf-8")
+        assert "NPV" in text
+        assert "brier" in text
+        assert shown in text
+    console = "\n".join(score_lines(report, config))
+    assert "brier" in console
+    assert "NPV" not in console
+    frame = report.metrics().set_index(["group", "metric"])
+    assert frame.loc[("F", "brier"), "value"] == pytest.approx(
+        expected(people(), "private")["F"][0], abs=1e-6
+    )
+    gaps = report.gaps()
+    assert set(gaps[gaps["metric"] == "npv"]["direction"]) >= {"worse for F"}
+
+
+def test_what_privacy_changes_in_it_is_shown_beside_a_baseline(tmp_path):
+    report, _ = scored(tmp_path, "private", "base")
+    held = estimates(report, "F")
+    assert held["reference.brier"].value == pytest.approx(expected(people(), "base")["F"][0], abs=1e-6)
+    text = (tmp_path / "private" / "report.md").read_text("utf-8")
+    assert f"{held['reference.npv'].value:.3f} → {held['npv'].value:.3f}" in text
+    change = next(g for c in report.costs for g in c.gaps if (g.metric, g.kind) == ("change.brier", "pair"))
+    assert change.direction == "worse for F"
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome"),
+    [
+        ("brier_gap > 0.9", "pass"),
+        ("brier_gap > 0.01", "fail"),
+        ("brier@sex=F > 1.2", "pass"),
+        ("npv@M < 0.2", "pass"),
+        ("npv_gap > 1pt", "fail"),
+        ("reference.npv_gap > 90%", "pass"),
+        ("change.brier_gap > 0.01", "fail"),
+    ],
+)
+def test_rules_judge_it(tmp_path, rule, outcome):
+    report, _ = scored(tmp_path, "private", "base", fail_on=[rule])
+    assert [gate.outcome for gate in report.gates] == [outcome]
+
+
+@pytest.mark.parametrize(
+    "rule", ["brier > 2", "brier_gap > 2", "npv > 1", "brier[1] > 0.1", "brier_mean_gap > 0"]
+)
+def test_rules_about_it_that_guard_nothing_are_refused(rule):
+    with pytest.raises(ConfigError):
+        parse_rule(rule)
+
+
+def test_rules_name_it_in_words():
+    assert {"brier", "npv_gap", "change.npv_gap", "reference.brier"} <= set(metric_names())
+    assert parse_rule("npv[1] < 0.1").metric.words.endswith("of class 1")
+    assert "gap between groups in Brier score" in parse_rule("brier_gap > 1.5").words
+
+
+def test_missing_rows_leave_a_rule_open_by_as_much_as_they_could_move_it(tmp_path):
+    frame = people()
+    frame["paid"] = frame["paid"].astype("float").where(frame.index >= 100)  # 100 rows without the truth
+    path = tmp_path / "scores.parquet"
+    frame.to_parquet(path, index=False)
+    rules = ["brier@M > 0.4", "brier@M > 0.2", "npv@M < 0.5"]
+    config = resolve_config(
+        {"data": path, "label": "paid", "group": ["sex"], "out": tmp_path / "out", "fail_on": rules}
+    ).config
+    report = score(ScoreConfig(config, ("private",)))
+    held = estimates(report, "M")["brier"]
+    could_add = 2.0 * 100 / (held.n_test + 100)
+    assert held.high < 0.2 < held.high + could_add < 0.4
+    # What predictions choose the rows of could be moved to anywhere.
+    assert [gate.outcome for gate in report.gates] == ["pass", "inconclusive", "inconclusive"]
+
+
+def test_two_reports_are_compared_in_it(tmp_path):
+    before, _ = scored(tmp_path, "base")
+    after, _ = scored(tmp_path, "private")
+    found = {(c.metric, c.group): c for c in compare_reports(before, after).changes}
+    change = found["brier", "F"]
+    assert change.change == pytest.approx(
+        expected(people(), "private")["F"][0] - expected(people(), "base")["F"][0], abs=1e-6
+    )
+    assert change.exceeds
+    assert ("npv_gap", "F, M") in found
+    assert any("brier" in line for line in change_lines(compare_reports(before, after), every=False))
+
+
+def test_predictions_that_are_labels_have_no_brier_score(tmp_path):
+    report, _ = scored(tmp_path, "decided")
+    for group in ("F", "M"):
+        held = estimates(report, group)
+        assert held["brier"].value is None
+        assert "needs probabilities" in held["brier"].reason
+        assert held["npv"].value == pytest.approx(expected(people(), "decided")[group][1])
+    (comparison,) = report.comparisons
+    assert "brier" not in comparison.worst
+    assert not any("brier" in gap.metric for gap in comparison.gaps)
+    assert "npv" in comparison.worst
+    text = (tmp_path / "decided" / "report.md").read_text("utf-8")
+    assert "NPV" in text
+    assert "| brier" not in text
+
+
+def test_without_a_positive_class_there_is_one_of_every_class(tmp_path):
+    report, _ = scored(tmp_path, "named", label="kind")
+    held = estimates(report, "F")
+    rows = people()[people()["sex"] == "F"]
+    for number, name in enumerate(("cat", "dog", "eel")):
+        others = rows[rows["named"] != name]
+        assert held[f"npv[{number}]"].value == pytest.approx((others["kind"] != name).mean())
+    assert held["npv"].value is None
+    assert "per class" in held["npv"].reason
+
+
+def test_too_few_records_for_it_leave_no_interval_or_no_gate(tmp_path, monkeypatch):
+    n = int((people()["sex"] == "F").sum())
+    monkeypatch.setitem(METRICS, "brier", replace(ADDED[0], least_gated=n + 1))
+    monkeypatch.setitem(METRICS, "npv", replace(ADDED[1], least_records=n + 1))
+    report, _ = scored(tmp_path, "private", fail_on=["brier@F > 0.01", "brier@M > 0.01", "npv@F < 0.9"])
+    held = estimates(report, "F")
+    assert held["brier"].low is not None
+    assert held["npv"].low is None
+    assert f"the negative predictive value needs {n + 1:,}".replace(",", "") in held["npv"].reason
+    assert [gate.outcome for gate in report.gates] == ["inconclusive", "fail", "inconclusive"]
+
+
+def test_a_metric_without_an_interval_says_why(tmp_path, monkeypatch):
+    monkeypatch.setitem(METRICS, "brier", replace(ADDED[0], no_interval="no interval is known"))
+    report, _ = scored(tmp_path, "private")
+    held = estimates(report, "F")["brier"]
+    assert (held.low, held.reason) == (None, "no interval is known")
+    assert "| brier" not in (tmp_path / "private" / "report.md").read_text("utf-8")  # its table has intervals
+
+
+def test_the_reference_of_the_docs_lists_it():
+    path = Path(__file__).resolve().parents[2] / "docs" / "make.py"
+    spec = importlib.util.spec_from_file_location("docs_make", path)
+    make = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make)
+    rows = list(make.metrics())
+    assert "| brier | Brier score | fraction | 0 to 2 | probabilities | highest |" in rows
+    assert "| npv | negative predictive value | fraction | 0 to 1 | a positive class | lowest |" in rows
+
+
+def test_the_two_costs_are_the_metrics_that_need_a_reference():
+    assert tuple(name for name, spec in METRICS.items() if "reference" in spec.needs) == COSTS
+    assert {spec.name for spec in within_model()} == set(METRICS) - set(COSTS)
+
+
+def test_what_a_metric_rests_on_stands_before_it():
+    names = list(METRICS)
+    for name, spec in METRICS.items():
+        assert all(names.index(other) < names.index(name) for other in spec.rests_on)
