@@ -243,6 +243,13 @@ def test_too_few_records_for_it_leave_no_interval_or_no_gate(tmp_path, monkeypat
     assert [gate.outcome for gate in report.gates] == ["inconclusive", "fail", "inconclusive"]
 
 
+def test_labels_take_no_other_metric_its_smallest_count(tmp_path, monkeypatch):
+    monkeypatch.setitem(METRICS, "npv", replace(ADDED[1], least_gated=10_000))
+    report, _ = scored(tmp_path, "decided", fail_on=["npv@F < 0.1"])
+    assert estimates(report, "F")["npv"].low > 0.1
+    assert [gate.outcome for gate in report.gates] == ["inconclusive"]
+
+
 def test_a_metric_without_an_interval_says_why(tmp_path, monkeypatch):
     monkeypatch.setitem(METRICS, "brier", replace(ADDED[0], no_interval="no interval is known"))
     report, _ = scored(tmp_path, "private")

@@ -451,8 +451,8 @@ MUTANTS = (
     Mutant(
         "a loss is read by gates in any group",
         "metrics/gaps.py",
-        "LEAST_FOR_LOSS = 200",
-        "LEAST_FOR_LOSS = 0",
+        "if table.counts[k] < spec.least_gated",
+        "if table.counts[k] < 0",
         ("metrics/test_compare.py",),
     ),
     Mutant(
