@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.changes import Change, Changes
-from fairaudit.cli.rows import Row, aligned
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.names import plain
-from fairaudit.report.tables import figure
-from fairaudit.report.written import CHANGES, written
+from fairaudit.report.render.rows import Row, aligned
+from fairaudit.report.written import CHANGES, figure, written
 
 _ALWAYS = ("privacy_cost", "excess_risk", "privacy_cost_gap", "excess_risk_gap")
 _MOST_ROWS = 60

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import chromium
 import pytest
+from documents import charts
 from handmade import circumstances, findings
 from hostile import NAMES, hostile_report
 
 from fairaudit.report.build import build_report
-from fairaudit.report.charts import charts
-from fairaudit.report.to_html import to_html
+from fairaudit.report.render.html import to_html
 
 pytestmark = pytest.mark.browser
 PICTURES = os.environ.get("REPORT_PICTURES")  # a folder: keeps what the browser showed, to be looked at

@@ -9,6 +9,7 @@ import re
 
 import pytest
 import several as made
+from documents import charts, full_text
 from golden import assert_golden
 from second_reader import (
     Tables,
@@ -25,11 +26,10 @@ from several import GROUPINGS, NAMED, PRIVATE, SERIES, several
 from fairaudit.cli.lines import result_lines
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.report.charts import charts
 from fairaudit.report.parts import part_sentences
-from fairaudit.report.to_html import to_html
+from fairaudit.report.render.html import to_html
+from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report, to_json
-from fairaudit.report.to_markdown import full_text, to_markdown
 
 PAIRS = [(arm, grouping, group) for grouping in GROUPINGS for arm in PRIVATE for group in GROUPINGS[grouping]]
 
@@ -51,7 +51,7 @@ def stored(report):
 def texts(report):
     """The same tables from three places; the Markdown is cut to length, the page is not."""
     return {
-        "whole": of_markdown("\n".join(full_text(report))),
+        "whole": of_markdown(full_text(report)),
         "markdown": of_markdown(to_markdown(report)),
         "html": of_html(to_html(report)),
     }
@@ -277,7 +277,7 @@ def test_epsilons_of_the_register_are_those_of_their_arm_and_never_below(texts, 
 
 def test_every_epsilon_of_the_text_has_its_delta_beside_it(report, stored):
     """Where one is claimed, in prose as in tables; and it is the epsilon of its arm, rounded up."""
-    text = "\n".join(full_text(report))
+    text = full_text(report)
     sections = [section for section in text.split("\n## ") if re.search(r"ε ≤ \d|\| ε", section)]
     assert len(sections) == 3  # the guarantees, the sweep, the register
     assert all(re.search(r"δ = 1e-06|\| δ \|", section) for section in sections)

@@ -19,7 +19,7 @@ from handmade import (
 from fairaudit.cli.lines import result_lines
 from fairaudit.report.build import Findings, build_report
 from fairaudit.report.gaps import spoken
-from fairaudit.report.to_markdown import MOST_LINES, to_markdown
+from fairaudit.report.render.markdown import MOST_LINES, to_markdown
 
 HOSTILE = ("a|b", "line\nbreak", "<script>alert(1)</script>", "\u202egnp.exe", "x" * 5000)
 

@@ -1,0 +1,95 @@
+"""A document cut to a number of lines: its longest tables give up rows, the main ones last, and say so."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from fairaudit.report.document import (
+    Block,
+    Bullets,
+    Callout,
+    Details,
+    Document,
+    Figures,
+    Heading,
+    Listing,
+    Section,
+    Table,
+    Text,
+)
+
+_LEAST = 12  # rows that tables of second rank keep while those below have any
+_NOTE = 2  # lines of the note below a table
+
+
+def fitted(whole: Document, most: int, *, has_pictures: bool = False) -> Document:
+    """The document with as many table rows as leave at most ``most`` lines of Markdown.
+
+    Tables of the last rank lose their rows first, down to a word on how many there are, then those of
+    second rank; one of the first rank keeps a row whatever comes.
+    """
+    cut = whole
+    for caps in _caps(max((len(t.rows) for s in whole.sections for t in _tables(s.blocks)), default=0)):
+        cut = replace(whole, sections=tuple(_cut(s, caps[s.rank]) for s in whole.sections))
+        if 1 + sum(_height(section, has_pictures) for section in cut.sections) <= most:
+            break
+    return cut
+
+
+def _caps(longest: int) -> Iterator[tuple[int, int, int]]:
+    """Most rows of a table by its rank, from all to few."""
+    yield from ((longest, max(cap, _LEAST), cap) for cap in range(longest, 0, -1))
+    yield from ((longest, cap, 0) for cap in range(longest, -1, -1))
+    yield from ((cap, 0, 0) for cap in range(longest, 0, -1))
+
+
+def _tables(blocks: Sequence[Block]) -> Iterator[Table]:
+    return (block for block in blocks if isinstance(block, Table))
+
+
+def _cut(section: Section, cap: int) -> Section:
+    """The section with tables of ``cap`` rows, or with a word on them where that is 0."""
+    kept: list[Block] = []
+    for block in section.blocks:
+        over = len(block.rows) - cap if isinstance(block, Table) else 0
+        if not isinstance(block, Table) or over <= 0 or (over <= _NOTE and not block.left_out):
+            kept.append(block)  # a note would be as long as the rows
+        elif cap:
+            kept.append(block.cut(cap))
+        else:
+            _leave_out(kept, block.cut(0).note, section.blocks)
+    return replace(section, blocks=tuple(kept))
+
+
+def _leave_out(kept: list[Block], note: str, whole: Sequence[Block]) -> None:
+    """Put a note in a table's place: at the end of the paragraph that introduces it, if there is one."""
+    at = max((i for i, block in enumerate(kept) if not isinstance(block, Figures)), default=None)
+    above = None if at is None else kept[at]
+    if at is None or not isinstance(above, Text) or not any(above is block for block in whole):
+        kept.append(Text(note))  # also below another note
+        return
+    words = (above.words,) if isinstance(above.words, str) else above.words
+    kept[at] = Text((*words, f" {note}"))
+
+
+def _height(section: Section, has_pictures: bool) -> int:
+    heights = [_lines(block, has_pictures) for block in section.blocks]
+    return 2 * bool(section.title) + sum(height + 1 for height in heights if height)
+
+
+def _lines(block: Block, has_pictures: bool) -> int:
+    """Lines of Markdown that a block takes."""
+    match block:
+        case Text() | Heading() | Callout():
+            return 1
+        case Bullets():
+            return len(block.items)
+        case Listing():
+            return 3
+        case Table():
+            return 2 + len(block.rows) + _NOTE * bool(block.left_out)
+        case Figures():
+            return int(has_pictures)
+        case Details():
+            return 4 + sum(_lines(inner, has_pictures) + 1 for inner in block.blocks)
+    assert_never(block)
