@@ -55,7 +55,7 @@ def to_html(report: Report) -> str:
     runtime = _runtime()
     return environment.get_template("report.html.j2").render(
         title=visible(whole.title),
-        opening=_blocks(
+        opening=write_blocks(
             [block for section in whole.sections if not section.title for block in section.blocks]
         ),
         sections=[_in_page(section) for section in whole.sections if section.title],
@@ -72,11 +72,12 @@ def _in_page(section: Section) -> dict[str, object]:
         "id": section.id,
         "title": visible(section.title),
         "charts": list(charts_of(section.blocks)),
-        "body": _blocks(section.blocks),
+        "body": write_blocks(section.blocks),
     }
 
 
-def _blocks(blocks: Sequence[Block]) -> Markup:
+def write_blocks(blocks: Sequence[Block]) -> Markup:
+    """Some blocks, one after another."""
     return Markup("\n").join(_block(block) for block in blocks)
 
 
@@ -100,7 +101,7 @@ def _block(block: Block) -> Markup:
         case Figures():
             return Markup("\n").join(_figure(chart) for chart in block.charts)
         case Details():
-            return _details(block.summary, _blocks(block.blocks))
+            return _details(block.summary, write_blocks(block.blocks))
 
 
 def _details(summary: str, body: Markup) -> Markup:

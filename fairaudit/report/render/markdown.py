@@ -40,6 +40,7 @@ _MEANT = re.compile(
     r"|&(?=#?\w+;)"
     r"|(?<![^\W_])_|_(?![^\W_])"  # inside a word an underscore is itself
 )
+_PIPE = re.compile(r"(?<!\\)\|")  # what code holds; all other text has none that is not escaped
 _MEANT_AT_START = re.compile(rf"^(?:[>:]|[-+=](?=[-= ]*$|\s)|\d{{1,9}}[.)](?=\s|$))|{_MEANT.pattern}")
 
 
@@ -86,7 +87,7 @@ def inline(words: Cell, *, is_start: bool = True) -> str:
     """Words, or a cell in words, in one line."""
     found = words_of(words)
     runs: tuple[Inline, ...] = (found,) if isinstance(found, str) else found
-    return "".join(_run(run, is_start=is_start and not number) for number, run in enumerate(runs)).strip()
+    return "".join(_run(run, is_start=is_start and not i) for i, run in enumerate(runs)).strip()
 
 
 def _run(run: Inline, *, is_start: bool) -> str:
@@ -101,9 +102,9 @@ def _run(run: Inline, *, is_start: bool) -> str:
         case Link():
             return "; ".join(literal(title, is_start=False) for _, title in run.found) or literal(run.nothing)
         case Code():
-            fence = _fence(run.text, "`")
-            pad = " " if run.text[:1] == "`" or run.text[-1:] == "`" else ""
-            return f"{fence}{pad}{visible(run.text)}{pad}{fence}"
+            fence, text = _fence(run.text, "`"), visible(run.text)
+            pad = " " if "`" in text else ""
+            return f"{fence}{pad}{text}{pad}{fence}" if text.strip() else ""
 
 
 def _lines(block: Block, pictures: tuple[str, str] | None) -> Iterator[str]:
@@ -138,7 +139,7 @@ def _table(block: Table) -> Iterator[str]:
     yield _row([literal(column.title, is_start=False) for column in block.columns])
     yield "|" + "|".join("---:" if column.is_number else "---" for column in block.columns) + "|"
     for row in block.rows:
-        yield _row([inline(cell, is_start=False) for cell in row])
+        yield _row([_PIPE.sub(r"\\|", inline(cell, is_start=False)) for cell in row])
     if block.note:
         yield ""
         yield block.note
