@@ -1,43 +1,43 @@
 """A document cut to a number of lines: its longest tables give up rows, the main ones last, and say so."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import assert_never
+from functools import cache
 
-from fairaudit.report.document import (
-    Block,
-    Bullets,
-    Callout,
-    Details,
-    Document,
-    Figures,
-    Heading,
-    Listing,
-    Section,
-    Table,
-    Text,
-)
+from fairaudit.report.document import Block, Document, Figures, Section, Table, Text
 
 _LEAST = 12  # rows that tables of second rank keep while those below have any
 _NOTE = 2  # lines of the note below a table
 
 
-def fitted(whole: Document, most: int, *, has_pictures: bool = False) -> Document:
-    """The document with as many table rows as leave at most ``most`` lines of Markdown.
+def fitted(whole: Document, most: int, height: Callable[[Section], int]) -> Document:
+    """The document with as many table rows as leave at most ``most`` lines.
 
     Tables of the last rank lose their rows first, down to a word on how many there are, then those of
     second rank; one of the first rank keeps a row whatever comes.
+
+    Args:
+        whole: The document.
+        most: Lines to keep.
+        height: Lines that a section takes.
     """
-    cut = whole
+
+    @cache
+    def cut(number: int, cap: int) -> tuple[Section, int]:
+        section = _cut(whole.sections[number], cap)
+        return section, height(section)
+
+    found = [(section, 0) for section in whole.sections]
     for caps in _caps(max((len(t.rows) for s in whole.sections for t in _tables(s.blocks)), default=0)):
-        cut = replace(whole, sections=tuple(_cut(s, caps[s.rank]) for s in whole.sections))
-        if 1 + sum(_height(section, has_pictures) for section in cut.sections) <= most:
+        found = [cut(number, caps[section.rank]) for number, section in enumerate(whole.sections)]
+        if sum(lines for _, lines in found) <= most:
             break
-    return cut
+    return replace(whole, sections=tuple(section for section, _ in found))
 
 
 def _caps(longest: int) -> Iterator[tuple[int, int, int]]:
     """Most rows of a table by its rank, from all to few."""
+    yield (longest,) * 3
     yield from ((longest, max(cap, _LEAST), cap) for cap in range(longest, 0, -1))
     yield from ((longest, cap, 0) for cap in range(longest, -1, -1))
     yield from ((cap, 0, 0) for cap in range(longest, 0, -1))
@@ -70,26 +70,3 @@ def _leave_out(kept: list[Block], note: str, whole: Sequence[Block]) -> None:
         return
     words = (above.words,) if isinstance(above.words, str) else above.words
     kept[at] = Text((*words, f" {note}"))
-
-
-def _height(section: Section, has_pictures: bool) -> int:
-    heights = [_lines(block, has_pictures) for block in section.blocks]
-    return 2 * bool(section.title) + sum(height + 1 for height in heights if height)
-
-
-def _lines(block: Block, has_pictures: bool) -> int:
-    """Lines of Markdown that a block takes."""
-    match block:
-        case Text() | Heading() | Callout():
-            return 1
-        case Bullets():
-            return len(block.items)
-        case Listing():
-            return 3
-        case Table():
-            return 2 + len(block.rows) + _NOTE * bool(block.left_out)
-        case Figures():
-            return int(has_pictures)
-        case Details():
-            return 4 + sum(_lines(inner, has_pictures) + 1 for inner in block.blocks)
-    assert_never(block)

@@ -13,28 +13,7 @@ import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairaudit.report.document import (
-    Badge,
-    Block,
-    Bullets,
-    Callout,
-    Cell,
-    Chart,
-    Code,
-    Details,
-    Figures,
-    Heading,
-    Inline,
-    Link,
-    Listing,
-    Quantity,
-    Section,
-    Strong,
-    Table,
-    Text,
-    charts_of,
-    words_of,
-)
+from fairaudit.report import document as doc
 from fairaudit.report.drawing import page_spec
 from fairaudit.report.model import Report
 from fairaudit.report.names import visible
@@ -67,40 +46,40 @@ def to_html(report: Report) -> str:
     )
 
 
-def _in_page(section: Section) -> dict[str, object]:
+def _in_page(section: doc.Section) -> dict[str, object]:
     return {
         "id": section.id,
         "title": visible(section.title),
-        "charts": list(charts_of(section.blocks)),
+        "charts": list(doc.charts_of(section.blocks)),
         "body": write_blocks(section.blocks),
     }
 
 
-def write_blocks(blocks: Sequence[Block]) -> Markup:
+def write_blocks(blocks: Sequence[doc.Block]) -> Markup:
     """Some blocks, one after another."""
     return Markup("\n").join(_block(block) for block in blocks)
 
 
-def _block(block: Block) -> Markup:
+def _block(block: doc.Block) -> Markup:
     match block:
-        case Text():
+        case doc.Text():
             return Markup("<p>{}</p>").format(inline(block.words))
-        case Heading():
+        case doc.Heading():
             return Markup("<h3>{}</h3>").format(visible(block.text))
-        case Callout():
+        case doc.Callout():
             return Markup('<p class="callout {}"><strong>{}</strong> {}</p>').format(
                 block.kind, visible(block.title), inline(block.words)
             )
-        case Bullets():
+        case doc.Bullets():
             items = Markup("\n").join(Markup("<li>{}</li>").format(inline(item)) for item in block.items)
             return Markup("<ul>\n{}\n</ul>").format(items)
-        case Listing():
+        case doc.Listing():
             return Markup("<pre><code>{}</code></pre>").format(visible(block.text))
-        case Table():
+        case doc.Table():
             return _table(block)
-        case Figures():
+        case doc.Figures():
             return Markup("\n").join(_figure(chart) for chart in block.charts)
-        case Details():
+        case doc.Details():
             return _details(block.summary, write_blocks(block.blocks))
 
 
@@ -108,7 +87,7 @@ def _details(summary: str, body: Markup) -> Markup:
     return Markup("<details>\n<summary>{}</summary>\n{}\n</details>").format(visible(summary), body)
 
 
-def _figure(chart: Chart) -> Markup:
+def _figure(chart: doc.Chart) -> Markup:
     panels = Markup("").join(
         Markup('<div class="panel">\n<h4>{}</h4>\n<div class="chart" id="{}-{}"></div>\n</div>\n').format(
             visible(panel.title), chart.name, number
@@ -131,7 +110,7 @@ def _figure(chart: Chart) -> Markup:
     )
 
 
-def _table(block: Table, caption: str = "") -> Markup:
+def _table(block: doc.Table, caption: str = "") -> Markup:
     titled = Markup('<caption class="unseen">{}</caption>\n').format(visible(caption)) if caption else ""
     is_number = [column.is_number for column in block.columns]
     head = Markup("").join(
@@ -147,8 +126,8 @@ def _table(block: Table, caption: str = "") -> Markup:
     ).format(titled, head, rows, note)
 
 
-def _cell(cell: Cell, is_number: bool) -> Markup:
-    is_value = is_number or cell is None or isinstance(cell, (int, float, Quantity))
+def _cell(cell: doc.Cell, is_number: bool) -> Markup:
+    is_value = is_number or cell is None or isinstance(cell, (int, float, doc.Quantity))
     return Markup("<td{}>{}</td>").format(_number(is_value), inline(cell))
 
 
@@ -156,29 +135,29 @@ def _number(is_number: bool) -> Markup:
     return Markup(' class="number"' if is_number else "")
 
 
-def inline(cell: Cell) -> Markup:
+def inline(cell: doc.Cell) -> Markup:
     """Words, or a cell in words."""
-    found = words_of(cell)
-    runs: tuple[Inline, ...] = (found,) if isinstance(found, str) else found
+    found = doc.words_of(cell)
+    runs: tuple[doc.Inline, ...] = (found,) if isinstance(found, str) else found
     return Markup("").join(_run(run) for run in runs)
 
 
-def _run(run: Inline) -> Markup:
+def _run(run: doc.Inline) -> Markup:
     match run:
         case str():
             return Markup("{}").format(visible(run))
-        case Strong():
+        case doc.Strong():
             return Markup("<strong>{}</strong>").format(visible(run.text))
-        case Code():
+        case doc.Code():
             return Markup("<code>{}</code>").format(visible(run.text))
-        case Badge():
+        case doc.Badge():
             return Markup('<span class="badge {}">{}</span>').format(run.kind, visible(run.text))
-        case Link():
+        case doc.Link():
             led = (Markup('<a href="#{}">{}</a>').format(name, visible(title)) for name, title in run.found)
             return Markup("; ").join(led) or Markup("{}").format(visible(run.nothing))
 
 
-def _json_block(drawn: Sequence[Chart]) -> Markup:
+def _json_block(drawn: Sequence[doc.Chart]) -> Markup:
     """Every specification in one JSON text that no name can break out of."""
     specs = {
         f"{chart.name}-{number}": page_spec(panel, description=f"{chart.alt} {panel.title}")

@@ -2,78 +2,61 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.report.document import (
-    Block,
-    Bullets,
-    Callout,
-    Cell,
-    Details,
-    Document,
-    Figures,
-    Heading,
-    Inline,
-    Link,
-    Listing,
-    Rank,
-    Section,
-    Table,
-    Text,
-    words_of,
-)
+from fairaudit.report import document as doc
 from fairaudit.report.names import visible
 from fairaudit.report.render.rows import Row, aligned
 
 
-def to_lines(whole: Document) -> Iterator[str]:
+def to_lines(whole: doc.Document) -> Iterator[str]:
     """What a terminal shows of a document: each section's brief, or all of one of the first rank."""
     for section in whole.sections:
         yield from lines_of(_shown(section))
 
 
-def lines_of(blocks: Sequence[Block]) -> Iterator[str]:
+def lines_of(blocks: Sequence[doc.Block]) -> Iterator[str]:
     """Blocks as lines, one blank before each; charts have no place here."""
     for block in blocks:
         match block:
-            case Text():
+            case doc.Text():
                 yield f" {spoken(block.words)}"
-            case Heading() | Listing():
+            case doc.Heading() | doc.Listing():
                 yield f" {visible(block.text)}"
-            case Callout():
+            case doc.Callout():
                 yield f" {visible(block.title)} {spoken(block.words)}"
-            case Bullets():
+            case doc.Bullets():
                 yield from (f" - {spoken(item)}" for item in block.items)
-            case Table():
+            case doc.Table():
                 yield from _table(block)
-            case Details():
+            case doc.Details():
                 yield f" {visible(block.summary)}"
                 yield from lines_of(block.blocks)
-            case Figures():
+            case doc.Figures():
                 pass
 
 
-def spoken(cell: Cell) -> str:
+def spoken(cell: doc.Cell) -> str:
     """Words, or a cell in words, without their marks."""
-    found = words_of(cell)
-    runs: tuple[Inline, ...] = (found,) if isinstance(found, str) else found
+    found = doc.words_of(cell)
+    runs: tuple[doc.Inline, ...] = (found,) if isinstance(found, str) else found
     return visible("".join(_said(run) for run in runs))
 
 
-def _said(run: Inline) -> str:
+def _said(run: doc.Inline) -> str:
     if isinstance(run, str):
         return run
-    if isinstance(run, Link):
+    if isinstance(run, doc.Link):
         return "; ".join(title for _, title in run.found) or run.nothing
     return run.text
 
 
-def _shown(section: Section) -> tuple[Block, ...]:
+def _shown(section: doc.Section) -> tuple[doc.Block, ...]:
     if section.brief is not None:
         return section.brief
-    heading = (Heading(section.title),) if section.title else ()
-    return (*heading, *section.blocks) if section.rank is Rank.MAIN else ()
+    heading = (doc.Heading(section.title),) if section.title else ()
+    return (*heading, *section.blocks) if section.rank is doc.Rank.MAIN else ()
 
 
-def _table(block: Table) -> Iterator[str]:
+def _table(block: doc.Table) -> Iterator[str]:
     has_note = block.columns[-1].title == ""
     titles = [visible(column.title) for column in block.columns]
     rows = [titles, *([spoken(cell) for cell in row] for row in block.rows)]
