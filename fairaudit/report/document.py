@@ -21,11 +21,12 @@ _NAME_OF_DATA = 80  # characters of a name in the table below a chart
 
 
 class Rank(IntEnum):
-    """What a section is to its reader: tables of the last rank give up their rows first."""
+    """What a section is to its reader: tables of the first rank are whole, the last are cut first."""
 
     MAIN = 0
     SECOND = 1
     DETAIL = 2
+    APPENDIX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +152,18 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, and how many more there are in the JSON. A last column without title is a note."""
+    """Rows of cells, of which a text shows the first; a last column without title is a note.
+
+    Args:
+        columns: Their titles.
+        rows: All of them.
+        most: Rows that are read at once: a text has no more, a page folds a table that has; None for any.
+        left_out: How many more rows the JSON has.
+    """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    most: int | None = None
     left_out: int = 0
 
     def cut(self, most: int) -> "Table":
@@ -286,11 +295,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, most: int | No
     Args:
         head: Column titles; a title that starts with ``#`` marks a column of numbers.
         rows: Cells, as many as titles.
-        most: Rows shown; the rest is in the JSON.
+        most: Rows that are read at once; None for any number.
     """
     columns = tuple(Column(title.removeprefix("#"), title.startswith("#")) for title in head)
-    made = Table(columns, tuple(tuple(row) for row in rows))
-    return made if most is None else made.cut(most)
+    return Table(columns, tuple(tuple(row) for row in rows), most)
 
 
 def data_table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:

@@ -76,7 +76,9 @@ def _block(block: doc.Block) -> Markup:
         case doc.Listing():
             return Markup("<pre><code>{}</code></pre>").format(visible(block.text))
         case doc.Table():
-            return _table(block)
+            if block.most is None or len(block.rows) <= block.most:
+                return _table(block)
+            return _details(f"All {len(block.rows):,} rows", _table(block))
         case doc.Figures():
             return Markup("\n").join(_figure(chart) for chart in block.charts)
         case doc.Details():

@@ -57,7 +57,7 @@ def section(report: Report) -> Section | None:
             ]
         ),
         *figures(cost_chart(report), accuracy_chart(report), risk_chart(report)),
-        table(head, rows, most=20),
+        table(head, rows),
     )
     return Section("costs", "Cost by group", Rank.MAIN, blocks, brief=tuple(_brief(report)))
 

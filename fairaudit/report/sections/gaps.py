@@ -46,12 +46,12 @@ def section(report: Report) -> Section | None:
             "adds up: of what differs between seeds (training, and test rows where each seed has its own), "
             "and of the test rows that seeds share."
         ),
-        table(_HEAD, rows, most=12),
+        table(_HEAD, rows),
     ]
     told = list(_named_risks(report))
     if told:
         named = ("Pairs named before training (", Code("--compare"), "), each with its own 95 % interval:")
-        blocks += [Text(named), *bullets(told[:12])]
+        blocks += [Text(named), *bullets(told)]
     return Section("gaps", "Gaps between groups", Rank.MAIN, tuple(blocks), brief=())
 
 

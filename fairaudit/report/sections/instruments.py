@@ -41,5 +41,8 @@ def section(report: Report) -> Section | None:
         for instrument, (asked, sections) in SUPPORTS.items()
     )
     return Section(
-        "instruments", "Which section speaks to which instrument", Rank.DETAIL, (Text(told), Bullets(items))
+        "instruments",
+        "Appendix: which section speaks to which instrument",
+        Rank.APPENDIX,
+        (Text(told), Bullets(items)),
     )

@@ -30,8 +30,8 @@ from fairaudit.report.sections import (
 ORDER = (
     *(verdict.section, audited.section, costs.section, gaps.section, metrics.section, parts.section),
     *(sweep.section, gates.section, control.section, why.section, within.section, selection.section),
-    *(training.section, readings.section, guarantee.section, data.section, warnings.section),
-    *(limitations.section, register.section, instruments.section, reproduce.section),
+    *(readings.section, guarantee.section, data.section, warnings.section, limitations.section),
+    *(reproduce.section, training.section, register.section, instruments.section),
 )
 
 

@@ -38,7 +38,7 @@ def section(report: Report) -> Section | None:
         ),
         table(head, [_row(key, facts) for key, facts in established.items()], most=8),
     )
-    return Section("register", "What a register of deployments asks for", Rank.DETAIL, blocks)
+    return Section("register", "Appendix: what a register of deployments asks for", Rank.APPENDIX, blocks)
 
 
 def _row(key: str, facts: PrivacyFacts) -> tuple[Cell, ...]:

@@ -31,7 +31,7 @@ def section(report: Report) -> Section | None:
     blocks: list[Block] = [Text("No diagnostics were recorded.")]
     if arms:
         blocks = [Text(_TOLD), *figures(*training_charts(report)), *_tables(arms)]
-    return Section("training", "Training, group by group", Rank.DETAIL, tuple(blocks))
+    return Section("training", "Appendix: training, group by group", Rank.APPENDIX, tuple(blocks))
 
 
 def _tables(arms: Mapping[str, tuple[Curve, ...]]) -> list[Block]:
