@@ -13,8 +13,8 @@ from fairaudit.data.predictions import load_scored
 from fairaudit.errors import ConfigError, FairauditError
 from fairaudit.metrics.compare import ONE_MODEL
 from fairaudit.report.load import load_report
+from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report
-from fairaudit.report.to_markdown import to_markdown
 from fairaudit.score import ScoreConfig, measure_scored, score
 
 

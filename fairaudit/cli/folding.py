@@ -3,31 +3,16 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TextIO
+
+from fairaudit.report.render.rows import TableLine
 
 _INDENT = 4  # of what goes on, beside the line's own
 _LEAST = 20  # columns; below it nothing can be laid out
 _UNIT = re.compile(r"\s*(?:\[[^\]\s]+, [^\]\s]+\]|\S+)")  # an interval is one number
 _WORD = re.compile(r"""\s*(?:'[^']*'|"[^"]*"|\S)+""")  # of a command, quotes and all
 _COMMAND = re.compile(r"\bfairaudit (?:run|plan) ")
-
-
-class TableLine(str):
-    """A row of a table that knows its cells.
-
-    Args:
-        cells: Padded to the widths of their columns. note: What follows them.
-    """
-
-    cells: tuple[str, ...]
-    note: str
-
-    def __new__(cls, cells: Sequence[str], note: str) -> "TableLine":
-        """The row as one line."""
-        made = super().__new__(cls, (" " + "  ".join(cells) + (f"  {note}" if note else "")).rstrip())
-        made.cells, made.note = tuple(cells), note
-        return made
 
 
 def folded(line: str, width: int | None) -> Iterator[str]:

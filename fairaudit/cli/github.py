@@ -7,7 +7,7 @@ from fairaudit.cli.lines_gate import workflow_commands
 from fairaudit.cli.streams import command
 from fairaudit.gate.check import InconclusiveIs
 from fairaudit.report.model import Report
-from fairaudit.report.to_markdown import to_markdown
+from fairaudit.report.render.markdown import to_markdown
 
 
 def tell_github(report: Report, inconclusive: InconclusiveIs | None) -> None:

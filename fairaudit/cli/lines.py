@@ -3,23 +3,21 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fairaudit.cli.rows import Row, aligned
 from fairaudit.config.options import ASSUMED
 from fairaudit.config.sources import DEFAULT, ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.naming import spoken_shape
 from fairaudit.errors import numbered
-from fairaudit.methods.catalog import REFERENCE, Guarantee
+from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
-from fairaudit.report.arm_names import listed
-from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, reading
+from fairaudit.report.gaps import CONTROL_NOT_RUN
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
-from fairaudit.report.parts import part_sentences
+from fairaudit.report.render.rows import Row, aligned
+from fairaudit.report.render.terminal import to_lines
+from fairaudit.report.sections.order import document
 from fairaudit.report.write import report_paths
-from fairaudit.report.written import POINTS, written
-from fairaudit.results.estimates import Comparison
 
 _MOST_GROUPS = 12
 
@@ -98,19 +96,7 @@ def result_lines(report: Report) -> Iterator[str]:
     if not report.costs:
         yield "No arm has a finished seed: nothing could be compared."
         return
-    yield " Cost by group (accuracy; 95 % interval over seeds and test rows)"
-    rows = [row for comparison in report.costs for row in _cost_rows(comparison, report)]
-    yield from aligned(rows, left=frozenset({0}))
-    yield f" n: {report.test_rows}"
-    for why, arms in report.configurations.items():
-        yield f" {plain(listed(arms), 300)}: cost of this configuration: {why}"
-    for sentence in part_sentences(report):
-        yield f" {plain(sentence, 600)}"
-    if report.why is not None and report.why.headline:
-        yield f" Why   {plain(report.why.headline, 500)}"
-    if report.control.status != "not needed":
-        label = "Control: " if report.control.status == "run" else ""
-        yield f" {label}{plain(report.control.message, 2000)}"
+    yield from to_lines(document(report))
 
 
 def spoken_guarantee(guarantee: Guarantee) -> str:
@@ -133,33 +119,6 @@ def spoken_trainings(count: int, size: int) -> str:
         return numbered(count, "training")
     unit, name = (1e6, "MB") if size >= 1e5 else (1e3, "kB")
     return f"{numbered(count, 'training')} ({size / unit:,.1f} {name})"
-
-
-def _cost_rows(comparison: Comparison, report: Report) -> Iterator[Row]:
-    reference = "non-private" if comparison.reference == REFERENCE else plain(comparison.reference)
-    title = "group" if comparison.grouping == report.data.groupings[0].name else plain(comparison.grouping)
-    yield Row((title, "n", reference, plain(comparison.arm), "cost (points)"))
-    for group in comparison.by_group[:_MOST_GROUPS]:
-        before, after = (group.estimates.get(m) for m in ("reference.accuracy", "accuracy"))
-        yield Row(
-            (
-                plain(group.group, 24),
-                "–" if group.n_test is None else f"{group.n_test:,}",
-                "–" if before is None or before.value is None else f"{before.value:.3f}",
-                "–" if after is None or after.value is None else f"{after.value:.3f}",
-                written(group.estimates.get(COST), POINTS) if group.estimates else "–",
-            ),
-            plain(comparison.note_on(group), 60),
-        )
-    gap = main_gap(comparison)
-    named = named_gaps(comparison)
-    for pair in named:
-        title = f"gap {plain(pair.a, 12)}, {plain(pair.b, 12)}"
-        yield Row((title, "", "", "", written(pair.absolute, POINTS)), plain(reading(pair), 60))
-    if gap is not None:
-        estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
-        title = "largest gap" if named else "gap"
-        yield Row((title, "", "", "", written(estimate, POINTS)), plain(reading(gap), 60))
 
 
 def _privacy(plan: Plan) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from fairaudit.cli.lines import spoken_guarantee
-from fairaudit.cli.rows import Row, aligned
 from fairaudit.methods.catalog import MethodSpec
+from fairaudit.report.render.rows import Row, aligned
 
 
 def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.cli.rows import Row, aligned
 from fairaudit.gate.compare import Change, Changes
 from fairaudit.metrics.names import COSTS
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.names import plain
-from fairaudit.report.tables import figure
-from fairaudit.report.written import CHANGES, written
+from fairaudit.report.render.rows import Row, aligned
+from fairaudit.report.written import CHANGES, figure, written
 
 _ALWAYS = tuple(f"{cost}{suffix}" for cost in COSTS for suffix in ("", "_gap"))
 _MOST_ROWS = 60

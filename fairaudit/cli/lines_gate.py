@@ -7,7 +7,7 @@ from fairaudit.gate.grammar import Rule
 from fairaudit.report.gates import GateRecord
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
-from fairaudit.report.to_junit import described
+from fairaudit.report.render.junit import described
 
 _MOST_TARGETS = 6
 _LONGEST = 4000  # characters of an annotation

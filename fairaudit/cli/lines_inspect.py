@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from fairaudit.cli.lines import spoken_outcomes
-from fairaudit.cli.rows import Row, aligned
 from fairaudit.data.inspect import Inspection
 from fairaudit.errors import numbered
 from fairaudit.report.names import plain
+from fairaudit.report.render.rows import Row, aligned
 
 _MOST_COLUMNS = 60
 

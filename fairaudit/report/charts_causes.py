@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from fairaudit.report.decomposition import ArmCauses
+from fairaudit.report.document import Cell, Chart, data_table
 from fairaudit.report.model import Report
-from fairaudit.report.panels import Bar, Cell, Chart, DataTable, Intervals, labels
+from fairaudit.report.panels import Bar, Intervals, labels
 
 # part -> what it is called
 _SPOKEN: Mapping[str, str] = {
@@ -37,7 +38,7 @@ def parts_chart(report: Report) -> Chart | None:
         "intervals over seeds.",
         alt="For each group and arm, the parts of excess risk that come from direction, magnitude and noise.",
         panels=panels,
-        table=DataTable(
+        table=data_table(
             ("arm", "group", "part", "nats a step", "low", "high", "share"),
             tuple(row for key, arm in causes.items() for row in _rows(key, arm)),
         ),

@@ -5,16 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairaudit.methods.catalog import REFERENCE
+from fairaudit.report.document import Cell, Chart, Table, data_table
 from fairaudit.report.gaps import main_gap
 from fairaudit.report.model import Report
 from fairaudit.report.panels import (
     MOST_SERIES,
     Bar,
-    Cell,
     Change,
     Changes,
-    Chart,
-    DataTable,
     Intervals,
     Lines,
     Panel,
@@ -99,7 +97,7 @@ def accuracy_chart(report: Report) -> Chart | None:
         + _told_of_own(report),
         alt="Accuracy of each group without privacy and with it.",
         panels=panels,
-        table=DataTable(
+        table=data_table(
             (*_KEY, "without privacy", "low", "high", "with privacy", "low", "high"),
             tuple(
                 (*_key(c, g), *cells(g, "reference.accuracy"), *cells(g, "accuracy"))
@@ -133,7 +131,7 @@ def sweep_chart(report: Report) -> Chart | None:
         reading="Smaller epsilon means more privacy. Whiskers are 95 % intervals." + _told_of_own(report),
         alt="Points of accuracy that each group loses, and the gap between groups, at each epsilon.",
         panels=panels,
-        table=DataTable(("epsilon", *_KEY, "cost (points)", *_ENDS), tuple(rows)),
+        table=data_table(("epsilon", *_KEY, "cost (points)", *_ENDS), tuple(rows)),
     )
 
 
@@ -229,12 +227,12 @@ def _sweep_panels(report: Report, name: str, family: list[tuple[float, Compariso
         yield Lines(f"{title}: gap", "epsilon", "points", tuple(gaps), is_log=True, origin=0.0)
 
 
-def _estimate_table(report: Report, metric: str) -> DataTable:
+def _estimate_table(report: Report, metric: str) -> Table:
     head = (*_KEY, "test rows", metric.replace("_", " "), *_ENDS, "note")
     rows = tuple(
         (*_key(c, g), g.n_test, *cells(g, metric), g.reason) for c in report.costs for g in c.by_group
     )
-    return DataTable(head, rows)
+    return data_table(head, rows)
 
 
 def _measured(comparisons: Sequence[Comparison]) -> Iterator[tuple[Comparison, GroupMeasure]]:

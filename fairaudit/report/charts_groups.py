@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.charts_costs import MOST_ROWS, bar, by_grouping, cells
+from fairaudit.report.document import Chart, data_table
 from fairaudit.report.model import Report
-from fairaudit.report.panels import Amounts, Bar, Chart, DataTable, Intervals, alone, labels
+from fairaudit.report.panels import Amounts, Bar, Intervals, alone, labels
 from fairaudit.results.estimates import Comparison, GroupMeasure
 
 _RATES = ("reference.selection_rate", "selection_rate", "impact_ratio")
@@ -28,7 +29,7 @@ def size_chart(report: Report) -> Chart | None:
         reading="Few test rows make wide intervals; few training rows are what privacy hides first.",
         alt="Training and test rows of each group.",
         panels=panels,
-        table=DataTable(
+        table=data_table(
             ("grouping", "group", "rows", _TRAINING, _TEST, "note"),
             tuple(
                 (c.grouping, g.group, sizes.get((c.grouping, g.group)), g.n_train, g.n_test, g.reason)
@@ -61,7 +62,7 @@ def selection_chart(report: Report) -> Chart | None:
         f"{assumed}, with 95 % intervals.",
         alt="Selection rate of each group under each private model.",
         panels=tuple(panels),
-        table=DataTable(
+        table=data_table(
             (
                 *("arm", "grouping", "group", "without privacy", "low", "high"),
                 *("with privacy", "low", "high", "impact ratio", "low", "high"),

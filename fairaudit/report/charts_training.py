@@ -2,15 +2,22 @@
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from fairaudit.report.decomposition import Curve
+from fairaudit.report.document import Cell, Chart, data_table
 from fairaudit.report.model import Report
-from fairaudit.report.panels import MOST_SERIES, Cell, Chart, DataTable, Lines, Point, alone, labels
+from fairaudit.report.panels import MOST_SERIES, Lines, Point, alone, labels
 
 _MOST_PANELS = 8
 _MOST_TABLE_ROWS = 1500
 
 Change = Callable[[float], float]
+
+
+def training_charts(report: Report) -> tuple[Chart | None, ...]:
+    """What each step did to each group, then what came of it."""
+    return angle_chart(report), loss_chart(report), norm_chart(report)
 
 
 def loss_chart(report: Report) -> Chart | None:
@@ -25,7 +32,7 @@ def loss_chart(report: Report) -> Chart | None:
             "high, or rises, is not learned.",
             alt="Training loss of each group by epoch, one panel for each arm.",
             panels=(),
-            table=DataTable(("arm", "epoch", "group", "loss (nats)"), ()),
+            table=data_table(("arm", "epoch", "group", "loss (nats)"), ()),
         ),
         y_title="loss (nats)",
     )
@@ -43,7 +50,7 @@ def norm_chart(report: Report) -> Chart | None:
             "gradients loses more to clipping.",
             alt="Mean gradient norm of each group by epoch, one panel for each arm.",
             panels=(),
-            table=DataTable(("arm", "epoch", "group", "gradient norm"), ()),
+            table=data_table(("arm", "epoch", "group", "gradient norm"), ()),
         ),
         y_title="gradient norm",
     )
@@ -62,7 +69,7 @@ def angle_chart(report: Report) -> Chart | None:
             alt="Angle in degrees between each group's gradient and the clipped gradient, by step of "
             "training, one panel for each arm.",
             panels=(),
-            table=DataTable(("arm", "step", "group", "angle (degrees)"), ()),
+            table=data_table(("arm", "step", "group", "angle (degrees)"), ()),
         ),
         y_title="angle (degrees)",
         change=_degrees,
@@ -106,15 +113,8 @@ def _chart(
     panels = tuple(
         Lines(titles[arm], x_title, y_title, points, between=between) for arm, points in drawn.items()
     )
-    head = frame.table.head
-    return Chart(
-        name=frame.name,
-        title=frame.title,
-        reading=frame.reading,
-        alt=frame.alt,
-        panels=panels,
-        table=DataTable(head, tuple(rows[:_MOST_TABLE_ROWS])),
-    )
+    head = [column.title for column in frame.table.columns]
+    return replace(frame, panels=panels, table=data_table(head, rows[:_MOST_TABLE_ROWS]))
 
 
 def _known(curve: Curve, per_unit: int, change: Change) -> Iterator[tuple[float, str, float]]:

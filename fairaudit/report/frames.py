@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.report.charts import charts
 from fairaudit.report.drawing import file_spec
 from fairaudit.report.model import Report
+from fairaudit.report.sections.order import document
 from fairaudit.results.estimates import Estimate
 
 _MIME = "application/vnd.vegalite.v6+json"
@@ -71,7 +71,7 @@ def gap_frame(report: Report) -> pd.DataFrame:
 
 def figure(report: Report, name: str) -> NotebookChart:
     """See :meth:`Report.figure`."""
-    known = {chart.name: chart for chart in charts(report)}
+    known = {chart.name: chart for chart in document(report).charts}
     if name not in known:
         raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, known))
     chart = known[name]

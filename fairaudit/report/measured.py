@@ -42,7 +42,7 @@ class Yardstick(Part):
         if self.reference_accuracy is None or self.yardstick_accuracy is None:
             return ""
         if self.undertrained:
-            return "**reference undertrained**, costs cannot be read"
+            return "reference undertrained, costs cannot be read"
         above = self.reference_accuracy - self.yardstick_accuracy
         return f"{100 * above:.1f} points above it" if above > UNDERTRAINED_BY else "within one point"
 

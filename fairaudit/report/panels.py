@@ -7,8 +7,6 @@ from typing import TypeAlias
 from fairaudit.report.names import plain
 from fairaudit.results.estimates import Interval
 
-Cell: TypeAlias = str | float | int | None
-
 LABEL_LIMIT = 28  # characters of a name beside an axis
 NAMELESS = "(empty)"
 MOST_SERIES = 7  # as many as there are colours that everybody can tell apart
@@ -90,33 +88,6 @@ class Lines:
 
 
 Panel: TypeAlias = Intervals | Changes | Amounts | Lines
-
-
-@dataclass(frozen=True, slots=True)
-class DataTable:
-    """The numbers behind a chart: every row, unrounded; a cell is None where nothing is defined."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """One figure of a report.
-
-    Args:
-        name: Of its file and its place in the page: letters, digits and dashes.
-        title: What it shows. reading: How to read it.
-        alt: What a reader who cannot see it should know.
-        panels: Drawings side by side. table: Their numbers.
-    """
-
-    name: str
-    title: str
-    reading: str
-    alt: str
-    panels: tuple[Panel, ...]
-    table: DataTable
 
 
 def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:

@@ -7,13 +7,10 @@ from fairaudit.metrics.names import COSTS, PARTS
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.gaps import main_gap, scale_of
 from fairaudit.report.model import Report
-from fairaudit.report.names import markdown
-from fairaudit.report.tables import Row, table
 from fairaudit.report.written import written
 from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
 
 NOISE = "noise"
-PARTS_TITLE = "Clipping or noise"
 # What may lower the part that stays without noise.
 _REMEDIES = {
     "clipping": "a larger clipping bound or more steps may",
@@ -87,68 +84,6 @@ def part_sentences(report: Report) -> Iterator[str]:
                 shortened = comparison.arm in shortened_arms(report.arms)
                 yield f"{_who(comparison, report)}: {_answer(split, shortened=shortened)}"
                 break
-
-
-def parts_section(report: Report) -> Iterator[str]:
-    """Costs and gaps of every comparison that is split, and what a larger epsilon would do about them."""
-    rows = [row for comparison in report.costs for row in _rows(comparison)]
-    if not rows:
-        return
-    yield f"## {PARTS_TITLE}"
-    yield ""
-    yield (
-        "Every noisy training was repeated without its noise, all else equal. What that costs against the "
-        "non-private model less noise alone does not remove; the rest is the noise, and falls as "
-        "epsilon grows. Cost in points of accuracy, risk in nats."
-    )
-    yield ""
-    sentences = [f"- {markdown(sentence, 600)}" for sentence in part_sentences(report)]
-    yield from sentences or ["- No gap is detected that could be taken apart."]
-    yield from _following(report)
-    yield ""
-    costs = [f"#{title}{part}" for title in ("cost", "risk") for part in ("", " without noise", " of noise")]
-    yield from table(("arm", "of", *costs), rows, most=16)
-
-
-def _following(report: Report) -> Iterator[str]:
-    """What of a sweep's settings moves with epsilon, and the part without noise with it."""
-    settings = {arm.key: arm.settings for arm in report.arms}
-    told: dict[str, tuple[str, ...]] = {}
-    for sweep in report.sweep:
-        points = [settings[point.arm] for point in sweep.points]
-        names = [name for name in points[0] if len({point.get(name) for point in points}) > 1]
-        told[sweep.method] = tuple(name for name in names if not name.endswith("noise_multiplier"))
-    for moving in dict.fromkeys(told.values()):
-        if moving:
-            which, verb = ", ".join(map(markdown, moving)), "follows" if len(moving) == 1 else "follow"
-            methods = ", ".join(markdown(method) for method in told if told[method] == moving)
-            yield (
-                f"- {methods}: {which} {verb} "
-                "epsilon, so what is left without noise is that of each epsilon's own settings."
-            )
-
-
-def _rows(comparison: Comparison) -> Iterator[Row]:
-    arm, gap = markdown(comparison.arm), main_gap(comparison)
-    if gap is not None and gap.a and gap.b:
-        cells = _cells([split_gap(comparison, metric, gap) for metric in COSTS])
-        if cells:
-            yield (arm, f"gap: {markdown(gap.a)}, {markdown(gap.b)}", *cells)
-    for group in (*comparison.by_group, comparison.overall):
-        cells = _cells([split_cost(comparison, group, metric) for metric in COSTS])
-        if cells:
-            yield (arm, markdown(group.group) if group.group else "all rows", *cells)
-
-
-def _cells(splits: Sequence[Split | None]) -> tuple[str, ...]:
-    """Six numbers, or none where nothing is split."""
-    cells = [
-        written(estimate, scale_of(split.metric))
-        for split in splits
-        if split is not None
-        for estimate in (split.total, split.still, split.noise)
-    ]
-    return tuple(cells) if len(cells) == 3 * len(splits) else ()
 
 
 def shortened_arms(arms: Sequence[ArmFacts]) -> set[str]:

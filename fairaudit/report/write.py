@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from fairaudit.errors import OutputError
 from fairaudit.io.atomic import output_error, write_atomically
-from fairaudit.report.charts import charts
 from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report
+from fairaudit.report.render.junit import to_junit
+from fairaudit.report.render.markdown import to_markdown
+from fairaudit.report.render.model_card import to_model_card
+from fairaudit.report.sections.order import document
 from fairaudit.report.to_json import to_json
-from fairaudit.report.to_junit import to_junit
-from fairaudit.report.to_markdown import to_markdown
-from fairaudit.report.to_model_card import to_model_card
 
 
 class Rendering(NamedTuple):
@@ -26,7 +26,9 @@ class Rendering(NamedTuple):
 
 
 def _html(report: Report) -> str:
-    from fairaudit.report.to_html import to_html  # charts' runtime takes a second: only who asks for it waits
+    from fairaudit.report.render.html import (
+        to_html,
+    )  # charts' runtime takes a second: only who asks for it waits
 
     return to_html(report)
 
@@ -135,15 +137,13 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
     texts = {name: RENDERINGS[name].render(report) for name in set(formats) & set(RENDERINGS)}
     wanted = [name for name in PICTURES if name in formats]
     if wanted:
-        from fairaudit.report import pictures  # as above
+        from fairaudit.report.render.pictures import picture  # as above
 
-        drawn = charts(report)
         if MARKDOWN in texts:
-            text = to_markdown(report, reserved=pictures.lines_taken(drawn))
-            texts[MARKDOWN] = pictures.with_pictures(text, drawn, folder=FIGURES, kind=wanted[0])
-        for chart in drawn:
+            texts[MARKDOWN] = to_markdown(report, pictures=(FIGURES, wanted[0]))
+        for chart in document(report).charts:
             for kind in wanted:
-                yield f"{FIGURES}/{chart.name}.{kind}", pictures.picture(chart, kind)
+                yield f"{FIGURES}/{chart.name}.{kind}", picture(chart, kind)
     for name, text in texts.items():
         yield RENDERINGS[name].file, text.encode()
 

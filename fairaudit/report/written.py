@@ -5,8 +5,32 @@ from functools import partial
 from typing import NamedTuple
 
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.tables import UNKNOWN, figure, number, short
 from fairaudit.results.estimates import Estimate, Interval
+
+UNKNOWN = "–"
+
+
+def number(value: float | None, decimals: int = 3) -> str:
+    """A number for a cell; a dash where it is undefined, never 0."""
+    if value is None:
+        return UNKNOWN
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def figure(value: float | None) -> str:
+    """A number at four significant digits; a dash where it is undefined, never 0."""
+    return UNKNOWN if value is None else f"{value:.4g}"
+
+
+def short(value: float | None) -> str:
+    """A number at three significant digits, for figures that span many orders of magnitude."""
+    return UNKNOWN if value is None else f"{value:.3g}"
+
+
+def count(value: int | None) -> str:
+    """A count for a cell; a dash where it is suppressed."""
+    return UNKNOWN if value is None else f"{value:,}"
 
 
 class Scale(NamedTuple):

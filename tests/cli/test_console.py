@@ -8,9 +8,9 @@ from rich.console import Console
 
 from fairaudit.cli.console import Screen
 from fairaudit.cli.lines import spoken_time
-from fairaudit.cli.rows import Row, aligned
 from fairaudit.errors import DataError
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, StageStarted
+from fairaudit.report.render.rows import Row, aligned
 
 
 @pytest.fixture

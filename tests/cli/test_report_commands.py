@@ -11,8 +11,8 @@ from reports import report_of, sealed
 
 from fairaudit.cli import app
 from fairaudit.report.build import build_report
+from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report, to_json
-from fairaudit.report.to_markdown import to_markdown
 
 HEAVY = {"torch", "pandas", "pyarrow", "numpy", "scipy", "sklearn", "fairlearn"}
 

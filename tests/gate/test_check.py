@@ -10,7 +10,7 @@ from fairaudit.gate.check import check, exit_code, judged
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.build import build_report
-from fairaudit.report.to_junit import described
+from fairaudit.report.render.junit import described
 
 
 def gates(report, *rules, baseline=None):

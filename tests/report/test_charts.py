@@ -6,18 +6,20 @@ from dataclasses import replace
 import altair
 import jsonschema
 import pytest
+from documents import charts
 from handmade import arm, circumstances, comparison, dataset, findings, plan, privacy, resolved, results
 from hostile import hostile_report
+from several import several
 
 from fairaudit.report.build import Findings, build_report
 from fairaudit.report.build_causes import TRAITS
-from fairaudit.report.charts import charts
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Why
+from fairaudit.report.document import charts_of
 from fairaudit.report.drawing import DASHES, PALETTE, SHAPES, file_spec, page_spec
 from fairaudit.report.panels import MOST_SERIES, Amounts, Bar, Intervals, Lines, Point, alone, labels
-from fairaudit.report.placing import HOMES, passages
+from fairaudit.report.render.markdown import to_markdown
+from fairaudit.report.sections.order import document
 from fairaudit.report.to_json import read_report, to_json
-from fairaudit.report.to_markdown import to_markdown
 from fairaudit.results.estimates import Interval
 
 
@@ -80,6 +82,16 @@ def with_parts():
     return report.model_copy(update={"diagnostics": diagnostics, "why": Why(headline="F pays", sentences=())})
 
 
+def with_angles():
+    """A report that knows the angle between each group's gradient and the step."""
+    report = build_report(findings(), circumstances())
+    arms = {
+        key: tuple(c.model_copy(update={"name": "cos_group_clipped"}) for c in curves if c.name == "loss")
+        for key, curves in report.diagnostics.arms.items()
+    }
+    return report.model_copy(update={"diagnostics": report.diagnostics.model_copy(update={"arms": arms})})
+
+
 REPORTS = [
     *(lambda: build_report(findings(), circumstances()), sweep, many_groups, hostile_report, with_parts),
 ]
@@ -120,30 +132,46 @@ def test_an_invalid_specification_would_be_noticed(report):
         altair.Chart.from_dict(broken, validate=True)
 
 
+# section -> the charts of its numbers
+HOMES = {
+    "costs": ("privacy-cost", "accuracy", "excess-risk"),
+    "sweep": ("epsilon-sweep",),
+    "selection": ("selection-rate",),
+    "why": ("risk-parts", "angle", "training-loss", "gradient-norm"),
+    "training": ("angle", "training-loss", "gradient-norm"),
+    "data": ("group-sizes",),
+}
+
+
 @pytest.mark.parametrize("make", REPORTS)
-def test_every_chart_has_a_home_in_the_text(make):
+def test_every_chart_stands_once_and_with_its_numbers(make):
     report = make()
-    drawn = charts(report)
-    text = to_markdown(report)
-    placed = [c for passage in passages(text, drawn) for c in passage.charts]
-    assert sorted(c.name for c in placed) == sorted(c.name for c in drawn)
-    for passage in passages(text, drawn):
-        assert all(passage.title in HOMES[c.name] for c in passage.charts)
+    placed = {s.id: [c.name for c in charts_of(s.blocks)] for s in document(report).sections}
+    names = [name for section in placed.values() for name in section]
+    assert sorted(names) == sorted(c.name for c in charts(report))
+    assert len(set(names)) == len(names)
+    for section, found in placed.items():
+        assert set(found) <= set(HOMES.get(section, ()))
 
 
-def test_a_chart_without_a_home_stands_first_and_is_not_lost(report):
-    stray = replace(charts(report)[0], name="stray")
-    first, *others = passages(to_markdown(report), (stray,))
-    assert first.charts == (stray,)
-    assert not any(passage.charts for passage in others)
+def test_all_charts_come_up():
+    """Else a chart without a place would be missed by the test above."""
+    drawn = {c.name for make in (*REPORTS, several, with_angles) for c in charts(make())}
+    assert drawn == {name for names in HOMES.values() for name in names}
 
 
-def test_the_passages_of_a_text_are_the_text(report):
-    text = to_markdown(report)
-    said = "".join(p.title + p.lead + p.rest for p in passages(text, ()))
-    _, _, rest = text.partition("\n## ")
-    squeezed = rest.replace("\n## ", "").replace("\n", "")
-    assert said.replace("\n", "") == squeezed
+@pytest.mark.parametrize("make", REPORTS)
+def test_a_picture_stands_above_the_tables_of_its_section(make):
+    report = make()
+    text = to_markdown(report, pictures=("figures", "png"))
+    assert text.count("](figures/") == len(charts(report))
+    for section in document(report).sections:
+        part = text.partition(f"\n## {section.title}\n")[2].partition("\n## ")[0]
+        shown = [f"figures/{chart.name}.png" for chart in charts_of(section.blocks)]
+        assert [part.find(path) for path in shown] == sorted(part.find(path) for path in shown)
+        assert all(path in part for path in shown)
+        if shown and "\n| " in part:
+            assert part.index("![") < part.index("\n| ")
 
 
 def test_the_cost_chart_shows_points_with_intervals(report):

@@ -20,8 +20,8 @@ from fairaudit.cli.lines import result_lines
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.build import Findings, build_report
+from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report, to_json
-from fairaudit.report.to_markdown import to_markdown
 
 PARTS = ("clipping", "noise")
 

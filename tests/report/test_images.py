@@ -10,8 +10,8 @@ from fairaudit.cli.lines import header_lines, result_lines
 from fairaudit.data.dataset import Grouping
 from fairaudit.data.pixels import image_column
 from fairaudit.report.build import Findings, build_report
+from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import to_json
-from fairaudit.report.to_markdown import to_markdown
 
 DIGITS = ("1", "2", "8")
 

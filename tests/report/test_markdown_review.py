@@ -3,15 +3,17 @@ from dataclasses import replace
 
 import pytest
 import yaml
+from documents import full_text
 from handmade import circumstances, comparison, dataset, findings, plan, resolved, results
 from hostile import NAMES, hostile_report
 from markdown_it import MarkdownIt
 
 from fairaudit.report.build import Findings, build_report
-from fairaudit.report.markdown_alone import ALONE
-from fairaudit.report.markdown_review import _SUPPORTS, INSTRUMENTS, REGISTER, SELECTION
-from fairaudit.report.to_markdown import MOST_LINES, full_text, to_markdown
-from fairaudit.report.to_model_card import to_model_card
+from fairaudit.report.document import Rank
+from fairaudit.report.render.markdown import MOST_LINES, to_markdown
+from fairaudit.report.render.model_card import to_model_card
+from fairaudit.report.sections.instruments import SUPPORTS
+from fairaudit.report.sections.order import document
 
 
 @pytest.fixture
@@ -19,12 +21,18 @@ def report():
     return build_report(findings(), circumstances())
 
 
-def section(text, title):
+def titles(report):
+    return {section.id: section.title for section in document(report).sections}
+
+
+def section(text, report, name):
+    """The Markdown of one section, known by its id."""
+    title = titles(report)[name]
     return text[text.index(f"## {title}\n") :].partition("\n## ")[0]
 
 
 def test_the_ratio_is_against_the_most_selected_group(report):
-    text = section(to_markdown(report), SELECTION)
+    text = section(to_markdown(report), report, "selection")
     rows = [line for line in text.splitlines() if line.startswith("| global-adapt")]
     assert rows == [
         "| global-adapt | sex | F | 382 | 0.300 | 0.600 |  |",
@@ -44,13 +52,13 @@ def test_without_a_favourable_class_there_are_no_rates():
     report = build_report(
         replace(found, dataset=replace(found.dataset, positive=None, favourable=None)), circumstances()
     )
-    text = section(to_markdown(report), SELECTION)
+    text = section(to_markdown(report), report, "selection")
     assert "--favourable" in text
     assert "|" not in text
 
 
 def test_the_register_shows_epsilon_with_delta_and_only_where_it_is_proved(report):
-    text = section(to_markdown(report), REGISTER)
+    text = section(to_markdown(report), report, "register")
     (row,) = [line for line in text.splitlines() if line.startswith("| global-adapt")]
     assert row.startswith("| global-adapt | 3.14 | 1e-06 | Gaussian noise on gradient and count |")
     assert "| sgd" not in text
@@ -59,18 +67,21 @@ def test_the_register_shows_epsilon_with_delta_and_only_where_it_is_proved(repor
 def test_the_instruments_name_sections_of_the_report_and_no_others(report):
     text = to_markdown(report)
     headings = set(re.findall(r"^## (.*)$", text, flags=re.M))
-    told = section(text, INSTRUMENTS)
-    for instrument, (_, sections) in _SUPPORTS.items():
+    known = titles(report)
+    told = section(text, report, "instruments")
+    for instrument, (_, sections) in SUPPORTS.items():
         (line,) = [line for line in told.splitlines() if line.startswith(f"- {instrument} (")]
         named = line.rpartition("): ")[2].split("; ")
-        assert named == [section for section in sections if section in headings]
+        assert named == [known[name] for name in sections if name in known]
         assert named
+        assert set(named) <= headings
 
 
 def test_every_section_that_an_instrument_could_name_is_written_somewhere(report):
-    headings = set(re.findall(r"^## (.*)$", to_markdown(report), flags=re.M))
-    named = {section for _, sections in _SUPPORTS.values() for section in sections}
-    assert named - headings == {ALONE}  # written where there is nothing to compare with
+    named = {name for _, sections in SUPPORTS.values() for name in sections}
+    assert named - set(titles(report)) == {"metrics"}  # written where there is nothing to compare with
+    alone = report.comparisons[0].model_copy(update={"reference": ""})
+    assert "metrics" in titles(report.model_copy(update={"comparisons": (alone,)}))
 
 
 def test_no_word_of_approval_is_used(report):
@@ -97,11 +108,15 @@ def busiest():
 
 def test_the_longest_report_is_cut_to_length_and_says_so():
     report = busiest()
-    assert len(full_text(report)) >= MOST_LINES - 30
-    for reserved in (0, 24):
-        text = to_markdown(report, reserved=reserved)
-        assert len(text.splitlines()) < MOST_LINES - reserved
-        assert "more rows are in report.json" in text
+    assert len(full_text(report).splitlines()) >= MOST_LINES - 30
+    for pictures in (None, ("figures", "svg")):
+        text = to_markdown(report, pictures=pictures)
+        main = [section.id for section in document(report).sections if section.rank is Rank.MAIN]
+        rows = sum(section(text, report, name).count("\n| ") - 1 for name in main)
+        assert rows >= 12 * 12 + 12  # whole, whatever else is cut
+        assert len(text.splitlines()) < MOST_LINES + rows
+        assert ("](figures/" in text) == (pictures is not None)
+        assert "rows are in report.json" in text
 
 
 def test_a_model_card_has_the_sections_of_the_paper_and_the_numbers_of_the_report(report):

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from fairaudit.report.names import NAME_LIMIT, markdown, plain
+from fairaudit.report.names import NAME_LIMIT, plain
+from fairaudit.report.render.markdown import literal
+
+
+def markdown(name, limit=NAME_LIMIT):
+    return literal(plain(name, limit).strip())
+
 
 HOSTILE = [
     "a|b",

@@ -18,7 +18,7 @@ from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian, shown_up
 from fairaudit.report.build import build_report
-from fairaudit.report.to_junit import to_junit
+from fairaudit.report.render.junit import to_junit
 from fairaudit.report.write import rendered
 
 # Two decimals, and four digits, of each to the nearest would be less than it is.

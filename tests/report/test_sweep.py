@@ -1,11 +1,11 @@
 from dataclasses import replace
 
 import pytest
+from documents import charts
 from handmade import arm, comparison, estimate, privacy
 from reports import report_of
 
-from fairaudit.report.charts import charts
-from fairaudit.report.to_markdown import to_markdown
+from fairaudit.report.render.markdown import to_markdown
 
 KEYS = {"dpsgd@8": 8.0, "dpsgd@1": 1.0, "global@1": 1.0, "global@8": 8.0}
 

@@ -14,6 +14,7 @@ import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
 import pytest
+from documents import full_text
 from markdown_it import MarkdownIt
 from pydantic import BaseModel
 
@@ -25,10 +26,10 @@ from fairaudit.cli.lines_compare import change_lines
 from fairaudit.cli.lines_gate import verdict_lines, workflow_commands
 from fairaudit.gate.compare import compare_reports
 from fairaudit.report.model import Report
-from fairaudit.report.to_html import to_html
-from fairaudit.report.to_junit import gates_to_junit
-from fairaudit.report.to_markdown import full_text, to_markdown
-from fairaudit.report.to_model_card import to_model_card
+from fairaudit.report.render.html import to_html
+from fairaudit.report.render.junit import gates_to_junit
+from fairaudit.report.render.markdown import to_markdown
+from fairaudit.report.render.model_card import to_model_card
 
 HARMLESS = "word"
 HOSTILE = (
@@ -111,7 +112,7 @@ def harmless_markdown(harmless):
     return [[structure(render(report)) for render in MARKDOWN] for report in harmless]
 
 
-MARKDOWN = (to_markdown, to_model_card, lambda report: "\n".join(full_text(report)))
+MARKDOWN = (to_markdown, to_model_card, full_text)
 
 
 def structure(markdown):

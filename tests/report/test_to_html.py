@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from documents import charts
 from handmade import SEEDS, arm, circumstances, dataset, findings, plan, resolved, results
 from hostile import hostile_report
 
@@ -14,9 +15,8 @@ from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.compare import compare, measure_reference
 from fairaudit.metrics.risk import Predictions
 from fairaudit.report.build import Findings, build_report
-from fairaudit.report.charts import charts
-from fairaudit.report.panels import Chart
-from fairaudit.report.to_html import shown, to_html
+from fairaudit.report.document import Chart, data_table
+from fairaudit.report.render.html import inline, to_html
 from fairaudit.report.to_json import to_json
 
 LIMIT = 2_000_000  # bytes
@@ -171,10 +171,13 @@ def test_the_specifications_survive_the_page(hostile):
 
 
 def test_a_cell_is_six_digits_a_dash_or_one_line():
-    assert shown(None) == "–"
-    assert shown(0.123456789) == "0.123457"
-    assert shown(1234567) == "1,234,567"
-    assert shown("a\nb") == "aU+000Ab"
+    long = data_table(("a",), [("x" * 5000,)]).rows[0][0]
+    assert inline(None) == "–"
+    assert inline(0.123456789) == "0.123457"
+    assert inline(1234567) == "1,234,567"
+    assert inline("a\nb") == "aU+000Ab"
+    assert inline("<b>") == "&lt;b&gt;"
+    assert len(long) == 80
 
 
 def test_nothing_is_called_fair_or_compliant(handmade):

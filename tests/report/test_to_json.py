@@ -16,8 +16,8 @@ from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.build import build_report
 from fairaudit.report.load import load_report
+from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report, schema_json, to_json
-from fairaudit.report.to_markdown import to_markdown
 from fairaudit.results.estimates import Estimate, estimated
 
 anything = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))

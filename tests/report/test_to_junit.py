@@ -9,7 +9,7 @@ from xmlschema import XMLSchema10, XMLSchemaValidationError
 
 from fairaudit.gate.check import judged
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.report.to_junit import gates_to_junit, to_junit
+from fairaudit.report.render.junit import gates_to_junit, to_junit
 
 RULES = ["privacy_cost_gap > 0.01", "privacy_cost_gap > 0.02", "privacy_cost_gap > 0.05"]
 

@@ -1,13 +1,13 @@
 import hashlib
 
 import pytest
+from documents import charts
 from handmade import circumstances, findings
 
 from fairaudit.errors import OutputError
 from fairaudit.report.build import build_report
-from fairaudit.report.charts import charts
+from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report
-from fairaudit.report.to_markdown import to_markdown
 from fairaudit.report.write import report_paths, write_report
 
 

@@ -8,7 +8,7 @@ from handmade import comparison, estimate, measure
 from reports import report_of
 
 from fairaudit.cli.lines import result_lines
-from fairaudit.report.to_markdown import to_markdown
+from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.written import (
     CHANGES,
     GATED,

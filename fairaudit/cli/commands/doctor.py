@@ -22,8 +22,8 @@ def doctor(
 
     from fairaudit.cli.checkup import examine
     from fairaudit.cli.licences import installed_licences
-    from fairaudit.cli.rows import Row, aligned
     from fairaudit.cli.streams import answer
+    from fairaudit.report.render.rows import Row, aligned
 
     if licenses:
         found = installed_licences()

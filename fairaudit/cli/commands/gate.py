@@ -43,8 +43,8 @@ def gate(
     from fairaudit.gate.check import check, with_verdict
     from fairaudit.io.atomic import write_atomically
     from fairaudit.report.load import load_report
+    from fairaudit.report.render.junit import gates_to_junit
     from fairaudit.report.to_json import gates_json
-    from fairaudit.report.to_junit import gates_to_junit
 
     rules, counts_as = parse_rules(fail_on), counted(inconclusive)
     given = load_report(report)

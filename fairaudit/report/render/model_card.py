@@ -5,34 +5,31 @@ from collections.abc import Iterator, Mapping
 
 from fairaudit.errors import numbered
 from fairaudit.report.arm_names import listed
-from fairaudit.report.markdown_review import SELECTION
 from fairaudit.report.model import Report
-from fairaudit.report.names import markdown, plain
-from fairaudit.report.placing import passages
-from fairaudit.report.to_markdown import full_text
+from fairaudit.report.names import NAME_LIMIT, plain
+from fairaudit.report.render.markdown import lines_of, literal
+from fairaudit.report.sections.order import document
 
 # Characters that are something to YAML or Markdown; the first knows the escape, the second shows it.
 _MEANT = re.compile(r"[^\w .,:-]|(?<![^\W_])_|_(?![^\W_])|(?<=www)\.")
 _OWNER = "Not known to an audit: for the owner of the model to write."
-# heading of the card -> headings of the report whose text stands there
+# heading of the card -> sections of the report that stand there
 _PARTS: Mapping[str, tuple[str, ...]] = {
-    "Evaluation data": ("Data and exclusions",),
-    "Quantitative analyses": (*("Cost by group", "Gaps between groups", "Within each model", SELECTION),),
-    "Privacy": ("What the guarantee covers",),
-    "Caveats and recommendations": ("Warnings", "Limitations"),
+    "Evaluation data": ("data",),
+    "Quantitative analyses": ("costs", "gaps", "within", "selection"),
+    "Privacy": ("guarantee",),
+    "Caveats and recommendations": ("warnings", "limitations"),
 }
 
 
 def to_model_card(report: Report) -> str:
     """A card for a model trained by the audited recipe; what only its owner knows is left to them."""
     lines = [*_front_matter(report), "", *_details(report)]
-    sections = {p.title: [p.lead, p.rest] for p in passages("\n".join(full_text(report)), ())}
+    sections = {section.id: section for section in document(report).sections}
     for title, sources in _PARTS.items():
         lines += ["", f"## {title}"]
-        for source in sources:
-            body = [part for part in sections.get(source, []) if part]
-            if body:
-                lines += ["", f"### {source}", "", "\n\n".join(body)]
+        for section in (sections[source] for source in sources if source in sections):
+            lines += ["", f"### {literal(section.title)}", *lines_of(section.blocks)]
     return "\n".join(lines) + "\n"
 
 
@@ -51,14 +48,14 @@ def _front_matter(report: Report) -> Iterator[str]:
 
 def _details(report: Report) -> Iterator[str]:
     data, training = report.data, report.training
-    arms = markdown(listed(arm.key for arm in report.arms), 600)
-    groups = ", ".join(markdown(grouping.name) for grouping in data.groupings[:6])
-    yield f"# Model card: {markdown(data.label.column)} from {markdown(data.name)}"
+    arms = _name(listed(arm.key for arm in report.arms), 600)
+    groups = ", ".join(_name(grouping.name) for grouping in data.groupings[:6])
+    yield f"# Model card: {_name(data.label.column)} from {_name(data.name)}"
     yield ""
     yield "## Model details"
     yield ""
-    kind = "" if training is None else f"{markdown(training.model)} "
-    yield f"- Kind: {kind}classifier of {markdown(data.label.column)}"
+    kind = "" if training is None else f"{_name(training.model)} "
+    yield f"- Kind: {kind}classifier of {_name(data.label.column)}"
     yield f"- Recipes compared: {arms}"
     seeds = max(arm.seeds_planned for arm in report.arms)
     if training is None:
@@ -66,7 +63,7 @@ def _details(report: Report) -> Iterator[str]:
     else:
         counted = ((training.epochs, "epoch"), (training.steps, "step"), (training.n_public, "record"))
         yield f"- Training: {', '.join(numbered(count, noun) for count, noun in counted)}"
-    version = markdown(report.tool.version)
+    version = _name(report.tool.version)
     yield f"- Figures from fairaudit {version}, {numbered(seeds, 'seed')}, 95 % intervals"
     if training is not None:
         yield "- No model of the audit is the model of this card: train again, with fresh noise, for release"
@@ -88,5 +85,9 @@ def _details(report: Report) -> Iterator[str]:
     yield ""
     yield "## Training data"
     yield ""
-    digest = markdown(data.sha256[:16])
-    yield f"{markdown(data.name)}, sha256 {digest}…. Where it comes from: {_OWNER.lower()}"
+    digest = _name(data.sha256[:16])
+    yield f"{_name(data.name)}, sha256 {digest}…. Where it comes from: {_OWNER.lower()}"
+
+
+def _name(name: str, limit: int = NAME_LIMIT) -> str:
+    return literal(plain(name, limit).strip())

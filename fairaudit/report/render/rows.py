@@ -3,9 +3,22 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rich.cells import cell_len
 
-from fairaudit.cli.folding import TableLine
+class TableLine(str):
+    """A row of a table that knows its cells.
+
+    Args:
+        cells: Padded to the widths of their columns. note: What follows them.
+    """
+
+    cells: tuple[str, ...]
+    note: str
+
+    def __new__(cls, cells: Sequence[str], note: str) -> "TableLine":
+        """The row as one line."""
+        made = super().__new__(cls, (" " + "  ".join(cells) + (f"  {note}" if note else "")).rstrip())
+        made.cells, made.note = tuple(cells), note
+        return made
 
 
 class Row(NamedTuple):
@@ -17,6 +30,8 @@ class Row(NamedTuple):
 
 def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[str]:
     """Columns of equal width, two spaces apart; columns not in ``left`` are right-aligned."""
+    from rich.cells import cell_len  # only tables need it
+
     widths = [max(cell_len(row.cells[i]) for row in rows) for i in range(len(rows[0].cells))]
     for row in rows:
         cells = [

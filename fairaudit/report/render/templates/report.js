@@ -45,7 +45,7 @@
       button.addEventListener("click", () => sort(head, column));
     });
     // Sentences must not be squeezed into a word's width by columns of numbers, which do not wrap.
-    for (const cell of table.tBodies[0].querySelectorAll("td:not(.number, [style])")) {
+    for (const cell of table.tBodies[0].querySelectorAll("td:not(.number)")) {
       if (cell.textContent.length > 24) cell.classList.add("prose");
     }
   }

@@ -1,4 +1,4 @@
-"""The Markdown report's statement of what each epsilon covers."""
+"""What each epsilon covers, and what it does not."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -7,9 +7,10 @@ from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.arm_names import listed, method_of
+from fairaudit.report.document import Block, Bullets, Rank, Section, Strong, Text, Words
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.model import Report
-from fairaudit.report.names import markdown
+from fairaudit.report.names import plain
 
 _LONGEST_LIST = 600
 _LONGEST = 2000
@@ -23,10 +24,8 @@ class _Statement(NamedTuple):
     how: str
 
 
-def privacy_section(report: Report) -> Iterator[str]:
+def section(report: Report) -> Section | None:
     """A statement for every arm, those of which the same is true together."""
-    yield "## What the guarantee covers"
-    yield ""
     by_arm = {arm.key: report.privacy[arm.key] for arm in report.arms}  # in the plan's order
     established = [p for p in by_arm.values() if p.guarantee is Guarantee.ESTABLISHED]
     of_first = established[0].not_covered if established else ()
@@ -35,20 +34,24 @@ def privacy_section(report: Report) -> Iterator[str]:
     together: dict[str, list[str]] = {}
     for keys in _of_one_method(said):
         together.setdefault(_joined([said[key] for key in keys]), []).extend(keys)
-    for text, keys in together.items():
-        yield f"- **{markdown(listed(keys), _LONGEST_LIST)}**: {text}"
-    if not established:
-        return
-    first = established[0]
-    yield ""
+    told: list[Words] = [
+        (Strong(plain(listed(keys), _LONGEST_LIST)), f": {text}") for text, keys in together.items()
+    ]
+    blocks: list[Block] = [Bullets(tuple(told))]
+    if established:
+        blocks += _scope(established[0], common)
+    return Section("guarantee", "What the guarantee covers", Rank.DETAIL, tuple(blocks))
+
+
+def _scope(first: PrivacyFacts, common: Sequence[str]) -> Iterator[Block]:
     told = (first.unit, first.neighbouring, first.sampling, first.accountant, ", ".join(common))
-    unit, neighbouring, sampling, accountant, open_ends = (markdown(text, _LONGEST) for text in told)
-    yield f"Unit: {unit}. Neighbours: {neighbouring}."
-    yield f"Sampling: {sampling}. Accountants: {accountant}."
-    yield f"Not covered: {open_ends}."
+    unit, neighbouring, sampling, accountant, open_ends = (plain(text, _LONGEST) for text in told)
+    yield Text(f"Unit: {unit}. Neighbours: {neighbouring}.")
+    yield Text(f"Sampling: {sampling}. Accountants: {accountant}.")
+    yield Text(f"Not covered: {open_ends}.")
     if first.epsilon_if_all_released is not None:
         epsilon = f"ε ≤ {shown_up(first.epsilon_if_all_released)}, δ = {first.delta:g}"
-        yield f"If all private models of this audit were released: {epsilon}."
+        yield Text(f"If all private models of this audit were released: {epsilon}.")
 
 
 def _of_one_method(said: dict[str, _Statement]) -> Iterator[list[str]]:
@@ -67,9 +70,9 @@ def _joined(statements: Sequence[_Statement]) -> str:
 
 def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Statement:
     if facts.guarantee is Guarantee.NONE:
-        return _Statement("no privacy", "", markdown(facts.reason, 200))
+        return _Statement("no privacy", "", plain(facts.reason, 200))
     if facts.guarantee is not Guarantee.ESTABLISHED or facts.epsilon is None or facts.epsilon.pld is None:
-        return _Statement("guarantee: not established", "", markdown(facts.reason, 300))
+        return _Statement("guarantee: not established", "", plain(facts.reason, 300))
     is_exact = facts.sampling == NOT_SAMPLED
     rdp = "" if facts.epsilon.rdp is None else f", by RDP {shown_up(facts.epsilon.rdp)}"
     level = (
@@ -80,16 +83,16 @@ def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Stateme
         release = facts.releases[0]
         level += f", noise {release.noise_multiplier:.4g} times the sensitivity"
         times = f"{facts.steps:,} times " if facts.steps != 1 else ""
-        how.append(f"released {times}about all records: {markdown(release.name)}")
+        how.append(f"released {times}about all records: {plain(release.name)}")
     elif facts.sample_rate is not None and facts.effective_noise_multiplier is not None:
         level += f", σ_eff = {facts.effective_noise_multiplier:.4g}"
         how.append(f"T = {numbered(facts.steps or 0, 'step')}, q = {facts.sample_rate:.6g}")
     if len(facts.releases) > 1:
-        how.append("each step releases " + " and ".join(markdown(r.name) for r in facts.releases))
+        how.append("each step releases " + " and ".join(plain(r.name) for r in facts.releases))
     # Within a sweep an arm reads one of its own epsilon.
     extra = [
         item.replace(key.removeprefix(method_of(key)), "") for item in facts.not_covered if item not in common
     ]
     if extra:
-        how.append(f"not covered: {markdown('; '.join(extra), 200)}")
+        how.append(f"not covered: {plain('; '.join(extra), 200)}")
     return _Statement("guarantee: established", level, "; ".join(how))

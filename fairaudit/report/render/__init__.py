@@ -1,0 +1,1 @@
+"""Document -> text: one file for each place where a report is read."""

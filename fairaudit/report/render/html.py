@@ -1,0 +1,195 @@
+"""Document -> one HTML file that needs no network: its text, its charts and their tables.
+
+Every text is escaped as it is put in. The page's policy allows two scripts, by digest, and no connection.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+
+import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from fairaudit.report import document as doc
+from fairaudit.report.drawing import page_spec
+from fairaudit.report.model import Report
+from fairaudit.report.names import visible
+from fairaudit.report.sections.order import document
+
+
+def to_html(report: Report) -> str:
+    """The report as one page; no timing, so two runs of one command give the same bytes."""
+    whole = document(report)
+    environment = Environment(
+        loader=PackageLoader("fairaudit.report.render"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = (_asset(environment, name) for name in ("report.css", "report.js"))
+    runtime = _runtime()
+    return environment.get_template("report.html.j2").render(
+        title=visible(whole.title),
+        opening=write_blocks(
+            [block for section in whole.sections if not section.title for block in section.blocks]
+        ),
+        sections=[_in_page(section) for section in whole.sections if section.title],
+        style=style,
+        script=script,
+        runtime=runtime,
+        script_digests=[_digest(runtime), _digest(script)],
+        specs=_json_block(whole.charts),
+    )
+
+
+def _in_page(section: doc.Section) -> dict[str, object]:
+    return {
+        "id": section.id,
+        "title": visible(section.title),
+        "charts": list(doc.charts_of(section.blocks)),
+        "body": write_blocks(section.blocks),
+    }
+
+
+def write_blocks(blocks: Sequence[doc.Block]) -> Markup:
+    """Some blocks, one after another."""
+    return Markup("\n").join(_block(block) for block in blocks)
+
+
+def _block(block: doc.Block) -> Markup:
+    match block:
+        case doc.Text():
+            return Markup("<p>{}</p>").format(inline(block.words))
+        case doc.Heading():
+            return Markup("<h3>{}</h3>").format(visible(block.text))
+        case doc.Callout():
+            return Markup('<p class="callout {}"><strong>{}</strong> {}</p>').format(
+                block.kind, visible(block.title), inline(block.words)
+            )
+        case doc.Bullets():
+            items = Markup("\n").join(Markup("<li>{}</li>").format(inline(item)) for item in block.items)
+            return Markup("<ul>\n{}\n</ul>").format(items)
+        case doc.Listing():
+            return Markup("<pre><code>{}</code></pre>").format(visible(block.text))
+        case doc.Table():
+            if block.most is None or len(block.rows) <= block.most:
+                return _table(block)
+            return _details(f"All {len(block.rows):,} rows", _table(block))
+        case doc.Figures():
+            return Markup("\n").join(_figure(chart) for chart in block.charts)
+        case doc.Details():
+            return _details(block.summary, write_blocks(block.blocks))
+
+
+def _details(summary: str, body: Markup) -> Markup:
+    return Markup("<details>\n<summary>{}</summary>\n{}\n</details>").format(visible(summary), body)
+
+
+def _figure(chart: doc.Chart) -> Markup:
+    panels = Markup("").join(
+        Markup('<div class="panel">\n<h4>{}</h4>\n<div class="chart" id="{}-{}"></div>\n</div>\n').format(
+            visible(panel.title), chart.name, number
+        )
+        for number, panel in enumerate(chart.panels)
+    )
+    numbers = _details(
+        f"The numbers of this figure ({len(chart.table.rows):,} rows)", _table(chart.table, chart.title)
+    )
+    return Markup(
+        '<figure id="{name}" aria-labelledby="{name}-title">\n<h3 id="{name}-title">{title}</h3>\n'
+        '<div class="panels{one}">\n{panels}</div>\n<figcaption>{reading}</figcaption>\n{numbers}\n</figure>'
+    ).format(
+        name=chart.name,
+        title=visible(chart.title),
+        one=" one" if len(chart.panels) == 1 else "",
+        panels=panels,
+        reading=visible(chart.reading),
+        numbers=numbers,
+    )
+
+
+def _table(block: doc.Table, caption: str = "") -> Markup:
+    titled = Markup('<caption class="unseen">{}</caption>\n').format(visible(caption)) if caption else ""
+    is_number = [column.is_number for column in block.columns]
+    head = Markup("").join(
+        Markup('<th scope="col"{}>{}</th>').format(_number(column.is_number), visible(column.title))
+        for column in block.columns
+    )
+    rows = Markup("\n").join(
+        Markup("<tr>{}</tr>").format(Markup("").join(map(_cell, row, is_number))) for row in block.rows
+    )
+    note = Markup("\n<p>{}</p>").format(block.note) if block.note else ""
+    return Markup(
+        '<div class="scroll"><table>\n{}<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>{}'
+    ).format(titled, head, rows, note)
+
+
+def _cell(cell: doc.Cell, is_number: bool) -> Markup:
+    is_value = is_number or cell is None or isinstance(cell, (int, float, doc.Quantity))
+    return Markup("<td{}>{}</td>").format(_number(is_value), inline(cell))
+
+
+def _number(is_number: bool) -> Markup:
+    return Markup(' class="number"' if is_number else "")
+
+
+def inline(cell: doc.Cell) -> Markup:
+    """Words, or a cell in words."""
+    found = doc.words_of(cell)
+    runs: tuple[doc.Inline, ...] = (found,) if isinstance(found, str) else found
+    return Markup("").join(_run(run) for run in runs)
+
+
+def _run(run: doc.Inline) -> Markup:
+    match run:
+        case str():
+            return Markup("{}").format(visible(run))
+        case doc.Strong():
+            return Markup("<strong>{}</strong>").format(visible(run.text))
+        case doc.Code():
+            return Markup("<code>{}</code>").format(visible(run.text))
+        case doc.Badge():
+            return Markup('<span class="badge {}">{}</span>').format(run.kind, visible(run.text))
+        case doc.Link():
+            led = (Markup('<a href="#{}">{}</a>').format(name, visible(title)) for name, title in run.found)
+            return Markup("; ").join(led) or Markup("{}").format(visible(run.nothing))
+
+
+def _json_block(drawn: Sequence[doc.Chart]) -> Markup:
+    """Every specification in one JSON text that no name can break out of."""
+    specs = {
+        f"{chart.name}-{number}": page_spec(panel, description=f"{chart.alt} {panel.title}")
+        for chart in drawn
+        for number, panel in enumerate(chart.panels)
+    }
+    text = json.dumps(specs, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+@cache
+def _runtime() -> Markup:
+    """Vega-Embed with all it needs, as one script."""
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return _as_script(script)
+
+
+def _asset(environment: Environment, name: str) -> Markup:
+    if environment.loader is None:  # always set above
+        raise AssertionError
+    return _as_script(environment.loader.get_source(environment, name)[0])
+
+
+def _as_script(text: str) -> Markup:
+    """Text that may stand inside a script or style element as it is."""
+    assert "</script" not in text
+    assert "<!--" not in text
+    return Markup(text)
+
+
+def _digest(script: str) -> str:
+    """What a content security policy calls this inline script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

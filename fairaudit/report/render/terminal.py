@@ -1,0 +1,66 @@
+"""Document -> console lines: of every section what a terminal has room for."""
+
+from collections.abc import Iterator, Sequence
+
+from fairaudit.report import document as doc
+from fairaudit.report.names import visible
+from fairaudit.report.render.rows import Row, aligned
+
+
+def to_lines(whole: doc.Document) -> Iterator[str]:
+    """What a terminal shows of a document: each section's brief, or all of one of the first rank."""
+    for section in whole.sections:
+        yield from lines_of(_shown(section))
+
+
+def lines_of(blocks: Sequence[doc.Block]) -> Iterator[str]:
+    """Blocks as lines, one blank before each; charts have no place here."""
+    for block in blocks:
+        match block:
+            case doc.Text():
+                yield f" {spoken(block.words)}"
+            case doc.Heading() | doc.Listing():
+                yield f" {visible(block.text)}"
+            case doc.Callout():
+                yield f" {visible(block.title)} {spoken(block.words)}"
+            case doc.Bullets():
+                yield from (f" - {spoken(item)}" for item in block.items)
+            case doc.Table():
+                yield from _table(block)
+            case doc.Details():
+                yield f" {visible(block.summary)}"
+                yield from lines_of(block.blocks)
+            case doc.Figures():
+                pass
+
+
+def spoken(cell: doc.Cell) -> str:
+    """Words, or a cell in words, without their marks."""
+    found = doc.words_of(cell)
+    runs: tuple[doc.Inline, ...] = (found,) if isinstance(found, str) else found
+    return visible("".join(_said(run) for run in runs))
+
+
+def _said(run: doc.Inline) -> str:
+    if isinstance(run, str):
+        return run
+    if isinstance(run, doc.Link):
+        return "; ".join(title for _, title in run.found) or run.nothing
+    return run.text
+
+
+def _shown(section: doc.Section) -> tuple[doc.Block, ...]:
+    if section.brief is not None:
+        return section.brief
+    heading = (doc.Heading(section.title),) if section.title else ()
+    return (*heading, *section.blocks) if section.rank is doc.Rank.MAIN else ()
+
+
+def _table(block: doc.Table) -> Iterator[str]:
+    has_note = block.columns[-1].title == ""
+    titles = [visible(column.title) for column in block.columns]
+    rows = [titles, *([spoken(cell) for cell in row] for row in block.rows)]
+    left = frozenset(i for i, column in enumerate(block.columns) if not column.is_number)
+    yield from aligned([Row(tuple(r[:-1]), r[-1]) if has_note else Row(tuple(r)) for r in rows], left=left)
+    if block.note:
+        yield f" {block.note}"

@@ -1,0 +1,1 @@
+"""The sections of a report: a file for each, with one function ``section``."""

@@ -1,0 +1,105 @@
+"""What private training costs each group: the table that a report is read for, and its charts."""
+
+from collections.abc import Iterator
+
+from fairaudit.methods.catalog import REFERENCE
+from fairaudit.report.arm_names import before_and_after, listed, versus
+from fairaudit.report.charts_costs import accuracy_chart, cost_chart, risk_chart
+from fairaudit.report.document import (
+    Block,
+    Cell,
+    Quantity,
+    Rank,
+    Section,
+    Strong,
+    Table,
+    Text,
+    bare,
+    bullets,
+    figures,
+    table,
+)
+from fairaudit.report.gaps import COST, main_gap, named_gaps, reading
+from fairaudit.report.model import Report
+from fairaudit.report.names import plain
+from fairaudit.report.written import POINTS, UNKNOWN
+from fairaudit.results.estimates import Comparison, GroupMeasure
+
+_MOST_GROUPS = 12  # of a grouping in a terminal
+
+
+def section(report: Report) -> Section | None:
+    """Cost by group; None where nothing could be compared."""
+    if not report.costs:
+        return None
+    rows = [
+        (
+            versus(comparison),
+            f"{plain(comparison.grouping)} = {plain(group.group)}" if group.group else "all",
+            *_numbers(group, missing=plain(group.reason)),
+            Quantity(group.estimates.get("excess_risk")),
+            plain(comparison.note_on(group), 60),
+        )
+        for comparison in report.costs
+        for group in comparison.by_group
+    ]
+    before, after = before_and_after(is_trained=report.training is not None)
+    head = ("arm", "group", "#test rows", f"#{before}", f"#{after}", "#cost", "#excess risk", "note")
+    blocks: tuple[Block, ...] = (
+        Text(
+            f"Accuracy on {report.test_rows}; cost in points of accuracy lost, excess risk in nats of loss "
+            "gained, with intervals."
+        ),
+        *bullets(
+            [
+                (Strong(f"{plain(listed(arms), 300)}: cost of this configuration"), f": {why}.")
+                for why, arms in report.configurations.items()
+            ]
+        ),
+        *figures(cost_chart(report), accuracy_chart(report), risk_chart(report)),
+        table(head, rows),
+    )
+    return Section("costs", "Cost by group", Rank.MAIN, blocks, brief=tuple(_brief(report)))
+
+
+def _brief(report: Report) -> Iterator[Block]:
+    yield Text("Cost by group (accuracy; 95 % interval over seeds and test rows)")
+    made = [_by_arm(comparison, report) for comparison in report.costs]
+    yield Table(made[0].columns, tuple(row for one in made for row in (_titles(one), *one.rows))[1:])
+    yield Text(f"n: {report.test_rows}")
+    for why, arms in report.configurations.items():
+        yield Text(f"{plain(listed(arms), 300)}: cost of this configuration: {why}")
+
+
+def _titles(one: Table) -> tuple[Cell, ...]:
+    return tuple(column.title for column in one.columns)
+
+
+def _by_arm(comparison: Comparison, report: Report) -> Table:
+    """One arm's cost by group and its gaps."""
+    reference = "non-private" if comparison.reference == REFERENCE else plain(comparison.reference)
+    title = "group" if comparison.grouping == report.data.groupings[0].name else plain(comparison.grouping)
+    rows: list[tuple[Cell, ...]] = [
+        (
+            plain(group.group, 24),
+            *_numbers(group, missing=UNKNOWN),
+            plain(comparison.note_on(group), 60),
+        )
+        for group in comparison.by_group[:_MOST_GROUPS]
+    ]
+    gap, named = main_gap(comparison), named_gaps(comparison)
+    for pair in named:
+        told = f"gap {plain(pair.a, 12)}, {plain(pair.b, 12)}"
+        rows.append((told, "", "", "", Quantity(pair.absolute, POINTS), plain(reading(pair), 60)))
+    if gap is not None:
+        estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
+        told = "largest gap" if named else "gap"
+        rows.append((told, "", "", "", Quantity(estimate, POINTS), plain(reading(gap), 60)))
+    return table((title, "#n", f"#{reference}", f"#{plain(comparison.arm)}", "#cost (points)", ""), rows)
+
+
+def _numbers(group: GroupMeasure, *, missing: str) -> tuple[Cell, ...]:
+    """Test rows, accuracy before and after, and the cost, or what stands for one that was not measured."""
+    found = [group.estimates.get(metric) for metric in ("reference.accuracy", "accuracy")]
+    cost = Quantity(group.estimates.get(COST), POINTS) if group.estimates else missing
+    return group.n_test, *(bare(None if each is None else each.value) for each in found), cost

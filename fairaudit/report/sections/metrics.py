@@ -1,0 +1,81 @@
+"""What each group meets under models that are compared with no other."""
+
+from collections.abc import Iterator, Sequence
+
+from fairaudit.metrics.registry import METRICS
+from fairaudit.report.document import Block, Cell, Quantity, Rank, Section, Text, table
+from fairaudit.report.gaps import main_gap, reading, scale_of
+from fairaudit.report.model import Report
+from fairaudit.report.names import plain
+from fairaudit.report.written import UNKNOWN
+from fairaudit.results.estimates import Comparison
+
+_MOST_ROWS, _MOST_GROUPS = 20, 12
+
+
+def section(report: Report) -> Section | None:
+    """Metrics by group with intervals, then the largest gap of each; None where models are compared."""
+    if report.costs or not report.comparisons:
+        return None
+    bounded = [name for name, spec in METRICS.items() if not spec.no_interval]
+    metrics = [m for m in bounded if any(_has(comparison, m) for comparison in report.comparisons)]
+    rows = [
+        (
+            plain(comparison.arm),
+            f"{plain(comparison.grouping)} = {plain(group.group)}",
+            group.n_test,
+            *(Quantity(group.estimates.get(metric)) for metric in metrics),
+            plain(comparison.note_on(group), 60),
+        )
+        for comparison in report.comparisons
+        for group in comparison.by_group
+    ]
+    head = ("arm", "group", "#test rows", *(f"#{METRICS[m].title}" for m in metrics), "note")
+    gaps = [row for comparison in report.comparisons for row in _gaps(comparison, metrics)]
+    blocks = (
+        Text(
+            "On test rows, with intervals. A dash is undefined, not zero. There is no model to compare with, "
+            "so there is no cost of privacy."
+        ),
+        table(head, rows, most=_MOST_ROWS),
+        table(("arm", "grouping", "metric", "largest gap between", "#gap", "reading"), gaps, most=_MOST_ROWS),
+    )
+    return Section("metrics", "Metrics by group", Rank.SECOND, blocks, brief=tuple(_brief(report)))
+
+
+def _brief(report: Report) -> Iterator[Block]:
+    brief = [name for name, spec in METRICS.items() if spec.is_in_summary]
+    yield Text("Metrics by group (points of 100, with 95 % intervals)")
+    for comparison in report.comparisons:
+        rows: list[tuple[Cell, ...]] = [
+            (
+                plain(group.group, 24),
+                group.n_test,
+                *(Quantity(group.estimates.get(m), scale_of(m)) if group.estimates else None for m in brief),
+                plain(comparison.note_on(group), 60),
+            )
+            for group in comparison.by_group[:_MOST_GROUPS]
+        ]
+        gaps = [(main_gap(comparison, m), scale_of(m)) for m in brief]
+        cells = (Quantity(gap.absolute, scale) if gap else None for gap, scale in gaps)
+        rows.append(("gap", "", *cells, ""))
+        yield table((plain(comparison.grouping), "#n", *(f"#{METRICS[m].title}" for m in brief), ""), rows)
+
+
+def _has(comparison: Comparison, metric: str) -> bool:
+    held = [group.estimates.get(metric) for group in comparison.by_group]
+    return any(estimate is not None and estimate.value is not None for estimate in held)
+
+
+def _gaps(comparison: Comparison, metrics: Sequence[str]) -> Iterator[tuple[Cell, ...]]:
+    for metric in metrics:
+        gap = main_gap(comparison, metric)
+        if gap is not None:
+            yield (
+                plain(comparison.arm),
+                plain(comparison.grouping),
+                METRICS[metric].title,
+                ", ".join(plain(name) for name in (gap.a, gap.b) if name) or UNKNOWN,
+                Quantity(gap.absolute),
+                plain(reading(gap), 80) or UNKNOWN,
+            )

@@ -1,0 +1,59 @@
+"""What the methods' own diagnostics found, and whether the papers' claims held here."""
+
+from fairaudit.errors import numbered
+from fairaudit.privacy.events import shown_up
+from fairaudit.report.arm_names import listed
+from fairaudit.report.document import Block, Rank, Section, Text, bullets, table
+from fairaudit.report.measured import Reading
+from fairaudit.report.model import Report
+from fairaudit.report.names import plain
+from fairaudit.report.written import READINGS, UNKNOWN, short, written
+from fairaudit.results.estimates import Interval
+
+_SHOWN = (
+    *("excess_risk_predicted", "excess_risk_drawn", "xi_predicted", "xi_drawn", "trace_agreement"),
+    *("group_noise_multiplier", "individual_epsilon", "flip_probability", "closeness", "deviation"),
+    *("deviation_bound", "xi", "xi_bound_tight"),
+)
+
+
+def section(report: Report) -> Section | None:
+    """None where no method has diagnostics of its own."""
+    diagnostics = report.diagnostics
+    if not diagnostics.readings:
+        return None
+    rows = [
+        (plain(arm), plain(reading.meaning, 120), _listed(reading))
+        for arm in (facts.key for facts in report.arms)
+        for reading in diagnostics.readings.get(arm, ())
+        if reading.name in _SHOWN
+    ]
+    told: dict[tuple[str, str], list[str]] = {}
+    for claim in diagnostics.claims:
+        share = f"{100 * claim.share:.0f} % of {numbered(claim.n_seeds, 'seed')} ({listed(claim.arms)})"
+        told.setdefault((claim.source, claim.statement), []).append(share)
+    claims = [
+        f"{plain(source, 80)}: {plain(statement, 200)}: held in {plain('; '.join(shares), 600)}."
+        for (source, statement), shares in told.items()
+    ]
+    blocks: tuple[Block, ...] = (
+        Text("Means over seeds; group readings in the order of the groups. None of it is private."),
+        table(("arm", "reading", "values"), rows, most=24),
+        *bullets(claims),
+    )
+    return Section("readings", "What noise does to each group", Rank.DETAIL, blocks)
+
+
+def _listed(reading: Reading) -> str:
+    if reading.columns == ("value", "low", "high"):
+        value, low, high = reading.values
+        return written(Interval(value=value, low=low, high=high), READINGS)
+    if reading.columns == ("mean", "standard error"):
+        return " ± ".join(short(v) for v in reading.values)
+    named = zip(reading.columns, reading.values, strict=True)
+    write = _bound if reading.name == "individual_epsilon" else short
+    return ", ".join(f"{plain(name)} {write(v)}".strip() for name, v in named)
+
+
+def _bound(value: float | None) -> str:
+    return UNKNOWN if value is None else shown_up(value)

@@ -1,0 +1,58 @@
+"""The fields of a public register of deployments, as far as an audit knows them."""
+
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.privacy.events import shown_up
+from fairaudit.report.document import Bullets, Cell, Rank, Section, Text, table
+from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
+from fairaudit.report.model import Report
+from fairaudit.report.names import plain
+from fairaudit.report.written import UNKNOWN
+
+
+def section(report: Report) -> Section | None:
+    """None where no guarantee is established."""
+    established = {
+        arm.key: report.privacy[arm.key]
+        for arm in report.arms
+        if report.privacy[arm.key].guarantee is Guarantee.ESTABLISHED
+    }
+    if not established or report.training is None:
+        return None
+    first = next(iter(established.values()))
+    product = f"a {plain(report.training.model)} classifier of {plain(report.data.label.column)}"
+    head = ("model", "#ε", "#δ", "mechanism", "sampling", "#steps", "#noise multiplier")
+    blocks = (
+        Text(
+            "What a public register of differential privacy deployments records (Dwork, Kohli and Mulligan "
+            "2019; Nanayakkara, Ghazi and Vadhan 2025), as far as an audit knows it. Who deploys the model, "
+            "for what, and about whom, is for its owner to state."
+        ),
+        Bullets(
+            (
+                f"Data product: {product}",
+                "Flavour: (ε, δ) differential privacy; central model, one release per trained model",
+                f"Privacy unit: {plain(first.unit, 300)}. Neighbours: {plain(first.neighbouring, 300)}",
+                f"Records, taken as public: {report.training.n_public:,}",
+                f"Accounting: {plain(first.accountant, 300)}",
+            )
+        ),
+        table(head, [_row(key, facts) for key, facts in established.items()], most=8),
+    )
+    return Section("register", "Appendix: what a register of deployments asks for", Rank.APPENDIX, blocks)
+
+
+def _row(key: str, facts: PrivacyFacts) -> tuple[Cell, ...]:
+    epsilon = facts.epsilon.pld if facts.epsilon is not None else None
+    noise = facts.effective_noise_multiplier
+    if noise is None and facts.releases:
+        noise = facts.releases[0].noise_multiplier
+    sampled = facts.sampling != NOT_SAMPLED and facts.sample_rate is not None
+    return (
+        plain(key),
+        UNKNOWN if epsilon is None else shown_up(epsilon),
+        UNKNOWN if facts.delta is None else f"{facts.delta:g}",
+        "Gaussian noise on " + " and ".join(plain(release.name) for release in facts.releases),
+        f"Poisson, q = {facts.sample_rate:.4g}" if sampled else "none",
+        facts.steps,
+        UNKNOWN if noise is None else f"{noise:.4g}",
+    )

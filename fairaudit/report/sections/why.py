@@ -1,0 +1,161 @@
+"""Why a group pays: the sentences, then the charts and tables that they rest on; raw data, internal."""
+
+from collections.abc import Iterator, Mapping
+
+from fairaudit.report.charts_causes import parts_chart
+from fairaudit.report.charts_training import training_charts
+from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, Why
+from fairaudit.report.document import (
+    Block,
+    Bullets,
+    Cell,
+    Heading,
+    Quantity,
+    Rank,
+    Section,
+    Strong,
+    Text,
+    bare,
+    bullets,
+    figures,
+    table,
+)
+from fairaudit.report.model import Report
+from fairaudit.report.names import plain
+from fairaudit.report.written import READINGS, THOUSANDTHS, UNKNOWN, short
+
+_INTERNAL = (
+    "Internal: exact functions of raw records, not differentially private. Rules wrote these sentences from "
+    "the figures of this report; report.json names the figures beside each."
+)
+_PARTS = ("direction", "magnitude_effective", "noise")
+_TRAITS = ("angle_turned", "hessian_trace", "clipped_share", "mean_closeness", "mean_input_norm")
+
+
+def section(report: Report) -> Section | None:
+    """None where nothing was explained."""
+    why, decomposition = report.why, report.diagnostics.decomposition
+    if why is None and decomposition is None:
+        return None
+    blocks: list[Block] = [Text((Strong(plain(why.headline, 500)),))] if why and why.headline else []
+    blocks.append(Text(_INTERNAL))
+    if why is not None:  # the control has a section of its own
+        blocks += bullets([plain(s.text, 1200) for s in why.of("finding", "trait", "ablation")])
+    blocks += figures(parts_chart(report), *(training_charts(report) if decomposition is not None else ()))
+    if why is not None:
+        blocks += _together(why, "limit", "What these figures cannot say")
+        blocks += _together(why, "lever", "What might help: expected from the figures above, not tried")
+    if decomposition is not None:
+        # In the plan's order, which the keys of a stored report no longer have.
+        causes = {a.key: decomposition.arms[a.key] for a in report.arms if a.key in decomposition.arms}
+        blocks += [*_parts(causes, decomposition.batches), *_claims(decomposition), *_bounds(causes)]
+    brief = (Text(f"Why   {plain(why.headline, 500)}"),) if why and why.headline else ()
+    return Section("why", "Why", Rank.SECOND, tuple(blocks), brief)
+
+
+def _together(why: Why, kind: str, heading: str) -> Iterator[Block]:
+    """Sentences of one kind as a list."""
+    found = tuple(plain(sentence.text, 1200) for sentence in why.of(kind))
+    if found:
+        yield Heading(heading)
+        yield Bullets(found)
+
+
+def _parts(causes: Mapping[str, ArmCauses], most: int) -> Iterator[Block]:
+    rows = [_part_row(arm, found, group) for arm, found in causes.items() for group in found.groups]
+    if not rows:
+        return
+    yield Heading("The parts of a step")
+    yield Text(
+        "Mean per step in thousandths of a nat, with intervals over seeds; direction, magnitude (against a "
+        "plain step of the same effective length) and noise add up to what a step costs. Trace, share of "
+        "clipped records, closeness to the boundary and input norm are means over the kept steps."
+    )
+    head = ("arm", "group", "#direction", "#magnitude", "#noise", "#turned °", "#Tr H", "#clipped",
+            "#closeness", "#input norm")  # fmt: skip
+    yield table(head, rows, most=8)
+    yield from _errors(causes, most)
+
+
+def _errors(causes: Mapping[str, ArmCauses], most: int) -> Iterator[Block]:
+    """How many batches the parts are means over, and what that leaves open."""
+    errors = {
+        arm: max(known)
+        for arm, found in causes.items()
+        if (known := [e for g in found.groups for e in g.errors.values() if e is not None])
+    }
+    if errors:
+        told = ", ".join(f"{plain(arm)} {_thousandth(error)}" for arm, error in errors.items())
+        missed = [miss for arm, found in causes.items() if (miss := _missed(arm, found))]
+        yield Text(
+            f"Direction and magnitude are means over drawn batches, at most {most} for each kept step and "
+            f"training. The largest standard error that this leaves in the figures above, in the same "
+            f"unit: {told}. The intervals allow for it."
+            + (f" Above what was wanted, for batches are limited: {', '.join(missed)}." if missed else "")
+        )
+
+
+def _missed(arm: str, causes: ArmCauses) -> str:
+    """The part of an arm that is furthest above its wanted standard error; "" where none is."""
+    above = [
+        (error / wanted, group.group, part, error, wanted)
+        for group in causes.groups
+        for part, error in group.errors.items()
+        if error is not None and (wanted := group.wanted.get(part)) and error > wanted
+    ]
+    if not above:
+        return ""
+    _, group, part, error, wanted = max(above)
+    name = part.partition("_")[0]
+    return f"{plain(arm)} {name} of {plain(group)} {_thousandth(error)} for {_thousandth(wanted)}"
+
+
+def _part_row(arm: str, causes: ArmCauses, group: GroupCauses) -> tuple[Cell, ...]:
+    return (
+        plain(arm),
+        plain(group.group),
+        *(Quantity(group.parts[part], THOUSANDTHS) for part in _PARTS),
+        *(bare(group.traits[trait].value, READINGS) for trait in _TRAITS),
+    )
+
+
+def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
+    """One line for the first arm that has some; all of them are in the JSON."""
+    for arm, found in [(a, c) for a, c in causes.items() if c.bounds][:1]:
+        first = found.bounds[0]
+        told = "; ".join(
+            f"{plain(b.name)} {_thousandth(b.bound)} of {_thousandth(b.truth)}, positive at "
+            f"{_share(b.positive.value)} of the steps, of the truth's sign at {_share(b.agreement)}"
+            for b in found.bounds
+        )
+        yield Text(
+            f"Lower bounds on what {plain(first.a)} pays beyond {plain(first.b)} under "
+            f"{plain(arm)}, thousandths of a nat per step: {told}."
+        )
+
+
+def _claims(decomposition: Decomposition) -> Iterator[Block]:
+    rows = [
+        (
+            plain(claim.statement, 200),
+            plain(claim.source, 80),
+            claim.expected,
+            " ".join(claim.found) or UNKNOWN,
+            bare(claim.p, READINGS),
+            (Strong("failed"),) if claim.verdict == "failed" else claim.verdict,
+        )
+        for claim in decomposition.claims
+    ]
+    if rows:
+        yield Text(
+            "Claims of the papers, the sign found at each seed, and a one-sided sign test over the seeds:"
+        )
+        yield table(("claim", "source", "expected", "found", "#p", "verdict"), rows, most=10)
+
+
+def _thousandth(value: float | None) -> str:
+    return short(None if value is None else 1e3 * value)
+
+
+def _share(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{100 * value:.0f} %"
