@@ -17,14 +17,13 @@ from fairaudit.metrics.intervals import (
     estimate,
     largest,
 )
-from fairaudit.metrics.names import COSTS, base_metric
+from fairaudit.metrics.names import COSTS, LEAST_FOR_LOSS, base_metric
 from fairaudit.metrics.power import minimum_detectable, rows_needed, seeds_needed
 from fairaudit.metrics.tables import LOSSES
 from fairaudit.results.estimates import Estimate, Gap, finite, undefined
 
 LEAST_RECORDS = 30  # distinct test records of a group
 LEAST_OF_CLASS = 10  # distinct records that a rate rests on
-LEAST_FOR_LOSS = 200  # below it a loss is shown, not gated: it has no floor
 LEAST_SEEDS = 5  # fewer seeds are shown, not gated
 NO_OVERALL_RATIO = "an impact ratio compares groups; all rows together have none"
 HIGHER_IS_WORSE = frozenset({"privacy_cost", "excess_risk", "loss", "calibration_error"})

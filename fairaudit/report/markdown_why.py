@@ -6,7 +6,7 @@ from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
 from fairaudit.report.tables import Row, short, table
-from fairaudit.report.written import THOUSANDTHS, written
+from fairaudit.report.written import READINGS, THOUSANDTHS, written
 
 _INTERNAL = (
     "Internal: exact functions of raw records, not differentially private. Rules wrote these sentences from "
@@ -126,8 +126,8 @@ def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[str]:
         )
         yield ""
         yield (
-            f"Lower bounds on what {markdown(first.a)} pays beyond {markdown(first.b)} under "
-            f"{markdown(arm)}, thousandths of a nat per step: {told}."
+            f"Lower bounds on a step's loss increase, {markdown(first.a)} minus {markdown(first.b)}, under "
+            f"{markdown(arm)}, in thousandths of a nat: {told}."
         )
 
 
@@ -137,18 +137,20 @@ def _claims(decomposition: Decomposition) -> Iterator[str]:
             markdown(claim.statement, 200),
             markdown(claim.source, 80),
             claim.expected,
-            " ".join(claim.found) or "–",
-            short(claim.p),
-            "**failed**" if claim.verdict == "failed" else claim.verdict,
+            written(claim.found, READINGS),
+            "**fails**" if claim.verdict == "fails" else claim.verdict,
         )
         for claim in decomposition.claims
     ]
     if not rows:
         return
     yield ""
-    yield "Claims of the papers, the sign found at each seed, and a one-sided sign test over the seeds:"
+    yield (
+        "Claims of the papers about the sign of a figure, and its mean over the seeds with an interval that "
+        "holds for all claims together; of this file, not of others:"
+    )
     yield ""
-    yield from table(("claim", "source", "expected", "found", "#p", "verdict"), rows, most=10)
+    yield from table(("claim", "source", "expected", "#found", "verdict"), rows, most=10)
 
 
 def _thousandth(value: float | None) -> str:

@@ -263,15 +263,12 @@ def _within(report: Report) -> Iterator[str]:
     classes = [each.name for each in report.data.label.classes]
     changes = [
         (
-            markdown(c.arm),
+            markdown(gap.arm),
             markdown(spoken(gap.metric, classes)),
-            written(gap.signed),
-            gap.a,
-            gap.b,
+            f"{markdown(gap.a)}, {markdown(gap.b)}",
+            written(gap.change),
         )
-        for c in report.costs
-        for gap in c.gaps
-        if gap.metric.startswith("change.") and gap.kind == "pair" and gap.signed.excludes_zero
+        for gap in report.changed or ()
     ]
     yield "## Within each model"
     yield ""
@@ -280,13 +277,17 @@ def _within(report: Report) -> Iterator[str]:
     yield ""
     yield from table(("arm", "group", *(f"#{m.replace('_', ' ')}" for m in metrics)), rows, most=14)
     yield ""
-    if not changes:
-        yield "No gap within a model is shown to change with privacy."
+    if report.changed is None:
         return
-    yield "Gaps within the model that privacy is shown to change (first group minus second):"
+    if not changes:
+        yield "No gap within a model is detected to change with privacy."
+        return
+    yield (
+        "Gaps within the model that are detected to change with privacy (first group minus second; the "
+        "intervals hold for all gaps that could stand here together):"
+    )
     yield ""
-    shown = [(arm, metric, f"{markdown(a)}, {markdown(b)}", change) for arm, metric, change, a, b in changes]
-    yield from table(("arm", "metric", "between", "#change of the gap"), shown, most=8)
+    yield from table(("arm", "metric", "between", "#change of the gap"), changes, most=8)
 
 
 def _warnings(report: Report) -> Iterator[str]:

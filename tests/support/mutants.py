@@ -450,7 +450,7 @@ MUTANTS = (
     ),
     Mutant(
         "a loss is read by gates in any group",
-        "metrics/gaps.py",
+        "metrics/names.py",
         "LEAST_FOR_LOSS = 200",
         "LEAST_FOR_LOSS = 0",
         ("metrics/test_compare.py",),
