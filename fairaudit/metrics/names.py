@@ -10,6 +10,8 @@ PARTS = {
     "noise": "of the noise alone",
 }
 
+LEAST_FOR_LOSS = 200  # test records; below it a loss is shown and decides nothing: it has no floor
+
 # A cost against the model that predicts the classes' shares in the training rows for everybody.
 CONSTANT = "constant"
 

@@ -93,12 +93,16 @@ def _over_repeats(series: Array) -> Float64:
     return nan_mean(np.moveaxis(np.asarray(series, dtype=np.float64), 1, 0))
 
 
-def over_seeds(values: Sequence[float] | Float64, *, is_share: bool = False) -> OverSeeds:
+def over_seeds(
+    values: Sequence[float | None] | Float64, *, is_share: bool = False, many: int = 1
+) -> OverSeeds:
     """Mean and 95 % interval of the mean over seeds; no interval below two known values.
 
     Args:
         values: Of each seed. is_share: They lie between 0 and 1, and so do the ends of the interval.
+        many: How many figures share the 5 % (Bonferroni), of which a sentence picks.
     """
+    values = np.array(values, dtype=np.float64)  # None is NaN
     known = [float(v) for v in values if np.isfinite(v)]
     by_seed = tuple(float(v) if np.isfinite(v) else None for v in values)
     if not known:
@@ -106,7 +110,7 @@ def over_seeds(values: Sequence[float] | Float64, *, is_share: bool = False) -> 
     mean = float(np.mean(known))
     if len(known) < 2:
         return OverSeeds(value=mean, low=None, high=None, by_seed=by_seed)
-    t = quantiles(0.975, len(known) - 1)[0]
+    t = quantiles(1 - 0.025 / many, len(known) - 1)[0]
     half = t * float(np.std(known, ddof=1)) / len(known) ** 0.5
     low, high = mean - half, mean + half
     if is_share:

@@ -11,7 +11,9 @@ from fairaudit.errors import numbered
 from fairaudit.planning.plan import Plan
 from fairaudit.report.build_facts import arm_facts, data_facts, privacy_facts, training_facts
 from fairaudit.report.build_measured import diagnostics, disclosed, selections, yardstick
+from fairaudit.report.changed import changed_gaps
 from fairaudit.report.control import control_option, describe_control
+from fairaudit.report.detected import judged
 from fairaudit.report.facts import ArmFacts, Control, Execution, ReportWarning, Setting, Tool
 from fairaudit.report.gaps import CONTROL_NOT_RUN, main_gap
 from fairaudit.report.health import health
@@ -71,7 +73,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
     arms = arm_facts(plan, results, findings.failures)
     named = named_pairs(plan.config.compare, dataset.groupings)
     least = plan.config.suppress_below
-    compared = tuple(disclosed(c, least=least, named=named) for c in findings.comparisons)
+    compared = judged([disclosed(c, least=least, named=named) for c in findings.comparisons])
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     control = describe_control(plan, first)
     check = yardstick(plan, dataset, results)
@@ -95,6 +97,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
         comparisons=compared,
         control=control,
         selection=selections(compared, findings.comparisons, dataset),
+        changed=changed_gaps(compared),
         sweep=swept,
         diagnostics=read,
         why=explain(read.decomposition, arms, first, control),

@@ -12,6 +12,7 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.agreement import associate
 from fairaudit.planning.plan import Plan
 from fairaudit.report.arm_readings import ArmReadings, arm_readings, over_seeds
+from fairaudit.report.case import detected_pair
 from fairaudit.report.cause_names import BOUNDS, ERRORS, SERIES
 from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import (
@@ -23,7 +24,7 @@ from fairaudit.report.decomposition import (
     Decomposition,
     GroupCauses,
 )
-from fairaudit.report.sign_claims import Orders, sign_claims
+from fairaudit.report.sign_claims import sign_claims
 from fairaudit.results.estimates import Comparison
 from fairaudit.results.jobs import JobResult
 
@@ -56,11 +57,10 @@ def decomposition(
         return None
     hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
     found = {arm.key: readings for arm in plan.arms if (readings := arm_readings(plan, arm, results))}
-    payers = {c.arm: pair for c in compared if c.reference == REFERENCE and (pair := payer(c))}
-    pairs = {key: _published(plan, dataset, hidden) or pair for key, pair in payers.items()}
+    payers = {c.arm: pair for c in compared if c.reference == REFERENCE and (pair := detected_pair(c))}
+    published = _published(plan, dataset, hidden)
     costs = {c.arm: c for c in compared if c.reference == REFERENCE}
     split = {key: readings for key, readings in found.items() if readings.has_terms}
-    shown = [name for name in dataset.groupings[0].names if name not in hidden]
     first = next(iter(found.values()), None)
     return Decomposition(
         steps=len(first.steps) if first else 0,
@@ -68,25 +68,15 @@ def decomposition(
         hessian_records=first.hessian_records if first else 0,
         optimizer=plan.config.optimizer,
         arms={
-            arm.key: arm_causes(found[arm.key], dataset, hidden, pairs.get(arm.key), costs.get(arm.key))
+            arm.key: arm_causes(
+                found[arm.key], dataset, hidden, published or payers.get(arm.key), costs.get(arm.key)
+            )
             if arm.key in found
             else ArmCauses(reason=_NO_TERMS)
             for arm in plan.arms
         },
-        claims=sign_claims(plan, split, dataset.groupings[0].names, shown, Orders(pairs, payers)),
+        claims=sign_claims(plan, split, dataset.groupings[0].names, payers, published),
     )
-
-
-def payer(comparison: Comparison) -> tuple[str, str] | None:
-    """The group of the largest excess risk and that of the smallest."""
-    risks = {
-        group.group: estimate.value
-        for group in comparison.by_group
-        if (estimate := group.estimates.get("excess_risk")) and estimate.value is not None
-    }
-    if len(risks) < 2:
-        return None
-    return max(risks, key=lambda name: risks[name]), min(risks, key=lambda name: risks[name])
 
 
 def _published(plan: Plan, dataset: Dataset, hidden: Collection[str]) -> tuple[str, str] | None:
@@ -109,7 +99,7 @@ def arm_causes(
 
     Args:
         found: The readings. dataset: Names. hidden: Suppressed groups.
-        pair: The group that pays more and the one it is compared with, or None.
+        pair: Two groups that bounds are about, by a publication or because their costs are told apart.
         costs: The arm beside plain training.
     """
     names = dataset.groupings[0].names

@@ -13,6 +13,7 @@ from fairaudit.metrics.gaps import direction
 from fairaudit.planning.plan import Plan
 from fairaudit.report.build_causes import decomposition
 from fairaudit.report.build_facts import visible
+from fairaudit.report.case import detected_pair
 from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.measured import UNDERTRAINED_BY, Diagnostics, Selection, Yardstick
@@ -142,7 +143,7 @@ def diagnostics(
         level=plan.config.diagnostics,
         arms=arms,
         readings=readings(plan, dataset, results, hidden),
-        claims=claims(plan, results),
+        claims=claims(plan, results, {c.arm for c in compared if c.reference and detected_pair(c)}),
         decomposition=decomposition(plan, dataset, results, compared),
     )
 

@@ -16,6 +16,8 @@ from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.build import Circumstances, from_notice
 from fairaudit.report.build_facts import data_facts
 from fairaudit.report.build_measured import disclosed, selections
+from fairaudit.report.changed import changed_gaps
+from fairaudit.report.detected import judged
 from fairaudit.report.facts import (
     ArmFacts,
     Control,
@@ -70,9 +72,13 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
     """The report on given predictions."""
     dataset, config = found.dataset, found.config
     named = named_pairs(config.compare, dataset.groupings)
-    compared = tuple(
-        disclosed(c, least=config.suppress_below, named=named, unpredicted=dataset.unpredicted[c.grouping])
-        for c in found.comparisons
+    compared = judged(
+        [
+            disclosed(
+                c, least=config.suppress_below, named=named, unpredicted=dataset.unpredicted[c.grouping]
+            )
+            for c in found.comparisons
+        ]
     )
     keys = list(found.arms)
     return Report(
@@ -98,6 +104,7 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
         comparisons=compared,
         control=Control(status="not needed", message="Predictions were given; nothing was trained."),
         selection=selections(compared, found.comparisons, dataset),
+        changed=changed_gaps(compared),
         diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}, "claims": ()}),
         warnings=tuple(map(from_notice, dataset.notices)),
         limitations=_limitations(found),

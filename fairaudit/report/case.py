@@ -1,12 +1,15 @@
-"""One arm whose cost to a group is to be explained."""
+"""One arm whose cost to a group is to be explained: where groups are detected to pay differently."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses
 from fairaudit.report.facts import ArmFacts
+from fairaudit.report.gaps import is_detected, main_gap, named_gaps
 from fairaudit.report.names import plain
-from fairaudit.results.estimates import Comparison
+from fairaudit.results.estimates import Comparison, Estimate
+
+RISK = "excess_risk"  # what the parts of a step are parts of
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,7 @@ class Case:
 
     Args:
         arm: Its facts. causes: Its readings. comparison: Against its reference, first grouping.
-        payer, other: The groups of the largest and the smallest excess risk.
+        payer, other: Two groups whose excess risks are told apart, the larger first.
     """
 
     arm: ArmFacts
@@ -40,6 +43,27 @@ class Case:
         return plain(self.other.group)
 
 
+def detected_pair(comparison: Comparison) -> tuple[str, str] | None:
+    """Two groups whose excess risks are detected to differ, the larger first.
+
+    None where no difference is detected, and where the first group's own excess risk is not above zero: then
+    there is no cost to explain.
+    """
+    main = main_gap(comparison, RISK)
+    for gap in (*(() if main is None else (main,)), *named_gaps(comparison, RISK)):
+        if is_detected(gap):
+            first, second = (gap.a, gap.b) if (gap.signed.value or 0.0) > 0 else (gap.b, gap.a)
+            own = cost_of(comparison, first, RISK)
+            if own is not None and (own.low or 0.0) > 0:
+                return first, second
+    return None
+
+
+def cost_of(comparison: Comparison, group: str, metric: str) -> Estimate | None:
+    """A group's estimate of a metric; None where it was not measured."""
+    return next((each.estimates.get(metric) for each in comparison.by_group if each.group == group), None)
+
+
 def cases_of(
     decomposition: Decomposition, arms: Sequence[ArmFacts], compared: Sequence[Comparison]
 ) -> Iterator[Case]:
@@ -48,16 +72,24 @@ def cases_of(
     Args:
         decomposition: What was read of kept steps. arms: All arms. compared: By the first grouping.
     """
+    for arm, comparison in read_arms(decomposition, arms, compared):
+        causes, pair = decomposition.arms[arm.key], detected_pair(comparison)
+        by_name = {group.group: group for group in causes.groups}
+        if pair is not None and set(pair) <= set(by_name):
+            yield Case(arm, causes, comparison, *(by_name[name] for name in pair))
+
+
+def read_arms(
+    decomposition: Decomposition, arms: Sequence[ArmFacts], compared: Sequence[Comparison]
+) -> Iterator[tuple[ArmFacts, Comparison]]:
+    """The arms whose steps were read, each with what it costs; a control explains another arm.
+
+    Args:
+        decomposition, arms, compared: As of :func:`cases_of`.
+    """
     for arm in arms:
         causes = decomposition.arms.get(arm.key)
-        comparison = next((c for c in compared if c.arm == arm.key and c.reference == arm.reference), None)
-        if causes is None or not causes.groups or comparison is None or arm.source is not None:
-            continue  # a control explains another arm
-        risks = {
-            g.group: e.value
-            for g in comparison.by_group
-            if (e := g.estimates.get("excess_risk")) and e.value is not None
-        }
-        groups = sorted((g for g in causes.groups if g.group in risks), key=lambda g: -risks[g.group])
-        if len(groups) > 1:
-            yield Case(arm, causes, comparison, groups[0], groups[-1])
+        own = (c for c in compared if c.arm == arm.key and c.reference == arm.reference)
+        comparison = next(own, None)
+        if causes is not None and causes.groups and comparison is not None and arm.source is None:
+            yield arm, comparison

@@ -46,7 +46,7 @@ def describe_control(plan: Plan, comparisons: Sequence[Comparison]) -> Control:
             message=f"Control not run for {', '.join(scaled)}. {_WHY} "
             f"Add {control_option()} to tell the two apart.",
         )
-    return Control(status="not needed", message="No arm scales gradients by a threshold.")
+    return Control(status="not needed", message="No method scales gradients by a threshold.")
 
 
 def _scales_by_threshold(arm: Arm) -> bool:
@@ -73,12 +73,9 @@ def _beside(control: Comparison, copied: Comparison) -> str:
 
 def _verdict(control: Estimate, copied: Estimate, name: str) -> str:
     if control.ends is None or copied.ends is None:
-        return "without intervals the two cannot be told apart."
+        return "without intervals, cannot tell."
     if control.ends.low > copied.ends.high:
-        return f"the control's gap is larger, so here {name} does more than clip less."
+        return f"the gap of matched DP-SGD is larger, so here {name} does more than clip less."
     if control.ends.high < copied.ends.low:
-        return f"the control's gap is smaller, so here {name} does worse than clipping less alone."
-    return (
-        f"the intervals overlap, so this audit does not show that {name} does anything for the "
-        f"groups that clipping less does not."
-    )
+        return f"the gap of matched DP-SGD is smaller, so here {name} does worse than clipping less alone."
+    return f"the intervals overlap; no advantage of {name} over matched DP-SGD detected."

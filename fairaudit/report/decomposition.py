@@ -115,19 +115,18 @@ class ArmCauses(Part):
 
 
 class SignClaim(Part):
-    """A claim of a paper as the sign of one number per seed, and whether the seeds bear it out.
+    """A claim of a paper as the sign of one number, and whether this audit bears it out.
 
-    ``p`` is that of the one-sided sign test over seeds that are not zero, conditional on this file.
+    ``found`` is the mean over the seeds; its interval allows for all claims of the report at once, and says
+    how steady the mean is in this file, not how true of others. The claim ``holds`` or ``fails`` where that
+    interval lies on one side of zero.
     """
 
     statement: str
     source: str
     expected: Literal["+", "-"]
-    found: tuple[Literal["+", "-", "0"], ...]
-    values: tuple[Figure | None, ...]
-    held: int
-    p: Figure | None
-    verdict: Literal["held", "failed", "mixed"]
+    found: OverSeeds
+    verdict: Literal["holds", "fails", "cannot tell"]
 
 
 class Decomposition(Part):
@@ -160,7 +159,8 @@ def say(kind: str, text: str, *rests_on: str) -> Sentence:
 class Why(Part):
     """The explanation: what was found, what it cannot say, and what might help.
 
-    ``headline`` is the one line for a console. A lever is an expectation, not a result.
+    ``headline`` is the one line for a console, "" where no difference between groups is detected. A lever
+    is an expectation, not a result.
     """
 
     headline: str

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from fairaudit.report.decomposition import Sentence, say
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import COST, main_gap, named_gaps
+from fairaudit.report.gaps import COST, is_detected, main_gap, named_gaps
 from fairaudit.report.names import plain
 from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Gap
@@ -13,8 +13,8 @@ CLIPPED, SHORTER, TURNED, SLOWED = "clipped", "magnitude-only", "direction-only"
 MOST_GROUPS = 6  # whose costs are all told
 
 _SAME_TWO_ARMS = (
-    "The paper describes the two arms twice in different words; they are the two pure parts, magnitude and "
-    "starred direction, which do not add up to clipping's whole cost."
+    "The paper describes these two models twice in different words; they are the two pure parts, magnitude "
+    "and starred direction, which do not add up to clipping's whole cost."
 )
 
 
@@ -51,22 +51,22 @@ def ablation(arms: Sequence[ArmFacts], compared: Sequence[Comparison]) -> tuple[
 
 def _gap_sentence(found: dict[str, Comparison]) -> Sentence:
     """Which half, if any, shows a gap between groups that points the way clipping's does, and its size."""
-    gaps = {name: gap for name, c in found.items() if (gap := _gap(c))}
+    gaps = {name: gap for name, c in found.items() if (gap := _gap(c)) and is_detected(gap)}
     whole = gaps[CLIPPED].direction if CLIPPED in gaps else ""
     halves = [name for name in (SHORTER, TURNED) if whole and name in gaps and gaps[name].direction == whole]
     if not whole:
-        told = "No gap between groups is shown for clipping without noise, so there is none to take apart."
+        told = "No gap between groups is detected for clipping without noise, so there is none to take apart."
     elif halves:
         sizes = " and ".join(f"{name} {written(gaps[name].absolute, POINTS)}" for name in halves)
         which = "one half by itself" if len(halves) == 1 else "each half by itself"
         told = (
-            f"A gap of the same direction ({plain(whole, 80)}) is shown for {which}: {sizes} points beside "
+            f"A gap of the same direction ({plain(whole, 80)}) is detected for {which}: {sizes} points of "
             f"clipping's {written(gaps[CLIPPED].absolute, POINTS)}."
         )
     else:
         told = (
-            f"Clipping shows a gap of {written(gaps[CLIPPED].absolute, POINTS)} points ({plain(whole, 80)}) "
-            "that is shown for neither half by itself: what costs is the two together, or a half too small "
+            f"For clipping a gap of {written(gaps[CLIPPED].absolute, POINTS)} points ({plain(whole, 80)}) is "
+            "detected, for neither half by itself: what costs is the two together, or a half too small "
             "for this audit."
         )
     return say("ablation", told, *(f"comparisons[{name}].gaps" for name in (CLIPPED, SHORTER, TURNED)))

@@ -30,11 +30,17 @@ def reading(gap: Gap) -> str:
     return gap.direction or ("" if gap.absolute.value is None else "not resolved")
 
 
+def is_detected(gap: Gap) -> bool:
+    """Whether a sentence may say that the two groups of a gap differ."""
+    return bool(gap.direction) if gap.detected is None else gap.detected
+
+
 def spoken(metric: str, classes: Sequence[str]) -> str:
     """``change.tpr[2]`` -> ``tpr[2] (square)``: the name that rules use, and the class that it counts."""
     name = metric.removeprefix("change.")
     number = name.partition("[")[2].removesuffix("]")
-    return f"{name} ({classes[int(number)]})" if number else name
+    is_class = number.isdecimal() and int(number) < len(classes)
+    return f"{name} ({classes[int(number)]})" if is_class else name
 
 
 def scale_of(metric: str) -> Scale:

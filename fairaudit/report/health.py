@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 
 from fairaudit.metrics.names import CONSTANT, COSTS
+from fairaudit.metrics.simultaneous import among
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import ArmFacts, ReportWarning
-from fairaudit.report.gaps import main_gap, scale_of
+from fairaudit.report.gaps import is_detected, main_gap, scale_of
 from fairaudit.report.measured import Yardstick
 from fairaudit.report.parts import shortened_arms, split_cost, split_gap
 from fairaudit.report.sweep import Sweep
@@ -65,11 +66,17 @@ def health(
 
 
 def _against_constant(comparison: Comparison, remedy: str) -> Iterator[ReportWarning]:
-    """Worse than predicting the training rows' shares: over all rows, or as an interval shows of a group."""
-    for group in (comparison.overall, *(g for g in comparison.by_group if g.gated)):
+    """Worse than predicting the training rows' shares: over all rows, or as an interval shows of a group.
+
+    The warning picks a group and a metric, so their intervals hold for all of them together.
+    """
+    gated = [group for group in comparison.by_group if group.gated]
+    for group in (comparison.overall, *gated):
         told, is_shown = [], False
         for cost, words in ((_COST, "points of accuracy less"), (_RISK, "nats more loss")):
             found = group.estimates.get(f"{cost}.{CONSTANT}")
+            if found is not None and group.group:
+                found = among(found, len(COSTS) * len(gated))
             least = None if found is None else found.low if group.group else found.value
             if found is not None and least is not None and least > 0:
                 told.append(f"{written(found, scale_of(cost))} {words}")
@@ -137,7 +144,7 @@ def _of_clipping(comparison: Comparison, arm: ArmFacts, longer: str) -> Iterator
     """More than half of a cost, or of the gap, is there without any noise, as its interval shows."""
     gap = main_gap(comparison)
     found = [("cost", split_cost(comparison, comparison.overall, metric)) for metric in COSTS]
-    if gap is not None:
+    if gap is not None and is_detected(gap):
         found += [
             (f"gap between {gap.a} and {gap.b}", split_gap(comparison, metric, gap)) for metric in COSTS
         ]

@@ -1,6 +1,7 @@
 """What was measured beside comparisons: selection rates, the reference's check, training curves."""
 
 from fairaudit.report.decomposition import Curve, Decomposition
+from fairaudit.results.estimates import Estimate
 from fairaudit.results.numbers import Figure, Part
 
 UNDERTRAINED_BY = 0.01  # accuracy below the yardstick from which costs cannot be read
@@ -20,6 +21,22 @@ class Selection(Part):
     reference: str | None
     excluded: tuple[str, ...]
     reason: str
+
+
+class ChangedGap(Part):
+    """A gap within a model that private training is shown to change.
+
+    ``change`` is by how much the difference of ``metric``, ``a`` minus ``b``, is larger than under the
+    reference; its interval holds for all metrics, pairs of groups and arms of the report together.
+    """
+
+    arm: str
+    reference: str
+    grouping: str
+    metric: str
+    a: str
+    b: str
+    change: Estimate
 
 
 class Yardstick(Part):

@@ -19,7 +19,7 @@ from fairaudit.report.facts import (
     TrainingFacts,
 )
 from fairaudit.report.gates import GateRecord, Outcome
-from fairaudit.report.measured import Diagnostics, Selection, Yardstick
+from fairaudit.report.measured import ChangedGap, Diagnostics, Selection, Yardstick
 from fairaudit.report.names import plain
 from fairaudit.report.sweep import Sweep
 from fairaudit.report.written import POINTS, written
@@ -67,6 +67,7 @@ class Report(Part):
     comparisons: tuple[Comparison, ...]
     control: Control
     selection: tuple[Selection, ...]
+    changed: tuple[ChangedGap, ...] | None = None  # None: of schema 1, which did not judge them together
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set

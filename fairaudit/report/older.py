@@ -12,7 +12,9 @@ def upgraded(content: object, version: int) -> Content | None:
     """The content of a report of schema 1 in the present one, ``version``; None for any other.
 
     What schema 1 did not know: which outcome people want (it took the positive one for it), and a digest of
-    the content. Its p-value of a gap, whose side was read off the data, is dropped.
+    the content. What it said beyond its evidence is dropped: the p-value of a gap, whose side was read off
+    the data, papers' claims judged by a p-value over seeds of one file, and the sentences on why a group
+    pays.
 
     Raises:
         KeyError, TypeError: It is no report.
@@ -25,9 +27,14 @@ def upgraded(content: object, version: int) -> Content | None:
     selection = [{**part, "favourable": part["positive"]} for part in content["selection"]]
     for part in selection:
         del part["positive"]
+    diagnostics = content["diagnostics"]
+    if diagnostics["decomposition"] is not None:
+        diagnostics = {**diagnostics, "decomposition": {**diagnostics["decomposition"], "claims": []}}
     return {
         **content,
         "schema_version": version,
+        "diagnostics": diagnostics,
+        "why": None,
         "data": {**content["data"], "label": {**content["data"]["label"], **label}},
         "selection": selection,
         "comparisons": [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fairaudit.metrics.names import COSTS, PARTS
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import main_gap, scale_of
+from fairaudit.report.gaps import is_detected, main_gap, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.written import written
 from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
@@ -79,7 +79,9 @@ def part_sentences(report: Report) -> Iterator[str]:
     for comparison in report.costs:
         for metric in COSTS:
             gap = main_gap(comparison, metric)
-            split = split_gap(comparison, metric, gap) if gap is not None and gap.direction else None
+            if gap is None or not is_detected(gap):
+                continue
+            split = split_gap(comparison, metric, gap)
             if split is not None:
                 shortened = comparison.arm in shortened_arms(report.arms)
                 yield f"{_who(comparison, report)}: {_answer(split, shortened=shortened)}"
@@ -118,7 +120,7 @@ def _answer(split: Split, *, shortened: bool) -> str:
         )
     return (
         f"of the gap of {total} {unit}, {still} are there without noise and {noise} come from it: neither "
-        "is told from zero, so whether a larger epsilon removes it is open"
+        "is told from zero, so cannot tell whether a larger epsilon removes it"
     )
 
 

@@ -61,9 +61,14 @@ def readings(
     return {key: values for key, values in found.items() if values}
 
 
-def claims(plan: Plan, results: Results) -> tuple[Claim, ...]:
-    """What the papers claim of the chosen methods, and at how many seeds it held here."""
-    return (*_trace_claims(plan, results), *_label_claims(plan, results))
+def claims(plan: Plan, results: Results, differing: Collection[str]) -> tuple[Claim, ...]:
+    """What the papers claim of the chosen methods, and at how many seeds it held here.
+
+    Args:
+        plan: The arms. results: What they read.
+        differing: Arms under which groups are detected to pay differently; others have no order to claim.
+    """
+    return (*_trace_claims(plan, results, differing), *_label_claims(plan, results))
 
 
 def _of_arm(
@@ -117,8 +122,8 @@ _LABEL_CLAIMS = (
 )
 
 
-def _trace_claims(plan: Plan, results: Results) -> Iterator[Claim]:
-    for arm in plan.arms:
+def _trace_claims(plan: Plan, results: Results, differing: Collection[str]) -> Iterator[Claim]:
+    for arm in (arm for arm in plan.arms if arm.key in differing):
         # Share of pairs of groups; of two groups it is 0 or 1. A seed agrees when most of its pairs do.
         shares = [float(v[0]) for v in _by_seed(plan, arm.key, "trace_agreement", results).values()]
         known = [share for share in shares if np.isfinite(share)]

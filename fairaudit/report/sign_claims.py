@@ -1,8 +1,10 @@
-"""What the papers claim of private steps, as the sign of one number per seed; a claim can fail."""
+"""What the papers claim of private steps, as the sign of a mean over seeds; a claim can fail.
+
+A claim is about groups that pay differently, so it is asked only where this audit detects that two do.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import comb
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -10,15 +12,16 @@ from numpy.typing import NDArray
 
 from fairaudit.methods.catalog import find
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.report.arm_readings import ArmReadings
+from fairaudit.report.arm_readings import ArmReadings, over_seeds
 from fairaudit.report.decomposition import SignClaim
 
 Float64 = NDArray[np.float64]
 Sign = Literal["+", "-"]
+Verdict = Literal["holds", "fails", "cannot tell"]
+Pair = tuple[str, str]
 
 _ESIPOVA = "Esipova et al. 2023"
 _TRAN = "Tran et al. 2021"
-_MOST_GROUPS = 4
 _TRAITS = {
     "hessian_trace": (f"{_TRAN}, Thm 4", "Hessian trace"),
     "mean_input_norm": (f"{_TRAN}, after Thm 3", "input norm"),
@@ -27,60 +30,72 @@ _TRAITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """Which group pays more, and less: arm -> the pair that a publication names, and the measured one."""
+class Asked:
+    """One claim before it is judged.
 
-    published: Mapping[str, tuple[str, str]]
-    measured: Mapping[str, tuple[str, str]]
+    Args:
+        statement, source: In words. expected: The sign that the paper says.
+        values: At each seed, [S]; NaN is unknown.
+        swapped: The same with the two groups exchanged, where that is not the negative; else None.
+    """
+
+    statement: str
+    source: str
+    expected: Sign
+    values: Float64
+    swapped: Float64 | None = None
 
 
 def sign_claims(
     plan: Plan,
     found: Mapping[str, ArmReadings],
     names: Sequence[str],
-    shown: Sequence[str],
-    orders: Orders,
+    payers: Mapping[str, Pair],
+    published: Pair | None,
 ) -> tuple[SignClaim, ...]:
     """Every claim that the trained arms can be asked.
 
     Args:
-        plan: The arms. found: Arm -> its readings, those with terms only.
-        names: Groups. shown: Those not suppressed. orders: Who pays more.
+        plan: The arms. found: Arm -> its readings, those with terms only. names: Groups.
+        payers: Arm -> two groups whose costs are told apart, the larger first.
+        published: The order of two groups that a publication reports, or None.
     """
-    claims: list[SignClaim] = []
-    for arm in (arm for arm in plan.arms if arm.key in found and arm.key in orders.measured):
+    asked: list[Asked] = []
+    for arm in (arm for arm in plan.arms if arm.key in found and arm.key in payers):
+        pair = payers[arm.key]
         if clips_alone(arm):
-            claims += _of_clipping(arm, found[arm.key], names, orders.published[arm.key])
-            claims += _of_traits(arm, found[arm.key], names, orders.measured[arm.key])
+            claimed = published if published is not None and set(published) == set(pair) else pair
+            asked += _of_clipping(arm, found[arm.key], names, claimed)
+            asked += _of_traits(arm, found[arm.key], names, pair)
     for arm in plan.arms:
         plain = _counterpart(plan, arm, found)
-        if plain is not None:
-            claims += _of_scaling(arm, plain, found, names, shown)
-    return tuple(claim for claim in claims if claim.found)  # without a seed there is nothing to judge
+        if plain is not None and plain.key in payers:
+            asked += _of_scaling(arm, plain, found, names, payers[plain.key])
+    asked = [each for each in asked if np.isfinite(each.values).any()]  # else there is nothing to judge
+    judged = ((each, sign_claim(each, len(asked))) for each in asked)
+    return tuple(claim for each, claim in judged if not _is_vacuous(each, claim, len(asked)))
 
 
-def sign_claim(statement: str, source: str, expected: Sign, values: Float64) -> SignClaim:
-    """One claim from its number at each seed.
-
-    The verdict is ``held`` where every seed that is not zero agrees, ``failed`` where at most half do.
-    """
-    known = [float(v) for v in values if np.isfinite(v)]
-    signs: list[Literal["+", "-", "0"]] = ["+" if v > 0 else "-" if v < 0 else "0" for v in known]
-    held, counted = signs.count(expected), sum(sign != "0" for sign in signs)
-    p = sum(comb(counted, k) for k in range(held, counted + 1)) / 2**counted if counted else None
-    verdict = "held" if counted and held == counted else "failed" if 2 * held <= counted else "mixed"
-    return SignClaim.model_validate(
-        {
-            "statement": statement,
-            "source": source,
-            "expected": expected,
-            "found": tuple(signs),
-            "values": tuple(known),
-            "held": held,
-            "p": p,
-            "verdict": verdict,
-        }
+def sign_claim(asked: Asked, many: int = 1) -> SignClaim:
+    """One claim, judged by the interval of its mean over seeds, which ``many`` claims share."""
+    found = over_seeds(asked.values, many=many)
+    verdict: Verdict = "cannot tell"
+    if found.low is not None and found.high is not None and not found.low <= 0.0 <= found.high:
+        verdict = "holds" if (found.low > 0) == (asked.expected == "+") else "fails"
+    return SignClaim(
+        statement=asked.statement,
+        source=asked.source,
+        expected=asked.expected,
+        found=found,
+        verdict=verdict,
     )
+
+
+def _is_vacuous(asked: Asked, claim: SignClaim, many: int) -> bool:
+    """Whether a claim about two groups holds of them the other way round as well: then it says nothing."""
+    if asked.swapped is None or claim.verdict != "holds":
+        return False
+    return sign_claim(replace(asked, values=asked.swapped), many).verdict == "holds"
 
 
 def clips_alone(arm: Arm) -> bool:
@@ -103,12 +118,10 @@ def _counterpart(plan: Plan, arm: Arm, found: Mapping[str, ArmReadings]) -> Arm 
     return next(same, None)
 
 
-def _of_clipping(
-    arm: Arm, found: ArmReadings, names: Sequence[str], pair: tuple[str, str]
-) -> Iterator[SignClaim]:
+def _of_clipping(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair) -> Iterator[Asked]:
     a, b = (names.index(name) for name in pair)
     direction = found.per_step("r_direction")
-    yield sign_claim(
+    yield Asked(
         f"{arm.key}: direction error is larger for {pair[0]} than for {pair[1]}",
         f"{_ESIPOVA}, Fig. 4",
         "+",
@@ -120,21 +133,21 @@ def _of_clipping(
         ("bound_clip_printed", "the bound of Thm 3 as printed", f"{_TRAN}; {_ESIPOVA}, Fig. 5", "-"),
     ):
         sign = "positive" if expected == "+" else "negative"
-        yield sign_claim(
+        values = found.per_step(bound)
+        yield Asked(
             f"{arm.key}: {name} for {pair[0]} against {pair[1]} is {sign}",
             source,
             "+" if expected == "+" else "-",
-            found.per_step(bound)[:, a, b],
+            values[:, a, b],
+            values[:, b, a],
         )
 
 
-def _of_traits(
-    arm: Arm, found: ArmReadings, names: Sequence[str], pair: tuple[str, str]
-) -> Iterator[SignClaim]:
+def _of_traits(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair) -> Iterator[Asked]:
     a, b = (names.index(name) for name in pair)
     for trait, (source, spoken) in _TRAITS.items():
         values = found.averaged(trait)
-        yield sign_claim(
+        yield Asked(
             f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {spoken}",
             source,
             "+",
@@ -147,8 +160,8 @@ def _of_scaling(
     plain: Arm,
     found: Mapping[str, ArmReadings],
     names: Sequence[str],
-    shown: Sequence[str],
-) -> Iterator[SignClaim]:
+    pair: Pair,
+) -> Iterator[Asked]:
     ours, theirs = found[arm.key], found[plain.key]
     seeds = sorted(set(ours.seeds) & set(theirs.seeds))
     rows = [[reading.seeds.index(seed) for seed in seeds] for reading in (ours, theirs)]
@@ -156,9 +169,12 @@ def _of_scaling(
         np.abs(reading.per_step("r_direction")[own])
         for reading, own in zip((ours, theirs), rows, strict=True)
     )
-    for name in shown[:_MOST_GROUPS]:
+    clipped = found[plain.key].averaged("clipped_share")
+    for name in pair:
         place = names.index(name)
-        yield sign_claim(
+        if not np.nan_to_num(clipped[:, place]).any():
+            continue  # where nothing is clipped, neither turns a gradient
+        yield Asked(
             f"direction error of {name} is smaller under {arm.key} than under {plain.key}",
             f"{_ESIPOVA}, Fig. 4",
             "-",

@@ -193,6 +193,8 @@ class Gap(Part):
         shuffle_p: Label-shuffle reference of the max gap; descriptive, no gate reads it.
         gated, reason: As for a group.
         named: A pair that was asked for before training (``compare``), so its own interval holds.
+        detected: Of a cost: whether a sentence may say that a and b differ, by an interval that holds for all
+            pairs, both costs and all arms of the report together; None where that was not judged.
     """
 
     metric: str
@@ -210,6 +212,7 @@ class Gap(Part):
     gated: bool
     reason: str
     named: bool = False
+    detected: bool | None = None
 
 
 class Comparison(Part):

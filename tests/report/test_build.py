@@ -114,9 +114,9 @@ def test_no_control_is_needed_without_a_threshold_method():
 @pytest.mark.parametrize(
     ("control", "said"),
     [
-        ((0.041, 0.012), "the intervals overlap"),
-        ((0.2, 0.01), "the control's gap is larger"),
-        ((0.012, 0.012), "the control's gap is smaller"),
+        ((0.041, 0.012), "no advantage of global-adapt over matched DP-SGD detected"),
+        ((0.2, 0.01), "the gap of matched DP-SGD is larger"),
+        ((0.012, 0.012), "the gap of matched DP-SGD is smaller"),
     ],
 )
 def test_the_control_is_set_beside_the_method_in_plain_words(control, said):

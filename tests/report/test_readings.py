@@ -42,8 +42,10 @@ def test_readings_are_means_over_seeds_with_groups_as_columns():
 
 
 def test_a_claim_is_reported_with_the_share_of_seeds_at_which_it_held():
-    (claim,) = claims(*audit(of_traces, method=("output-perturbation",)))
+    read = audit(of_traces, method=("output-perturbation",))
+    (claim,) = claims(*read, {"output-perturbation"})
     assert (claim.share, claim.n_seeds, claim.arms) == (0.5, 2, ("output-perturbation",))
+    assert claims(*read, {"dpsgd"}) == ()  # no difference between its groups is detected
 
 
 def test_soft_and_hard_labels_are_compared_at_the_same_epsilon():
@@ -56,7 +58,7 @@ def test_soft_and_hard_labels_are_compared_at_the_same_epsilon():
         }
 
     given = {"method": ("pate-hard", "pate-soft"), "noise_multiplier": None, "epsilon": (1.0, 2.0)}
-    found = claims(*audit(read, **given))
+    found = claims(*audit(read, **given), ())
     assert [claim.arms for claim in found] == [
         (f"pate-soft@{e}", f"pate-hard@{e}") for e in (1, 2) for _ in ("deviation", "xi")
     ]
@@ -66,14 +68,14 @@ def test_soft_and_hard_labels_are_compared_at_the_same_epsilon():
 def test_without_finished_seeds_there_is_nothing_to_say():
     found, _ = audit(of_traces, method=("output-perturbation", "pate-hard", "pate-soft"))
     assert readings(found, table(), {}) == {}
-    assert claims(found, {}) == ()
+    assert claims(found, {}, {"output-perturbation"}) == ()
 
 
 def test_of_several_groups_a_seed_agrees_when_most_pairs_do():
     def read(arm, seed):
         return {"trace_agreement": [(1.0, 2 / 3, 1 / 3)[seed]]} if arm == "output-perturbation" else {}
 
-    (claim,) = claims(*audit(read, seeds=3, method=("output-perturbation",)))
+    (claim,) = claims(*audit(read, seeds=3, method=("output-perturbation",)), {"output-perturbation"})
     assert claim.share == 2 / 3
 
 

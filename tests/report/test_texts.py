@@ -11,6 +11,7 @@ import pytest
 import several as made
 from documents import charts, full_text
 from golden import assert_golden
+from scipy import stats
 from second_reader import (
     Tables,
     interval,
@@ -216,6 +217,15 @@ def test_what_is_said_of_a_gaps_parts_is_what_their_intervals_show(report, store
     assert len(kinds) > 1
 
 
+def half_of_all(stored, signed):
+    """Half the interval that a change has where it is picked from all changes of the report."""
+    gaps = (g for c in stored["comparisons"] if c["reference"] for g in c["gaps"] if g["kind"] == "pair")
+    every = [g for g in gaps if g["metric"].startswith("change.") and g["signed"]["low"] is not None]
+    level = 1 - 0.025 / len(every)
+    t = stats.t.ppf(level, signed["n_seeds"] - 1) * signed["training_sd"]
+    return math.hypot(t, stats.norm.ppf(level) * signed["records_sd"])
+
+
 @UNCUT
 def test_within_each_model(texts, stored, where):
     rows = texts[where].rows("Within each model", "arm", "accuracy", "loss", "tpr", "fpr", "precision")
@@ -231,8 +241,9 @@ def test_within_each_model(texts, stored, where):
         grouping = next(name for name, groups in GROUPINGS.items() if a in groups)
         found = gap(stored, row["arm"], grouping, (a, b), metric=f"change.{row['metric']}")
         assert (found["a"], found["b"]) == (a, b)
-        assert says(row["change of the gap"], *interval(found["signed"]))
-        assert not found["signed"]["low"] <= 0 <= found["signed"]["high"]
+        value, half = found["signed"]["value"], half_of_all(stored, found["signed"])
+        assert says(row["change of the gap"], value, value - half, value + half)
+        assert half < abs(value)
 
 
 @UNCUT

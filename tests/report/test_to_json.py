@@ -69,6 +69,7 @@ def test_a_stored_report_of_schema_1_is_read_as_one_of_today(tmp_path):
     assert [part.favourable for part in report.selection] == [p["positive"] for p in stored["selection"]]
     assert any(gap["wilcoxon_p"] for part in stored["comparisons"] for gap in part["gaps"])
     assert "wilcoxon" not in to_json(report) + schema_json()
+    assert report.changed is None  # it did not judge changes together
     rules = [gate["rule"] for gate in stored["gates"]]
     outcomes = [check(report, [rule]).outcome for rule in parse_rules(rules)]
     assert outcomes == [gate["outcome"] for gate in stored["gates"]]
@@ -78,7 +79,31 @@ def test_a_stored_report_of_schema_1_is_read_as_one_of_today(tmp_path):
     assert to_markdown(again).startswith("# Cost of private training by group: loans.parquet")
 
 
-@pytest.mark.parametrize("place", ["data", "selection", "comparisons"])
+def test_what_schema_1_said_beyond_its_evidence_is_dropped():
+    """Claims judged by a p over the seeds of one file, and sentences on who pays and why."""
+    stored = json.loads(OLDER.read_text("utf-8"))
+    claim = {"statement": "the bound is negative", "source": "a paper", "expected": "-", "found": ["-"] * 5,
+             "values": [-1.0] * 5, "held": 5, "p": 0.03125, "verdict": "held"}  # fmt: skip
+    read = {"steps": 8, "batches": 8, "hessian_records": 9, "optimizer": "sgd", "arms": {}, "claims": [claim]}
+    said = {"kind": "finding", "text": "F pays", "rests_on": ["comparisons"]}
+    stored["diagnostics"]["decomposition"] = read
+    stored["why"] = {"headline": "F pays", "sentences": [said]}
+    report = read_report(json.dumps(stored), name="report.json")
+    assert report.diagnostics.decomposition.claims == ()
+    assert report.diagnostics.decomposition.steps == 8
+    assert report.why is None
+    assert "F pays" not in to_markdown(report)
+
+
+def test_no_p_value_over_seeds_is_a_field():
+    names = {
+        name for part in json.loads(schema_json())["$defs"].values() for name in part.get("properties", ())
+    }
+    assert not names & {"p", "wilcoxon_p", "p_value"}
+    assert "SignClaim" in json.loads(schema_json())["$defs"]
+
+
+@pytest.mark.parametrize("place", ["data", "selection", "comparisons", "diagnostics"])
 def test_what_only_calls_itself_schema_1_is_no_report(place):
     stored = json.loads(OLDER.read_text("utf-8"))
     for content in ({**stored, place: None}, {**stored, place: [1]}, {**stored, "surprise": 1}):

@@ -1,8 +1,10 @@
 from changed import replace
-from handmade import comparison
+from handmade import comparison, estimate, gap
 
 from fairaudit.data.groups import NamedPair
+from fairaudit.report.arm_readings import over_seeds
 from fairaudit.report.build_measured import disclosed
+from fairaudit.report.case import detected_pair
 from fairaudit.report.decomposition import (
     ArmCauses,
     Association,
@@ -11,6 +13,7 @@ from fairaudit.report.decomposition import (
     GroupCauses,
     OverSeeds,
 )
+from fairaudit.report.detected import judged
 from fairaudit.report.facts import ArmFacts, Control
 from fairaudit.report.why import explain
 
@@ -26,6 +29,11 @@ def over(*by_seed, half=0.1):
     return OverSeeds(value=mean, low=mean - half, high=mean + half, by_seed=by_seed)
 
 
+def steady(mean, spread=0.1):
+    """Five seeds around a mean; the 95 % interval over them is mean +- .196 |mean| or .5."""
+    return tuple(mean * (1 + spread * k) for k in (-2, -1, 0, 1, 2))
+
+
 def group(name, direction, magnitude, noise, **traits):
     parts = dict(
         zip(("direction", "magnitude_effective", "noise"), (direction, magnitude, noise), strict=True)
@@ -33,9 +41,9 @@ def group(name, direction, magnitude, noise, **traits):
     size = sum(abs(sum(values)) for values in parts.values())
     return GroupCauses(
         group=name,
-        parts={part: over(*values) for part, values in parts.items()},
+        parts={part: over_seeds(values) for part, values in parts.items()},
         shares={part: over(abs(sum(values)) / size) for part, values in parts.items()},
-        traits={trait: over(*traits.get(trait, (1.0, 1.0))) for trait in TRAITS},
+        traits={trait: over_seeds(traits.get(trait, steady(1.0, 0.01))) for trait in TRAITS},
     )
 
 
@@ -53,11 +61,19 @@ def bound(assumption):
     )  # fmt: skip
 
 
+def costing(key, costs, half=0.017123456, names=("F", "M")):
+    """A comparison whose gap in loss is twice that in accuracy, as each group's excess risk is."""
+    made = comparison(key, costs, names=names, half=half)
+    loss = gap(names[0], names[-1], 2 * (costs[0] - costs[-1]), 2 * half, metric="excess_risk")
+    return replace(made, gaps=(*made.gaps, loss))
+
+
 def why(
     groups,
     *,
     key="dpsgd",
     costs=(0.04, 0.01),
+    half=0.005,
     optimizer="sgd",
     bounds=(),
     associations=(),
@@ -68,12 +84,15 @@ def why(
     made = Decomposition(
         steps=8, batches=8, hessian_records=1024, optimizer=optimizer, arms=causes, claims=()
     )
-    compared = [disclosed(comparison(key, costs), least=0)]
+    compared = [disclosed(costing(key, costs, half), least=0)]
     return explain(made, [facts(key, **arms)], compared, control)
 
 
-F = group("F", (9e-3, 7e-3), (1e-3, 1e-3), (1e-3, 1e-3), clipped_share=(0.5, 0.4), hessian_trace=(3.0, 2.0))
-M = group("M", (1e-3, 1e-3), (1e-3, 2e-3), (1e-3, 1e-3))
+F = group(
+    "F", steady(8e-3), steady(1e-3), steady(1e-3),
+    clipped_share=steady(0.45, 0.01), hessian_trace=steady(2.5, 0.01),
+)  # fmt: skip
+M = group("M", steady(1e-3), steady(1.5e-3), steady(1e-3))
 
 
 def text_of(found, *kinds):
@@ -86,56 +105,156 @@ def test_without_kept_steps_there_is_no_explanation():
 
 def test_the_group_that_pays_more_is_explained_and_every_sentence_names_its_figures():
     found = why((F, M))
-    assert "mostly direction error" in text_of(found, "finding")
-    assert "What F pays per step beyond M" in text_of(found, "finding")
-    assert "direction error 80 %" in found.headline
+    told = text_of(found, "finding")
+    assert "this difference is detected" in told
+    assert "Per-step loss increase for F under dpsgd: 80 % [70, 90] from gradient direction" in told
+    assert "F minus M under dpsgd, is mostly gradient direction: 7 [" in told
+    assert found.headline.startswith("dpsgd: per-step loss increase for F: 80 % [70, 90] from gradient dir")
     assert all(sentence.rests_on for sentence in found.sentences)
-    reverse = why((F, M), costs=(0.01, 0.04))
-    assert "What M pays" not in text_of(reverse, "finding")  # no part says so
-    assert "No part of a step of dpsgd costs M more than F" in text_of(reverse, "finding")
 
 
-def test_a_part_that_is_larger_at_some_seeds_alone_explains_nothing():
-    unsteady = group("F", (9e-3, -1e-3), (1e-3, 1e-3), (1e-3, 1e-3))
-    assert "No part of a step" in text_of(why((unsteady, M)), "finding")
+def test_where_no_difference_is_detected_nobody_is_named_and_nothing_explained():
+    """Twin: the interval of the gap just holds zero, or just not."""
+    found = why((F, M), half=0.031)
+    told = text_of(found, "finding", "trait", "lever")
+    assert told == (
+        "No difference in added loss between groups is detected (at most, in nats: dpsgd 0.122), so none is "
+        "explained."
+    )
+    assert found.headline == ""
+    assert why((F, M), half=0.029).headline
 
 
-def test_traits_set_a_group_apart_only_where_every_seed_agrees():
+def test_without_an_interval_the_answer_is_that_one_cannot_tell():
+    made = costing("dpsgd", (0.04, 0.01))
+    alone = {"low": None, "high": None}
+    bare = tuple(
+        replace(g, direction="", signed=replace(g.signed, **alone), absolute=replace(g.absolute, **alone))
+        for g in made.gaps
+    )
+    causes = {"dpsgd": ArmCauses(reason="", groups=(F, M))}
+    read = Decomposition(steps=1, batches=1, hessian_records=1, optimizer="sgd", arms=causes, claims=())
+    found = explain(read, [facts("dpsgd")], [disclosed(replace(made, gaps=bare), least=0)], CONTROL)
+    assert text_of(found, "finding", "trait", "lever").startswith("Cannot tell whether groups differ")
+
+
+def test_a_group_without_a_detected_cost_has_nothing_to_explain():
+    found = why((F, M), costs=(0.005, -0.04))  # F loses .01 nats, give or take .021; M gains
+    assert "none is detected to lose (dpsgd)" in text_of(found, "finding")
+    assert not found.of("trait", "lever")
+
+
+def test_a_loss_of_few_test_rows_decides_nothing():
+    made = costing("dpsgd", (0.04, 0.01), 0.005)
+    few = tuple(
+        replace(g, estimates={k: replace(e, n_test=199) for k, e in g.estimates.items()})
+        for g in made.by_group
+    )
+    (enough,) = judged([disclosed(made, least=0)])
+    (too_few,) = judged([disclosed(replace(made, by_group=few), least=0)])
+    assert detected_pair(enough) == ("F", "M")
+    assert detected_pair(too_few) is None
+
+
+def test_a_difference_is_told_by_the_interval_that_holds_for_all_that_sentences_choose_from():
+    """Half widths by hand: .0162 of one gap, .0191 of two costs of a method, .0258 of those of four."""
+    made = costing("dpsgd", (0.031, 0.01), 0.0162)  # gaps of .021 in accuracy and .042 in loss
+    (alone,) = judged([disclosed(made, least=0)])
+    assert [gap.detected for gap in alone.gaps] == [True, None, True]
+    of_four = judged([disclosed(replace(made, arm=arm), least=0) for arm in "abcd"])
+    assert [gap.detected for gap in of_four[0].gaps] == [False, None, True]
+    assert all(gap.direction for gap in of_four[0].gaps[::2])
+    (by_itself,) = judged([disclosed(replace(made, reference=""), least=0)])
+    assert {gap.detected for gap in by_itself.gaps} == {None}
+
+
+def test_a_part_is_told_only_where_its_interval_excludes_zero():
+    unsteady = group("F", (9e-3, -1e-3, 1e-3, 8e-3, -2e-3), steady(5e-3), steady(1e-3))
+    told = text_of(why((unsteady, M)), "finding", "lever")
+    assert "gradient direction: cannot tell" in told
+    assert "from gradient direction." not in told.partition("Per-step loss increase for M")[0]
+    assert "part of gradient direction" not in told
+
+
+def test_a_part_of_the_other_sign_is_no_share_of_the_increase():
+    helped = group("F", steady(-8e-3), steady(1e-3), steady(12e-3))
+    told = text_of(why((helped, M)), "finding")
+    assert "Per-step loss change for F under dpsgd, in thousandths of a nat: -8 [" in told
+    assert "%" not in told.partition("Per-step loss increase for M")[0]
+    assert not why((helped, M)).of("lever")
+
+
+def test_a_difference_per_step_of_the_other_sign_explains_nothing():
+    told = text_of(why((F, M), costs=(0.01, 0.04)), "finding")  # M pays, though F's steps cost more
+    assert "M minus F under dpsgd, has the other sign than the measured difference: -6.5 [" in told
+    assert "mostly" not in told
+
+
+def test_two_seeds_can_hardly_tell_which_part_makes_the_difference():
+    two = [
+        group(name, *((1e-3 * a, 1e-3 * b) for a, b in parts))
+        for name, parts in (("F", ((8, 7), (1, 1.2), (1, 1.1))), ("M", ((1, 1.3), (1, 1.1), (1, 1.2))))
+    ]
+    told = text_of(why(two), "finding")
+    assert "cannot tell which part makes it" in told
+    assert "mostly" not in told
+    one = [group(name, (8e-3,), (1e-3,), (1e-3,)) for name in ("F", "M")]
+    told = text_of(why(one), "finding", "lever")
+    assert told.count("cannot tell") == 3
+
+
+def test_traits_set_a_group_apart_only_where_the_interval_over_seeds_does():
     found = text_of(why((F, M)), "trait")
-    assert "set apart from M at every seed by" in found
+    assert "In this file F is set apart from M by" in found
     assert "curvature (Hessian trace) (2.50 times)" in found
     assert "hardly differ in" in found
-    torn = group("F", (9e-3, 7e-3), (1e-3, 1e-3), (1e-3, 1e-3), hessian_trace=(3.0, 0.9))
+    torn = group("F", steady(8e-3), steady(1e-3), steady(1e-3), hessian_trace=(3.0, 3.0, 0.9, 3.0, 3.0))
     told = text_of(why((torn, M)), "trait")
-    assert "Seeds disagree, or differ too little, on curvature" in told
+    assert "Cannot tell whether F and M differ by a fifth in curvature" in told
 
 
 def test_a_trait_below_zero_is_compared_too():
-    curved = group("F", (9e-3, 7e-3), (1e-3, 1e-3), (1e-3, 1e-3), hessian_trace=(-16.0, -15.0))
-    flat = group("M", (1e-3, 1e-3), (1e-3, 2e-3), (1e-3, 1e-3), hessian_trace=(-4.0, -4.0))
-    assert "set apart from M at every seed by curvature (Hessian trace) (-15.5 beside -4)" in text_of(
+    curved = group("F", steady(8e-3), steady(1e-3), steady(1e-3), hessian_trace=steady(-15.5, 0.01))
+    flat = group("M", steady(1e-3), steady(1e-3), steady(1e-3), hessian_trace=steady(-4.0, 0.01))
+    assert "set apart from M by curvature (Hessian trace) (-15.5 beside -4)" in text_of(
         why((curved, flat)), "trait"
     )
 
 
-def test_over_three_groups_the_traits_that_go_with_the_cost_are_named_in_order():
+def over_groups(names):
+    """What is said of correlations of .99, .96, .9 and .2 over so many groups."""
     associations = tuple(
         Association(trait=trait, correlation=r, agreement=0.75, compared=12)
-        for trait, r in (("size", -0.9), ("hessian_trace", 0.2), ("mean_loss", 0.95), ("clipped_share", 0.5))
+        for trait, r in (("size", -0.96), ("hessian_trace", 0.2), ("mean_loss", 0.99), ("clipped_share", 0.9))
     )
-    told = text_of(why((F, M), associations=associations), "trait")
-    assert "loss +0.95 (75% of pairs); size -0.90 (75% of pairs); share of clipped records +0.50" in told
-    assert "curvature (Hessian trace) +0.20" not in told
+    groups = [group(name, steady(1e-3), steady(1e-3), steady(1e-3)) for name in names]
+    causes = {"dpsgd": ArmCauses(reason="", groups=groups, associations=associations)}
+    made = Decomposition(steps=1, batches=1, hessian_records=1, optimizer="sgd", arms=causes, claims=())
+    costs = (0.04, *(0.02 for _ in names[2:]), 0.01)
+    compared = [disclosed(costing("dpsgd", costs, 0.005, tuple(names)), least=0)]
+    return text_of(explain(made, [facts("dpsgd")], compared, CONTROL), "trait")
+
+
+def test_a_correlation_over_few_groups_is_not_told():
+    """Above tanh(2.498 / sqrt(K - 3)) for four traits: none of three groups, .987 of four, .892 of six."""
+    assert "Over the" not in over_groups("abc")
+    four = over_groups("abcd")
+    assert "loss +0.99 (75% of pairs)." in four
+    assert "size" not in four.partition("Over the")[2]
+    six = over_groups("abcdef").partition("Over the")[2]
+    assert "loss +0.99 (75% of pairs); size -0.96 (75% of pairs); share of clipped records +0.90" in six
+    assert "curvature" not in six
 
 
 def test_levers_follow_from_the_largest_part_and_are_called_expectations():
     assert "larger --max-grad-norm" in text_of(why((F, M)), "lever")
     assert "larger --threshold" in text_of(why((F, M), key="global-adapt"), "lever")
-    noisy = group("F", (1e-4, 1e-4), (1e-4, 1e-4), (9e-3, 9e-3), clipped_share=(0.01, 0.0))
+    little = steady(0.01, 0.01)
+    noisy = group("F", steady(1e-4), steady(1e-4), steady(9e-3), clipped_share=little)
     said = text_of(why((noisy, M)), "lever")
     assert "larger --epsilon" in said
     assert "--max-grad-norm, or a method" not in said
-    short = group("F", (1e-4, 1e-4), (9e-3, 9e-3), (1e-4, 1e-4), clipped_share=(0.01, 0.0))
+    short = group("F", steady(1e-4), steady(9e-3), steady(1e-4), clipped_share=little)
     said = text_of(why((short, M)), "lever")
     assert "more --epochs" in said
     assert "another clipping bound should change little" in said
@@ -154,10 +273,6 @@ def test_the_control_speaks_where_it_was_run_and_is_not_itself_explained():
     ran = Control(status="run", message="its gap is no smaller")
     assert text_of(why((F, M), control=ran), "control") == "its gap is no smaller"
     assert why((F, M), source="global-adapt").headline == ""
-
-
-def test_an_unresolved_difference_is_called_so():
-    assert "not resolved" in text_of(why((F, M)), "finding")
 
 
 def taken_apart(**costs):
@@ -181,16 +296,74 @@ def test_of_many_groups_the_ablation_tells_those_of_the_pair_that_was_asked_for(
 
 def test_the_ablation_says_which_half_shows_the_gap_that_clipping_shows():
     both = text_of(taken_apart(clipped=(0.1, 0.02)), "ablation")
-    assert "shown for neither half by itself" in both
+    assert "detected, for neither half by itself" in both
     assert "plain SGD slowed by as much" in both
     one = text_of(taken_apart(clipped=(0.1, 0.02), direction_only=(0.08, 0.02)), "ablation")
-    assert (
-        "is shown for one half by itself: direction-only 6.0 [5.5, 6.5] points beside clipping's 8.0" in one
-    )
+    assert "detected for one half by itself: direction-only 6.0 [5.5, 6.5] points of clipping's 8.0" in one
     two = text_of(
         taken_apart(clipped=(0.1, 0.02), direction_only=(0.08, 0.02), magnitude_only=(0.09, 0.0)), "ablation"
     )
-    assert "is shown for each half by itself: magnitude-only 9.0" in two
+    assert "is detected for each half by itself: magnitude-only 9.0" in two
     assert "none to take apart" in text_of(taken_apart(), "ablation")
     other = text_of(taken_apart(clipped=(0.1, 0.02), direction_only=(0.02, 0.08)), "ablation")
     assert "neither half" in other  # a gap the other way round is another gap
+
+
+def retrained(costs, *, by_step=(1e-3, 8e-3, 1e-3), parts=None):
+    """dpsgd, of which F pays most by shrinkage as its steps have it, and what trained models say.
+
+    Args:
+        costs: Of the ablation's models, as in ``taken_apart``. by_step: F's parts.
+        parts: Excess risk without noise and of noise, of every group of dpsgd; none without a twin.
+    """
+    made = costing("dpsgd", (0.04, 0.01), 0.005)
+    if parts is not None:
+        named = zip(("clipping", "noise"), parts, strict=True)
+        more = {f"{cost}.{name}": estimate(value, 0.005, "nats") for name, value in named
+                for cost in ("privacy_cost", "excess_risk")}  # fmt: skip
+        made = replace(
+            made,
+            by_group=tuple(replace(g, estimates={**g.estimates, **more}) for g in made.by_group),
+            overall=replace(made.overall, estimates={**made.overall.estimates, **more}),
+        )
+    names = ("clipped", "magnitude-only", "direction-only") if costs else ()
+    each = [comparison(n, costs.get(n.replace("-", "_"), (0.0, 0.0)), half=0.005) for n in names]
+    group_f = group("F", *map(steady, by_step), clipped_share=steady(0.4, 0.01))
+    causes = {"dpsgd": ArmCauses(reason="", groups=(group_f, M))}
+    read = Decomposition(steps=1, batches=1, hessian_records=1, optimizer="sgd", arms=causes, claims=())
+    compared = [disclosed(one, least=0) for one in (made, *each)]
+    return explain(read, [facts("dpsgd"), *(facts(n) for n in names)], compared, CONTROL)
+
+
+def test_where_the_ablation_disagrees_with_single_steps_it_leads_and_the_disagreement_is_told():
+    found = retrained(
+        {"clipped": (0.06, 0.01), "magnitude_only": (0.001, 0.0), "direction_only": (0.06, 0.01)}
+    )
+    told = text_of(found, "finding")
+    assert "Single steps and trained models disagree on F under dpsgd; the trained models lead." in told
+    assert "Trained without noise, magnitude-only costs F 0.1 [-1.3, 1.5] points of accuracy of cl" in told
+    assert found.headline.startswith("Single steps and trained models disagree on F")
+    assert "shrinkage" not in text_of(found, "lever")
+    agreed = retrained({"clipped": (0.06, 0.01), "magnitude_only": (0.05, 0.0)})
+    assert "disagree" not in text_of(agreed, "finding")
+    assert "gradient shrinkage" in text_of(agreed, "lever")
+
+
+def test_where_the_twin_without_noise_disagrees_it_leads():
+    found = retrained({}, by_step=(1e-4, 1e-4, 9e-3), parts=(0.078, 0.002))
+    told = text_of(found, "finding")
+    assert "Single steps and trained models disagree on F" in told
+    assert (
+        "0.078 [0.073, 0.083] are there when it is trained without its noise, and the noise adds 0.002"
+        in told
+    )
+    assert "--epsilon" not in text_of(found, "lever")
+    agreed = retrained({}, by_step=(1e-4, 1e-4, 9e-3), parts=(0.002, 0.078))
+    assert "disagree" not in text_of(agreed, "finding")
+    assert "--epsilon" in text_of(agreed, "lever")
+
+
+def test_nothing_is_suggested_against_a_part_that_no_trained_model_shows():
+    """The twin finds no cost of noise, though not so little that it contradicts the steps."""
+    found = retrained({}, by_step=(1e-4, 1e-4, 9e-3), parts=(0.04, 0.004))
+    assert "--epsilon" not in text_of(found, "lever")

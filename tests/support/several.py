@@ -24,6 +24,7 @@ WITHIN = ("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impa
 COSTS = ("privacy_cost", "excess_risk")
 SPLIT = tuple(f"{metric}{part}" for metric in COSTS for part in ("", ".clipping", ".noise"))
 SERIES = ("loss", "gradient_norm", "clipped")
+T4, Z = 2.776445, 1.959964  # quantiles at .975 of Student's t of four degrees of freedom and of the normal
 
 
 def drawn(*place, low=0.05, high=0.95):
@@ -82,10 +83,11 @@ def pair(key, grouping, metric, a, b, kind="pair"):
         value = cost(key, grouping, a, metric) - cost(key, grouping, b, metric)
     place = metric, key, grouping, a, b, kind
     made = gap(a, b, value, half(*place), metric=metric, kind=kind)
+    seeds = drawn("from seeds", *place, low=0.1, high=0.9)  # of half the interval, squared
     signed = replace(
         made.signed,
-        training_sd=drawn("training", *place, low=0.001, high=0.05),
-        records_sd=drawn("records", *place, low=0.001, high=0.05),
+        training_sd=half(*place) * seeds**0.5 / T4,
+        records_sd=half(*place) * (1 - seeds) ** 0.5 / Z,
     )
     return replace(made, signed=signed, minimum_detectable=drawn("detectable", *place, low=0.01, high=0.09))
 

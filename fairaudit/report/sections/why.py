@@ -129,8 +129,8 @@ def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
             for b in found.bounds
         )
         yield Text(
-            f"Lower bounds on what {plain(first.a)} pays beyond {plain(first.b)} under "
-            f"{plain(arm)}, thousandths of a nat per step: {told}."
+            f"Lower bounds on a step's loss increase, {plain(first.a)} minus {plain(first.b)}, under "
+            f"{plain(arm)}, in thousandths of a nat: {told}."
         )
 
 
@@ -140,17 +140,17 @@ def _claims(decomposition: Decomposition) -> Iterator[Block]:
             plain(claim.statement, 200),
             plain(claim.source, 80),
             claim.expected,
-            " ".join(claim.found) or UNKNOWN,
-            bare(claim.p, READINGS),
-            (Strong("failed"),) if claim.verdict == "failed" else claim.verdict,
+            Quantity(claim.found, READINGS),
+            (Strong("fails"),) if claim.verdict == "fails" else claim.verdict,
         )
         for claim in decomposition.claims
     ]
     if rows:
         yield Text(
-            "Claims of the papers, the sign found at each seed, and a one-sided sign test over the seeds:"
+            "Claims of the papers about the sign of a figure, and its mean over the seeds with an interval "
+            "that holds for all claims together; of this file, not of others:"
         )
-        yield table(("claim", "source", "expected", "found", "#p", "verdict"), rows, most=10)
+        yield table(("claim", "source", "expected", "#found", "verdict"), rows, most=10)
 
 
 def _thousandth(value: float | None) -> str:

@@ -25,14 +25,12 @@ def section(report: Report) -> Section | None:
     classes = [each.name for each in report.data.label.classes]
     changes = [
         (
-            plain(c.arm),
+            plain(gap.arm),
             plain(spoken(gap.metric, classes)),
             f"{plain(gap.a)}, {plain(gap.b)}",
-            Quantity(gap.signed),
+            Quantity(gap.change),
         )
-        for c in report.costs
-        for gap in c.gaps
-        if gap.metric.startswith("change.") and gap.kind == "pair" and gap.signed.excludes_zero
+        for gap in report.changed or ()
     ]
     before, after = before_and_after(is_trained=report.training is not None)
     blocks: list[Block] = [
@@ -40,10 +38,13 @@ def section(report: Report) -> Section | None:
         table(("arm", "group", *(f"#{METRICS[m].title}" for m in metrics)), rows, most=14),
     ]
     if changes:
-        told = "Gaps within the model that privacy is shown to change (first group minus second):"
+        told = (
+            "Gaps within the model that are detected to change with privacy (first group minus second; the "
+            "intervals hold for all gaps that could stand here together):"
+        )
         blocks += [Text(told), table(("arm", "metric", "between", "#change of the gap"), changes, most=8)]
-    else:
-        blocks.append(Text("No gap within a model is shown to change with privacy."))
+    elif report.changed is not None:
+        blocks.append(Text("No gap within a model is detected to change with privacy."))
     return Section("within", "Within each model", Rank.DETAIL, tuple(blocks))
 
 
