@@ -54,8 +54,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "config", "data", "privacy", "settings"),
         *("methods.ablation", "methods.admission", "methods.catalog", "methods.defaults", "methods.spec"),
     },
+    "effort": {"arms", "config", "methods.catalog", "models.names"},
     "plan": {
-        *("errors", "arms", "code_digest", "config", "data", "jobs", "privacy", "settings"),
+        *("errors", "effort", "arms", "code_digest", "config", "data", "jobs", "privacy", "settings"),
         *("methods.catalog", "methods.defaults", "methods.spec", "models.names"),
     },
     "examine": {"errors", "config", "executor", "models.names", "pool"},
@@ -77,7 +78,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("methods.catalog", "methods.spec", "methods.base", "models.names", "privacy.events"),
         *("privacy.accounting", "results"),
     },
-    "gate": {"errors", "metrics.names", "report.facts", "report.gates", "report.model", "results"},
+    "gate": {
+        *("errors", "metrics.names", "report.facts", "report.gates", "report.model", "report.summarize"),
+        "results",
+    },
     "changes": {"errors", "gate", "report", "results"},
     "starter": {"errors", "atomic", "config", "data", "report.names"},
     "score": {
@@ -97,6 +101,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "layers",
             "presets",
             "audit",
+            "effort",
             "plan",
             "gate",
             "report",

@@ -14,6 +14,7 @@ from fairaudit.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
 from fairaudit.report.arm_names import listed
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, reading
+from fairaudit.report.markdown_summary import MOST_IN_FULL, title_of
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.parts import part_sentences
@@ -69,6 +70,8 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     twins = seeds * sum(arm.has_twin for arm in plan.arms)
     trainings += f", {twins:,} of them once more without noise" if twins else ""
     yield f"  plan    {trainings} · about {spoken_time(seconds)} on {numbered(cores, 'core')}"
+    if "diagnostics" in plan.origins:
+        yield f"  read    {plan.origins['diagnostics']}"
     if reading:
         kept = numbered(len(plan.schedule.kept(plan.config.diagnostics_every)), "kept step")
         yield f"  read    {kept} of each private training: at most about {spoken_time(reading)}"
@@ -98,6 +101,7 @@ def result_lines(report: Report) -> Iterator[str]:
     if not report.costs:
         yield "No arm has a finished seed: nothing could be compared."
         return
+    yield from summary_lines(report)
     yield " Cost by group (accuracy; 95 % interval over seeds and test rows)"
     rows = [row for comparison in report.costs for row in _cost_rows(comparison, report)]
     yield from aligned(rows, left=frozenset({0}))
@@ -111,6 +115,18 @@ def result_lines(report: Report) -> Iterator[str]:
     if report.control.status != "not needed":
         label = "Control: " if report.control.status == "run" else ""
         yield f" {label}{plain(report.control.message, 2000)}"
+
+
+def summary_lines(report: Report) -> Iterator[str]:
+    """Who pays, how much, how sure, and what to do: of one method in full, of many in one line each."""
+    methods = report.summary.methods if report.summary is not None else ()
+    for method in methods:
+        yield f" {plain(title_of(method, report), 300)}: {plain(method.headline, 1000)}"
+        for line in method.lines if len(methods) <= MOST_IN_FULL else ():
+            if line.topic != "who pays" and (
+                line.topic != "verdict" or method.verdict is None
+            ):  # in the headline
+                yield f"   {line.topic:<18} {plain(line.text, 1000)}"
 
 
 def spoken_guarantee(guarantee: Guarantee) -> str:

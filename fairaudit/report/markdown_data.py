@@ -116,7 +116,8 @@ def diagnostics_section(report: Report) -> Iterator[str]:
         yield "No diagnostics were recorded."
         return
     yield (
-        "Last reading of each, mean over seeds. `cos group batch` is the cosine between a group's "
+        "The last readings of each (the last window of a long curve), mean over seeds. "
+        "`cos group batch` is the cosine between a group's "
         "gradient and the whole batch's, `cos group clipped` between it and what clipping left: "
         "where it falls, clipping turns training away from the group."
     )

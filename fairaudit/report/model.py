@@ -20,6 +20,7 @@ from fairaudit.report.facts import (
 from fairaudit.report.gates import GateRecord, Outcome
 from fairaudit.report.measured import Diagnostics, Selection, Yardstick
 from fairaudit.report.names import plain
+from fairaudit.report.summary import Summary
 from fairaudit.report.sweep import Sweep
 from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure
@@ -70,6 +71,7 @@ class Report(Part):
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set
+    summary: Summary | None = None  # None: of an earlier version
     diagnostics: Diagnostics
     why: Why | None = None
     warnings: tuple[ReportWarning, ...]

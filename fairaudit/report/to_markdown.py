@@ -18,6 +18,7 @@ from fairaudit.report.markdown_data import (
 from fairaudit.report.markdown_gates import gates_section, verdict_section
 from fairaudit.report.markdown_privacy import privacy_section
 from fairaudit.report.markdown_review import instruments_section, register_section, selection_section
+from fairaudit.report.markdown_summary import summary_section
 from fairaudit.report.markdown_sweep import SWEEP, sweep_section
 from fairaudit.report.markdown_why import why_section
 from fairaudit.report.model import Report
@@ -50,6 +51,7 @@ def to_markdown(report: Report, *, reserved: int = 0) -> str:
 def full_text(report: Report) -> list[str]:
     """The lines of the report before they are cut to length."""
     sections = (
+        summary_section(report),
         verdict_section(report),
         _audited(report),
         *((_costs(report), _gaps(report)) if report.costs else (alone_section(report),)),
