@@ -1,9 +1,7 @@
 """About how long a plan takes; for people, never for a report."""
 
-from itertools import pairwise
-
-from fairaudit.config.model_names import BY_LOOP, BY_VMAP
 from fairaudit.methods.catalog import find
+from fairaudit.planning.effort import products
 from fairaudit.planning.plan import Plan
 
 # Seconds on one core of a 2024 server, measured on Adult with logistic regression and the 2 x 256 network.
@@ -14,15 +12,12 @@ PER_ROW = 7e-6  # of a job: preparation and evaluation, where millions of rows o
 PER_STEP = 5e-4  # one step of a small model
 PER_RECORD = 9e-7  # one record of a batch in one step
 PER_WEIGHT = 2e-10  # one record times one hidden weight in one step
-VMAP_FACTOR = 30  # one weight of a model outside the layer table takes as many multiplications
-PER_CALL = 2e-3  # one record of a model that only a loop runs
 PER_READING = 5.0  # students of noised labels, where a method reads them
 PER_KEPT = 0.1  # one kept step of a small model
 KEPT_PASSES = 1.4  # gradients of all training records at each kept step
 KEPT_RECORDS = 20_000  # gradients of one record that its curvature amounts to
 MOST_BATCHES = 72  # at a kept step: those of a pilot and the most that it can ask for
 BATCH_RECORDS = 1_500  # gradients of one record that the curvature along a batch's amounts to
-_INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 
 
 def estimated_seconds(plan: Plan, cores: int) -> float:
@@ -54,15 +49,4 @@ def reading_seconds(plan: Plan, cores: int) -> float:
 
 
 def _products(plan: Plan) -> float:
-    """Multiplications of one record on its way, those of a linear model aside."""
-    facts = plan.model_facts
-    if facts.gradients == BY_LOOP:
-        return PER_CALL / PER_WEIGHT
-    if facts.gradients == BY_VMAP:
-        return VMAP_FACTOR * (facts.parameters or 0)
-    if facts.products is not None:
-        return facts.products
-    if plan.model != "mlp":
-        return 0
-    widths = (_INPUTS, *plan.config.hidden)
-    return sum(a * b for a, b in pairwise(widths))
+    return products(plan.config, plan.model_facts, plan.model)

@@ -67,6 +67,8 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     twins = seeds * sum(arm.has_twin for arm in plan.arms)
     trainings += f", {twins:,} of them once more without noise" if twins else ""
     yield f"  plan    {trainings} · about {spoken_time(seconds)} on {numbered(cores, 'core')}"
+    if "diagnostics" in plan.origins:
+        yield f"  read    {plan.origins['diagnostics']}"
     if reading:
         kept = numbered(len(plan.schedule.kept(plan.config.diagnostics_every)), "kept step")
         yield f"  read    {kept} of each private training: at most about {spoken_time(reading)}"

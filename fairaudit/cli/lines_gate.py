@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fairaudit.gate.check import InconclusiveIs
 from fairaudit.gate.grammar import Rule
-from fairaudit.report.gates import GateRecord
+from fairaudit.report.gates import GateRecord, verdicts
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.render.junit import described
@@ -26,7 +26,10 @@ def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterat
         yield from (f"    {line}" for line in _open(gate))
     if report.verdict is not None:
         is_mapped = report.verdict == "inconclusive" and inconclusive is not None
-        yield f"Verdict {report.verdict}" + (f", counted as {inconclusive}" if is_mapped else "")
+        arms = verdicts(report.gates)
+        each = ", ".join(f"{plain(arm)} {outcome}" for arm, outcome in arms.items()) if len(arms) > 1 else ""
+        mapped = f", counted as {inconclusive}" if is_mapped else ""
+        yield f"Verdict {report.verdict}{mapped}" + (f" ({each})" if each else "")
 
 
 def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> Iterator[str]:

@@ -89,7 +89,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("self_check", bool, "Compare a private arm with itself: no gap should show."),
     Option("twins", bool, "Train each noisy arm without noise too, to split its cost (default: twins)."),
     Option(
-        "diagnostics", str, "What is read of the training; full says why (default: basic).", "off|basic|full"
+        "diagnostics",
+        str,
+        "What is read of the training: full says why; auto is full where cheap, else basic (default: auto).",
+        "auto|off|basic|full",
     ),
     Option("diagnostics_every", int, "Steps between gradient readings, and kept steps of full.", "STEPS"),
     Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),

@@ -139,7 +139,7 @@ class AuditConfig(BaseModel):
     twins: bool = True  # train every arm with noisy steps without its noise, too
     # measurement and report
     compare: tuple[str, ...] = ()  # "2,8": the gap between two groups, asked for in advance
-    diagnostics: Literal["off", "basic", "full"] = "basic"
+    diagnostics: Literal["auto", "off", "basic", "full"] = "auto"
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0)] = 0
     out: Path = Field(default_factory=_own_folder)

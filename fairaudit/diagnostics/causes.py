@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TypeGuard
 
 import numpy as np
 import torch
@@ -41,7 +42,30 @@ MOST_BYTES = 2**28  # of their gradients, which are all held at once
 OF_PART, OF_ALL = 0.1, 0.01  # wanted standard errors, as a share of the part or of all parts: the larger
 PROBES = 4  # of them, behind the covariance in R_clip, which is small beside its first order
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
+ANGLES = ("angle_turned", "cos_before", "cos_after")
+ANGLE_BATCHES = 16  # M, where angles alone are read
 THOROUGH_EVERY = 4  # kept steps: eigenvalues and correlations cost more than all else together
+
+
+def read_angles(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
+    """How far each kept step was turned from each group's gradient: of :func:`read` the cheapest series.
+
+    Returns:
+        ``angle_turned``, ``cos_before`` and ``cos_after``, [C, R, K] float64 for C checkpoints; empty where
+        :func:`read` finds nothing, or where nothing is clipped.
+    """
+    if not _is_readable(method, task, trained):
+        return {}
+    reading = CauseReading(method, task)
+    found = [reading.angles(c) for c in trained.checkpoints if not reading.is_plain(c)]
+    return {name: torch.stack([each[name] for each in found]).double() for name in ANGLES} if found else {}
+
+
+def _is_readable(method: Method, task: Task, trained: TrainedReplicates) -> TypeGuard[GradientMethod]:
+    """Whether steps were kept, and are sums over the expected batch."""
+    if not trained.checkpoints or not isinstance(method, GradientMethod):
+        return False
+    return isinstance(method.release(task), Release)
 
 
 def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
@@ -51,9 +75,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         Series name -> [C, R, ...] float64 for C checkpoints; empty where nothing was kept, or where the
         step is not a sum over the expected batch, so that no decomposition is known for it.
     """
-    if not trained.checkpoints or not isinstance(method, GradientMethod):
-        return {}
-    if not isinstance(method.release(task), Release):
+    if not _is_readable(method, task, trained):
         return {}
     reading = CauseReading(method, task)
     found: dict[str, list[Tensor]] = {}
@@ -104,7 +126,7 @@ class CauseReading:
             "hessian_trace_difference_se": torch.stack([t.difference_error for t in trace]),
             **self._correlates(checkpoint.step, landscapes, thorough),
         }
-        if self._is_plain(checkpoint):
+        if self.is_plain(checkpoint):
             return found
         if thorough:
             self._spectra = [_spectrum(landscape) for landscape in landscapes]
@@ -113,6 +135,16 @@ class CauseReading:
             **self._assumptions(checkpoint.learning_rate),
             **self._terms(checkpoint, landscapes, found["hessian_trace"]),
         }
+
+    def angles(self, checkpoint: Checkpoint) -> Mapping[str, Tensor]:
+        """How far clipping turns one step, [R, K] each: means over so many batches, of no curvature."""
+        reader = StepReader(self.method, self.task, checkpoint)
+        moments = reader.moments()
+        each = [
+            _angles(batches, self._means(moments, r))
+            for r, batches in enumerate(self._batches(reader, moments, "batches", ANGLE_BATCHES))
+        ]
+        return {name: torch.stack([values[name] for values in each]) for name in ANGLES}
 
     def _correlates(self, step: int, landscapes: list[Landscape], thorough: bool) -> dict[str, Tensor]:
         """Group means of what goes with a costly record, and their correlations."""
@@ -139,7 +171,7 @@ class CauseReading:
             "convex": torch.stack([s.is_convex() for s in self._spectra]),
         }
 
-    def _is_plain(self, checkpoint: Checkpoint) -> bool:
+    def is_plain(self, checkpoint: Checkpoint) -> bool:
         """Nothing is clipped and no noise is added: the reference, of which every term is zero."""
         return bool(torch.isinf(checkpoint.sensitivity).all())
 

@@ -20,6 +20,11 @@ ROWS_AT_ONCE = 4096
 MOST_BYTES = 2**31  # of kept parameters
 
 
+def is_affordable(count: int, parameters: int) -> bool:
+    """Whether so many checkpoints of so many numbers fit into 2 GiB."""
+    return 4 * count * parameters <= MOST_BYTES
+
+
 def refuse_too_many(count: int, parameters: int) -> None:
     """Stop before training rather than out of memory after hours.
 
@@ -29,7 +34,7 @@ def refuse_too_many(count: int, parameters: int) -> None:
     Raises:
         TrainingError: They would take more than 2 GiB.
     """
-    if 4 * count * parameters > MOST_BYTES:
+    if not is_affordable(count, parameters):
         raise TrainingError(
             f"{count:,} checkpoints of {parameters:,} parameters take more than {MOST_BYTES >> 30} GiB",
             hint="use a larger --diagnostics-every",

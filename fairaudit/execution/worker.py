@@ -17,7 +17,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import InputRows
 from fairaudit.data.public import Inputs
 from fairaudit.diagnostics import causes
-from fairaudit.diagnostics.checkpoints import refuse_too_many
+from fairaudit.diagnostics.checkpoints import is_affordable, refuse_too_many
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.devices import find_device
@@ -64,7 +64,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     with _memory_told(job):
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
-        why = _causes(method, task, trained)
+        why = _causes(plan, method, task, trained)
     # The plan's epsilon holds for what the plan says; training says what it did.
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
@@ -222,16 +222,19 @@ def _readings(
 
 def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...]:
     """Steps to keep for the readings that say why a group pays."""
-    if plan.config.diagnostics != "full":
-        return ()
-    steps = plan.schedule.kept(plan.config.diagnostics_every)
-    refuse_too_many(len(steps), job.repeats * sum(p.numel() for p in model.parameters()))
-    return steps
+    parameters = job.repeats * sum(p.numel() for p in model.parameters())
+    if plan.config.diagnostics == "full":
+        steps = plan.schedule.kept(plan.config.diagnostics_every)
+        refuse_too_many(len(steps), parameters)
+        return steps
+    steps = plan.schedule.kept(None) if plan.reads_angles and plan.arm(job.arm).reference else ()
+    return steps if is_affordable(len(steps), parameters) else ()
 
 
-def _causes(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Array]:
+def _causes(plan: Plan, method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Array]:
     """What the kept steps did to each group."""
-    found = causes.read(method, task, trained)
+    read = causes.read if plan.config.diagnostics == "full" else causes.read_angles
+    found = read(method, task, trained)
     if not found:
         return {}
     steps = np.asarray([checkpoint.step for checkpoint in trained.checkpoints], dtype=np.int64)

@@ -1,5 +1,6 @@
 """(Report, rules) -> verdict: the worst of what the rules say."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -7,23 +8,28 @@ from typing import Literal
 from fairaudit.errors import EXIT_GATE_FAILED, EXIT_INCONCLUSIVE, EXIT_OK, ConfigError
 from fairaudit.gate.grammar import Rule
 from fairaudit.gate.judge import change, judge
-from fairaudit.gate.targets import Target, Targets, find_targets, vocabulary_of
+from fairaudit.gate.targets import Target, Targets, find_targets, limits, vocabulary_of
 from fairaudit.report.facts import LabelFacts
-from fairaudit.report.gates import GateRecord, GateTarget, Outcome
+from fairaudit.report.gates import GateRecord, GateTarget, Outcome, severity, worst
 from fairaudit.report.model import Report
+from fairaudit.report.summarize import summarized
 
 NOTHING_FITS = "nothing in the report fits the rule"
-_SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 
 InconclusiveIs = Literal["fail", "pass"]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One record per rule, and the worst of them."""
+    """One record per rule, and the worst of them: a failure of one method is a failure.
+
+    Args:
+        gates: One for each rule. outcome: The worst of them. rules: Themselves, where they are known.
+    """
 
     gates: tuple[GateRecord, ...]
     outcome: Outcome
+    rules: tuple[Rule, ...] = ()
 
     def exit_code(self, inconclusive: InconclusiveIs | None = None) -> int:
         """0 pass, 1 fail, 3 inconclusive, unless the caller says what that counts as."""
@@ -50,7 +56,7 @@ def check(report: Report, rules: Sequence[Rule], baseline: Report | None = None)
     for rule in rules:
         vocabulary.check(rule)
     gates = tuple(_checked(rule, report, baseline) for rule in rules)
-    return Verdict(gates, worst([gate.outcome for gate in gates]))
+    return Verdict(gates, worst(gate.outcome for gate in gates), tuple(rules))
 
 
 def judged(report: Report, rules: Sequence[Rule], baseline: Report | None = None) -> Report:
@@ -65,8 +71,16 @@ def judged(report: Report, rules: Sequence[Rule], baseline: Report | None = None
 
 
 def with_verdict(report: Report, verdict: Verdict) -> Report:
-    """The report with its gates."""
-    return report.model_copy(update={"gates": verdict.gates, "verdict": verdict.outcome})
+    """The report with its gates, its gaps and its summary read by the limits that the rules set."""
+    return summarized(
+        report.model_copy(
+            update={
+                "gates": verdict.gates,
+                "verdict": verdict.outcome,
+                "comparisons": limits(report, verdict.rules),
+            }
+        )
+    )
 
 
 def exit_code(report: Report, inconclusive: InconclusiveIs | None = None) -> int:
@@ -85,11 +99,6 @@ def refuse_without_baseline(rules: Sequence[Rule], *, has_baseline: bool) -> Non
     lone = [rule for rule in rules if rule.is_change and not has_baseline]
     if lone:
         raise ConfigError(f"rule {lone[0].text!r} needs an earlier report", hint="add --baseline REPORT.json")
-
-
-def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """The worst outcome; none at all is inconclusive."""
-    return max(outcomes, key=_SEVERITY.index, default="inconclusive")
 
 
 def as_stored(report: Report) -> Report:
@@ -118,16 +127,18 @@ def _checked(rule: Rule, report: Report, baseline: Report | None) -> GateRecord:
     found = find_targets(rule, report)
     if rule.is_change and baseline is not None:
         found = _changes(rule, (report, found), (baseline, find_targets(rule, baseline)))
-    uncertain = [target for target in found.judged if not target.reading.number.is_exact]
-    targets = [judge(rule, target, among=len(uncertain)) for target in found.judged]
-    outcome = worst([target.outcome for target in targets])
+    # Shared within an arm alone: another method beside it must not undo what is shown of this one.
+    uncertain = Counter(target.arm for target in found.judged if not target.reading.number.is_exact)
+    targets = [judge(rule, target, among=uncertain[target.arm]) for target in found.judged]
+    outcome = worst(target.outcome for target in targets)
     return GateRecord(
         rule=rule.text,
         words=rule.said_of("any private arm" if report.training else ""),
         outcome=outcome,
         reason=_reason(targets, outcome),
-        targets=tuple(sorted(targets, key=lambda target: -_SEVERITY.index(target.outcome))),
+        targets=tuple(sorted(targets, key=lambda target: -severity(target.outcome))),
         left_out=found.left_out,
+        unit=rule.metric.unit,
     )
 
 

@@ -24,11 +24,13 @@ _STATISTICS = {
 }
 _OPERATORS = {">": "above", ">=": "at least", "<": "below", "<=": "at most"}
 _HELP = "write it in quotes, for example --fail-on 'privacy_cost_gap > 0.02'"
-_UNITS_OF = {"fraction": ("pt", "pts", "%"), "ratio": ("%",)}  # what may stand behind a number
+_POINTS = ("point", "points", "pt", "pts", "%")
+_UNITS_OF = {"fraction": _POINTS, "ratio": ("%",), "nats": ("nat", "nats")}  # what may stand behind a number
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
-_NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)(pts?|%)?")
-_NUMBER_HELP = "write a plain decimal, as 0.02, 1e-5, or 2pt for two points"
+_NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)(points?|pts?|nats?|%)?")
+_NUMBER_HELP = "write a number with its unit, as '2 points' or 0.05 nats, or a plain decimal, as 0.02"
 _TOKEN = re.compile(rf"{_QUOTED}|>=|<=|==|[><=@:,]|\s+|[^\s><=@:,\"']+|.", re.DOTALL)
+_ALL_UNITS = frozenset(unit for units in _UNITS_OF.values() for unit in units)
 MOST_CHARACTERS = 2000
 NEAREST = 1e-4  # to the end of a range: one record in ten thousand
 # Limits beyond these are met by everything: the largest target of an audit; a loss of single-precision
@@ -89,6 +91,11 @@ class Rule:
     def fails_above(self) -> bool:
         """Whether large numbers fail."""
         return self.operator in (">", ">=")
+
+    @property
+    def limits_gaps(self) -> bool:
+        """Whether it says how large a gap may be."""
+        return self.metric.kind == "gap" and self.fails_above and not self.is_change
 
     @property
     def words(self) -> str:
@@ -181,8 +188,8 @@ def parse_rule(text: str) -> Rule:
 
 
 def _number(tokens: list[str], metric: Metric, shown: str) -> float:
-    """A decimal in ASCII; ``2pt`` and ``2%`` are hundredths where the metric is a fraction."""
-    if not tokens or len(tokens) > 2 or (len(tokens) == 2 and tokens[1] not in _UNITS_OF["fraction"]):
+    """A decimal in ASCII; ``2 points`` and ``2%`` are hundredths where the metric is a fraction."""
+    if not tokens or len(tokens) > 2 or (len(tokens) == 2 and tokens[1] not in _ALL_UNITS):
         raise ConfigError(f"rule {_cut(shown)} needs one number after its operator", hint=_HELP)
     text = "".join(tokens)
     match = _NUMBER.fullmatch(text)
@@ -199,7 +206,7 @@ def _number(tokens: list[str], metric: Metric, shown: str) -> float:
             f"rule {_cut(shown)}: {metric.name} {counted}, so {_cut(text)} says nothing",
             hint=f"write the number alone, as {match[1]}" if metric.unit != "ratio" else "write 0.8 or 80%",
         )
-    return float(Decimal(match[1]) / 100)
+    return number if metric.unit == "nats" else float(Decimal(match[1]) / 100)
 
 
 def _refuse_foregone(rule: Rule) -> None:

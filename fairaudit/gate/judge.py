@@ -9,19 +9,21 @@ from fairaudit.gate.targets import Reading, Target
 from fairaudit.report.gates import GateTarget, Outcome
 from fairaudit.results.estimates import NOTHING, Ends, Interval
 
-STRADDLES = "the interval holds the threshold"
-ONLY_ALONE = "beyond the threshold by itself, but not once the interval is shared by all numbers of the rule"
+STRADDLES = "the 95 % interval includes the threshold"
+ONLY_ALONE = (
+    "beyond the limit by itself, but not once the interval is shared by all numbers of the rule for this arm"
+)
 
 
 def judge(rule: Rule, target: Target, *, among: int) -> GateTarget:
     """What the rule says of one target.
 
     A rule about an interval fails where all of it meets the failing condition and passes where none
-    of it does. To fail, the interval is the one that holds for all numbers of the rule together, for
-    one of many is found beyond a threshold by luck; to pass all, each one's own suffices.
+    of it does. To fail, the interval is the one that holds for all numbers of the rule about that arm
+    together, for one of many is found beyond a threshold by luck; to pass all, each one's own suffices.
 
     Args:
-        rule: The condition. target: The number. among: How many numbers the rule is held against.
+        rule: The condition. target: The number. among: How many numbers of that arm the rule is held against.
     """
     reading, number = target.reading, target.reading.number
     shared = _shared(reading, among)

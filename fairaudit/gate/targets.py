@@ -143,6 +143,43 @@ def find_targets(rule: Rule, report: Report) -> Targets:
     return Targets(tuple(judged), tuple(left_out))
 
 
+def limits(report: Report, rules: Sequence[Rule]) -> tuple[Comparison, ...]:
+    """The report's comparisons with the largest size that rules allow each gap: the least of several.
+
+    A limit on the largest gap is one on every pair of groups.
+    """
+    about = [(rule, _arms(rule, report)) for rule in rules if rule.limits_gaps]
+
+    def limit(comparison: Comparison, gap: Gap) -> float | None:
+        found = [
+            rule.number
+            for rule, arms in about
+            if rule.metric.key == gap.metric and comparison.arm in arms and _is_about(rule, comparison, gap)
+        ]
+        return min(found, default=None)
+
+    def read(comparison: Comparison) -> Comparison:
+        limited = {place: limit(comparison, gap) for place, gap in enumerate(comparison.gaps)}
+        gaps = [
+            gap if gap.limit == limited[place] else gap.revised(limit=limited[place])
+            for place, gap in enumerate(comparison.gaps)
+        ]
+        return comparison.model_copy(update={"gaps": tuple(gaps)})
+
+    return tuple(map(read, report.comparisons))
+
+
+def _is_about(rule: Rule, comparison: Comparison, gap: Gap) -> bool:
+    if not _fits(rule.group, comparison):
+        return False
+    names = named(rule.group, comparison)
+    if not names:
+        return gap.kind in ("pair", "max")
+    if len(names) == 1:
+        return gap.kind == "population" and gap.a == names[0]
+    return gap.kind == "pair" and {gap.a, gap.b} == set(names)
+
+
 def _unless(target: Target, why: str) -> Target:
     """The target, which no gate may read if there is a reason why not."""
     return replace(target, reading=replace(target.reading, reason=target.reading.reason or why))

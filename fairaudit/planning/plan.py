@@ -15,6 +15,7 @@ from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import Sizes, default_delta
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, ArmPrivacy, Schedule, make_arms, make_schedule
+from fairaudit.planning.effort import choose_level, effort
 from fairaudit.planning.settings import Numbers, Place, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
@@ -53,6 +54,7 @@ class Plan:
             arms, or None.
         notices: Warnings of the plan itself. model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting.
+        reads_angles: How far clipping turns the step is read of kept steps, though not everything is.
     """
 
     config: AuditConfig
@@ -67,6 +69,7 @@ class Plan:
     notices: tuple[Notice, ...] = ()
     model_facts: ModelFacts = UNENCODED
     unread: Mapping[Place, Unread] = field(default_factory=dict)
+    reads_angles: bool = False
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
@@ -132,8 +135,14 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
             hint=f"use --delta {default_delta(sizes.n_public):g}",
         )
     arms = make_arms(numbers, schedule, delta)
+    origins = dict(numbers.origins)
     known = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
     facts = known if own_model is None else own_model
+    work = effort(config, arms, schedule, facts, sizes.model)
+    if config.diagnostics == "auto":
+        level, origins["diagnostics"] = choose_level(work)
+        config = config.model_copy(update={"diagnostics": level})
+    angles = config.diagnostics == "basic" and work.reads_angles
     return Plan(
         config=config,
         digest=dataset.digest,
@@ -141,12 +150,13 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         schedule=schedule,
         delta=delta,
         arms=arms,
-        jobs=_jobs(config, dataset, (sizes.model, facts.digest), schedule, delta, arms),
-        origins=numbers.origins,
+        jobs=_jobs(config, dataset, (sizes.model, facts.digest), schedule, delta, arms, angles=angles),
+        origins=origins,
         epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
         notices=(*_omissions(numbers), *_notices(config, arms)),
         model_facts=facts,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
+        reads_angles=angles,
     )
 
 
@@ -163,6 +173,8 @@ def _jobs(
     schedule: Schedule,
     delta: float,
     arms: tuple[Arm, ...],
+    *,
+    angles: bool,
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
     pool = pool_digest(config)
@@ -182,6 +194,7 @@ def _jobs(
                 "event": [event.effective_noise_multiplier, delta] if event else None,
                 "seed": seed, "repeats": arm.repeats, "source": source, "twin": arm.has_twin,
                 **({"pool": pool} if reads_pool and pool else {}),
+                **({"angles": True} if angles and arm.reference else {}),
                 **({"own_model": model[1]} if model[1] else {}),
             }  # fmt: skip
             ids[arm.key] = job_id(parts)

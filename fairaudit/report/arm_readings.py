@@ -1,6 +1,6 @@
 """What the finished seeds of one arm read at their kept steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +10,15 @@ from fairaudit.metrics.intervals import quantiles
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.curves import nan_mean
 from fairaudit.report.decomposition import OverSeeds
+from fairaudit.report.summary import MisalignmentSummary
+from fairaudit.results.estimates import Interval
 from fairaudit.results.jobs import Array, JobResult
 
 Float64 = NDArray[np.float64]
 
 PREFIX = "cause."
 STEPS = "cause_steps"
+ANGLE = "angle_turned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,33 @@ def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmR
         },
         hessian_records=int(facts["hessian_records"]),
     )
+
+
+def misalignment(found: ArmReadings, names: Sequence[str], hidden: Collection[str]) -> MisalignmentSummary:
+    """How far clipping turns the step from each group's gradient, in degrees.
+
+    Args:
+        found: The readings, with ``ANGLE``. names: Groups. hidden: Suppressed ones.
+    """
+    angles = found.averaged(ANGLE)  # [S, K]
+    shown = [k for k, name in enumerate(names) if name not in hidden and np.isfinite(angles[:, k]).any()]
+    groups = {names[k]: over_seeds(angles[:, k]) for k in shown}
+    return MisalignmentSummary(
+        groups={name: Interval(value=e.value, low=e.low, high=e.high) for name, e in groups.items()},
+        most=_most([names[k] for k in shown], angles[:, shown]),
+    )
+
+
+def _most(names: Sequence[str], angles: Float64) -> str:
+    """The group whose angle is above every other's at paired seeds, by intervals that hold for all pairs."""
+    seeds, count = angles.shape
+    if count < 2 or seeds < 2 or not np.isfinite(angles).all():
+        return ""
+    top = int(angles.mean(0).argmax())
+    above = angles[:, [top]] - np.delete(angles, top, axis=1)  # [S, K - 1]
+    level = 1 - 0.025 / (count * (count - 1) / 2)
+    half = quantiles(level, seeds - 1)[0] * above.std(0, ddof=1) / seeds**0.5
+    return names[top] if bool((above.mean(0) > half).all()) else ""
 
 
 def _over_repeats(series: Array) -> Float64:

@@ -20,6 +20,7 @@ from fairaudit.report.health import health
 from fairaudit.report.measured import Diagnostics, Yardstick
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
+from fairaudit.report.summarize import summarized
 from fairaudit.report.sweep import Sweep, SweepArm, sweeps
 from fairaudit.report.text import limitations
 from fairaudit.report.why import explain
@@ -79,7 +80,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
     check = yardstick(plan, dataset, results)
     swept = sweeps(compared, _calibrated(plan))
     read = diagnostics(plan, dataset, results, first)
-    return Report(
+    report = Report(
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=circumstances.version),
         created_utc=circumstances.created_utc,
@@ -105,6 +106,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
         limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
         timing=dict(circumstances.seconds),
     )
+    return summarized(report)
 
 
 def _calibrated(plan: Plan) -> dict[str, SweepArm]:

@@ -11,17 +11,21 @@ from fairaudit.data.groups import NamedPair
 from fairaudit.errors import numbered
 from fairaudit.metrics.gaps import direction
 from fairaudit.planning.plan import Plan
+from fairaudit.report.arm_readings import ANGLE, arm_readings, misalignment
 from fairaudit.report.build_causes import decomposition
 from fairaudit.report.build_facts import visible
 from fairaudit.report.case import detected_pair
-from fairaudit.report.curves import curve, nan_mean
+from fairaudit.report.curves import MAX_OBSERVATIONS, curve, nan_mean
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.measured import UNDERTRAINED_BY, Diagnostics, Selection, Yardstick
 from fairaudit.report.readings import claims, readings
+from fairaudit.report.summary import MisalignmentSummary
 from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Measured, undefined
 from fairaudit.results.jobs import Array, JobResult
 
 MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
+OF_ONE_BATCH = ("cos_", "norm_")  # readings of a single batch, which say little alone
+SMOOTHED = 20  # windows that a curve of such readings is averaged over
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
 YARDSTICK = "scikit-learn logistic regression, same rows and inputs"
 NO_YARDSTICK = "a linear model of pixels says nothing of how well a network was trained"
@@ -145,7 +149,21 @@ def diagnostics(
         readings=readings(plan, dataset, results, hidden),
         claims=claims(plan, results, {c.arm for c in compared if c.reference and detected_pair(c)}),
         decomposition=decomposition(plan, dataset, results, compared),
+        misalignment=_misalignment(plan, dataset, results, hidden),
     )
+
+
+def _misalignment(
+    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult], hidden: Collection[str]
+) -> dict[str, MisalignmentSummary]:
+    """How far clipping turns each arm's steps from each group of the first grouping, where it was read."""
+    names = dataset.groupings[0].names
+    found = {arm.key: arm_readings(plan, arm, results) for arm in plan.arms}
+    return {
+        key: misalignment(readings, names, hidden)
+        for key, readings in found.items()
+        if readings is not None and ANGLE in readings.values
+    }
 
 
 def _suppressed(measure: GroupMeasure, least: int) -> GroupMeasure:
@@ -169,7 +187,7 @@ def _named(gap: Gap) -> Gap:
     """The gap of a pair that was named beforehand, whose sign its own interval resolves."""
     value, is_resolved = gap.signed.value, gap.signed.excludes_zero
     said = direction(gap.metric, gap.a, gap.b, value) if value is not None and is_resolved else ""
-    return gap.model_copy(update={"named": True, "direction": said})
+    return gap.revised(named=True, direction=said)
 
 
 def _shows(gap: Gap, hidden: set[str]) -> bool:
@@ -230,7 +248,8 @@ def _curves(finished: Sequence[JobResult], grouping: Grouping, hidden: Collectio
         if values.shape[2] != len(columns):
             continue  # a reading of another shape has no place in a table by group
         values[:, :, [column in hidden for column in columns]] = np.nan
-        yield curve(name, steps.tolist(), columns, values)
+        most = SMOOTHED if name.startswith(OF_ONE_BATCH) else MAX_OBSERVATIONS
+        yield curve(name, steps.tolist(), columns, values, most=most)
 
 
 def _over_repeats(trace: Array) -> NDArray[np.float64]:

@@ -31,6 +31,7 @@ from fairaudit.report.facts import (
 )
 from fairaudit.report.measured import Diagnostics, Yardstick
 from fairaudit.report.model import Report
+from fairaudit.report.summarize import summarized
 from fairaudit.report.text import LABELS_TAKEN_AS_TRUE, REPORT_NOT_DP
 from fairaudit.results.estimates import Measured
 from fairaudit.results.jobs import NUMERICS_VERSION, job_id
@@ -81,7 +82,7 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
         ]
     )
     keys = list(found.arms)
-    return Report(
+    report = Report(
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=circumstances.version),
         created_utc=circumstances.created_utc,
@@ -110,6 +111,7 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
         limitations=_limitations(found),
         timing=dict(circumstances.seconds),
     )  # fmt: skip
+    return summarized(report)
 
 
 _PRIVACY = PrivacyFacts(

@@ -7,7 +7,8 @@ from dataclasses import replace
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.document import Cell, Chart, data_table
 from fairaudit.report.model import Report
-from fairaudit.report.panels import MOST_SERIES, Lines, Point, alone, labels
+from fairaudit.report.panels import MOST_SERIES, Lines, Point, labels
+from fairaudit.results.estimates import Interval
 
 _MOST_PANELS = 8
 _MOST_TABLE_ROWS = 1500
@@ -99,15 +100,15 @@ def _chart(
     for arm, curve in curves.items():
         names = labels(curve.columns)
         known = list(_known(curve, per_unit, change))
-        rows += [(arm, x, group, value) for x, group, value in known]
+        rows += [(arm, x, group, value.value) for x, group, value in known]
         shown = set(curve.columns[:MOST_SERIES])
-        drawn[arm] = tuple(Point(x, names[g], alone(value)) for x, g, value in known if g in shown)
+        drawn[arm] = tuple(Point(x, names[g], value) for x, g, value in known if g in shown)
     drawn = {arm: points for arm, points in list(drawn.items())[:_MOST_PANELS] if points}
     if not drawn:
         return None
     titles = labels(list(drawn))
-    numbers = [point.number.value for points in drawn.values() for point in points]
-    values = [value for value in numbers if value is not None]
+    numbers = [point.number for points in drawn.values() for point in points]
+    values = [end for number in numbers for end in (number.value, *(number.ends or ())) if end is not None]
     between = _range(values)
     x_title = "step" if by_step else "epoch"
     panels = tuple(
@@ -117,12 +118,17 @@ def _chart(
     return replace(frame, panels=panels, table=data_table(head, rows[:_MOST_TABLE_ROWS]))
 
 
-def _known(curve: Curve, per_unit: int, change: Change) -> Iterator[tuple[float, str, float]]:
-    for step, values in zip(curve.steps, curve.values, strict=True):
-        for group, value in zip(curve.columns, values, strict=True):
+def _known(curve: Curve, per_unit: int, change: Change) -> Iterator[tuple[float, str, Interval]]:
+    """Step or epoch, group, and the value there with the interval of its mean over seeds."""
+    for place, step in enumerate(curve.steps):
+        x = step if per_unit == 1 else (step + 1) / per_unit  # a reading at step s comes after s + 1
+        for column, group in enumerate(curve.columns):
+            value = curve.values[place][column]
+            ends = [rows[place][column] for rows in (curve.low, curve.high) if rows]
+            known = sorted(change(end) for end in ends if end is not None)
             if value is not None:
-                x = step if per_unit == 1 else (step + 1) / per_unit  # a reading at step s comes after s + 1
-                yield x, group, change(value)
+                low, high = known if len(known) == 2 else (None, None)
+                yield x, group, Interval(value=change(value), low=low, high=high)
 
 
 def _range(values: list[float]) -> tuple[float, float]:

@@ -13,6 +13,8 @@ class Curve(Part):
 
     ``columns`` are the groups of the first grouping, or one empty name for a whole-batch number.
     ``spread`` is the standard deviation between seeds, of the shape of ``values``; None for one seed.
+    ``low`` and ``high`` are the ends of a 95 % interval of the mean over seeds, which share records: it says
+    how steady the curve is. ``window``: The most readings that a value is a mean over, at each seed.
     """
 
     name: str
@@ -21,6 +23,9 @@ class Curve(Part):
     columns: tuple[str, ...]
     values: tuple[tuple[Figure | None, ...], ...]
     spread: tuple[tuple[Figure | None, ...], ...] = ()
+    low: tuple[tuple[Figure | None, ...], ...] = ()
+    high: tuple[tuple[Figure | None, ...], ...] = ()
+    window: int = 1
 
 
 class OverSeeds(Interval):

@@ -19,7 +19,7 @@ def judged(compared: Sequence[Comparison]) -> tuple[Comparison, ...]:
         comparison.model_copy(
             update={
                 "gaps": tuple(
-                    gap.model_copy(update={"detected": _is_detected(comparison, gap, many)})
+                    gap.revised(detected=_is_detected(comparison, gap, many))
                     if gap.metric in COSTS and comparison.reference and gap.a and gap.b
                     else gap
                     for gap in comparison.gaps
@@ -35,8 +35,9 @@ def _is_detected(comparison: Comparison, gap: Gap, many: int) -> bool:
     shown = bool(gap.direction) and among(gap.signed, many * pairs).excludes_zero
     if gap.metric == COSTS[0]:
         return shown
-    rows = [g.estimates[gap.metric].n_test for g in comparison.by_group if g.group in (gap.a, gap.b)]
-    return shown and min((n or 0 for n in rows), default=0) >= LEAST_FOR_LOSS
+    found = [g.estimates.get(gap.metric) for g in comparison.by_group if g.group in (gap.a, gap.b)]
+    rows = [0 if estimate is None else estimate.n_test or 0 for estimate in found]
+    return shown and min(rows, default=0) >= LEAST_FOR_LOSS
 
 
 def _pairs(comparison: Comparison, metric: str) -> int:

@@ -137,7 +137,9 @@ def _lines(panel: Lines) -> Spec:
         layers.append({"mark": dots, "encoding": {"y": y, "shape": _shape(series)}})
     if any(p.number.ends for p in panel.points):
         span = {"y": {**y, "field": "low"}, "y2": {"field": "high"}}
-        whisker: Spec = {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": span}
+        few = len(values) <= _FEW * len(series)
+        mark: Spec = {"type": "rule", "strokeWidth": 1.5} if few else {"type": "area", "opacity": 0.2}
+        whisker: Spec = {"mark": mark, "encoding": span}
         layers.append({**whisker, "transform": [{"filter": "isValid(datum.low)"}]})
     if panel.origin is not None:
         layers.insert(0, _line_at("y", panel.origin))

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from fairaudit.metrics.names import COSTS
 from fairaudit.metrics.registry import spec_of
-from fairaudit.report.written import OWN_UNIT, POINTS, Scale
-from fairaudit.results.estimates import Comparison, Gap
+from fairaudit.report.written import OWN_UNIT, POINTS, UNKNOWN, Scale, number
+from fairaudit.results.estimates import Comparison, Gap, Interval
+from fairaudit.results.reading import Reading
 
 COST = COSTS[0]
 CONTROL_NOT_RUN = "control_not_run"  # code of the warning
@@ -26,8 +27,44 @@ def named_gaps(comparison: Comparison, metric: str = COST) -> list[Gap]:
 
 
 def reading(gap: Gap) -> str:
-    """Whom the gap is to whose disadvantage, or that its sign is open; "" where there is no gap."""
-    return gap.direction or ("" if gap.absolute.value is None else "not resolved")
+    """What the gap's interval says, in words; "" where there is no gap.
+
+    To whose disadvantage it is, or at most how much, or that nobody can tell.
+    """
+    if gap.absolute.value is None:
+        return ""
+    told = read_words(gap.reading, gap.size, gap.limit, gap.size.unit)
+    return told.replace("difference detected", gap.direction, 1) if gap.direction else told
+
+
+def read_words(read: Reading, size: Interval, limit: float | None, unit: str) -> str:
+    """A reading in words, with the limit that it was held against.
+
+    Args:
+        read: Of the interval of ``size``. limit: Or None. unit: Of both.
+    """
+    allowed = "" if limit is None else f"limit {with_unit(limit, unit)}"
+    high = None if size.ends is None else size.ends.high
+    match read:
+        case "within tolerance":
+            return f"within tolerance ({allowed})"
+        case "at most":
+            return f"none detected, at most {with_unit(high, unit)}"
+        case "cannot tell":
+            return " ".join(filter(None, ("cannot tell", allowed and f"({allowed})")))
+    if limit is not None and high is not None and high <= limit:
+        return f"{read}, within tolerance ({allowed})"
+    return ", ".join(filter(None, (read, allowed)))
+
+
+def with_unit(value: float | None, unit: str) -> str:
+    """A number of a report for a reader: fractions in points, losses in nats."""
+    if value is None:
+        return UNKNOWN
+    if unit != "fraction":
+        return f"{number(value)} nats" if unit == "nats" else number(value)
+    points = f"{100 * value:.3g}" if abs(value) < 1e-3 else number(100 * value, decimals=1).removesuffix(".0")
+    return f"{points} point{'s' * (points != '1')}"
 
 
 def is_detected(gap: Gap) -> bool:

@@ -1,6 +1,9 @@
 """What was measured beside comparisons: selection rates, the reference's check, training curves."""
 
+from pydantic import Field
+
 from fairaudit.report.decomposition import Curve, Decomposition
+from fairaudit.report.summary import MisalignmentSummary
 from fairaudit.results.estimates import Estimate
 from fairaudit.results.numbers import Figure, Part
 
@@ -88,10 +91,14 @@ class Claim(Part):
 
 
 class Diagnostics(Part):
-    """Readings of the training itself, by arm; exact functions of raw data, not private."""
+    """Readings of the training itself, by arm; exact functions of raw data, not private.
+
+    ``level``: What was read, as it was resolved. ``misalignment``: Arm -> how far clipping turns its steps.
+    """
 
     level: str
     arms: dict[str, tuple[Curve, ...]]
     readings: dict[str, tuple[Reading, ...]]
     claims: tuple[Claim, ...]
     decomposition: Decomposition | None = None
+    misalignment: dict[str, MisalignmentSummary] = Field(default_factory=dict)

@@ -21,6 +21,7 @@ from fairaudit.report.facts import (
 from fairaudit.report.gates import GateRecord, Outcome
 from fairaudit.report.measured import ChangedGap, Diagnostics, Selection, Yardstick
 from fairaudit.report.names import plain
+from fairaudit.report.summary import Summary
 from fairaudit.report.sweep import Sweep
 from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure
@@ -71,6 +72,7 @@ class Report(Part):
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set
+    summary: Summary | None = None  # None: of an earlier version
     diagnostics: Diagnostics
     why: Why | None = None
     warnings: tuple[ReportWarning, ...]

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
+from fairaudit.results.reading import Reading, read_size
 
 NOT_FINITE = "not a finite number"
 
@@ -195,6 +196,8 @@ class Gap(Part):
         named: A pair that was asked for before training (``compare``), so its own interval holds.
         detected: Of a cost: whether a sentence may say that a and b differ, by an interval that holds for all
             pairs, both costs and all arms of the report together; None where that was not judged.
+        limit: The largest size that a rule allows, same unit; None where no rule says.
+        reading: What the interval of its size says, see :func:`read_size`.
     """
 
     metric: str
@@ -213,6 +216,29 @@ class Gap(Part):
     reason: str
     named: bool = False
     detected: bool | None = None
+    limit: Figure | None = None
+    reading: Reading = "cannot tell"
+
+    @property
+    def size(self) -> Estimate:
+        """Its size with the interval that holds however it was chosen: among all pairs, or beforehand."""
+        return self.absolute if self.named else self.simultaneous
+
+    def revised(self, **changed: object) -> "Gap":
+        """The gap with these fields, read anew."""
+        gap = self.model_copy(update=changed)
+        return gap.model_copy(update={"reading": gap._read()})
+
+    @model_validator(mode="after")
+    def _is_read(self) -> "Gap":
+        object.__setattr__(self, "reading", self._read())  # it follows from the numbers, whoever wrote it
+        return self
+
+    def _read(self) -> Reading:
+        low = (
+            0.0 if self.detected is False and self.size.low else self.size.low
+        )  # not among all that are told
+        return read_size(low, self.size.high, self.limit)
 
 
 class Comparison(Part):

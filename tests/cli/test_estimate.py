@@ -12,7 +12,7 @@ def seconds(**given):
 
 
 def test_the_cost_of_kept_steps_is_told_before_training_and_grows_with_their_number():
-    basic, nothing, _ = seconds()
+    basic, nothing, _ = seconds(diagnostics="basic")
     full, eight, made = seconds(diagnostics="full")
     often, many, _ = seconds(diagnostics="full", diagnostics_every=50)
     assert nothing == 0

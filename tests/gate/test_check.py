@@ -6,7 +6,7 @@ from handmade import arm, circumstances, comparison, estimate, findings, gap, pr
 from reports import report_of, stored, with_measure
 
 from fairaudit.errors import ConfigError
-from fairaudit.gate.check import check, exit_code, judged
+from fairaudit.gate.check import check, exit_code, judged, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.build import build_report
@@ -135,14 +135,60 @@ def test_one_bad_arm_is_enough():
 
 
 def test_to_fail_one_of_several_takes_the_interval_that_holds_for_all_of_them():
-    gate = gates(three_arms(), "privacy_cost_gap > 0.01")[0]
-    of = {target.arm: target for target in gate.targets}
-    alone = gates(three_arms(), "privacy_cost_gap:global-adapt > 0.01")[0].targets[0]
-    assert alone.outcome == "fail"
-    assert of["global-adapt"].outcome == "inconclusive"  # [0.0119, ...] alone, shared by two from 0.0067
-    assert "shared" in of["global-adapt"].reason
-    assert of["global-adapt"].shared_low < 0.01 < of["global-adapt"].low
-    assert of["dpsgd"].outcome == "fail"
+    alone = gates(report_of(), "privacy_cost@F > 0.026")[0].targets[0]
+    assert alone.outcome == "fail"  # [0.0269, ...] alone
+    of = {target.group: target for target in gates(report_of(), "privacy_cost > 0.026")[0].targets}
+    assert of["F"].outcome == "inconclusive"
+    assert "shared" in of["F"].reason
+    assert of["F"].shared_low < 0.026 < of["F"].low
+
+
+def test_a_method_beside_another_changes_nothing_of_what_is_said_of_it():
+    """A failure of one stays a failure, whatever stands beside it: fail beats inconclusive beats pass."""
+    rule = "privacy_cost_gap > 0.01"
+    alone = gates(report_of(), rule)[0].targets[0]
+    assert (alone.arm, alone.outcome) == ("global-adapt", "fail")
+    small = comparison("dpsgd", (0.012, 0.011), half=0.004)  # passes
+    open_ = comparison("dpsgd", (0.025, 0.011))  # is inconclusive
+    arms = (arm("sgd", reference=None), arm("dpsgd"), arm("global-adapt"))
+    for beside, other in ((small, "pass"), (open_, "inconclusive")):
+        both = report_of(beside, comparison("global-adapt"), arms=arms)
+        (gate,) = gates(both, rule)
+        of = {target.arm: target for target in gate.targets}
+        assert of["global-adapt"] == alone
+        assert of["dpsgd"].outcome == other
+        verdict = check(both, parse_rules([rule]))
+        assert verdict.exit_code() == verdict.exit_code("pass") == 1
+        summary = with_verdict(both, verdict).summary
+        assert summary.verdicts == {"global-adapt": "fail", "dpsgd": other}
+        assert {m.arm: m.verdict for m in summary.methods} == summary.verdicts
+    none_fails = report_of(open_, comparison("global-adapt", (0.012, 0.011), half=0.004), arms=arms)
+    assert check(none_fails, parse_rules([rule])).exit_code() == 3
+
+
+def test_gaps_are_read_by_the_limits_that_rules_set():
+    def reads(report, *rules):
+        rules = parse_rules(rules)
+        found = with_verdict(report, check(report, rules))
+        return {g.metric: (g.limit, g.reading) for c in found.comparisons for g in c.gaps if g.kind == "pair"}
+
+    wide = report_of(comparison("global-adapt", (0.02, 0.012)))  # 0.8 [0, 2.5] points
+    nothing = {"change.selection_rate": (None, "difference detected")}
+    for rules, read in (
+        (("accuracy < 0.1",), (None, "at most")),
+        (("privacy_cost_gap > 3 points",), (0.03, "within tolerance")),
+        (("privacy_cost_gap > 2 points", "privacy_cost_gap > 3 points"), (0.02, "cannot tell")),
+        (("privacy_cost_gap@sex=F,M > 2%",), (0.02, "cannot tell")),
+        (("privacy_cost_gap.ci_high > 3pt",), (0.03, "within tolerance")),
+        (("privacy_cost_gap < 2 points",), (None, "at most")),  # it says how large a gap must be
+        (("privacy_cost_mean_gap > 2 points",), (None, "at most")),
+    ):
+        assert reads(wide, *rules) == {"privacy_cost": read, **nothing}, rules
+    arms = (arm("sgd", reference=None), arm("dpsgd"), arm("global-adapt"))
+    two = report_of(comparison("dpsgd"), comparison("global-adapt"), arms=arms)
+    rules = parse_rules(["privacy_cost_gap:dpsgd > 9 points"])
+    found = with_verdict(two, check(two, rules)).comparisons
+    assert [c.gaps[0].limit for c in found] == [0.09, None]
 
 
 def test_a_method_names_all_its_arms_and_a_key_only_one():

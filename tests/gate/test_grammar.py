@@ -54,7 +54,7 @@ def test_every_part_of_a_rule_is_read(text, expected):
         ("accuracy_gap = 0.05", "no operator"),
         ("0.1 < accuracy_gap < 0.5", "more than one operator"),
         ("accuracy_gap >", "one number"),
-        ("accuracy_gap > 5 points", "one number"),
+        ("accuracy_gap > 5 nats", "no such unit"),
         ("accuracy_gap > 5p", "is not a number"),
         ("accuracy_gap > 1,5", "one number"),
         ("accuracy_gap > nan", "is not a number"),

@@ -209,7 +209,7 @@ def test_the_report_holds_the_very_objects_that_were_measured():
     found = findings()
     (measured,), (told,) = found.comparisons, report_of(found).comparisons
     assert type(told) is Comparison
-    assert all(a is b for a, b in zip(measured.gaps, told.gaps, strict=True))
+    assert all(a.absolute is b.absolute for a, b in zip(measured.gaps, told.gaps, strict=True))
     for a, b in zip(measured.by_group, told.by_group, strict=True):
         assert a.estimates.keys() == b.estimates.keys()
         assert all(b.estimates[name] is estimate for name, estimate in a.estimates.items())
@@ -250,12 +250,15 @@ def test_notices_of_data_and_plan_reach_the_report():
     assert {"unequal_epsilon", "duplicate_rows"} <= set(codes(report_of(replace(found, plan=warned))))
 
 
-def test_curves_are_averaged_over_seeds_without_absent_groups_and_thinned():
+def test_curves_are_averaged_over_seeds_and_windows_without_absent_groups():
     curves = {c.name: c for c in report_of(findings()).diagnostics.arms["global-adapt"]}
     assert curves["loss"].columns == ("F", "M")
     assert curves["loss"].values[1] == (0.5, None)
     assert len(curves["threshold"].steps) == 60
-    assert (curves["threshold"].steps[0], curves["threshold"].steps[-1]) == (0, 399)
+    assert (curves["threshold"].steps[0], curves["threshold"].steps[-1]) == (3, 396)  # centres of windows
+    line = np.linspace(50, 3, 400)
+    assert curves["threshold"].values[0] == pytest.approx((line[:7].mean(),), rel=1e-5)
+    assert curves["threshold"].window == 7
     assert curves["threshold"].columns == ("",)
 
 

@@ -58,7 +58,7 @@ def added(rank, brief=None):
 
 @pytest.mark.parametrize("rank", Rank)
 def test_a_section_that_is_added_to_the_order_stands_in_every_rendering(report, monkeypatch, rank):
-    monkeypatch.setattr(order, "ORDER", (*order.ORDER[:3], added(rank), *order.ORDER[3:]))
+    monkeypatch.setattr(order, "ORDER", (*order.ORDER[:4], added(rank), *order.ORDER[4:]))
     text = to_markdown(report)
     assert (
         "\n## An added section\n\nWhat is new.\n\n| group | size |\n|---|---:|\n| F | 4.1 [1.0, 7.0] |"

@@ -142,8 +142,9 @@ def test_gaps(texts, stored, where):
         assert says(row["from shared test rows"], found["signed"]["records_sd"], factor=100)
         costs = {group: estimates(stored, row["arm"], grouping, group)["privacy_cost"] for group in a_b}
         worse = max(a_b, key=lambda group: costs[group]["value"])
+        most = f"none detected, at most {100 * size['high']:.1f}".removesuffix(".0")
         assert row["reading"].partition(";")[0] == (
-            f"worse for {worse}" if size["low"] > 0 else "not resolved"
+            f"worse for {worse}" if size["low"] > 0 else f"{most} points"
         )
         assert found["named"] == named
         seen.add((row["arm"], row["between"]))
@@ -392,7 +393,9 @@ def test_the_terminal_shows_the_costs_of_every_arm_under_its_name(report, stored
             )
             size = found["simultaneous" if kind == "max" else "absolute"]
             assert says(cells[1], *interval(size), factor=100)
-            assert cells[2] == (found["direction"] or "not resolved")
+            assert cells[2] == (
+                found["direction"] or f"none detected, at most {100 * size['high']:.1f} points"
+            )
 
 
 # --- as reviewed, and as gates read it ---------------------------------------------------------------

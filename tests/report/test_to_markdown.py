@@ -103,11 +103,11 @@ def test_many_arms_and_groups_stay_short_but_for_the_rows_of_the_main_tables():
     compared = tuple(comparison(key, tuple([0.01] * 30), names=names) for key in keys)
     report = build_report(Findings(settled, made, data, results(made), {}, compared), circumstances())
     text = to_markdown(report)
-    costs, gaps = (text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-                   for title in ("Cost by group", "Gaps between groups"))  # fmt: skip
-    rows = [part.count("\n| dpsgd@") for part in (costs, gaps)]
-    assert rows == [12 * 30, 12]
-    assert "report.json" not in costs + gaps
+    costs, gaps, summary = (text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+                   for title in ("Cost by group", "Gaps between groups", "Summary"))  # fmt: skip
+    rows = [part.count("\n| dpsgd@") for part in (costs, gaps, summary)]
+    assert rows == [12 * 30, 12, 12]
+    assert "report.json" not in costs + gaps + summary
     assert len(text.splitlines()) < MOST_LINES + sum(rows)
     assert "rows are in report.json" in text
 
@@ -131,7 +131,7 @@ def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
     (row,) = [line for line in to_markdown(report).splitlines() if nothing.reason in line and "sex:" in line]
     assert "| sex: no pair | undefined: fewer than two groups are large enough | – |" in row
     assert "| –; never gated: fewer than two groups" in row
-    (line,) = [line for line in result_lines(report) if nothing.reason in line]
+    (line,) = [line for line in result_lines(report) if nothing.reason in line and line.startswith(" gap ")]
     assert "not resolved" not in row + line
     of_accuracy = replace(none, metric="accuracy")
     alone = replace(found, comparisons=(replace(comparison(), reference="", gaps=(of_accuracy,)),))

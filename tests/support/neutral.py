@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fairaudit.cli.lines import result_lines
 from fairaudit.report.model import Report
-from fairaudit.report.render.markdown import full_text
+from fairaudit.report.render.markdown import to_text
+from fairaudit.report.sections.order import document
 
 _NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?(?: ?%)?"
 _WORDS = ("G", "(?:sub)?groups?", "gaps?", "disparit(?:y|ies)", "pays?", "pay(?:er|ing)", "worse", "worst")
@@ -29,7 +30,7 @@ def shape(sentence: str, groups: Sequence[str], arms: Sequence[str]) -> str:
 
 def sentences(report: Report) -> Iterator[str]:
     """All that a reader is told in words: the whole Markdown, the terminal, what JSON says in sentences."""
-    for line in (*full_text(report), *result_lines(report)):
+    for line in (*to_text(document(report)).splitlines(), *result_lines(report)):
         if line.startswith("|"):
             yield from (cell.strip() for cell in line.strip("|").split("|"))
         else:

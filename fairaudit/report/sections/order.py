@@ -19,6 +19,7 @@ from fairaudit.report.sections import (
     register,
     reproduce,
     selection,
+    summary,
     sweep,
     training,
     verdict,
@@ -28,6 +29,7 @@ from fairaudit.report.sections import (
 )
 
 ORDER = (
+    summary.section,
     *(verdict.section, audited.section, costs.section, gaps.section, metrics.section, parts.section),
     *(sweep.section, gates.section, control.section, why.section, within.section, selection.section),
     *(readings.section, guarantee.section, data.section, warnings.section, limitations.section),

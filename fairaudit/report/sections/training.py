@@ -14,7 +14,7 @@ _ORDER = (
     *("cos_batch_clipped", "norm_batch", "norm_clipped", "threshold"),
 )
 _TOLD = (
-    "Last reading of each, mean over seeds. ",
+    "The last readings of each (the last window of a long curve), mean over seeds. ",
     Code("cos group batch"),
     " is the cosine between a group's gradient and the whole batch's, ",
     Code("cos group clipped"),

@@ -1,0 +1,149 @@
+"""The summary that a report begins with: who pays, how much, how sure, is it acceptable, what next."""
+
+from typing import Literal
+
+from fairaudit.report.gates import Outcome
+from fairaudit.results.estimates import Interval
+from fairaudit.results.numbers import EpsilonFigure, Figure, HighEnd, Part
+from fairaudit.results.reading import Reading
+
+Cost = Literal["privacy_cost", "excess_risk"]
+Topic = Literal["who pays", "gap", "misalignment", "clipping or noise", "verdict", "next"]
+
+
+class GroupCost(Interval):
+    """What private training costs one group; a fraction of accuracy or nats of loss."""
+
+    group: str
+
+
+class GapSummary(Part):
+    """The gap that stands for one cost of one arm, and who pays more.
+
+    Args:
+        metric: Which cost.
+        size: The largest gap, with the interval that holds for all pairs of groups together.
+        a, b: The groups that it lies between, the one that pays more first; "" where there is no gap.
+        reading: What its interval says. limit: The largest size that a rule allows, or None.
+        payers: Groups that are shown to pay more than another and not to pay less than any; () where
+            nothing is shown.
+        groups: What every group that takes part pays, the most first.
+        overall: What all rows together pay.
+        minimum_detectable: Gap that this audit would find with power .80.
+        rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would detect a
+            gap of the size seen.
+        reason: Why it is not gated, or "".
+    """
+
+    metric: Cost
+    size: Interval
+    a: str
+    b: str
+    reading: Reading
+    limit: Figure | None
+    payers: tuple[str, ...]
+    groups: tuple[GroupCost, ...]
+    overall: Interval
+    minimum_detectable: Figure | None
+    rows_needed: int | None
+    seeds_needed: int | None
+    reason: str
+
+    @property
+    def is_detected(self) -> bool:
+        """Whether there is a gap at all."""
+        return self.reading == "difference detected"
+
+    @property
+    def limit_met(self) -> bool | None:
+        """Whether the gap lies inside its limit, or beyond it; None where neither is shown."""
+        if self.limit is None or self.size.ends is None:
+            return None
+        low, high = self.size.ends
+        return True if high <= self.limit else False if low > self.limit else None
+
+
+class MisalignmentSummary(Part):
+    """How far clipping turns the step from each group's gradient, in degrees.
+
+    Means over the kept steps and many Poisson batches of each; intervals are over seeds, which share the
+    file. ``most`` is the group of the largest turn where that is larger than every other group's at the level
+    of the interval that all pairs share, else ""; in a summary also "" where no group is shown to pay more,
+    since the rows of this file alone tell any two groups apart.
+    """
+
+    groups: dict[str, Interval]
+    most: str
+
+
+class PartsSummary(Part):
+    """A number in what is left of it without noise and what noise adds.
+
+    Args:
+        of: What was split: the gap between ``a`` and ``b``, or the cost over all rows.
+        name: What the part without noise is from: clipping, regularisation or partition.
+        total, still, noise: The number and its parts, which sum to it.
+        is_still, is_noise: Whether the interval of the part lies above zero.
+        noise_at_most: Upper end of the noise part as a share of the total; None where it has none.
+        step_follows_epsilon: A larger epsilon comes with a longer step, so it changes more than the noise.
+    """
+
+    of: Literal["gap", "cost"]
+    metric: Cost
+    a: str
+    b: str
+    name: str
+    total: Interval
+    still: Interval
+    noise: Interval
+    is_still: bool
+    is_noise: bool
+    noise_at_most: HighEnd | None
+    step_follows_epsilon: bool
+
+
+class SummaryLine(Part):
+    """One sentence of the summary, and what it is about."""
+
+    topic: Topic
+    text: str
+
+
+class MethodSummary(Part):
+    """One method that could be shipped, by one grouping.
+
+    Args:
+        arm, reference, grouping: Whose comparison. epsilon: Of one model, None where none is proved.
+        accuracy, excess_risk: What each costs whom; the risk is None where no loss was measured.
+        misalignment: None where it was not read. parts: None where no noise-free twin was trained, or
+            nothing is detected that could be split.
+        verdict: What all rules together say of this arm by this grouping; None where no rule judges it.
+        headline: The answer in one sentence. lines: In a few more, by topic.
+    """
+
+    arm: str
+    reference: str
+    grouping: str
+    epsilon: EpsilonFigure | None
+    accuracy: GapSummary
+    excess_risk: GapSummary | None
+    misalignment: MisalignmentSummary | None
+    parts: PartsSummary | None
+    verdict: Outcome | None
+    headline: str
+    lines: tuple[SummaryLine, ...]
+
+    def line(self, topic: Topic) -> str:
+        """The sentence on that topic, or ""."""
+        return next((line.text for line in self.lines if line.topic == topic), "")
+
+
+class Summary(Part):
+    """The answer of an audit.
+
+    ``verdicts`` is what the rules say of each arm that they judge, those of controls included; the report's
+    own verdict is the worst of them.
+    """
+
+    methods: tuple[MethodSummary, ...]
+    verdicts: dict[str, Outcome]

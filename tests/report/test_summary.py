@@ -1,0 +1,350 @@
+"""The summary of hand-made audits: every branch, and no sentence without an interval behind it."""
+
+import re
+
+import numpy as np
+import pytest
+from changed import replace
+from handmade import arm, circumstances, comparison, estimate, findings, gap, plan, privacy, resolved, results
+from reports import report_of
+
+from fairaudit.gate.check import check, with_verdict
+from fairaudit.gate.grammar import parse_rules
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.report.arm_readings import ArmReadings, misalignment
+from fairaudit.report.build import build_report
+from fairaudit.report.facts import ReportWarning
+from fairaudit.report.summarize import payers, summarize, summarized
+from fairaudit.report.to_json import read_report, to_json
+from fairaudit.results.reading import read_size
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "limit", "expected"),
+    [
+        (None, None, None, "cannot tell"),
+        (None, None, 0.02, "cannot tell"),
+        (0.0, 0.004, None, "at most"),
+        (0.0, 0.004, 0.02, "within tolerance"),
+        (0.0, 0.02, 0.02, "within tolerance"),
+        (0.0, 0.2, 0.02, "cannot tell"),
+        (0.003, 0.004, 0.02, "difference detected"),
+        (0.003, 0.004, None, "difference detected"),
+        (0.03, 0.04, 0.02, "difference detected"),
+    ],
+)
+def test_a_size_has_one_of_three_readings(low, high, limit, expected):
+    assert read_size(low, high, limit) == expected
+
+
+def risk(a, b, value, half):
+    made = gap(a, b, value, half, metric="excess_risk")
+    sizes = {
+        name: replace(getattr(made, name), unit="nats") for name in ("signed", "absolute", "simultaneous")
+    }
+    return replace(made, **sizes)
+
+
+def with_parts(group, still, noise, name="clipping"):
+    costs = ("privacy_cost", "excess_risk")
+    parts = {f"{m}.{part}": e for m in costs for part, e in ((name, still), ("noise", noise))}
+    return replace(group, estimates={**group.estimates, **parts})
+
+
+def audited(
+    key="dpsgd", costs=(0.041, 0.012), half=0.017, *, risks=None, parts=None, name="clipping", **kept
+):
+    """``risks``: gap and half width. ``parts``: of the gap, ((still, half), (noise, half))."""
+    made = comparison(key, costs, half=half)
+    gaps = [g for g in made.gaps if g.metric == "privacy_cost"]
+    if risks is not None:
+        gaps.append(risk("F", "M", *risks))
+    if parts is not None:
+        gaps += [
+            gap("F", "M", *part, metric=f"privacy_cost.{which}")
+            for which, part in zip((name, "noise"), parts, strict=True)
+        ]
+        split = [estimate(value / 2, width) for value, width in parts]
+        made = replace(made, overall=with_parts(made.overall, *split, name))
+    return replace(made, gaps=tuple(gaps), **kept)
+
+
+def summary_of(*compared, rules=(), **kept):
+    arms = (arm("sgd", reference=None), *(arm(c.arm) for c in compared))
+    report = replace(report_of(*compared, arms=arms), **kept)
+    rules = parse_rules(rules)
+    return (with_verdict(report, check(report, rules)) if rules else summarized(report)).summary
+
+
+def only(*compared, **kept):
+    (method,) = summary_of(*compared, **kept).methods
+    return method
+
+
+def test_who_pays_is_named_with_its_cost_and_the_other_group_beside_it():
+    method = only(audited(risks=(0.05, 0.02)))
+    assert method.accuracy.payers == ("F",)
+    assert method.line("who pays") == "F loses 4.1 [2.7, 5.5] points of accuracy, M: none detected."
+    assert (method.accuracy.a, method.accuracy.b) == ("F", "M")
+    assert "Accuracy 2.9 [1.2, 4.6] points: worse for F" in method.line("gap")
+    assert "excess risk 0.050 [0.030, 0.070] nats: worse for F" in method.line("gap")
+    assert method.epsilon == 3.13488
+    assert method.verdict is None
+    assert "no limit given" in method.line("verdict").lower()
+
+
+def test_the_group_that_pays_is_found_whichever_is_named_first():
+    method = only(audited(costs=(0.012, 0.041), risks=(-0.05, 0.02)))
+    assert method.accuracy.payers == method.excess_risk.payers == ("M",)
+    assert (method.accuracy.a, method.excess_risk.a) == ("M", "M")
+    assert method.line("who pays").startswith("M loses 4.1")
+
+
+@pytest.mark.parametrize("half", [0.03, 0.0291])
+def test_nobody_is_named_where_the_gap_is_not_detected(half):
+    method = only(audited(half=half, risks=(0.05, 0.06)))
+    assert method.accuracy.payers == method.excess_risk.payers == ()
+    assert method.accuracy.reading == method.excess_risk.reading == "at most"
+    pays = method.line("who pays")
+    assert pays.startswith("No group is shown to pay more than another; all rows together lose 2.6")
+    assert f"none detected, at most {100 * (0.029 + half):.1f} points" in method.line("gap")
+    assert "none detected, at most 0.110 nats" in method.line("gap")
+    assert not re.search(
+        r"worse for|F loses|F pays", " ".join((method.headline, *(x.text for x in method.lines)))
+    )
+
+
+def test_a_group_that_pays_in_loss_alone_is_said_to():
+    method = only(audited(half=0.03, risks=(0.05, 0.02)))
+    assert method.line("who pays").startswith(
+        "No group is shown to lose more accuracy; in loss, F pays 0.082"
+    )
+
+
+def test_a_worse_off_group_whose_own_cost_is_open_is_not_said_to_lose():
+    method = only(audited(costs=(0.01, -0.03)))
+    assert method.accuracy.payers == ("F",)
+    assert "F fares worse, though its own cost of 1.0 [-0.4, 2.4]" in method.line("who pays")
+    assert "M gains 3.0" in method.line("who pays")
+
+
+def test_without_an_interval_nothing_can_be_told():
+    made = audited()
+    one = estimate(0.029, reason="one seed: training randomness cannot be estimated")
+    bare = replace(
+        made.gaps[0], signed=one, absolute=one, simultaneous=one, direction="", gated=False, reason="x"
+    )
+    method = only(replace(made, gaps=(bare,)))
+    assert method.accuracy.reading == "cannot tell"
+    assert method.line("who pays").startswith("Cannot tell who pays: one seed")
+    assert "one seed" in method.line("next")
+
+
+def test_of_many_groups_those_pay_who_are_shown_to_pay_more_than_one_and_less_than_none():
+    made = audited()
+    names = ("A", "B", "C", "D")
+
+    def pairs(*shown):
+        gaps = [gap(a, b, value, half) for a, b, value, half in shown]
+        groups = tuple(replace(made.by_group[0], group=name) for name in names)
+        return payers(replace(made, gaps=tuple(gaps), by_group=groups))
+
+    assert pairs(("A", "B", 0.03, 0.01), ("B", "C", -0.03, 0.01)) == ("A", "C")
+    assert pairs(("A", "B", 0.03, 0.01), ("B", "C", 0.03, 0.01), ("A", "C", 0.06, 0.1)) == ("A",)
+    assert pairs(("A", "B", 0.03, 0.04), ("C", "D", 0.01, 0.02)) == ()
+
+
+PARTS = {
+    # (still, half), (noise, half) of a gap of .029 -> advice, what must not be said
+    "still": (((0.028, 0.005), (0.001, 0.003)), "Try a larger clipping bound", "lowers what noise"),
+    "no noise": (((0.028, 0.005), (0.001, 0.003)), "a larger epsilon would not help", "cannot tell"),
+    "open noise": (
+        ((0.020, 0.005), (0.009, 0.010)),
+        "whether a larger epsilon helps, cannot tell",
+        "would not",
+    ),
+    "both": (((0.015, 0.005), (0.014, 0.005)), "a larger epsilon lowers what noise adds", "cannot tell"),
+    "noise": (((0.001, 0.005), (0.028, 0.005)), "A larger epsilon, or more rows", "clipping bound"),
+    "neither": (((0.015, 0.02), (0.014, 0.02)), "Say how large a gap is tolerable", "epsilon"),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_what_to_do_follows_from_the_parts_that_are_shown(case):
+    parts, said, unsaid = PARTS[case]
+    method = only(audited(parts=parts))
+    assert said in method.line("next")
+    assert unsaid not in method.line("next")
+    told = method.line("clipping or noise")
+    assert told.count("not told from zero") == sum(value <= half for value, half in parts)
+    assert method.parts.is_still == (parts[0][0] > parts[0][1])
+    assert method.parts.is_noise == (parts[1][0] > parts[1][1])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("regularisation", "a smaller penalty"), ("partition", "fewer teachers")]
+)
+def test_the_remedy_is_that_of_the_method(name, said):
+    assert said in only(audited(parts=((0.028, 0.005), (0.001, 0.003)), name=name)).line("next")
+
+
+def test_a_larger_epsilon_is_not_ruled_out_where_its_step_is_longer():
+    made = audited(parts=((0.028, 0.005), (0.001, 0.003)))
+    report = report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd")))
+    arms = tuple(a.model_copy(update={"step_shortened": a.key == "dpsgd"}) for a in report.arms)
+    (method,) = summarize(report.model_copy(update={"arms": arms})).methods
+    assert "so may a larger epsilon" in method.line("next")
+    assert "would not help" not in method.line("next")
+
+
+def test_no_part_of_a_gap_is_told_where_none_is_detected():
+    method = only(audited(half=0.03, parts=((0.028, 0.005), (0.001, 0.003))))
+    assert method.parts.of == "cost"
+    assert method.line("clipping or noise").startswith("Of the cost over all rows")
+
+
+RULE = "privacy_cost_gap > {} points"
+
+
+@pytest.mark.parametrize(
+    ("half", "limit", "verdict", "met"),
+    [
+        (0.017, 1, "fail", False),
+        (0.017, 2, "inconclusive", None),
+        (0.017, 5, "pass", True),
+        (0.03, 2, "inconclusive", None),
+        (0.03, 6, "pass", True),
+    ],
+)
+def test_limit_and_verdict_stand_in_the_headline(half, limit, verdict, met):
+    method = only(audited(half=half), rules=[RULE.format(limit)])
+    assert (method.verdict, method.accuracy.limit_met) == (verdict, met)
+    plural = "s" * (limit != 1)
+    assert method.headline.endswith(f"points, limit {limit} point{plural}: {verdict.upper()}.")
+    if verdict == "inconclusive" and half == 0.03:
+        assert "leave 2 points on one side" in method.line("next")
+    if verdict == "pass":
+        assert method.line("next").startswith("Nothing")
+    assert method.accuracy.reading == (
+        "difference detected" if half < 0.029 else "within tolerance" if met else "cannot tell"
+    )
+
+
+def test_what_would_settle_an_open_gap_is_told():
+    assert "1,200 test rows per group" in only(audited(half=0.03)).line("next")
+    made = audited(half=0.03)
+    none = replace(made.gaps[0], rows_needed=None, seeds_needed=None)
+    assert "finds gaps from 2.5 points on" in only(replace(made, gaps=(none,))).line("next")
+
+
+@pytest.mark.parametrize("code", ["worse_than_constant", "loss_rises", "reference_undertrained"])
+def test_a_sick_training_is_to_be_repaired_first(code):
+    warning = ReportWarning(code=code, level="warning", message="it is", fix="a smaller step", arm="dpsgd")
+    told = only(audited(parts=((0.028, 0.005), (0.001, 0.003))), warnings=(warning,)).line("next")
+    assert told.startswith("Repair the training first")
+    assert "a smaller step" in told
+    assert "clipping" not in told
+
+
+def test_each_method_of_a_sweep_and_each_grouping_has_its_own_answer_and_verdict():
+    keys = ("dpsgd@1", "dpsgd@3")
+    compared = [
+        replace(audited(key, half=half), grouping=grouping)
+        for key, half in zip(keys, (0.017, 0.03), strict=True)
+        for grouping in ("sex", "region")
+    ]
+    arms = (arm("sgd", reference=None), *(arm(key) for key in keys))
+    report = report_of(*compared, arms=arms)
+    rules = parse_rules([RULE.format(1)])
+    summary = with_verdict(report, check(report, rules)).summary
+    assert [(m.arm, m.grouping, m.accuracy.payers) for m in summary.methods] == [
+        *(("dpsgd@1", grouping, ("F",)) for grouping in ("sex", "region")),
+        *(("dpsgd@3", grouping, ()) for grouping in ("sex", "region")),
+    ]
+    assert summary.verdicts == {m.arm: m.verdict for m in summary.methods}
+    assert summary.verdicts["dpsgd@3"] == "inconclusive"
+    for method in summary.methods:
+        if method.grouping == "region":
+            assert method.misalignment is None
+
+
+def test_only_what_could_be_shipped_is_summed_up():
+    unproved = privacy(Guarantee.NOT_ESTABLISHED, "as published")
+    arms = (
+        arm("sgd", reference=None),
+        arm("global-adapt"),
+        arm("dpsgd-matched", source="global-adapt"),
+        arm("dpsgd:as-published", privacy=unproved),
+        arm("global-adapt#self-check", reference="global-adapt"),
+    )
+    compared = [audited(a.key, reference=a.reference) for a in arms[1:]]
+    report = report_of(*compared, arms=arms)
+    assert [m.arm for m in summarize(report).methods] == ["global-adapt"]
+    rules = parse_rules([RULE.format(1)])
+    verdicts = with_verdict(report, check(report, rules)).summary.verdicts
+    assert set(verdicts) >= {"dpsgd-matched", "dpsgd:as-published"}  # rules judge them as well
+    alone = (arms[0], arms[3])
+    unproved_only = report_of(compared[2], arms=alone)
+    assert [m.arm for m in summarize(unproved_only).methods] == ["dpsgd:as-published"]
+
+
+def test_the_summary_is_stored_and_read_again_and_older_reports_lack_it():
+    made = audited(parts=((0.028, 0.005), (0.001, 0.003)), risks=(0.05, 0.02))
+    report = summarized(report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd"))))
+    again = read_report(to_json(report), name="report.json")
+    assert to_json(again) == to_json(report)
+    assert again.summary.methods[0].headline == report.summary.methods[0].headline
+
+
+def angles(*by_seed):
+    values = {"angle_turned": np.array(by_seed, dtype=float)[:, None, :]}
+    return ArmReadings(
+        steps=(0,), total_steps=1, seeds=tuple(range(len(by_seed))), values=values, hessian_records=0
+    )
+
+
+def test_the_group_that_is_turned_most_is_named_only_where_paired_seeds_show_it():
+    clear = misalignment(angles((10, 1), (12, 3), (11, 2)), ("F", "M"), ())
+    assert clear.most == "F"
+    assert clear.groups["F"].value == pytest.approx(11)
+    half = 4.302652729911275 / 3**0.5  # Student's t at two degrees; a standard deviation of 1
+    assert clear.groups["F"].ends == pytest.approx((11 - half, 11 + half))
+    assert misalignment(angles((10, 1), (1, 10), (11, 2)), ("F", "M"), ()).most == ""
+    assert misalignment(angles((10, 1)), ("F", "M"), ()).most == ""  # one seed
+    three = misalignment(angles((10, 1, 9.9), (12, 3, 12.2), (11, 2, 11)), ("F", "M", "X"), ())
+    assert three.most == ""
+    hidden = misalignment(angles((10, 1), (12, 3), (11, 2)), ("F", "M"), ("F",))
+    assert (set(hidden.groups), hidden.most) == ({"M"}, "")
+
+
+@pytest.mark.parametrize(
+    ("second", "said"), [(2.0, "most for F"), (11.9, "for whom most beyond this file, cannot tell")]
+)
+def test_angles_of_trainings_stand_in_the_summary(second, said):
+    """What the workers leave at kept steps reaches the first section, with an interval over seeds."""
+    settled = resolved(diagnostics="basic")
+    made = plan(settled.config)
+    found = results(made)
+    for job in made.jobs:
+        if job.arm != "global-adapt":
+            continue
+        shift = job.seed / 10 * (-1) ** job.seed
+        values = np.array([[[11.0 + shift, second - shift]], [[13.0 + shift, second - shift]]])
+        arrays = {"cause_steps": np.array([0, 9]), "cause.angle_turned": values}
+        facts = {"causes": {"hessian_records": 0}}
+        found[job.id] = replace(
+            found[job.id], arrays={**found[job.id].arrays, **arrays}, facts={**found[job.id].facts, **facts}
+        )
+    report = build_report(replace(findings(), resolved=settled, plan=made, results=found), circumstances())
+    (method,) = report.summary.methods
+    assert method.misalignment.groups["F"].value == pytest.approx(12.0, abs=0.2)
+    assert said in method.line("misalignment")
+    assert "F 12.0 [" in method.line("misalignment") or "F 12." in method.line("misalignment")
+    undetected = comparison(half=0.03)
+    unshown = replace(findings(), resolved=settled, plan=made, results=found, comparisons=(undetected,))
+    (method,) = build_report(unshown, circumstances()).summary.methods
+    assert method.misalignment.most == ""  # coin-flip groups of one file differ in it as well
+    assert "cannot tell" in method.line("misalignment")
+    plain = build_report(findings(diagnostics="off"), circumstances())
+    assert plain.summary.methods[0].misalignment is None
+    assert "--diagnostics" in plain.summary.methods[0].line("misalignment")
