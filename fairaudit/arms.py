@@ -222,7 +222,7 @@ def _arm(
     if "noise_multiplier" in numbers.own(spec):
         target = None  # the method's own noise speaks louder than the audit's target
     numbers = _knowing_noise(numbers, spec, schedule, delta, target)
-    settings = _settings(numbers, spec, variant.settings if variant else ())
+    settings = _settings(numbers, spec, tuple(variant.settings) if variant else ())
     if "noise_multiplier" in spec.settings:
         settings["noise_multiplier"] = _noise_multiplier(numbers, spec, settings, schedule, delta, target)
     _refuse_large_count_noise(spec, settings, schedule)

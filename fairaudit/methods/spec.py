@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fairaudit.methods.defaults import EPOCHS_SEARCH, SETTINGS, Search, Setting, Sizes
+from fairaudit.methods.defaults import EPOCHS_SEARCH, Search, Setting, Sizes
 from fairaudit.methods.mechanisms import GaussianMechanism, Mechanism, SampledMechanism
 from fairaudit.privacy.events import PrivacyEvent
 
 REFERENCE = "sgd"
-UNDECLARED = Setting("a plugin's number that it does not describe", 0.0, 1e30)  # beyond it float32 overflows
 
 
 class Guarantee(StrEnum):
@@ -36,7 +35,7 @@ class Variant:
         name: What follows the colon of the arm's key.
         reason: Why no guarantee is established, or what is different where it is.
         trainer: ``module:Class``.
-        settings: Names of numbers that it reads beside the method's.
+        settings: The numbers that it reads beside the method's, by name.
         guarantee: ``established`` only where the method's own proof covers the variant.
         reads_groups: It reads group labels though the method does not.
     """
@@ -44,7 +43,7 @@ class Variant:
     name: str
     reason: str
     trainer: str
-    settings: tuple[str, ...] = ()
+    settings: Mapping[str, Setting] = field(default_factory=dict)
     guarantee: Guarantee = Guarantee.NOT_ESTABLISHED
     reads_groups: bool = False
 
@@ -74,8 +73,7 @@ class MethodSpec:
         summary: One line. source: Paper and equation.
         guarantee: Status of the default form.
         trainer: ``module:Class``, imported by the worker that trains.
-        settings: Names of the numbers it reads.
-        own_settings: What those are that no built-in method reads: a plugin's own.
+        settings: The numbers that it reads, by name, in the order in which they are decided.
         conversions: Other names under which a setting can be given, in a paper's convention.
         needs: What data or model must offer, beside group labels.
         side_queries: Released beside the gradient: query name -> the setting that holds its
@@ -101,7 +99,7 @@ class MethodSpec:
     source: str
     guarantee: Guarantee
     trainer: str
-    settings: tuple[str, ...]
+    settings: Mapping[str, Setting]
     aliases: tuple[str, ...] = ()
     conversions: Mapping[str, Conversion] = field(default_factory=dict)
     needs: tuple[Need, ...] = ()
@@ -120,17 +118,17 @@ class MethodSpec:
     unprotected: tuple[str, ...] = ()
     part: str = "clipping"
     variants: tuple[Variant, ...] = ()
-    own_settings: Mapping[str, Setting] = field(default_factory=dict)
 
     def setting(self, name: str) -> Setting:
         """What one of ``known_settings`` is, which values it may have, and its default."""
+        of_variants = {name: each for variant in self.variants for name, each in variant.settings.items()}
         converted = {given: conversion.setting for given, conversion in self.conversions.items()}
-        return {**SETTINGS, **converted, **self.own_settings}.get(name, UNDECLARED)
+        return {**of_variants, **converted, **self.settings}[name]
 
     @property
     def search(self) -> dict[str, Search]:
         """Where tuning looks, by the setting's name; ``epochs`` beside them where it trains by steps."""
-        found = {name: self.setting(name).search for name in self.settings}
+        found = {name: setting.search for name, setting in self.settings.items()}
         schedule = {"epochs": EPOCHS_SEARCH} if self.trains_by_steps else {}
         return {name: search for name, search in found.items() if search is not None} | schedule
 

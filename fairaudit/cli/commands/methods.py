@@ -22,9 +22,13 @@ def methods(
     if as_json:
         content = {
             name: {
-                **asdict(replace(spec, own_settings={})),
+                **asdict(replace(spec, settings={}, variants=(), conversions={})),
                 "conversions": {key: [c.into, c.text] for key, c in spec.conversions.items()},
-                "own_settings": list(spec.own_settings),
+                "settings": list(spec.settings),
+                "variants": [
+                    {**asdict(replace(each, settings={})), "settings": list(each.settings)}
+                    for each in spec.variants
+                ],
                 "numbers": described(spec),
             }
             for name, spec in specs.items()
