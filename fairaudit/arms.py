@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from fairaudit.errors import ConfigError, PrivacyError, did_you_mean, numbered
 from fairaudit.methods.ablation import NAME as ABLATION_SET
 from fairaudit.methods.admission import Lacking, unmet
-from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
+from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, catalog, find, is_third_party
+from fairaudit.methods.checks import as_checked
 from fairaudit.methods.defaults import effective_step
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.events import PrivacyEvent
@@ -142,6 +143,7 @@ def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, 
         PrivacyError: A target that cannot be met; a count noise too large for the batch.
     """
     config = numbers.config
+    admit(config.method)
     check_settings(numbers)
     chosen = _chosen(numbers)
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
@@ -359,7 +361,8 @@ def _privacy(spec: MethodSpec, event: PrivacyEvent | None, delta: float, target:
         reason = "not private" if not spec.is_private else "noise multiplier 0: not private"
         return ArmPrivacy(Guarantee.NONE, reason, None, None, None, None)
     pld, rdp = epsilon(event, delta, "pld"), epsilon(event, delta, "rdp")
-    return ArmPrivacy(Guarantee.ESTABLISHED, "", event, pld, rdp, target)
+    guarantee = as_checked(spec) if is_third_party(spec) else spec.guarantee
+    return ArmPrivacy(guarantee, "", event, pld, rdp, target)
 
 
 def _self_check(arm: Arm) -> Arm:

@@ -26,7 +26,7 @@ from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.jobs import Array, JobResult
 from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
-from fairaudit.methods.catalog import REFERENCE, find
+from fairaudit.methods.catalog import REFERENCE, admit, find, is_third_party
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
@@ -58,6 +58,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     # Gradients of records that are surely right fade below float32's normal range, where a processor
     # takes several times as long; the reference of an image audit took twice the time.
     torch.set_flush_denormal(True)
+    admit(plan.config.method)
     arm = plan.arm(job.arm)
     spec = find(arm.method)
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
@@ -217,6 +218,9 @@ def _readings(
         return {}
     module, _, name = spec.readings.partition(":")
     found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(method, task, trained)
+    assert not is_third_party(spec) or found.keys() <= spec.meanings.keys(), (
+        f"{spec.readings} read {sorted(found)}; MethodSpec.meanings of {spec.name} says {sorted(spec.meanings)}"
+    )
     return {f"reading.{name}": value.double().contiguous().numpy() for name, value in found.items()}
 
 

@@ -1,9 +1,13 @@
 """The list of methods, without torch: `plan`, `methods` and the report read only this."""
 
+import importlib
+import os
+import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
 
-from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.errors import ConfigError, did_you_mean, said
 from fairaudit.methods.ablation import ABLATION
 from fairaudit.methods.dpsgd import DPSGD
 from fairaudit.methods.dpsgd_f import DPSGD_F
@@ -17,7 +21,21 @@ from fairaudit.methods.reweight import REWEIGHT
 from fairaudit.methods.sgd import SGD
 from fairaudit.methods.spec import REFERENCE, Guarantee, MethodSpec, Variant
 
-__all__ = ["BUILT_IN", "REFERENCE", "Guarantee", "MethodSpec", "Variant", "catalog", "find"]
+__all__ = [
+    "BUILT_IN",
+    "REFERENCE",
+    "Guarantee",
+    "MethodSpec",
+    "Variant",
+    "admit",
+    "catalog",
+    "find",
+    "home_of",
+    "is_third_party",
+]
+
+GROUP = "fairaudit.methods"  # of entry points
+_HOMES: dict[str, str] = {}  # third-party method -> module:ATTRIBUTE
 
 BUILT_IN: tuple[MethodSpec, ...] = (
     SGD,
@@ -43,25 +61,76 @@ def catalog() -> dict[str, MethodSpec]:
     """Every method by name: the built-in ones, then those of the entry points `fairaudit.methods`.
 
     Raises:
-        ConfigError: An entry point is not a MethodSpec, or takes a name that is taken.
+        ConfigError: An entry point cannot be imported, is not a MethodSpec, or takes a name that is taken.
     """
     methods = {spec.name: spec for spec in BUILT_IN}
-    for point in entry_points(group="fairaudit.methods"):
-        spec = point.load()
+    for point in entry_points(group=GROUP):
+        where = f"entry point {point.name!r} of group {GROUP}"
+        try:
+            spec = point.load()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            dist = point.dist.name if point.dist else "what installed it"
+            raise ConfigError(
+                f"{where} cannot be imported: {said(error)}", hint=f"repair or uninstall {dist}"
+            ) from error
         if not isinstance(spec, MethodSpec) or spec.name in methods:
-            raise ConfigError(f"entry point {point.name!r} of group fairaudit.methods is no new method")
-        methods[spec.name] = spec
+            raise ConfigError(f"{where} is no new method", hint="docs/extending.md says what a method is")
+        methods[spec.name], _HOMES[spec.name] = spec, point.value
     return methods
 
 
+def is_third_party(spec: MethodSpec) -> bool:
+    """Whether somebody else wrote it."""
+    return all(spec is not own for own in BUILT_IN)
+
+
+def home_of(spec: MethodSpec) -> str:
+    """``module:ATTRIBUTE`` where a third-party method is defined, or "" for one of our own."""
+    return _HOMES[spec.name] if is_third_party(spec) else ""
+
+
 def find(name: str) -> MethodSpec:
-    """The method of that name or alias.
+    """The method of that name or alias, or of a module of one's own: ``package.module:ATTRIBUTE``.
 
     Raises:
-        ConfigError: Unknown name.
+        ConfigError: Unknown name; a module that holds no new method there.
     """
     methods = catalog()
+    if ":" in name:
+        return _of_module(name, methods)
     for spec in methods.values():
         if name.lower() in (spec.name, *spec.aliases):
             return spec
     raise ConfigError(f"unknown method {name!r}", hint=did_you_mean(name, methods))
+
+
+def admit(names: Iterable[str]) -> None:
+    """Find the methods of modules among these, so that they are known by their own names from here on."""
+    for name in names:
+        if ":" in name:
+            find(name)
+
+
+def _of_module(name: str, methods: dict[str, MethodSpec]) -> MethodSpec:
+    """The spec that a module holds; from then on it is found by its own name as well."""
+    path, _, attribute = name.partition(":")
+    folder = os.getcwd()  # an installed command does not look for modules where it is run
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        spec = getattr(importlib.import_module(path), attribute, None)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise ConfigError(
+            f"module {path!r} of --method cannot be imported: {said(error)}",
+            hint="run where the module lies, or name its folder in PYTHONPATH",
+        ) from error
+    if not isinstance(spec, MethodSpec):
+        raise ConfigError(f"{name} is no MethodSpec", hint="docs/extending.md says what a method is")
+    if methods.setdefault(spec.name, spec) is not spec and _HOMES.get(spec.name) != name:
+        raise ConfigError(f"{name} is named {spec.name!r}, as another method is", hint="name it otherwise")
+    methods[spec.name], _HOMES[spec.name] = spec, name
+    return spec

@@ -85,6 +85,13 @@ class Search:
     high_factor: float = 1.0
     choices: tuple[float, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """Where that is, in words."""
+        if self.choices:
+            return f"{', '.join(f'{factor:g}' for factor in self.choices)} times the default"
+        return f"{self.low_factor:g} to {self.high_factor:g} times the default"
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

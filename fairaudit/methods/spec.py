@@ -12,11 +12,22 @@ REFERENCE = "sgd"
 
 
 class Guarantee(StrEnum):
-    """Whether a proof stands behind an arm's epsilon."""
+    """Whether a proof stands behind an arm's epsilon.
+
+    A method of somebody else says ``ESTABLISHED`` of itself; its arms are ``UNCHECKED``, or ``CHECKED``
+    once ``fairaudit methods --check`` passed for its code, and their epsilon is the method's own claim.
+    """
 
     ESTABLISHED = "established"
+    UNCHECKED = "third-party, not checked by fairaudit"
+    CHECKED = "third-party, passed fairaudit's checks"
     NOT_ESTABLISHED = "not established"
     NONE = "none"
+
+    @property
+    def has_epsilon(self) -> bool:
+        """Whether an epsilon stands beside it."""
+        return self not in (Guarantee.NOT_ESTABLISHED, Guarantee.NONE)
 
 
 class Need(StrEnum):
@@ -89,6 +100,7 @@ class MethodSpec:
         control_of: The method whose series it reads, or None. source_series: Which series.
         ablation: No noise and no guarantee, to take a method apart; `all` leaves it out.
         readings: ``module:function`` that reads a finished training for the report, or "".
+        meanings: What each of these readings is, by name, with its unit.
         unprotected: What its guarantee leaves out beside what every guarantee does.
         part: What its cost without noise is called, one of ``metrics.names.PARTS``.
         variants: Published forms.
@@ -115,6 +127,7 @@ class MethodSpec:
     source_series: str = "threshold"
     ablation: bool = False
     readings: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
     unprotected: tuple[str, ...] = ()
     part: str = "clipping"
     variants: tuple[Variant, ...] = ()

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from fairaudit.errors import numbered
-from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.markdown_alone import ALONE
@@ -85,7 +84,7 @@ def register_section(report: Report) -> Iterator[str]:
     established = {
         arm.key: report.privacy[arm.key]
         for arm in report.arms
-        if report.privacy[arm.key].guarantee is Guarantee.ESTABLISHED
+        if report.privacy[arm.key].guarantee.has_epsilon
     }
     if not established or report.training is None:
         return

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Dataset
 from fairaudit.jobs import JobResult
+from fairaudit.methods.catalog import find
 from fairaudit.plan import Arm, Plan
 from fairaudit.report.measured import Claim, Reading
 
@@ -69,7 +70,7 @@ def claims(plan: Plan, results: Results) -> tuple[Claim, ...]:
 def _of_arm(
     plan: Plan, arm: Arm, groups: Sequence[str], results: Results, hidden: Collection[str]
 ) -> Iterator[Reading]:
-    for name, meaning in MEANINGS.items():
+    for name, meaning in {**MEANINGS, **find(arm.method).meanings}.items():
         values = _by_seed(plan, arm.key, name, results)
         if not values:
             continue
