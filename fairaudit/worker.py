@@ -218,9 +218,12 @@ def _readings(
         return {}
     module, _, name = spec.readings.partition(":")
     found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(method, task, trained)
-    assert not is_third_party(spec) or found.keys() <= spec.meanings.keys(), (
-        f"{spec.readings} read {sorted(found)}; MethodSpec.meanings of {spec.name} says {sorted(spec.meanings)}"
-    )
+    unsaid = sorted(found.keys() - spec.meanings.keys()) if is_third_party(spec) else []
+    if unsaid:
+        raise TrainingError(
+            f"{spec.name} reads {unsaid[0]!r} and does not say what that is",
+            hint=f"name it in MethodSpec.meanings of {spec.name}",
+        )
     return {f"reading.{name}": value.double().contiguous().numpy() for name, value in found.items()}
 
 

@@ -92,29 +92,30 @@ def home_of(spec: MethodSpec) -> str:
 
 
 def find(name: str) -> MethodSpec:
-    """The method of that name or alias, or of a module of one's own: ``package.module:ATTRIBUTE``.
+    """The method of that name or alias; imports nothing beyond the catalog, for names come from files.
 
     Raises:
-        ConfigError: Unknown name; a module that holds no new method there.
+        ConfigError: Unknown name.
     """
     methods = catalog()
-    if ":" in name:
-        return _of_module(name, methods)
     for spec in methods.values():
-        if name.lower() in (spec.name, *spec.aliases):
+        if name.lower() in (spec.name, *spec.aliases) or name == _HOMES.get(spec.name):
             return spec
     raise ConfigError(f"unknown method {name!r}", hint=did_you_mean(name, methods))
 
 
 def admit(names: Iterable[str]) -> None:
-    """Find the methods of modules among these, so that they are known by their own names from here on."""
+    """Import those that are ``package.module:ATTRIBUTE``: from then on they are found like all others.
+
+    Raises:
+        ConfigError: A module that holds no new method there.
+    """
     for name in names:
         if ":" in name:
-            find(name)
+            _admit(name, catalog())
 
 
-def _of_module(name: str, methods: dict[str, MethodSpec]) -> MethodSpec:
-    """The spec that a module holds; from then on it is found by its own name as well."""
+def _admit(name: str, methods: dict[str, MethodSpec]) -> None:
     path, _, attribute = name.partition(":")
     folder = os.getcwd()  # an installed command does not look for modules where it is run
     if folder not in sys.path:
@@ -133,4 +134,3 @@ def _of_module(name: str, methods: dict[str, MethodSpec]) -> MethodSpec:
     if methods.setdefault(spec.name, spec) is not spec and _HOMES.get(spec.name) != name:
         raise ConfigError(f"{name} is named {spec.name!r}, as another method is", hint="name it otherwise")
     methods[spec.name], _HOMES[spec.name] = spec, name
-    return spec

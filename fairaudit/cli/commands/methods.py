@@ -54,13 +54,18 @@ def methods(
 def _check(name: str) -> None:
     """Run every law, say what each found, and remember a third-party method that keeps them all."""
     from fairaudit.cli.streams import answer
-    from fairaudit.errors import PrivacyError
-    from fairaudit.methods.catalog import find, is_third_party
+    from fairaudit.errors import ConfigError, PrivacyError
+    from fairaudit.methods.catalog import admit, find, is_third_party
     from fairaudit.methods.checks import remember
     from fairaudit.report.names import plain
-    from fairaudit.testing import LAWS, broken_laws
+    from fairaudit.testing import LAWS, LawBroken, broken_laws, private_by_steps
 
+    admit([name])
     spec = find(name)
+    try:
+        private_by_steps(spec)
+    except LawBroken as error:
+        raise ConfigError(str(error), hint="only what trains by noised steps can be checked") from error
     broken = broken_laws(spec)
     answer(
         f"{'broken' if law in broken else 'kept':8}{law:14}{plain(broken.get(law, ''), 500)}" for law in LAWS
