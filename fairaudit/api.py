@@ -52,7 +52,8 @@ def run_audit(
         method: One method or several: names, or MethodSpecs of your own that modules hold.
         model: A name, or a factory called with the shape of a record and the number of classes that
             returns a ``torch.nn.Module``. Workers import it, so a module must hold it.
-        listener: Called with every event of ``fairaudit.progress`` as the audit goes on.
+        listener: Called with every event of ``fairaudit.progress`` as the audit goes on;
+            ``fairaudit.show_progress`` writes a line for every training.
         options: Any other field of AuditConfig.
 
     Raises:

@@ -58,6 +58,10 @@ def spoken_outcomes(positive: str | None, favourable: str | None, origin: str) -
 def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) -> Iterator[str]:
     """What will be trained, at which epsilon, and about how long it takes."""
     yield f"  privacy {_privacy(plan)}"
+    for guarantee in (Guarantee.UNCHECKED, Guarantee.CHECKED):
+        of_others = [arm.key for arm in plan.arms if arm.privacy.guarantee is guarantee]
+        if of_others:
+            yield f"          {plain(listed(of_others), 300)}: {guarantee.value}"
     seeds = plan.config.seeds
     of = f"{numbered(len(plan.arms), 'arm')} × {numbered(seeds, 'seed')}"
     trainings = f"{of} = {numbered(len(plan.jobs), 'training')}"

@@ -17,19 +17,25 @@ from fairaudit.results.estimates import Interval
 
 _MOST_READINGS = 8
 _MOST_LISTED = 5
-_SHOWN = (
-    *("excess_risk_predicted", "excess_risk_drawn", "xi_predicted", "xi_drawn", "trace_agreement"),
+_IN_JSON_ALONE = {  # of our own methods; those of a plugin are shown
     *(
-        "group_noise_multiplier",
-        "individual_epsilon",
-        "flip_probability",
-        "closeness",
-        "deviation",
-        "deviation_bound",
-        "xi",
-        "xi_bound_tight",
+        "hessian_trace",
+        "excess_risk_drawn_se",
+        "xi_drawn_se",
+        "input_norm",
+        "excess_risk",
+        "gradient_norm",
+        "beta_largest",
+        "beta_mean",
+        "deviation_square",
+        "deviation_square_bound",
+        "deviation_square_sharp",
+        "xi_bound",
+        "spearman_closeness_flip",
+        "spearman_norm_excess",
+        "spearman_flip_excess",
     ),
-)
+}
 _ORDER = (
     *("loss", "gradient_norm", "clipped", "scale", "cos_group_batch", "cos_group_clipped", "norm_group"),
     *("cos_batch_clipped", "norm_batch", "norm_clipped", "threshold"),
@@ -158,7 +164,7 @@ def readings_section(report: Report) -> Iterator[str]:
         (markdown(arm), markdown(reading.meaning, 120), _listed(reading))
         for arm in (facts.key for facts in report.arms)
         for reading in diagnostics.readings.get(arm, ())
-        if reading.name in _SHOWN
+        if reading.name not in _IN_JSON_ALONE
     ]
     yield from table(("arm", "reading", "values"), rows, most=24)
     yield ""
