@@ -12,13 +12,10 @@ REFERENCE = "sgd"
 
 
 class Guarantee(StrEnum):
-    """Whether a proof stands behind an arm's epsilon.
-
-    A method of somebody else says ``ESTABLISHED`` of itself; its arms are ``UNCHECKED``, or ``CHECKED``
-    once ``fairaudit methods --check`` passed for its code, and their epsilon is the method's own claim.
-    """
+    """Whether a proof stands behind an arm's epsilon."""
 
     ESTABLISHED = "established"
+    # Of arms of somebody else's method, which says ESTABLISHED of itself: the epsilon is its own claim.
     UNCHECKED = "third-party, not checked by fairaudit"
     CHECKED = "third-party, passed fairaudit's checks"
     NOT_ESTABLISHED = "not established"
