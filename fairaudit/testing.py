@@ -9,8 +9,7 @@ In pytest (``fairaudit methods --check NAME`` runs the same)::
         law(my_module.SPEC)
 
 Each trains a few steps through the loop that ships, on records made to be unlike each other, and raises
-:class:`LawBroken` with what was found. They cannot prove a guarantee; they find what breaks one. Each rejects
-a method that keeps it with probability 1e-6 at most, and its seeds are fixed.
+:class:`LawBroken` with what was found. They prove no guarantee; they find what breaks one. Seeds are fixed.
 Source: docs/methods.md 9.
 """
 
@@ -32,7 +31,6 @@ from fairaudit.engine.release import Row
 from fairaudit.engine.rules import ClippingRule, Objective
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
-from fairaudit.errors import FairauditError
 from fairaudit.methods.base import Task
 from fairaudit.methods.defaults import Sizes
 from fairaudit.methods.gradient import GradientMethod
@@ -74,7 +72,7 @@ class _Still(Optimizer):
 
     def step(self, theta: Tensor, gradient: Tensor) -> None:
         self.released.append(gradient.clone())
-        theta.add_(torch.from_numpy(self.stream.normal(0, 0.1, theta.shape[1]).astype(np.float32)))
+        theta.add_(torch.from_numpy(self.stream.uniform(-0.2, 0.2, theta.shape[1]).astype(np.float32)))
 
 
 @dataclass
@@ -111,12 +109,7 @@ class _Watched:
 
 @dataclass
 class _Steps:
-    """A few steps of a method on given records.
-
-    Args:
-        rule: As watched. objective: As watched. sums: Before noise, [R, P] each.
-        gradients: As released, [R, P] each. loop: That took them.
-    """
+    """A few steps of a method: its watched parts, sums before noise and released gradients, [R, P] each."""
 
     rule: _Watched
     objective: _Watched
@@ -159,7 +152,7 @@ def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
 
 
 def a_record_is_treated_alone_as_in_company(spec: MethodSpec) -> None:
-    """Scale, query row and output gradient of a record do not depend on the other records, to the bit."""
+    """Scale, query row and output gradient of a record do not depend on the others, but for rounding."""
     trainer = private_by_steps(spec)
     task = _task(spec)
     norms, group = _norms()
@@ -169,7 +162,9 @@ def a_record_is_treated_alone_as_in_company(spec: MethodSpec) -> None:
             _alone("the query", partial(_of_some, rule.query, released, norms, group))
     objective: Objective[Any] = trainer.objective(task)
     state = objective.init(1, task.facts())
-    logits = torch.from_numpy(numpy_stream(0, "split", "logits").normal(0, 2, (1, norms.shape[1], 2))).float()
+    logits = torch.from_numpy(
+        numpy_stream(0, "split", "logits").uniform(-4, 4, (1, norms.shape[1], 2))
+    ).float()
     targets = torch.nn.functional.one_hot(group % 2, 2).float()
     _alone("the output gradient", partial(_of_some, objective.output_gradient, state, logits, targets, group))
     if objective.query_noise_multiplier is not None:
@@ -258,8 +253,6 @@ def broken_laws(spec: MethodSpec) -> dict[str, str]:
             law(spec)
         except LawBroken as error:
             found[name] = str(error)
-        except FairauditError as error:
-            found[name] = error.message
         except Exception as error:  # of the method's own code
             found[name] = f"it raised {type(error).__name__}: {error}"
     return found
@@ -279,7 +272,7 @@ def _settings(spec: MethodSpec) -> dict[str, float]:
 def _pool() -> TrainingPool:
     """Records of lengths from a hundredth to a hundred, one of them zero."""
     stream = numpy_stream(0, "split", "records")
-    x = stream.normal(size=(RECORDS, WIDTH)) * np.geomspace(0.01, 100.0, RECORDS)[:, None]
+    x = stream.uniform(-2, 2, size=(RECORDS, WIDTH)) * np.geomspace(0.01, 100.0, RECORDS)[:, None]
     x[2] = 0.0
     labels, groups = torch.arange(RECORDS) % 2, torch.arange(RECORDS) % GROUPS
     return TrainingPool(torch.from_numpy(x.astype(np.float32)), labels, groups, n_classes=2, n_groups=GROUPS)
@@ -316,12 +309,8 @@ def _take(
     nobody = task.pool.n_records
     index = torch.tensor([records or [nobody]]).expand(repeats, -1)
     parts: dict[str, Any] = {"rule": rule, "objective": objective}
-    loop = _Summing(
-        network,
-        task.pool,
-        replace(made, **parts, optimizer=optimizer, sampler=_Batches(index, nobody)),
-        sums,
-    )
+    made = replace(made, **parts, optimizer=optimizer, sampler=_Batches(index, nobody))
+    loop = _Summing(network, task.pool, made, sums)
     loop.take(STEPS)
     return _Steps(rule, objective, sums, optimizer.released, loop)
 
@@ -377,7 +366,7 @@ def _of_some(call: Callable[..., Tensor], state: object, *values: Tensor | slice
 def _alone(what: str, value: Callable[[slice], Tensor]) -> None:
     together = value(slice(None)).clone()
     for number in range(together.shape[1]):
-        if not torch.equal(value(slice(number, number + 1)), together[:, number : number + 1]):
+        if not torch.allclose(value(slice(number, number + 1)), together[:, number : number + 1], 1e-5, 1e-7):
             raise LawBroken(f"{what} of a record depends on the records beside it")
 
 
@@ -387,11 +376,12 @@ def _is_noise(name: str, noise: Tensor) -> None:
     spread = float(noise.square().mean())
     if abs(spread - 1) > SURE * math.sqrt(2 / count):
         raise LawBroken(f"the noise of {name} has {math.sqrt(spread):.3f} of the standard deviation claimed")
-    for what, one, other in (
-        ("steps", noise[:-1], noise[1:]),
-        ("copies", noise[:, :-1], noise[:, 1:]),
-        ("coordinates", noise[..., :-1], noise[..., 1:]),
-    ):
+    pairs = {
+        "steps": (noise[:-1], noise[1:]),
+        "copies": (noise[:, :-1], noise[:, 1:]),
+        "coordinates": (noise[..., :-1], noise[..., 1:]),
+    }
+    for what, (one, other) in pairs.items():
         if one.numel() and abs(float((one * other).mean())) > SURE / math.sqrt(one.numel()):
             raise LawBroken(f"the noise of {name} is not new for all {what}")
 
@@ -400,12 +390,9 @@ def _tensors(state: object) -> dict[str, Tensor]:
     """The tensors of a state, by name."""
     if isinstance(state, Tensor):
         return {"state": state.clone()}
+    parts: dict[str, object] = {}
     if is_dataclass(state):
         parts = {each.name: getattr(state, each.name) for each in fields(state)}
-    elif isinstance(state, Mapping):
-        parts = dict(state)
     elif isinstance(state, tuple | list):
         parts = {str(number): each for number, each in enumerate(state)}
-    else:
-        return {}
     return {f"{name}/{key}": t for name, each in parts.items() for key, t in _tensors(each).items()}

@@ -41,6 +41,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("methods.defaults", "methods.mechanisms", "methods.spec"),
     },
     "methods.catalog": {"errors", "methods"},
+    "methods.checks": {"", "atomic", "code_digest", "methods.catalog", "methods.spec"},
+    "extend": {"engine.rules", "methods"},
+    "testing": {"errors", "engine", "methods", "models", "privacy"},
     "methods.spec": {"methods.defaults", "methods.mechanisms", "privacy.events"},
     "methods.mechanisms": {"errors", "privacy.accounting", "privacy.events"},
     "methods.admission": {"methods.spec", "methods.defaults"},
@@ -52,7 +55,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "arms": {
         *("errors", "config", "data", "privacy", "settings"),
-        *("methods.ablation", "methods.admission", "methods.catalog", "methods.defaults", "methods.spec"),
+        *("methods.ablation", "methods.admission", "methods.catalog", "methods.checks"),
+        *("methods.defaults", "methods.spec"),
     },
     "plan": {
         *("errors", "arms", "code_digest", "config", "data", "jobs", "privacy", "settings"),
@@ -77,7 +81,15 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("methods.catalog", "methods.spec", "methods.base", "models.names", "privacy.events"),
         *("privacy.accounting", "results"),
     },
-    "gate": {"errors", "metrics.names", "report.facts", "report.gates", "report.model", "results"},
+    "gate": {
+        "errors",
+        "methods.spec",
+        "metrics.names",
+        "report.facts",
+        "report.gates",
+        "report.model",
+        "results",
+    },
     "changes": {"errors", "gate", "report", "results"},
     "starter": {"errors", "atomic", "config", "data", "report.names"},
     "score": {
@@ -103,16 +115,18 @@ MAY_IMPORT: dict[str, set[str]] = {
             "progress",
             "data",
         ),
-        *("methods.ablation", "methods.catalog", "models.names", "pool", "privacy.events", "rundir"),
+        *("methods.ablation", "methods.catalog", "methods.checks", "models.names", "pool"),
+        *("privacy.events", "rundir", "testing"),
         *("changes", "results", "score", "starter", "streams"),
     },
     "__main__": {"errors", "cli", "streams"},
     "api": {
         *("errors", "audit", "config", "layers", "plan", "progress", "scratch", "score"),
-        *("gate.check", "gate.grammar", "report.model", "report.reproduce"),
+        *("gate.check", "gate.grammar", "methods.catalog", "methods.spec"),
+        *("report.model", "report.reproduce"),
     },
     # the top __init__, lazily
-    "": {"api", "config", "errors", "report.model", "report.load"},
+    "": {"api", "config", "errors", "progress", "report.model", "report.load"},
 }
 
 # The files of methods that train by steps: what such a method is, and its rule.
@@ -158,7 +172,7 @@ OWNERS = {  # third party -> the only places that may import it
 TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `--help`
     *("engine", "models.zoo", "models.own", "models.convex", "models.linear"),
     *("diagnostics", "packed", "prepared", "start", "worker", "privacy.noise", "privacy.borrowed"),
-    *("methods.published", "methods.minimiser", "methods.teachers", "methods.descent"),
+    *("testing", "methods.published", "methods.minimiser", "methods.teachers", "methods.descent"),
 }
 LAZY = {"scipy", "fairlearn", "sklearn", "dp_accounting", "pandas", "torch", "opacus", "pyarrow", "PIL"}
 NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus", "PIL"}  # most take 0.4 to 3 s

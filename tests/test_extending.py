@@ -61,6 +61,7 @@ def audited(home, *words, out="out"):
     return report, found.stdout + found.stderr
 
 
+@pytest.mark.slow
 def test_an_installed_method_is_trained_reported_and_not_vouched_for_until_checked(home):
     report, said = audited(home, "--method", NAME, "--format", "json,md,html,model-card")
     (arm,) = (arm for arm in report["arms"] if arm["key"] == NAME)

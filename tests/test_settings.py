@@ -269,7 +269,7 @@ def test_one_setting_under_two_names_of_its_method_is_refused(people):
 @pytest.fixture
 def plugin(monkeypatch):
     class Point:
-        name = "plugin"
+        name, value = "plugin", "somewhere:SPEC"
 
         def load(self):
             settings = {
