@@ -37,17 +37,18 @@ from fairaudit.data.encode import encode
 from fairaudit.data.public import Inputs
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
+from fairaudit.engine.erm import Erm
 from fairaudit.engine.loop import Training, train
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.replicates import stack
-from fairaudit.engine.rules import ClippingRule, Erm, FlatClip, PublicFacts
+from fairaudit.engine.rules import ClippingRule, FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.errors import PrivacyError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.worker import run_job
-from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip, ThresholdState
+from fairaudit.methods.global_adapt import GlobalAdaptiveClip, ThresholdState
 from fairaudit.metrics.yardstick import UNDERTRAINED_BY
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.privacy.noise import noise_stream

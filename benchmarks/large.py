@@ -33,12 +33,13 @@ from fairaudit.data.spool import Spool
 from fairaudit.data.store import Store, open_store, write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics.curves import EpochCurves
+from fairaudit.engine.erm import Erm
 from fairaudit.engine.loop import Loop, Training
 from fairaudit.engine.network import Network
 from fairaudit.engine.optimizers import Sgd
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
-from fairaudit.engine.rules import Erm, FlatClip, PublicFacts
+from fairaudit.engine.rules import FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.execution.local import keep_freed_memory
 from fairaudit.execution.packed_rows import PackedRows

@@ -22,8 +22,8 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics import perturbation, votes
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import Method, PublicPool, Task
-from fairaudit.methods.output_perturbation import OutputPerturbation
-from fairaudit.methods.pate import PateHard, PateSoft
+from fairaudit.methods.minimiser import OutputPerturbation
+from fairaudit.methods.teachers import PateHard, PateSoft
 from fairaudit.models.zoo import make_model
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.streams import seed_of

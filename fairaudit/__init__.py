@@ -13,6 +13,7 @@ __all__ = [
     "plan_audit",
     "run_audit",
     "score_predictions",
+    "show_progress",
 ]
 
 # Loaded on first use: pandas and pyarrow take longer to import than `--help` takes to print.
@@ -22,6 +23,7 @@ _HOMES = {
     "FairauditError": "fairaudit.errors",
     "Report": "fairaudit.report.model",
     "load_report": "fairaudit.report.load",
+    "show_progress": "fairaudit.execution.progress",
 }
 
 

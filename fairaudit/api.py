@@ -1,7 +1,8 @@
 """The program from Python: audit, plan, score and judge. Variables and config files are not read."""
 
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,15 @@ from fairaudit.execution.progress import Listener, silent
 from fairaudit.gate.check import Verdict, as_stored, check
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.io.scratch import scratch
+from fairaudit.methods.catalog import catalog, home_of
+from fairaudit.methods.spec import MethodSpec
 from fairaudit.planning.plan import Plan
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.score import ScoreConfig, score
 
+Model = str | Callable[[tuple[int, ...], int], object]
+Methods = str | MethodSpec | Sequence[str | MethodSpec]
 Data = pd.DataFrame | str | Path
 Names = str | Sequence[str]
 
@@ -30,7 +35,8 @@ def run_audit(
     *,
     group: Names = (),
     label: str | None = None,
-    method: Names = "global-adapt",
+    method: Methods = "global-adapt",
+    model: Model = "auto",
     listener: Listener = silent,
     **options: object,
 ) -> Report:
@@ -43,14 +49,19 @@ def run_audit(
         data: A DataFrame, the path of a table or of images, or all options as one AuditConfig.
         group: Column whose groups are compared, or several; the first steers the splits.
         label: Column to predict; inferred when None and unambiguous.
-        method: One method or several.
-        listener: Called with every event of ``fairaudit.execution.progress`` as the audit goes on.
+        method: One method or several: names, or MethodSpecs of your own that modules hold.
+        model: A name, or a factory called with the shape of a record and the number of classes that
+            returns a ``torch.nn.Module``. Workers import it, so a module must hold it.
+        listener: Called with every event of ``fairaudit.execution.progress`` as the audit goes on;
+            ``fairaudit.show_progress`` writes a line for every training.
         options: Any other field of AuditConfig.
 
     Raises:
         FairauditError: An input that cannot be audited; a target that cannot be met.
     """
-    with _resolved(data, {**options, "group": group, "label": label, "method": method}) as resolved:
+    options |= {} if model == "auto" else {"model": model}
+    given = {**options, "group": group, "label": label, "method": method}
+    with _resolved(data, given) as resolved:
         return audit(resolved, listener)
 
 
@@ -59,18 +70,21 @@ def plan_audit(
     *,
     group: Names = (),
     label: str | None = None,
-    method: Names = "global-adapt",
+    method: Methods = "global-adapt",
+    model: Model = "auto",
     **options: object,
 ) -> Plan:
     """Decide what :func:`run_audit` would train, at which epsilon; trains and writes nothing.
 
     Args:
-        data, group, label, method, options: As there.
+        data, group, label, method, model, options: As there.
 
     Raises:
         FairauditError: As there.
     """
-    with _resolved(data, {**options, "group": group, "label": label, "method": method}) as resolved:
+    options |= {} if model == "auto" else {"model": model}
+    given = {**options, "group": group, "label": label, "method": method}
+    with _resolved(data, given) as resolved:
         return prepare(resolved).plan
 
 
@@ -123,7 +137,9 @@ def _resolved(data: Data | AuditConfig, given: dict[str, object]) -> Iterator[Re
         if extra:
             raise ConfigError(f"{extra[0]} is given beside an AuditConfig", hint="set it in the config")
         yield resolve_config({name: getattr(data, name) for name in data.model_fields_set})
-    elif isinstance(data, pd.DataFrame):
+        return
+    given = {**given, **_importable(given)}
+    if isinstance(data, pd.DataFrame):
         with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             path = Path(folder) / "frame.parquet"
             data.to_parquet(path, index=False)
@@ -131,6 +147,44 @@ def _resolved(data: Data | AuditConfig, given: dict[str, object]) -> Iterator[Re
             yield replace(resolved, origins={**resolved.origins, "data": FRAME})
     else:
         yield resolve_config({**given, "data": data})
+
+
+def _importable(given: dict[str, object]) -> dict[str, object]:
+    """A model and methods that are given as objects, by the names under which workers import them."""
+    found: dict[str, object] = {}
+    model, method = given.get("model"), given.get("method")
+    if callable(model):
+        found["model"] = _name_of(model, "model", getattr(model, "__module__", ""))
+    if isinstance(method, MethodSpec) or (
+        isinstance(method, Sequence) and any(isinstance(each, MethodSpec) for each in method)
+    ):
+        several = [method] if isinstance(method, MethodSpec) else method
+        found["method"] = tuple(
+            (_method_name(each) if isinstance(each, MethodSpec) else each) for each in several
+        )
+    return found
+
+
+def _method_name(spec: MethodSpec) -> str:
+    """Its own name where it is in the catalog, else that of the module which holds it."""
+    if catalog().get(spec.name) is spec:
+        return home_of(spec) or spec.name
+    return _name_of(spec, "method", spec.trainer.partition(":")[0])
+
+
+def _name_of(value: object, option: str, first: str) -> str:
+    """``module:attribute``, looked for in the module ``first`` and then in all that are imported."""
+    modules = {first: sys.modules.get(first), **sys.modules}
+    for path, module in modules.items():
+        if path not in ("__main__", "__mp_main__") and module is not None:
+            for name, held in vars(module).items():
+                if held is value:
+                    return f"{path}:{name}"
+    what = getattr(value, "__qualname__", None) or getattr(value, "name", None) or type(value).__name__
+    raise ConfigError(
+        f"{option} {what!r} is held by no module that training processes can import",
+        hint=f"write it into a file beside yours, as my_{option}.py, import it from there and pass it on",
+    )
 
 
 def _names(value: Names) -> tuple[str, ...]:

@@ -158,13 +158,13 @@ def test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result(planned, trai
 
 PLUGIN = {
     "plugged/__init__.py": """
+        from fairaudit.methods.defaults import FLAT
         from fairaudit.methods.spec import Guarantee, MethodSpec
-        settings = ("learning_rate", "max_grad_norm", "noise_multiplier")
         SPEC = MethodSpec("plugged", "a method", "here", Guarantee.ESTABLISHED, "plugged.train:Plugged",
-                          settings, readings="plugged.read:read")
+                          FLAT, readings="plugged.read:read")
     """,
     "plugged/train.py": """
-        from fairaudit.methods.gradient import DpSgd
+        from fairaudit.methods.dpsgd import DpSgd
         class Plugged(DpSgd):
             def rule(self, task):
                 from . import parts
@@ -225,12 +225,12 @@ def test_an_edit_of_what_a_method_is_built_from_is_another_job_and_of_that_metho
 @pytest.mark.parametrize(
     ("name", "changed"),
     [
-        ("methods/rules/group_adaptive.py", {"gradient", "published.grouped"}),
-        ("methods/objectives.py", {"gradient", "published.grouped"}),
-        ("methods/gradient.py", {"gradient", "published.grouped"}),
+        ("methods/dpsgd_f.py", {"dpsgd_f", "published.grouped"}),
+        ("methods/fairlens.py", set()),
+        ("methods/gradient.py", {"dpsgd_f", "published.grouped"}),
         ("methods/published/flat.py", {"published.grouped"}),
-        ("methods/descent.py", {"pate"}),
-        ("methods/base.py", {"gradient", "published.grouped", "pate"}),
+        ("methods/descent.py", {"teachers"}),
+        ("methods/base.py", {"dpsgd_f", "published.grouped", "teachers"}),
         ("methods/catalog.py", set()),  # what it says of a method stands in the id by itself
         ("report/text.py", set()),
         ("engine/loop.py", set()),  # the numerics version speaks for it
@@ -239,7 +239,7 @@ def test_an_edit_of_what_a_method_is_built_from_is_another_job_and_of_that_metho
 def test_an_edited_rule_of_our_own_is_another_job(tmp_path, monkeypatch, name, changed):
     copy = tmp_path / "fairaudit"
     shutil.copytree(Path(fairaudit.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    kinds = ("gradient", "published.grouped", "pate")
+    kinds = ("dpsgd_f", "published.grouped", "teachers")
     before = {kind: code_digest([f"fairaudit.methods.{kind}"]) for kind in kinds}
     monkeypatch.setattr(fairaudit.__spec__, "submodule_search_locations", [str(copy)])
     assert {kind: code_digest([f"fairaudit.methods.{kind}"]) for kind in kinds} == before

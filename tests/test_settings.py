@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from forms import forms, key_of, make_pool, make_task, whole_forms
+from forms import RULES, SETTINGS, forms, key_of, make_pool, make_task, whole_forms
 from oracles import model
 from plans import config, table
 
@@ -18,8 +18,8 @@ from fairaudit.config.sources import resolve_config
 from fairaudit.errors import EXIT_INPUT, ConfigError, TrainingError
 from fairaudit.methods import catalog as catalog_module
 from fairaudit.methods.catalog import Guarantee, MethodSpec, catalog
-from fairaudit.methods.defaults import RULES, SETTINGS, Rule, Setting, Sizes
-from fairaudit.methods.objectives import FairLens
+from fairaudit.methods.defaults import LEARNING_RATE, Rule, Setting, Sizes
+from fairaudit.methods.fairlens import FairLens
 from fairaudit.planning.plan import make_plan
 
 KNOWN = [(spec, name) for spec in catalog().values() for name in spec.known_settings]
@@ -269,14 +269,15 @@ def test_one_setting_under_two_names_of_its_method_is_refused(people):
 @pytest.fixture
 def plugin(monkeypatch):
     class Point:
-        name = "plugin"
+        name, value = "plugin", "somewhere:SPEC"
 
         def load(self):
-            own = {
-                "strength": Setting("how strongly it acts", 0.0, 2.0, "x", default=Rule("1", lambda s: 1.0))
+            settings = {
+                "learning_rate": LEARNING_RATE,
+                "strength": Setting("how strongly it acts", 0.0, 2.0, "x", default=Rule("1", lambda s: 1.0)),
+                "secret": Setting("what has no default", 0.0, 1e30),
             }
-            names = ("learning_rate", "strength", "secret")
-            return MethodSpec("mine", "a plugin", "none", Guarantee.NONE, "a:B", names, own_settings=own)
+            return MethodSpec("mine", "a plugin", "none", Guarantee.NONE, "a:B", settings)
 
     monkeypatch.setattr(catalog_module, "entry_points", lambda group: [Point()])
     catalog.cache_clear()

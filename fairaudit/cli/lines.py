@@ -11,6 +11,7 @@ from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
+from fairaudit.report.arm_names import listed
 from fairaudit.report.gaps import CONTROL_NOT_RUN
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
@@ -56,6 +57,10 @@ def spoken_outcomes(positive: str | None, favourable: str | None, origin: str) -
 def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) -> Iterator[str]:
     """What will be trained, at which epsilon, and about how long it takes."""
     yield f"  privacy {_privacy(plan)}"
+    for guarantee in (Guarantee.UNCHECKED, Guarantee.CHECKED):
+        of_others = [arm.key for arm in plan.arms if arm.privacy.guarantee is guarantee]
+        if of_others:
+            yield f"          {plain(listed(of_others), 300)}: {guarantee.value}"
     seeds = plan.config.seeds
     of = f"{numbered(len(plan.arms), 'arm')} × {numbered(seeds, 'seed')}"
     trainings = f"{of} = {numbered(len(plan.jobs), 'training')}"

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from fairaudit.cli.lines import spoken_guarantee
-from fairaudit.methods.catalog import MethodSpec
+from fairaudit.methods.catalog import Guarantee, MethodSpec, is_third_party
+from fairaudit.methods.checks import as_checked
 from fairaudit.report.render.rows import Row, aligned
 
 
@@ -12,7 +13,7 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
     for spec in specs:
         aliases = f"  (also {', '.join(spec.aliases)})" if spec.aliases else ""
         yield f"{spec.name}{aliases}"
-        yield f"  guarantee  {spoken_guarantee(spec.guarantee)}"
+        yield f"  guarantee  {spoken_guarantee(guarantee_of(spec))}"
         yield f"  does       {spec.summary}"
         yield f"  source     {spec.source}"
         yield f"  settings   {', '.join(spec.settings)}"
@@ -28,6 +29,11 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
             yield f"  variant    {variant.name}: {spoken_guarantee(variant.guarantee)}; {variant.reason}"
 
 
+def guarantee_of(spec: MethodSpec) -> Guarantee:
+    """What stands beside its epsilon: of somebody else's method, whether its code was checked here."""
+    return as_checked(spec) if spec.is_private and is_third_party(spec) else spec.guarantee
+
+
 def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
     """What each number of a method is: name -> meaning, unit, range and default, in words."""
     found = {name: spec.setting(name) for name in spec.known_settings}
@@ -36,6 +42,7 @@ def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
             "meaning": setting.meaning,
             "unit": setting.unit,
             "range": setting.range(),
+            "tuning": None if setting.search is None else setting.search.text,
             "default": None if setting.default is None else setting.default.text,
         }
         for name, setting in found.items()

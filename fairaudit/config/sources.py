@@ -201,6 +201,7 @@ def _writes_elsewhere(config: AuditConfig, folder: Path) -> str:
 
 # Field -> what its value does beyond reading data and writing below the folder; "" where it does not.
 _NEEDS_TRUST: Mapping[str, Callable[[AuditConfig, Path], str]] = {
+    "method": lambda config, folder: "runs code" if any(":" in name for name in config.method) else "",
     "model": lambda config, folder: "runs code" if is_factory(config.model) else "",
     "out": _writes_elsewhere,
     "ray_address": lambda config, folder: "is sent the data" if config.ray_address else "",

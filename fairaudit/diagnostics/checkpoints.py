@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairaudit.engine.erm import Erm
 from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.replicates import stack
-from fairaudit.engine.rules import ClippingRule, Erm, Objective
+from fairaudit.engine.rules import ClippingRule, Objective
 from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
 from fairaudit.methods.gradient import GradientMethod

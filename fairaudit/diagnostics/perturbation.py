@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.methods.output_perturbation import bounded, noise_std
+from fairaudit.methods.minimiser import bounded, noise_std
 from fairaudit.models.convex import hessian_traces, losses
 from fairaudit.models.linear import LogisticModels
 from fairaudit.privacy.noise import noise_stream

@@ -10,7 +10,15 @@ from fairaudit.diagnostics.perturbation import standard_error
 from fairaudit.diagnostics.ranks import spearman_interval
 from fairaudit.engine.stacked import Stacked
 from fairaudit.methods.base import Method, Predictor, Task, TrainedReplicates
-from fairaudit.methods.pate import INPUTS, Pate, PateHard, is_convex, query_rows, train_students, vote_noise
+from fairaudit.methods.teachers import (
+    INPUTS,
+    Pate,
+    PateHard,
+    is_convex,
+    query_rows,
+    train_students,
+    vote_noise,
+)
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
 

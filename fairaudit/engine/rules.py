@@ -2,18 +2,22 @@
 
 The signatures carry the privacy argument. `scale` is per record given values already released;
 `sensitivity` is not handed the batch; nothing here sees a gradient or draws noise.
+
+A rule is arithmetic on tensors that it is handed, so that a method's file, which holds its rule and its
+description, can be read without torch.
 """
 
+from __future__ import annotations
+
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar  # noqa: TID251 - it is read without torch
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 State = TypeVar("State")
-
-_DIFFERENCE = torch.tensor([-1.0, 1.0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,31 +97,13 @@ class ClippingRule(Asks[State]):
         """Factor of each record's gradient, [R, B]; scale * norm <= sensitivity, always."""
 
 
-class Erm(Objective[None]):
-    """The plain mean cross-entropy of the softmax."""
-
-    def init(self, replicates: int, facts: PublicFacts) -> None:
-        """No state."""
-        return None
-
-    def output_gradient(self, released: None, logits: Tensor, targets: Tensor, group: Tensor) -> Tensor:
-        """softmax(logits) - target."""
-        if logits.shape[-1] == 2:
-            # The softmax of two is a sigmoid of their difference, which costs a fraction of ATen's
-            # softmax over two columns.
-            first, second = logits.unbind(-1)
-            error = torch.sub(second, first).sigmoid_().sub_(targets.select(-1, 1))
-            return error.unsqueeze(-1).mul(_DIFFERENCE.to(error.device))
-        return torch.softmax(logits, -1).sub_(targets)
-
-
 @dataclass(frozen=True, slots=True)
-class NoClip(ClippingRule[Tensor]):
+class NoClip(ClippingRule["Tensor"]):
     """Gradients as they are: for the non-private reference."""
 
     def init(self, replicates: int, facts: PublicFacts) -> Tensor:
         """An infinite bound."""
-        return torch.full((replicates,), torch.inf)
+        return facts.expected_batch_size.new_full((replicates,), math.inf)
 
     def sensitivity(self, released: Tensor) -> Tensor:
         """Unbounded."""
@@ -125,11 +111,11 @@ class NoClip(ClippingRule[Tensor]):
 
     def scale(self, released: Tensor, norms: Tensor, group: Tensor) -> Tensor:
         """One."""
-        return torch.ones_like(norms)
+        return norms.new_ones(norms.shape)
 
 
 @dataclass(frozen=True, slots=True)
-class FlatClip(ClippingRule[Tensor]):
+class FlatClip(ClippingRule["Tensor"]):
     """Scale a gradient down to C if it is longer.
 
     Source: Abadi et al. 2016; docs/methods.md 3.1.
@@ -139,7 +125,7 @@ class FlatClip(ClippingRule[Tensor]):
 
     def init(self, replicates: int, facts: PublicFacts) -> Tensor:
         """The bound, constant over steps."""
-        return torch.full((replicates,), self.max_grad_norm)
+        return facts.expected_batch_size.new_full((replicates,), self.max_grad_norm)
 
     def sensitivity(self, released: Tensor) -> Tensor:
         """C."""
@@ -147,4 +133,4 @@ class FlatClip(ClippingRule[Tensor]):
 
     def scale(self, released: Tensor, norms: Tensor, group: Tensor) -> Tensor:
         """min(1, C / norm); 1 for a zero gradient and for C = inf."""
-        return torch.div(released.unsqueeze(-1), norms).clamp_(max=1.0)
+        return released.unsqueeze(-1).div(norms).clamp_(max=1.0)

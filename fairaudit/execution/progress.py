@@ -1,5 +1,6 @@
 """What execution tells whoever watches: plain events, no drawing."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,6 +47,15 @@ class JobFailed:
 
 ProgressEvent = StageStarted | JobsFound | JobFinished | JobFailed
 Listener = Callable[[ProgressEvent], None]
+
+
+def show_progress(event: ProgressEvent) -> None:
+    """A listener that writes a line for every training to stderr, as scripts and notebooks show it."""
+    if isinstance(event, JobFinished):
+        where = f"{event.finished}/{event.total} {event.arm}, seed {event.seed}"
+        sys.stderr.write(f"{where} · {event.seconds:.1f} s\n")
+    elif isinstance(event, JobFailed):
+        sys.stderr.write(f"failed: {event.arm}, seed {event.seed}: {event.message}\n")
 
 
 def silent(event: ProgressEvent) -> None:

@@ -27,7 +27,7 @@ from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.seed_data import Prepared, prepare_seed
 from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
-from fairaudit.methods.catalog import REFERENCE, find
+from fairaudit.methods.catalog import REFERENCE, admit, find, is_third_party
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
@@ -58,6 +58,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     # Gradients of records that are surely right fade below float32's normal range, where a processor
     # takes several times as long; the reference of an image audit took twice the time.
     torch.set_flush_denormal(True)
+    admit(plan.config.method)
     arm = plan.arm(job.arm)
     spec = find(arm.method)
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
@@ -217,6 +218,12 @@ def _readings(
         return {}
     module, _, name = spec.readings.partition(":")
     found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(method, task, trained)
+    unsaid = sorted(found.keys() - spec.meanings.keys()) if is_third_party(spec) else []
+    if unsaid:
+        raise TrainingError(
+            f"{spec.name} reads {unsaid[0]!r} and does not say what that is",
+            hint=f"name it in MethodSpec.meanings of {spec.name}",
+        )
     return {f"reading.{name}": value.double().contiguous().numpy() for name, value in found.items()}
 
 

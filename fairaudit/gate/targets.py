@@ -8,6 +8,7 @@ from fairaudit.gate.grammar import ALL_ROWS, GroupSelector, Rule
 from fairaudit.gate.intervals import Variances
 from fairaudit.gate.names import Metric
 from fairaudit.gate.unjudged import named, unjudged
+from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.names import part_of
 from fairaudit.metrics.registry import METRICS
 from fairaudit.report.facts import ArmFacts, LabelFacts
@@ -286,6 +287,8 @@ def _of_guarantees(rule: Rule, report: Report) -> Iterator[Target]:
             "epsilon_if_all_released": facts.epsilon_if_all_released,
             "delta": facts.delta,
         }[rule.metric.key]
+        if facts.guarantee is Guarantee.UNCHECKED:
+            value = None  # no more than a claim
         reason = "" if value is not None else f"guarantee: {facts.guarantee.value}"
         exact = Interval(value=value, low=value, high=value)
         reading = Reading(exact, (value,), 1, None, is_size=False, reason=reason)

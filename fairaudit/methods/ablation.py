@@ -1,5 +1,6 @@
 """Catalog entries of the ablation: what clipping's direction and its magnitude do, each without the other."""
 
+from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM
 from fairaudit.methods.spec import Guarantee, MethodSpec
 
 NAME = "ablation"  # `--method ablation` trains all of these
@@ -15,7 +16,7 @@ def _arm(name: str, summary: str, trainer: str, *, control_of: str | None = None
         source=_SOURCE if control_of is None else "control of this project for the ablation",
         guarantee=Guarantee.NONE,
         trainer=f"{_MODULE}:{trainer}",
-        settings=("learning_rate", "max_grad_norm"),
+        settings={"learning_rate": LEARNING_RATE, "max_grad_norm": MAX_GRAD_NORM},
         control_of=control_of,
         source_series="shrinkage",
         settings_of="dpsgd",

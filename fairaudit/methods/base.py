@@ -1,24 +1,33 @@
 """What a method is given and what it gives back."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol  # noqa: TID251 - it is read without torch
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
-
-from fairaudit.data.dataset import InputRows
-from fairaudit.engine.devices import CPU
-from fairaudit.engine.loop import Trace
-from fairaudit.engine.observe import Checkpoint, Observer
-from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.rules import PublicFacts
-from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import TrainingError
-from fairaudit.privacy.events import PrivacyEvent
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from fairaudit.data.dataset import InputRows
+    from fairaudit.engine.loop import Trace
+    from fairaudit.engine.observe import Checkpoint, Observer
+    from fairaudit.engine.pool import TrainingPool
+    from fairaudit.engine.rules import PublicFacts
+    from fairaudit.engine.stacked import Stacked
+    from fairaudit.privacy.events import PrivacyEvent
+
+
+def _cpu() -> torch.device:
+    from fairaudit.engine.devices import CPU
+
+    return CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +91,15 @@ class Task:
     budget: int
     public: PublicPool | None = None
     records: NDArray[np.int64] | None = None
-    device: torch.device = CPU
+    device: torch.device = field(default_factory=_cpu)
     checkpoints: Collection[int] = ()
 
     def facts(self) -> PublicFacts:
         """What may be known in advance."""
+        import torch
+
+        from fairaudit.engine.rules import PublicFacts
+
         expected = torch.full((self.repeats,), self.n_public / self.steps_per_epoch)
         return PublicFacts(self.n_public, expected, self.pool.n_groups, self.pool.n_classes)
 
@@ -115,6 +128,8 @@ class TrainedReplicates:
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
         """What every replicate predicts: features [n, d], groups [n] -> [R, n, Y]."""
+        from fairaudit.engine.stacked import Stacked
+
         if isinstance(self.network, Stacked):
             return self.network.probabilities(features)
         return self.network.probabilities(features, groups)

@@ -1,161 +1,57 @@
-"""What each method is, without torch: `plan`, `methods` and the report read only this."""
+"""The list of methods, without torch: `plan`, `methods` and the report read only this."""
 
+import importlib
+import os
+import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
 
-from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.errors import ConfigError, did_you_mean, said
 from fairaudit.methods.ablation import ABLATION
+from fairaudit.methods.dpsgd import DPSGD
+from fairaudit.methods.dpsgd_f import DPSGD_F
+from fairaudit.methods.dpsgd_matched import DPSGD_MATCHED
+from fairaudit.methods.fairlens import FAIRLENS
+from fairaudit.methods.global_adapt import GLOBAL_ADAPT
+from fairaudit.methods.global_clip import GLOBAL
+from fairaudit.methods.output_perturbation import EXACT_MINIMISER, OUTPUT_PERTURBATION
+from fairaudit.methods.pate import PATE_HARD, PATE_HARD_CLEAN, PATE_SOFT, PATE_SOFT_CLEAN
+from fairaudit.methods.reweight import REWEIGHT
+from fairaudit.methods.sgd import SGD
 from fairaudit.methods.spec import REFERENCE, Guarantee, MethodSpec, Variant
-from fairaudit.methods.unsampled import UNSAMPLED
 
-__all__ = ["BUILT_IN", "REFERENCE", "Guarantee", "MethodSpec", "Variant", "catalog", "find"]
+__all__ = [
+    "BUILT_IN",
+    "REFERENCE",
+    "Guarantee",
+    "MethodSpec",
+    "Variant",
+    "admit",
+    "catalog",
+    "find",
+    "home_of",
+    "is_third_party",
+]
 
-_MEAN = (
-    "divides by the realised batch size: one record shifts the mean by up to twice the noise's unit, "
-    "and the batch size itself is revealed"
-)
-_FLAT = ("learning_rate", "max_grad_norm", "noise_multiplier")
-_FIXED = (
-    "printed for batches of a fixed size, where replacing a record moves the counts by sqrt(2) and the sum "
-    "by twice the bound (here they are Poisson samples); noised counts have no floor, so"
-)
-_COUPLED = (
-    "the penalty depends on the whole batch, so adding one record changes every record's clipped gradient: "
-    "the sum moves by up to 2|B| + 1 bounds where one is claimed"
-)
-_GRADIENT = "fairaudit.methods.gradient"
-_PUBLISHED = "fairaudit.methods.published"
+GROUP = "fairaudit.methods"  # of entry points
+_HOMES: dict[str, str] = {}  # third-party method -> module:ATTRIBUTE
 
 BUILT_IN: tuple[MethodSpec, ...] = (
-    MethodSpec(
-        name=REFERENCE,
-        aliases=("non-private", "nonprivate"),
-        summary="plain SGD on the same batches: the reference that every cost is measured against",
-        source="none",
-        guarantee=Guarantee.NONE,
-        trainer=f"{_GRADIENT}:Sgd",
-        settings=("learning_rate",),
-        reference=None,
-    ),
-    MethodSpec(
-        name="dpsgd",
-        aliases=("dp-sgd",),
-        summary="clip each record's gradient to C, add noise",
-        source="Abadi et al. 2016",
-        guarantee=Guarantee.ESTABLISHED,
-        trainer=f"{_GRADIENT}:DpSgd",
-        settings=_FLAT,
-        variants=(Variant("as-published", _MEAN, f"{_PUBLISHED}.flat:DpSgdAsPublished"),),
-    ),
-    MethodSpec(
-        name="dpsgd-matched",
-        aliases=("matched",),
-        summary="control: dpsgd that clips at the threshold global-adapt settled on, with its effective step",
-        source="control of this project for Esipova et al. 2023, Alg. 2",
-        guarantee=Guarantee.ESTABLISHED,
-        trainer=f"{_GRADIENT}:DpSgdMatched",
-        settings=_FLAT,
-        control_of="global-adapt",
-    ),
-    MethodSpec(
-        name="global",
-        aliases=("dpsgd-global",),
-        summary="scale every gradient by C/Z, drop those longer than Z, add noise",
-        source="Bu et al. 2021; Esipova et al. 2023, Alg. 2",
-        guarantee=Guarantee.ESTABLISHED,
-        trainer=f"{_GRADIENT}:Global",
-        settings=(*_FLAT, "threshold"),
-        scales_by_threshold=True,
-        variants=(Variant("as-published", _MEAN, f"{_PUBLISHED}.flat:GlobalAsPublished"),),
-    ),
-    MethodSpec(
-        name="global-adapt",
-        aliases=("dpsgd-global-adapt", "adapt"),
-        summary="scale every gradient by C/Z, longer ones down to C; Z follows a noised count; add noise",
-        source="Esipova et al. 2023, Alg. 2",
-        guarantee=Guarantee.ESTABLISHED,
-        trainer=f"{_GRADIENT}:GlobalAdapt",
-        settings=(*_FLAT, "threshold", "tolerance", "threshold_learning_rate", "count_noise_multiplier"),
-        side_queries={"count": "count_noise_multiplier"},
-        scales_by_threshold=True,
-        variants=(
-            Variant(
-                "as-published",
-                f"{_MEAN}; the count is divided by it too, without noise of its own",
-                f"{_PUBLISHED}.flat:GlobalAdaptAsPublished",
-            ),
-        ),
-    ),
-    MethodSpec(
-        name="dpsgd-f",
-        aliases=("dpsgdf",),
-        summary="clip to a bound for each group, larger where more of the group is clipped; add noise",
-        source="Xu et al. 2021, Alg. 2",
-        guarantee=Guarantee.ESTABLISHED,
-        trainer=f"{_GRADIENT}:DpSgdF",
-        settings=(*_FLAT, "count_noise_multiplier", "largest_bound_ratio", "against_batch"),
-        side_queries={"count": "count_noise_multiplier"},
-        reads_groups=True,
-        variants=(
-            Variant(
-                "as-published-x21",
-                f"{_FIXED} a bound can be negative or as large as it likes",
-                f"{_PUBLISHED}.grouped:DpSgdFXu",
-            ),
-            Variant(
-                "as-published-e23",
-                f"noise is set by the base bound though groups are clipped to larger ones; {_MEAN}",
-                f"{_PUBLISHED}.grouped:DpSgdFEsipova",
-            ),
-            Variant(
-                "author-code",
-                "noise is set by the largest bound among the groups that were drawn, so its size reveals "
-                "which groups are in the batch",
-                f"{_PUBLISHED}.grouped:DpSgdFAuthors",
-            ),
-        ),
-    ),
-    MethodSpec(
-        name="reweight",
-        aliases=("naive",),
-        summary="clip each record's gradient to C, weigh groups by their inverse noised counts; add noise",
-        source="Xu et al. 2021, Alg. 3",
-        guarantee=Guarantee.ESTABLISHED,
-        trainer=f"{_GRADIENT}:Reweight",
-        settings=(*_FLAT, "count_noise_multiplier", "smallest_count", "largest_weight"),
-        side_queries={"count": "count_noise_multiplier"},
-        reads_groups=True,
-        variants=(
-            Variant(
-                "as-published",
-                f"{_FIXED} a weight can be negative or as large as it likes",
-                f"{_PUBLISHED}.grouped:ReweightXu",
-            ),
-        ),
-    ),
-    MethodSpec(
-        name="fairlens",
-        summary="dpsgd whose loss also pulls the groups' mean distances to the decision boundary together",
-        source="Tran et al. 2021, eq. (6), in a form of this tool in which no record sees another",
-        guarantee=Guarantee.ESTABLISHED,
-        trainer=f"{_GRADIENT}:FairLensDecoupled",
-        settings=(
-            *(*_FLAT, "gamma2", "statistic_noise_ratio"),
-            *("statistic_decay", "smallest_count", "smallest_share"),
-        ),
-        relative_queries={"statistics": "statistic_noise_ratio"},
-        reads_groups=True,
-        variants=(
-            Variant(
-                "as-published",
-                f"{_COUPLED}; {_MEAN}",
-                f"{_PUBLISHED}.fairlens:FairLensEsipova",
-                ("gamma1",),
-            ),
-            Variant("t21-eq6", f"{_COUPLED}; {_MEAN}", f"{_PUBLISHED}.fairlens:FairLensTran", ("gamma1",)),
-        ),
-    ),
-    *UNSAMPLED,
+    SGD,
+    DPSGD,
+    DPSGD_MATCHED,
+    GLOBAL,
+    GLOBAL_ADAPT,
+    DPSGD_F,
+    REWEIGHT,
+    FAIRLENS,
+    EXACT_MINIMISER,
+    OUTPUT_PERTURBATION,
+    PATE_HARD_CLEAN,
+    PATE_HARD,
+    PATE_SOFT_CLEAN,
+    PATE_SOFT,
     *ABLATION,
 )
 
@@ -165,25 +61,76 @@ def catalog() -> dict[str, MethodSpec]:
     """Every method by name: the built-in ones, then those of the entry points `fairaudit.methods`.
 
     Raises:
-        ConfigError: An entry point is not a MethodSpec, or takes a name that is taken.
+        ConfigError: An entry point cannot be imported, is not a MethodSpec, or takes a name that is taken.
     """
     methods = {spec.name: spec for spec in BUILT_IN}
-    for point in entry_points(group="fairaudit.methods"):
-        spec = point.load()
+    for point in entry_points(group=GROUP):
+        where = f"entry point {point.name!r} of group {GROUP}"
+        try:
+            spec = point.load()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            dist = point.dist.name if point.dist else "what installed it"
+            raise ConfigError(
+                f"{where} cannot be imported: {said(error)}", hint=f"repair or uninstall {dist}"
+            ) from error
         if not isinstance(spec, MethodSpec) or spec.name in methods:
-            raise ConfigError(f"entry point {point.name!r} of group fairaudit.methods is no new method")
-        methods[spec.name] = spec
+            raise ConfigError(f"{where} is no new method", hint="docs/extending.md says what a method is")
+        methods[spec.name], _HOMES[spec.name] = spec, point.value
     return methods
 
 
+def is_third_party(spec: MethodSpec) -> bool:
+    """Whether somebody else wrote it."""
+    return all(spec is not own for own in BUILT_IN)
+
+
+def home_of(spec: MethodSpec) -> str:
+    """``module:ATTRIBUTE`` where a third-party method is defined, or "" for one of our own."""
+    return _HOMES[spec.name] if is_third_party(spec) else ""
+
+
 def find(name: str) -> MethodSpec:
-    """The method of that name or alias.
+    """The method of that name or alias; imports nothing beyond the catalog, for names come from files.
 
     Raises:
         ConfigError: Unknown name.
     """
     methods = catalog()
     for spec in methods.values():
-        if name.lower() in (spec.name, *spec.aliases):
+        if name.lower() in (spec.name, *spec.aliases) or name == _HOMES.get(spec.name):
             return spec
     raise ConfigError(f"unknown method {name!r}", hint=did_you_mean(name, methods))
+
+
+def admit(names: Iterable[str]) -> None:
+    """Import those that are ``package.module:ATTRIBUTE``: from then on they are found like all others.
+
+    Raises:
+        ConfigError: A module that holds no new method there.
+    """
+    for name in names:
+        if ":" in name:
+            _admit(name, catalog())
+
+
+def _admit(name: str, methods: dict[str, MethodSpec]) -> None:
+    path, _, attribute = name.partition(":")
+    folder = os.getcwd()  # an installed command does not look for modules where it is run
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        spec = getattr(importlib.import_module(path), attribute, None)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise ConfigError(
+            f"module {path!r} of --method cannot be imported: {said(error)}",
+            hint="run where the module lies, or name its folder in PYTHONPATH",
+        ) from error
+    if not isinstance(spec, MethodSpec):
+        raise ConfigError(f"{name} is no MethodSpec", hint="docs/extending.md says what a method is")
+    if methods.setdefault(spec.name, spec) is not spec and _HOMES.get(spec.name) != name:
+        raise ConfigError(f"{name} is named {spec.name!r}, as another method is", hint="name it otherwise")
+    methods[spec.name], _HOMES[spec.name] = spec, name

@@ -72,13 +72,40 @@ def power_of_two(value: float, low: int, high: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Search:
+    """Where tuning looks for a number: multiples of its default, the same on all data, so public.
+
+    Args:
+        low_factor: Smallest multiple; between the two ends tuning draws log-uniformly.
+        high_factor: Largest multiple.
+        choices: The multiples themselves, each as likely, in place of the ends; or empty.
+    """
+
+    low_factor: float = 1.0
+    high_factor: float = 1.0
+    choices: tuple[float, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Where that is, in words."""
+        if self.choices:
+            return f"{', '.join(f'{factor:g}' for factor in self.choices)} times the default"
+        return f"{self.low_factor:g} to {self.high_factor:g} times the default"
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """A number that a method reads: what it is, the values that it may have, and its default.
 
     Args:
-        meaning: One line. low, high: Ends of the range, both in it; ``high`` may be a rule.
-        unit: Of the number; "" for a pure one. whole: No fractions. or_zero: 0 will do as well.
+        meaning: One line.
+        low: Smallest value.
+        high: Largest value, or the rule for it.
+        unit: Of the number; "" for a pure one.
+        whole: No fractions.
+        or_zero: 0 will do as well.
         default: Its rule; None where there is none, so that it is given or calibrated.
+        search: Where tuning looks for it; None where it keeps its default.
     """
 
     meaning: str
@@ -88,6 +115,7 @@ class Setting:
     whole: bool = False
     or_zero: bool = False
     default: Rule | None = None
+    search: Search | None = None
 
     def admits(self, value: float, sizes: Sizes) -> bool:
         """Whether the value lies in the range; NaN does not."""
@@ -127,128 +155,68 @@ _BOUND = Rule(
     "for cnn 1.5 sqrt(pixels) if that is more",
     lambda s: s.longest_gradient,
 )
-_RECORDS = Rule("the number of training records", lambda s: float(s.n_public))
-_POOL = Rule("the records of the student pool", lambda s: float(max(1, s.pool)))
 _OF_GRADIENT = "norm of a record's gradient"
+WIDE = Search(1 / 16, 16.0)
+EPOCHS_SEARCH = Search(choices=(0.25, 0.5, 1.0, 2.0))
 
-# One entry for every number that a built-in method reads. The ends are where training is still finite.
-SETTINGS: dict[str, Setting] = {
-    "learning_rate": Setting(
-        "step size",
-        1e-9,
-        1e6,
-        "step per unit of the mean gradient",
-        default=Rule(
-            "2 / (columns + 1) for linear models, 0.04 for networks; with noise no more than "
-            "0.35 / ((columns + 1) s) or 0.07 / (C s), s = sigma sqrt(steps) / (qN)",
-            _step,
-        ),
+# What several methods read. The ends are where training is still finite.
+LEARNING_RATE = Setting(
+    "step size",
+    1e-9,
+    1e6,
+    "step per unit of the mean gradient",
+    default=Rule(
+        "2 / (columns + 1) for linear models, 0.04 for networks; with noise no more than "
+        "0.35 / ((columns + 1) s) or 0.07 / (C s), s = sigma sqrt(steps) / (qN)",
+        _step,
     ),
-    "max_grad_norm": Setting("clipping bound C", 1e-6, 1e6, _OF_GRADIENT, default=_BOUND),
-    "noise_multiplier": Setting("noise over sensitivity; 0 is not private", 0.001, 1e6, or_zero=True),
-    "threshold": Setting(
-        "threshold Z, where the method adapts it its start",
-        1e-6,
-        1e6,
-        _OF_GRADIENT,
-        default=_BOUND,
+    search=WIDE,
+)
+MAX_GRAD_NORM = Setting("clipping bound C", 1e-6, 1e6, _OF_GRADIENT, default=_BOUND, search=WIDE)
+NOISE_MULTIPLIER = Setting("noise over sensitivity; 0 is not private", 0.001, 1e6, or_zero=True)
+THRESHOLD = Setting(
+    "threshold Z, where the method adapts it its start",
+    1e-6,
+    1e6,
+    _OF_GRADIENT,
+    default=_BOUND,
+    search=WIDE,
+)
+COUNT_NOISE_MULTIPLIER = Setting(
+    "noise on counts of records",
+    0.1,
+    1e6,
+    "records",
+    default=Rule(
+        "10, or 2.5 sigma of dpsgd if that is more, up to half the expected batch and 1,000",
+        lambda s: max(10.0, min(2.5 * s.noise_multiplier, s.expected_batch_size / 2.0, 1000.0)),
     ),
-    "tolerance": Setting(
-        "a norm above so many Z counts as exceeding", 0.0, 1e6, "Z", default=Rule("1", lambda s: 1.0)
+)
+SMALLEST_COUNT = Setting(
+    "a smaller noised count is taken for this one",
+    0.001,
+    1e9,
+    "records",
+    default=Rule("1 record", lambda s: 1.0),
+)
+NOISE_DRAWS = Setting(
+    "draws of noise behind each expectation",
+    1.0,
+    10_000.0,
+    "draws",
+    whole=True,
+    default=Rule(
+        "100 for linear models, 5 for networks: draws of noise behind each expectation",
+        lambda s: 100.0 if s.is_linear else 5.0,
     ),
-    "threshold_learning_rate": Setting(
-        "how far Z shrinks where nothing exceeds it", 0.0, 10.0, "log Z per step",
-        default=Rule("0.1", lambda s: 0.1),
-    ),
-    "count_noise_multiplier": Setting(
-        "noise on counts of records", 0.1, 1e6, "records",
-        default=Rule(
-            "10, or 2.5 sigma of dpsgd if that is more, up to half the expected batch and 1,000",
-            lambda s: max(10.0, min(2.5 * s.noise_multiplier, s.expected_batch_size / 2.0, 1000.0)),
-        ),
-    ),
-    "largest_bound_ratio": Setting(
-        "largest bound of a group", 1.0, 1e6, "C",
-        default=Rule("1 + the number of groups", lambda s: 1.0 + s.groups),
-    ),
-    "against_batch": Setting(
-        "whether a group's clipped share is compared with the batch's, or (0) with the mean over groups",
-        0.0,
-        1.0,
-        whole=True,
-        default=Rule(
-            "1: a group's clipped share is compared with the batch's (0: with the mean over groups)",
-            lambda s: 1.0,
-        ),
-    ),
-    "smallest_count": Setting(
-        "a smaller noised count is taken for this one", 0.001, 1e9, "records",
-        default=Rule("1 record", lambda s: 1.0),
-    ),
-    "largest_weight": Setting(
-        "largest weight of a group", 0.001, 1e6,
-        default=Rule("2 times the number of groups", lambda s: 2.0 * s.groups),
-    ),
-    "gamma1": Setting(
-        "weight of the penalty on gradients", 0.0, 1e6, default=Rule("1", lambda s: 1.0)
-    ),
-    "gamma2": Setting(
-        "weight of the penalty on distances to the boundary", 0.0, 1e6, default=Rule("1", lambda s: 1.0)
-    ),
-    "statistic_noise_ratio": Setting(
-        "noise multiplier of the groups' statistics over the gradient's", 0.1, 1e6,
-        default=Rule(
-            "10 / sqrt(2): counts and sums each get 10 times the gradient's noise multiplier",
-            lambda s: 10.0 / math.sqrt(2.0),
-        ),
-    ),
-    "statistic_decay": Setting(
-        "share of the running statistics that is kept at each step", 0.0, 1.0,
-        default=Rule("0.95", lambda s: 0.95),
-    ),
-    "smallest_share": Setting(
-        "a smaller share of a group is taken for this one", 1e-6, 1.0, "of the records",
-        default=Rule("0.01", lambda s: 0.01),
-    ),
-    "penalty": Setting(
-        "weight of the squared norm of the parameters", 1e-9, 1e6, "nats",
-        default=Rule("10 / N", lambda s: float(f"{10 / s.n_public:.3g}")),
-    ),
-    "feature_norm": Setting(
-        "largest norm R of a record's inputs", 1e-6, 1e6, default=Rule("1", lambda s: 1.0)
-    ),
-    "intercept": Setting(
-        "constant input b of every record; 0 for none", 0.0, 1e6, default=Rule("1", lambda s: 1.0)
-    ),
-    "noise_draws": Setting(
-        "draws of noise behind each expectation", 1.0, 10_000.0, "draws", whole=True,
-        default=Rule(
-            "100 for linear models, 5 for networks: draws of noise behind each expectation",
-            lambda s: 100.0 if s.is_linear else 5.0,
-        ),
-    ),
-    "teachers": Setting(
-        "teachers, each on records of its own", 1.0, _RECORDS, "teachers", whole=True,
-        default=Rule("N / 100, at most 150", lambda s: float(max(2, min(150, s.n_public // 100)))),
-    ),
-    # Labels share one budget, so more of them carry more noise each.
-    "queries": Setting(
-        "records of the student pool that the teachers label", 1.0, _POOL, "records", whole=True,
-        default=Rule(
-            "every record of the student pool, at most 20,000", lambda s: float(max(1, min(20_000, s.pool)))
-        ),
-    ),
-    "teacher_penalty": Setting(
-        "weight of the squared norm of a teacher's parameters", 1e-9, 1e6, "nats",
-        default=Rule("0.01", lambda s: 0.01),
-    ),
-    "student_penalty": Setting(
-        "weight of the squared norm of the student's parameters", 1e-9, 1e6, "nats",
-        default=Rule("0.01", lambda s: 0.01),
-    ),
-}  # fmt: skip
+)
+FLAT = {
+    "learning_rate": LEARNING_RATE,
+    "max_grad_norm": MAX_GRAD_NORM,
+    "noise_multiplier": NOISE_MULTIPLIER,
+}  # of a method that clips and adds noise
 
-RULES: dict[str, Rule] = {
+SCHEDULE_RULES: dict[str, Rule] = {
     "batch_size": Rule(
         "power of two nearest to 2 sqrt(N), within 32 and 4,096",
         lambda s: power_of_two(2 * math.sqrt(s.n_public), 32, 4096),
@@ -257,7 +225,6 @@ RULES: dict[str, Rule] = {
         "20, or what 1,000 steps take if that is more (at most 100); 500 steps for networks",
         lambda s: min(100, max(20, math.ceil(_least_steps(s) * _batch(s) / s.n_public))),
     ),
-    **{name: setting.default for name, setting in SETTINGS.items() if setting.default is not None},
 }
 
 
@@ -271,7 +238,7 @@ def _least_steps(sizes: Sizes) -> int:
 
 
 def _batch(sizes: Sizes) -> float:
-    return RULES["batch_size"].value(sizes)
+    return SCHEDULE_RULES["batch_size"].value(sizes)
 
 
 def default_delta(n_public: int) -> float:

@@ -1,145 +1,58 @@
-"""Output perturbation: the exact minimiser plus one Gaussian draw.
+"""Output perturbation and its reference; the solver and the noise are in ``minimiser``."""
 
-Source: Chaudhuri et al. 2011; Tran et al. 2021, sec. 5; docs/methods.md 4.
-"""
+from fairaudit.methods.defaults import NOISE_DRAWS, NOISE_MULTIPLIER, WIDE, Rule, Setting
+from fairaudit.methods.mechanisms import GaussianMechanism
+from fairaudit.methods.spec import Guarantee, MethodSpec, Need, Variant
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+_TRAINERS = "fairaudit.methods.minimiser"
+_POINT = {
+    "penalty": Setting(
+        "weight of the squared norm of the parameters",
+        1e-9,
+        1e6,
+        "nats",
+        default=Rule("10 / N", lambda s: float(f"{10 / s.n_public:.3g}")),
+        search=WIDE,
+    ),
+    "feature_norm": Setting(
+        "largest norm R of a record's inputs", 1e-6, 1e6, default=Rule("1", lambda s: 1.0)
+    ),
+    "intercept": Setting(
+        "constant input b of every record; 0 for none", 0.0, 1e6, default=Rule("1", lambda s: 1.0)
+    ),
+}
 
-import torch
-from torch import Tensor
-
-from fairaudit.engine.loop import Trace
-from fairaudit.engine.observe import Observer
-from fairaudit.engine.pool import TrainingPool
-from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.models.convex import TOLERANCE, LogisticProblems, StreamedProblem, minimise
-from fairaudit.models.linear import BoundedInputs, LogisticModels
-from fairaudit.privacy.events import Gaussian
-from fairaudit.privacy.noise import GaussianNoise, noise_stream
-
-RELEASED = "minimiser"
-STARTERS = 65_536  # records on which the start of a long search is found
-
-
-def sensitivity(
-    *, feature_norm: float, intercept: float, penalty: float, n_public: int, classes: int
-) -> float:
-    """How far adding or removing one record can move the released point.
-
-    ``L / (n0 lambda)`` with L the largest gradient of a record, ``sqrt(R^2 + b^2)`` for two classes and
-    sqrt(2) times that for more, plus twice what the solver may have left: it stops at a gradient of
-    TOLERANCE, so TOLERANCE / lambda away.
-
-    Args:
-        feature_norm: R. intercept: b. penalty: lambda. n_public: n0, the divisor. classes: Y.
-
-    Source: docs/methods.md 4.1, 4.2.
-    """
-    lipschitz = math.hypot(feature_norm, intercept) * (1.0 if classes == 2 else math.sqrt(2.0))
-    return lipschitz / (n_public * penalty) + 2.0 * TOLERANCE / penalty
-
-
-class BoundedRecords(NamedTuple):
-    """Some training records as the proof needs them.
-
-    features [n, d] float64 of bounded norm, the constant last; targets [n, Y] float64; groups [n].
-    """
-
-    features: Tensor
-    targets: Tensor
-    groups: Tensor
-
-
-def bounded(pool: TrainingPool, inputs: BoundedInputs) -> Iterable[BoundedRecords]:
-    """All records of a pool, as often as they are asked for; made anew where it does not keep them."""
-    made = _Bounded(pool, inputs)
-    return list(made) if pool.in_memory else made
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounded:
-    pool: TrainingPool
-    inputs: BoundedInputs
-
-    def __iter__(self) -> Iterator[BoundedRecords]:
-        for batch in self.pool.pieces():
-            x = self.inputs(batch.inputs, batch.group)
-            yield BoundedRecords(x, batch.targets.double(), batch.group)
-
-
-class OutputPerturbation(Method):
-    """The exact minimiser of a strongly convex loss, released with noise.
-
-    A repeat is a draw of the noise: a hundred of them cost no training.
-    """
-
-    def inputs(self, task: Task) -> BoundedInputs:
-        """Public constants: R, then b."""
-        return BoundedInputs(task.settings["feature_norm"], task.settings["intercept"])
-
-    def noise(self, task: Task) -> GaussianNoise | None:
-        """One stream per draw."""
-        return noise_stream(task.seed, "noise", task.arm, task.repeats)
-
-    def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
-        """Solve once, then draw."""
-        inputs = self.inputs(task)
-        records = bounded(task.pool, inputs)
-        problem = StreamedProblem(
-            lambda: ((piece.features, piece.targets) for piece in records),
-            n_features=task.pool.width + (task.settings["intercept"] != 0.0),
-            n_classes=task.pool.n_classes,
-            penalty=task.settings["penalty"],
-            divisor=float(task.n_public),
-        )
-        point = minimise(problem, self._near(task, inputs))
-        draws, multiplier = self.noise(task), task.settings.get("noise_multiplier", 0.0)
-        kept = {"minimiser": point}
-        if draws is None or multiplier <= 0:
-            weights = point.expand(task.repeats, -1, -1).clone()
-            return TrainedReplicates(LogisticModels(weights, inputs), Trace(), None, kept)
-        weights = point + noise_std(task) * draws.fill(point.new_empty(task.repeats, *point.shape[1:]))
-        event = self.event(multiplier, draws)
-        return TrainedReplicates(LogisticModels(weights, inputs), Trace(), event, kept)
-
-    def _near(self, task: Task, inputs: BoundedInputs) -> Tensor | None:
-        """Where to start: the minimiser of some records, or None to start at zero.
-
-        Reading all records once takes longer than this, where they are not in memory, and each of Newton's
-        rounds reads them. What is found does not depend on the start, but for the solver's tolerance.
-        """
-        pool = task.pool
-        if pool.in_memory:
-            return None
-        some = pool.gather(torch.arange(0, pool.n_records, -(-pool.n_records // STARTERS)), None)
-        share = len(some.records) / pool.n_records
-        divisor = torch.tensor([task.n_public * share], dtype=torch.float64)
-        x, targets = inputs(some.inputs, some.group), some.targets.double().unsqueeze(0)
-        return minimise(LogisticProblems(x, targets, task.settings["penalty"], divisor))
-
-    def event(self, multiplier: float, draws: GaussianNoise) -> Gaussian | None:
-        """What was released of the data, counted: one vector."""
-        return Gaussian(RELEASED, multiplier, draws.draws)
-
-
-class ExactMinimiser(OutputPerturbation):
-    """The reference: the same minimiser, without noise."""
-
-    def noise(self, task: Task) -> None:
-        """None."""
-        return
-
-
-def noise_std(task: Task) -> float:
-    """Standard deviation of the noise on each coordinate."""
-    delta = sensitivity(
-        feature_norm=task.settings["feature_norm"],
-        intercept=task.settings["intercept"],
-        penalty=task.settings["penalty"],
-        n_public=task.n_public,
-        classes=task.pool.n_classes,
-    )
-    return delta * task.settings["noise_multiplier"]
+EXACT_MINIMISER = MethodSpec(
+    name="exact-minimiser",
+    summary="reference of output-perturbation: the same regularised minimiser, without noise",
+    source="Chaudhuri et al. 2011; Tran et al. 2021",
+    guarantee=Guarantee.NONE,
+    trainer=f"{_TRAINERS}:ExactMinimiser",
+    settings=_POINT,
+    needs=(Need.CONVEX_MODEL,),
+    reference=None,
+    reference_of="output-perturbation",
+)
+OUTPUT_PERTURBATION = MethodSpec(
+    name="output-perturbation",
+    aliases=("outpert",),
+    summary="solve a regularised logistic regression exactly, add noise to the solution",
+    source="Chaudhuri et al. 2011; Tran et al. 2021, Thm 1",
+    guarantee=Guarantee.ESTABLISHED,
+    trainer=f"{_TRAINERS}:OutputPerturbation",
+    settings={**_POINT, "noise_draws": NOISE_DRAWS, "noise_multiplier": NOISE_MULTIPLIER},
+    needs=(Need.CONVEX_MODEL,),
+    gaussian=GaussianMechanism("minimiser"),
+    reference="exact-minimiser",
+    readings="fairaudit.diagnostics.perturbation:read",
+    part="regularisation",
+    variants=(
+        Variant(
+            "group-normalise",
+            "each group is standardised by its own mean and deviation, which are released without noise; "
+            "the group label is needed at prediction",
+            "fairaudit.methods.published.normalised:GroupNormalised",
+            reads_groups=True,
+        ),
+    ),
+)

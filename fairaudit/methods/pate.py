@@ -1,239 +1,132 @@
-"""PATE: teachers on disjoint records vote, noised votes label a public pool, a student learns from it.
+"""PATE in its two forms and their references; teachers, votes and students are in ``teachers``."""
 
-Source: Papernot et al. 2017, 2018; Tran and Fioretto 2023; docs/methods.md 5.
-"""
+from collections.abc import Mapping
 
-import hashlib
-import math
-from collections.abc import Sequence
-from typing import ClassVar
+from fairaudit.methods.defaults import (
+    LEARNING_RATE,
+    NOISE_DRAWS,
+    NOISE_MULTIPLIER,
+    Rule,
+    Search,
+    Setting,
+    Sizes,
+)
+from fairaudit.methods.mechanisms import GaussianMechanism
+from fairaudit.methods.spec import Conversion, Guarantee, MethodSpec, Need, Variant
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
-
-from fairaudit.engine.loop import Trace
-from fairaudit.engine.network import flatten
-from fairaudit.engine.observe import Observer
-from fairaudit.engine.replicates import stack
-from fairaudit.engine.stacked import Stacked
-from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
-from fairaudit.methods.descent import Descent, descend
-from fairaudit.models.convex import LogisticProblems, minimise, scores
-from fairaudit.models.linear import BoundedInputs, LogisticModels
-from fairaudit.privacy.events import Gaussian
-from fairaudit.privacy.noise import GaussianNoise, noise_stream
-from fairaudit.privacy.streams import numpy_stream, seed_of
-
-RELEASED = "votes"
-# One record sits in one teacher; its vote may leave one cell for another.
-VOTE_SENSITIVITY = math.sqrt(2.0)
-LONGEST = 1e4  # no encoded record is longer; one that is must not stop a teacher from being solved
-INPUTS = BoundedInputs(LONGEST, 1.0)
-BATCH = 32  # of networks; a teacher holds a few hundred records
-QUERIES_AT_ONCE = 4096  # by all networks
-
-
-class Pate(Method):
-    """What both kinds of label share. A repeat is a draw of the noise; teachers are trained once.
-
-    A record's teacher depends on its own id alone, each teacher on its own records alone: one record
-    moves one vote per query. The inputs' encoding is fitted on the pool, never on the teachers' records,
-    for what is fitted across shards would let one record move every vote.
-    """
-
-    keeps_the_simplex: ClassVar[bool] = True
-
-    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
-        """The student's targets [R, m, Y] from votes [m, Y] and noise on them [R, m, Y]."""
-        raise NotImplementedError
-
-    def noise(self, task: Task) -> GaussianNoise | None:
-        """One stream per draw."""
-        return noise_stream(task.seed, "noise", task.arm, task.repeats)
-
-    def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
-        """Teachers, votes, then a student per draw."""
-        queried = queries(task)
-        votes = collect_votes(task, queried)
-        draws = self.noise(task)
-        multiplier = task.settings.get("noise_multiplier", 0.0)
-        noise = votes.new_zeros(task.repeats, *votes.shape)
-        event = None
-        if draws is not None and multiplier > 0:
-            noise = draws.fill(noise) * vote_noise(task)
-            event = Gaussian(RELEASED, multiplier, len(votes) * draws.draws)
-        students = train_students(task, queried, self.labels(task, votes, noise))
-        kept = {"votes": votes, "x": queried}
-        return TrainedReplicates(students, Trace(), event, kept)
+_TRAINERS = "fairaudit.methods.teachers"
+_RECORDS = Rule("the number of training records", lambda s: float(s.n_public))
+_POOL = Rule("the records of the student pool", lambda s: float(max(1, s.pool)))
+_TEACHERS = {
+    "teachers": Setting(
+        "teachers, each on records of its own",
+        1.0,
+        _RECORDS,
+        "teachers",
+        whole=True,
+        default=Rule("N / 100, at most 150", lambda s: float(max(2, min(150, s.n_public // 100)))),
+        search=Search(0.25, 4.0),
+    ),
+    "queries": Setting(
+        "records of the student pool that the teachers label",
+        1.0,
+        _POOL,
+        "records",
+        whole=True,
+        default=Rule(
+            "every record of the student pool, at most 20,000", lambda s: float(max(1, min(20_000, s.pool)))
+        ),
+    ),
+    "teacher_penalty": Setting(
+        "weight of the squared norm of a teacher's parameters",
+        1e-9,
+        1e6,
+        "nats",
+        default=Rule("0.01", lambda s: 0.01),
+    ),
+    "student_penalty": Setting(
+        "weight of the squared norm of the student's parameters",
+        1e-9,
+        1e6,
+        "nats",
+        default=Rule("0.01", lambda s: 0.01),
+    ),
+    "learning_rate": LEARNING_RATE,
+}
+_PUBLIC = ("features and groups of the student pool, which are taken as public",)
 
 
-class PateHard(Pate):
-    """The student sees the class with the most noised votes; ties go to the lowest class."""
-
-    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
-        """One-hot."""
-        winner = (votes + noise).argmax(-1)
-        return torch.nn.functional.one_hot(winner, votes.shape[-1]).double()
+def _student_penalty(given: float, settings: Mapping[str, float], sizes: Sizes) -> float:
+    """From a sum of losses plus lambda |theta|^2 to their mean plus (lambda'/2) |theta|^2."""
+    return 2.0 * given / settings["queries"]
 
 
-class PateSoft(Pate):
-    """The student sees the noised shares of the votes, projected to the simplex."""
-
-    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
-        """Shares; without the projection they may be negative, and the loss unbounded below."""
-        shares = (votes + noise) / task.settings["teachers"]
-        return project_to_simplex(shares) if self.keeps_the_simplex else shares
+def _teacher_penalty(given: float, settings: Mapping[str, float], sizes: Sizes) -> float:
+    """The same for a teacher of the expected N / k records: its own number is not public."""
+    return 2.0 * given * settings["teachers"] / sizes.n_public
 
 
-class PateSoftUnprojected(PateSoft):
-    """As printed: post-processing is left out, so the privacy is that of the default."""
-
-    keeps_the_simplex = False
-
-
-class PateHardClean(PateHard):
-    """The reference: a student of the votes themselves."""
-
-    def noise(self, task: Task) -> None:
-        """None."""
-        return
-
-
-class PateSoftClean(PateSoft):
-    """The reference: a student of the votes themselves."""
-
-    def noise(self, task: Task) -> None:
-        """None."""
-        return
-
-
-def vote_noise(task: Task) -> float:
-    """Standard deviation of the noise on each count, in votes: sigma of the paper."""
-    return task.settings["noise_multiplier"] * VOTE_SENSITIVITY
+# Tran and Fioretto 2023, eqs (1), (2), define a sum where their theorems need a mean.
+_SUM = "weight of the squared norm of {} parameters beside a sum of losses"
+_OF_SUMS = {
+    "student_penalty_of_sum": Conversion(
+        "student_penalty",
+        "2 times this over the number of queries",
+        _student_penalty,
+        Setting(_SUM.format("the student's"), 1e-9, 1e9, "nats"),
+    ),
+    "teacher_penalty_of_sum": Conversion(
+        "teacher_penalty",
+        "2 times this over N / teachers",
+        _teacher_penalty,
+        Setting(_SUM.format("a teacher's"), 1e-9, 1e9, "nats"),
+    ),
+}
+_UNPROJECTED = Variant(
+    "no-project",
+    "labels as printed, which may be negative or exceed 1; the projection is post-processing, so the "
+    "privacy is the same",
+    f"{_TRAINERS}:PateSoftUnprojected",
+    guarantee=Guarantee.ESTABLISHED,
+)
 
 
-def is_convex(task: Task) -> bool:
-    """Whether students minimise a convex loss, exactly."""
-    layers = flatten(task.model)
-    return len(layers) == 1 and type(layers[0]) is torch.nn.Linear and layers[0].bias is not None
+def _clean(kind: str) -> MethodSpec:
+    return MethodSpec(
+        name=f"pate-{kind}-clean",
+        summary=f"reference of pate-{kind}: a student of the same votes, without noise",
+        source="Papernot et al. 2018; Tran and Fioretto 2023",
+        guarantee=Guarantee.NONE,
+        trainer=f"{_TRAINERS}:Pate{kind.title()}Clean",
+        settings=_TEACHERS,
+        conversions=_OF_SUMS,
+        needs=(Need.PUBLIC_POOL,),
+        reference=None,
+        reference_of=f"pate-{kind}",
+        unprotected=_PUBLIC,
+    )
 
 
-def queries(task: Task) -> Tensor:
-    """The pool records that are labelled, [m, d]."""
-    return torch.from_numpy(_pool(task).features[query_rows(task).numpy()])
+def _noised(kind: str, label: str, *variants: Variant) -> MethodSpec:
+    return MethodSpec(
+        name=f"pate-{kind}",
+        summary=f"teachers on disjoint records vote; a student on public records learns {label}",
+        source="Papernot et al. 2017; Tran and Fioretto 2023",
+        guarantee=Guarantee.ESTABLISHED,
+        trainer=f"{_TRAINERS}:Pate{kind.title()}",
+        settings={**_TEACHERS, "noise_draws": NOISE_DRAWS, "noise_multiplier": NOISE_MULTIPLIER},
+        conversions=_OF_SUMS,
+        needs=(Need.PUBLIC_POOL,),
+        gaussian=GaussianMechanism("votes", count="queries"),
+        reference=f"pate-{kind}-clean",
+        readings="fairaudit.diagnostics.votes:read",
+        part="partition",
+        unprotected=_PUBLIC,
+        variants=variants,
+    )
 
 
-def query_rows(task: Task) -> Tensor:
-    """Which records of the pool are labelled, [m]: all, or a draw of the seed."""
-    available, wanted = len(_pool(task).features), int(task.settings["queries"])
-    assert wanted <= available, f"{wanted} queries planned, {available} records in the pool"
-    order = numpy_stream(task.seed, "split", "queries").permutation(available)
-    return torch.from_numpy(np.sort(order[:wanted]))
-
-
-def assign_teachers(records: NDArray[np.int64], teachers: int, seed: int) -> NDArray[np.int64]:
-    """Each record's teacher, [N] in 0..teachers-1, from its own id and the seed alone.
-
-    Cutting a permutation into equal blocks would move most records to other teachers when one is added.
-    """
-    key = seed_of(seed, "split", "teachers").to_bytes(8, "little")
-    digests = (hashlib.blake2b(r.tobytes(), digest_size=8, key=key).digest() for r in records)
-    return np.fromiter((int.from_bytes(d, "little") % teachers for d in digests), np.int64, len(records))
-
-
-def collect_votes(task: Task, queried: Tensor) -> Tensor:
-    """How many teachers vote for each class, [m, Y] float64; a teacher without records votes class 0."""
-    assert task.records is not None, "PATE needs ids of the training records"
-    teachers = int(task.settings["teachers"])
-    teacher = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
-    votes = torch.zeros(len(queried), task.pool.n_classes, dtype=torch.float64)
-    sizes = torch.bincount(teacher, minlength=teachers)
-    shards = torch.split(torch.argsort(teacher, stable=True), sizes.tolist())
-    (_linear_votes if is_convex(task) else _network_votes)(task, queried, shards, votes)
-    return votes
-
-
-def _count(votes: Tensor, winners: Tensor) -> None:
-    """Add votes for the classes [m, k] of some queries, in place [m, Y]."""
-    votes.scatter_add_(1, winners, torch.ones_like(winners, dtype=votes.dtype))
-
-
-def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | Stacked:
-    """One student per row of targets [R, m, Y], all from one start and on one order of batches."""
-    penalty = task.settings["student_penalty"]
-    if is_convex(task):
-        x = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
-        return LogisticModels(minimise(LogisticProblems(x, targets, penalty)), INPUTS)
-    network = stack([task.model] * len(targets), task.seed)
-    stream, size = numpy_stream(task.seed, "sampling", "student"), len(queried)
-
-    def draw() -> tuple[Tensor, Tensor]:
-        batch = torch.from_numpy(stream.integers(size, size=min(BATCH, size)))
-        return queried[batch.expand(len(targets), -1)], targets[:, batch].float()
-
-    steps = task.epochs * math.ceil(size / BATCH)
-    descend(network, draw, Descent(steps, task.settings["learning_rate"], penalty))
-    return network
-
-
-def project_to_simplex(shares: Tensor) -> Tensor:
-    """The nearest distribution to each row, [..., Y]. Source: Duchi et al. 2008."""
-    ordered = shares.sort(-1, descending=True).values
-    excess = ordered.cumsum(-1) - 1.0
-    position = torch.arange(1, shares.shape[-1] + 1, dtype=shares.dtype)
-    kept = (ordered * position > excess).sum(-1, keepdim=True)
-    return (shares - excess.gather(-1, kept - 1) / kept).clamp_min(0.0)
-
-
-def _pool(task: Task) -> PublicPool:
-    assert task.public is not None, "PATE needs a student pool"
-    return task.public
-
-
-def _linear_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
-    """One teacher after the other, each with a shard of its own.
-
-    Padding shards to one length would let a record's presence reach the rounding of other teachers.
-    """
-    pool = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
-    nobody = torch.zeros(len(queried), 1, dtype=torch.int64)
-    for shard in shards:
-        if not len(shard):
-            _count(votes, nobody)
-            continue
-        records = task.pool.gather(shard, None)
-        x, targets = INPUTS(records.inputs, records.group), records.targets.double().unsqueeze(0)
-        theta = minimise(LogisticProblems(x, targets, task.settings["teacher_penalty"]))
-        _count(votes, scores(pool, theta)[0].argmax(-1, keepdim=True))
-
-
-def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
-    """Stacked replicates, each with batches from its own shard and its own stream."""
-    teachers = len(shards)
-    streams = [numpy_stream(task.seed, "sampling", "teacher", number) for number in range(teachers)]
-    network = stack([task.model] * teachers, task.seed)
-    nobody = torch.full((BATCH,), task.pool.n_records)
-
-    def draw() -> tuple[Tensor, Tensor]:
-        rows = torch.stack(
-            [
-                shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))] if len(shard) else nobody
-                for shard, stream in zip(shards, streams, strict=True)
-            ]
-        )
-        batch = task.pool.gather(rows, rows < task.pool.n_records)
-        # As of INPUTS, each record by itself.
-        lengths = batch.norms.view(*rows.shape, *[1] * len(task.pool.shape))
-        x = torch.where(torch.isfinite(lengths), batch.inputs * (LONGEST / lengths).clamp_max(1.0), 0.0)
-        return x, batch.targets
-
-    # A public number of steps: one that followed a shard's size would follow its records.
-    steps = task.epochs * math.ceil(task.n_public / teachers / BATCH)
-    descend(network, draw, Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"]))
-    empty = torch.tensor([len(shard) == 0 for shard in shards])
-    for start in range(0, len(queried), QUERIES_AT_ONCE):
-        some = slice(start, start + QUERIES_AT_ONCE)
-        winners = network.probabilities(queried[some]).argmax(-1)
-        _count(votes[some], winners.masked_fill(empty.unsqueeze(1), 0).T)
+PATE_HARD_CLEAN = _clean("hard")
+PATE_HARD = _noised("hard", "the winning class of the noised votes")
+PATE_SOFT_CLEAN = _clean("soft")
+PATE_SOFT = _noised("soft", "the noised shares of the votes, projected to the simplex", _UNPROJECTED)

@@ -4,20 +4,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fairaudit.methods.defaults import SETTINGS, Setting, Sizes
+from fairaudit.methods.defaults import EPOCHS_SEARCH, Search, Setting, Sizes
 from fairaudit.methods.mechanisms import GaussianMechanism, Mechanism, SampledMechanism
 from fairaudit.privacy.events import PrivacyEvent
 
 REFERENCE = "sgd"
-UNDECLARED = Setting("a plugin's number that it does not describe", 0.0, 1e30)  # beyond it float32 overflows
 
 
 class Guarantee(StrEnum):
     """Whether a proof stands behind an arm's epsilon."""
 
     ESTABLISHED = "established"
+    # Of arms of somebody else's method, which says ESTABLISHED of itself: the epsilon is its own claim.
+    UNCHECKED = "third-party, not checked by fairaudit"
+    CHECKED = "third-party, passed fairaudit's checks"
     NOT_ESTABLISHED = "not established"
     NONE = "none"
+
+    @property
+    def has_epsilon(self) -> bool:
+        """Whether an epsilon stands beside it."""
+        return self not in (Guarantee.NOT_ESTABLISHED, Guarantee.NONE)
 
 
 class Need(StrEnum):
@@ -36,7 +43,7 @@ class Variant:
         name: What follows the colon of the arm's key.
         reason: Why no guarantee is established, or what is different where it is.
         trainer: ``module:Class``.
-        settings: Names of numbers that it reads beside the method's.
+        settings: The numbers that it reads beside the method's, by name.
         guarantee: ``established`` only where the method's own proof covers the variant.
         reads_groups: It reads group labels though the method does not.
     """
@@ -44,7 +51,7 @@ class Variant:
     name: str
     reason: str
     trainer: str
-    settings: tuple[str, ...] = ()
+    settings: Mapping[str, Setting] = field(default_factory=dict)
     guarantee: Guarantee = Guarantee.NOT_ESTABLISHED
     reads_groups: bool = False
 
@@ -74,8 +81,7 @@ class MethodSpec:
         summary: One line. source: Paper and equation.
         guarantee: Status of the default form.
         trainer: ``module:Class``, imported by the worker that trains.
-        settings: Names of the numbers it reads.
-        own_settings: What those are that no built-in method reads: a plugin's own.
+        settings: The numbers that it reads, by name, in the order in which they are decided.
         conversions: Other names under which a setting can be given, in a paper's convention.
         needs: What data or model must offer, beside group labels.
         side_queries: Released beside the gradient: query name -> the setting that holds its
@@ -91,6 +97,7 @@ class MethodSpec:
         control_of: The method whose series it reads, or None. source_series: Which series.
         ablation: No noise and no guarantee, to take a method apart; `all` leaves it out.
         readings: ``module:function`` that reads a finished training for the report, or "".
+        meanings: What each of these readings is, by name, with its unit.
         unprotected: What its guarantee leaves out beside what every guarantee does.
         part: What its cost without noise is called, one of ``metrics.names.PARTS``.
         variants: Published forms.
@@ -101,7 +108,7 @@ class MethodSpec:
     source: str
     guarantee: Guarantee
     trainer: str
-    settings: tuple[str, ...]
+    settings: Mapping[str, Setting]
     aliases: tuple[str, ...] = ()
     conversions: Mapping[str, Conversion] = field(default_factory=dict)
     needs: tuple[Need, ...] = ()
@@ -117,15 +124,23 @@ class MethodSpec:
     source_series: str = "threshold"
     ablation: bool = False
     readings: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
     unprotected: tuple[str, ...] = ()
     part: str = "clipping"
     variants: tuple[Variant, ...] = ()
-    own_settings: Mapping[str, Setting] = field(default_factory=dict)
 
     def setting(self, name: str) -> Setting:
         """What one of ``known_settings`` is, which values it may have, and its default."""
+        of_variants = {name: each for variant in self.variants for name, each in variant.settings.items()}
         converted = {given: conversion.setting for given, conversion in self.conversions.items()}
-        return {**SETTINGS, **converted, **self.own_settings}.get(name, UNDECLARED)
+        return {**of_variants, **converted, **self.settings}[name]
+
+    @property
+    def search(self) -> dict[str, Search]:
+        """Where tuning looks, by the setting's name; ``epochs`` beside them where it trains by steps."""
+        found = {name: setting.search for name, setting in self.settings.items()}
+        schedule = {"epochs": EPOCHS_SEARCH} if self.trains_by_steps else {}
+        return {name: search for name, search in found.items() if search is not None} | schedule
 
     @property
     def is_private(self) -> bool:

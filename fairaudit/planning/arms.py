@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from fairaudit.errors import ConfigError, PrivacyError, did_you_mean, numbered
 from fairaudit.methods.ablation import NAME as ABLATION_SET
-from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
+from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, catalog, find, is_third_party
+from fairaudit.methods.checks import as_checked
 from fairaudit.methods.defaults import effective_step
 from fairaudit.planning.admission import Lacking, unmet
 from fairaudit.planning.settings import Numbers, check_settings
@@ -142,6 +143,7 @@ def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, 
         PrivacyError: A target that cannot be met; a count noise too large for the batch.
     """
     config = numbers.config
+    admit(config.method)
     check_settings(numbers)
     chosen = _chosen(numbers)
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
@@ -222,7 +224,7 @@ def _arm(
     if "noise_multiplier" in numbers.own(spec):
         target = None  # the method's own noise speaks louder than the audit's target
     numbers = _knowing_noise(numbers, spec, schedule, delta, target)
-    settings = _settings(numbers, spec, variant.settings if variant else ())
+    settings = _settings(numbers, spec, tuple(variant.settings) if variant else ())
     if "noise_multiplier" in spec.settings:
         settings["noise_multiplier"] = _noise_multiplier(numbers, spec, settings, schedule, delta, target)
     _refuse_large_count_noise(spec, settings, schedule)
@@ -359,7 +361,8 @@ def _privacy(spec: MethodSpec, event: PrivacyEvent | None, delta: float, target:
         reason = "not private" if not spec.is_private else "noise multiplier 0: not private"
         return ArmPrivacy(Guarantee.NONE, reason, None, None, None, None)
     pld, rdp = epsilon(event, delta, "pld"), epsilon(event, delta, "rdp")
-    return ArmPrivacy(Guarantee.ESTABLISHED, "", event, pld, rdp, target)
+    guarantee = as_checked(spec) if is_third_party(spec) else spec.guarantee
+    return ArmPrivacy(guarantee, "", event, pld, rdp, target)
 
 
 def _self_check(arm: Arm) -> Arm:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.methods.catalog import find
-from fairaudit.methods.defaults import RULES, Sizes
+from fairaudit.methods.defaults import SCHEDULE_RULES, Sizes
 from fairaudit.methods.spec import MethodSpec
 
 Place = tuple[str, str]  # method, setting
@@ -36,8 +36,8 @@ class Numbers:
 
     def by_rule(self, name: str) -> float:
         """The documented default of that name."""
-        self.origins[name] = RULES[name].text
-        return RULES[name].value(self.sizes)
+        self.origins[name] = SCHEDULE_RULES[name].text
+        return SCHEDULE_RULES[name].value(self.sizes)
 
     def default(self, spec: MethodSpec, name: str) -> float:
         """The documented default of a method's setting.

@@ -144,7 +144,7 @@ def _is_shortened(arm: Arm, plan: Plan) -> bool:
 
 def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
     privacy, event = arm.privacy, arm.privacy.event
-    is_claimed = privacy.guarantee is Guarantee.ESTABLISHED
+    is_claimed = privacy.guarantee.has_epsilon
     no_privacy = privacy.guarantee is Guarantee.NONE
     spec = find(arm.method)
     whole = isinstance(event, Gaussian)

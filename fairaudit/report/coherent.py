@@ -4,7 +4,6 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 
-from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.facts import ArmFacts, DataFacts, PrivacyFacts
 from fairaudit.report.gates import Outcome
 from fairaudit.report.model import Report
@@ -56,7 +55,7 @@ def _of_privacy(report: Report) -> Iterator[str]:
 
 def _of_guarantee(facts: PrivacyFacts) -> Iterator[str]:
     held = facts.epsilon
-    if facts.guarantee is not Guarantee.ESTABLISHED:
+    if not facts.guarantee.has_epsilon:
         if held is not None or facts.delta is not None or facts.epsilon_if_all_released is not None:
             yield f"an epsilon stands beside a guarantee that is {facts.guarantee.value}"
         return

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Dataset
+from fairaudit.methods.catalog import find
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.measured import Claim, Reading
 from fairaudit.results.jobs import JobResult
@@ -74,7 +75,7 @@ def claims(plan: Plan, results: Results, differing: Collection[str]) -> tuple[Cl
 def _of_arm(
     plan: Plan, arm: Arm, groups: Sequence[str], results: Results, hidden: Collection[str]
 ) -> Iterator[Reading]:
-    for name, meaning in MEANINGS.items():
+    for name, meaning in {**MEANINGS, **find(arm.method).meanings}.items():
         values = _by_seed(plan, arm.key, name, results)
         if not values:
             continue

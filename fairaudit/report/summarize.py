@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.errors import numbered
-from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.names import COSTS
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.gaps import is_detected, main_gap, read_words, scale_of, with_unit
@@ -58,7 +57,7 @@ def _shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
     """
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     own = [a for a in report.arms if a.key in compared and a.source is None and a.reference not in compared]
-    proved = [a for a in own if report.privacy[a.key].guarantee is Guarantee.ESTABLISHED]
+    proved = [a for a in own if report.privacy[a.key].guarantee.has_epsilon]
     for arm in proved or own:
         for comparison in report.costs:
             own_cost = (comparison.arm, comparison.reference) == (arm.key, arm.reference)

@@ -9,7 +9,7 @@ from stand_ins import take_steps
 from fairaudit.diagnostics import curves as curves_module
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.engine.loop import NORM_GUARD
-from fairaudit.methods.gradient import DpSgd
+from fairaudit.methods.dpsgd import DpSgd
 
 DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
 K, BOUND = 3, 0.8

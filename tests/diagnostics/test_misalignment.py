@@ -9,7 +9,7 @@ from oracles import classes_of, gradients, model
 from stand_ins import take_steps
 
 from fairaudit.diagnostics.misalignment import Misalignment, cosine
-from fairaudit.methods.gradient import DpSgd
+from fairaudit.methods.dpsgd import DpSgd
 
 DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
 K, BOUND = 3, 0.4

@@ -11,7 +11,8 @@ from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.loop import NORM_GUARD, Trace
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.release import GaussianRelease, Row
-from fairaudit.methods.gradient import DpSgd, Sgd
+from fairaudit.methods.dpsgd import DpSgd
+from fairaudit.methods.sgd import Sgd
 
 DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
 SGD = next(form for form in DEFAULTS if form.spec.name == "sgd")

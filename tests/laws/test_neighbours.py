@@ -22,8 +22,8 @@ from fairaudit.engine.linear import LinearSum
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.rules import FlatClip
-from fairaudit.methods.gradient import DpSgd, GlobalAdapt
-from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip
+from fairaudit.methods.dpsgd import DpSgd
+from fairaudit.methods.global_adapt import GlobalAdapt, GlobalAdaptiveClip
 
 K, WIDTH = 3, 7
 ROUNDING = 1e-5  # float32; docs/methods.md 1.3, R7

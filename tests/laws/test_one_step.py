@@ -284,7 +284,7 @@ def test_batches_drawn_for_training_are_poisson_sized():
             return index, present
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fairaudit.methods.gradient.PoissonSampler", Counted)
+        patch.setattr("fairaudit.engine.sampling.PoissonSampler", Counted)
         form.make().fit(make_task(form, make_pool(50), steps_per_epoch=10, epochs=100), [])
     sizes = torch.tensor(sizes, dtype=torch.float64)
     n, q = 50, 0.1

@@ -135,7 +135,7 @@ def test_the_sampler_draws_at_the_rate_that_the_accountant_reads(form, monkeypat
             super().__init__(*args)
             made.append(self)
 
-    monkeypatch.setattr("fairaudit.methods.gradient.PoissonSampler", Remembered)
+    monkeypatch.setattr("fairaudit.engine.sampling.PoissonSampler", Remembered)
     done = trained(form, steps_per_epoch=7, epochs=3)
     (sampler,) = made
     assert sampler.steps_per_epoch == 7

@@ -14,7 +14,7 @@ from oracles import model
 from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.catalog import find
-from fairaudit.methods.output_perturbation import sensitivity
+from fairaudit.methods.minimiser import sensitivity
 
 FORMS = whole_forms()
 PRIVATE = tuple(form for form in FORMS if form.is_private)
@@ -184,7 +184,7 @@ def test_cutting_a_permutation_into_blocks_moves_votes_of_several_teachers(monke
         order = np.random.Generator(np.random.PCG64(seed)).permutation(len(records))
         return (np.argsort(order) * teachers // len(records)).astype(np.int64)
 
-    monkeypatch.setattr("fairaudit.methods.pate.assign_teachers", blocks)
+    monkeypatch.setattr("fairaudit.methods.teachers.assign_teachers", blocks)
     (form,) = (f for f in PRIVATE if f.key == "pate-hard")
     worst = 0.0
     for seed in range(5):
@@ -221,7 +221,7 @@ def released(form, task, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(type(method), "labels", heard)
-        patched.setattr("fairaudit.methods.pate.train_students", lambda task, queried, targets: None)
+        patched.setattr("fairaudit.methods.teachers.train_students", lambda task, queried, targets: None)
         method.fit(task, [])
     return seen[0]
 

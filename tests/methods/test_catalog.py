@@ -9,9 +9,9 @@ from fairaudit.errors import ConfigError
 from fairaudit.methods import catalog as catalog_module
 from fairaudit.methods.base import Method
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
-from fairaudit.methods.defaults import RULES
+from fairaudit.methods.defaults import FLAT
 
-SETTINGS = dict.fromkeys([*RULES, "noise_multiplier"], 1.0)
+SETTINGS = dict.fromkeys(find("global-adapt").settings, 1.0)
 
 
 @pytest.mark.parametrize("form", forms(), ids=key_of)
@@ -27,7 +27,9 @@ def test_a_spec_is_whole(spec):
     assert spec.reference is None or spec.reference in catalog()
     assert spec.control_of is None or spec.control_of in catalog()
     assert {*spec.side_queries.values(), *spec.relative_queries.values()} <= set(spec.settings)
-    assert set(spec.known_settings) - set(spec.conversions) <= {*RULES, "noise_multiplier"}
+    for name in spec.known_settings:
+        needs_no_default = name == "noise_multiplier" or name in spec.conversions
+        assert (spec.setting(name).default is None) == needs_no_default
     assert {c.into for c in spec.conversions.values()} <= set(spec.settings)
     assert (spec.name == REFERENCE or spec.reference_of is not None) == (spec.reference is None)
     assert spec.reference_of is None or catalog()[spec.reference_of].reference == spec.name
@@ -78,9 +80,7 @@ class Point:
 
 
 def added(name):
-    return MethodSpec(
-        name, "a plugin", "none", Guarantee.ESTABLISHED, "somewhere:Class", ("noise_multiplier",)
-    )
+    return MethodSpec(name, "a plugin", "none", Guarantee.ESTABLISHED, "somewhere:Class", FLAT)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_an_entry_point_that_is_no_new_method_is_refused(entry_points, value):
 
 @pytest.mark.parametrize("alias", ["adapt", "SGD-2"])
 def test_an_entry_points_aliases_do_not_shadow_a_built_in_method(entry_points, alias):
-    entry_points(MethodSpec("other", "s", "none", Guarantee.NONE, "a:B", (), aliases=(alias,)))
+    entry_points(MethodSpec("other", "s", "none", Guarantee.NONE, "a:B", {}, aliases=(alias,)))
     if alias == "adapt":
         assert find("adapt").name == "global-adapt"
     else:

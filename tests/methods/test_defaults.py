@@ -2,11 +2,12 @@ import math
 
 import pytest
 import torch
+from forms import RULES
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from fairaudit.methods.defaults import RULES, Sizes, default_delta, power_of_two
+from fairaudit.methods.defaults import Sizes, default_delta, power_of_two
 from fairaudit.models.zoo import make_model
 
 

@@ -14,7 +14,7 @@ from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import PublicFacts
 from fairaudit.engine.tape import Tape
 from fairaudit.errors import TrainingError
-from fairaudit.methods.objectives import FairLens
+from fairaudit.methods.fairlens import FairLens
 from fairaudit.methods.published.fairlens import FairLensEsipova, FairLensTran
 
 DEFAULT = next(f for f in DEFAULTS if f.spec.name == "fairlens")

@@ -6,7 +6,10 @@ from oracles import model
 
 from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
-from fairaudit.methods.gradient import DpSgd, DpSgdMatched, Global, GlobalAdapt
+from fairaudit.methods.dpsgd import DpSgd
+from fairaudit.methods.dpsgd_matched import DpSgdMatched
+from fairaudit.methods.global_adapt import GlobalAdapt
+from fairaudit.methods.global_clip import Global
 
 
 def form(name):

@@ -5,8 +5,9 @@ import torch
 from forms import DEFAULTS, PUBLISHED, make_pool, make_task
 from stand_ins import take_steps
 
-from fairaudit.methods.gradient import DpSgdF, Reweight
+from fairaudit.methods.dpsgd_f import DpSgdF
 from fairaudit.methods.published.grouped import DpSgdFAuthors, DpSgdFEsipova, DpSgdFXu, ReweightXu
+from fairaudit.methods.reweight import Reweight
 
 FORM = {form.key: form for form in (*DEFAULTS, *PUBLISHED)}
 QN = 60 / 6  # of the pool and schedule of make_task

@@ -10,8 +10,8 @@ from fairaudit.diagnostics import perturbation
 from fairaudit.diagnostics.perturbation import agreement, group_losses
 from fairaudit.engine import pool as engine_pool
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.methods import output_perturbation
-from fairaudit.methods.output_perturbation import sensitivity
+from fairaudit.methods import minimiser as output_perturbation
+from fairaudit.methods.minimiser import sensitivity
 from fairaudit.models.convex import TOLERANCE, LogisticProblems, losses, minimise, scores
 from fairaudit.models.linear import BoundedInputs
 from fairaudit.privacy.accounting import calibrate_gaussian

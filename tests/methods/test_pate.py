@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from torch import nn
 
 from fairaudit.engine.isolation import PerRecord
-from fairaudit.methods import pate
-from fairaudit.methods.pate import (
+from fairaudit.methods import teachers as pate
+from fairaudit.methods.teachers import (
     assign_teachers,
     collect_votes,
     is_convex,
@@ -65,7 +65,7 @@ def test_a_teacher_of_one_class_votes_for_it(name):
 
 @pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
 def test_teachers_on_records_that_are_made_vote_as_on_kept_ones(name, monkeypatch):
-    monkeypatch.setattr("fairaudit.methods.pate.QUERIES_AT_ONCE", 7)
+    monkeypatch.setattr("fairaudit.methods.teachers.QUERIES_AT_ONCE", 7)
     pool = make_pool(200, spoilt=1e9)
     made, rows = streamed(pool)
     rows.asked = 0

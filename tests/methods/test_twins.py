@@ -99,7 +99,7 @@ def test_an_arm_without_noise_is_its_own_twin():
     ],
 )
 def test_a_twin_that_fails_leaves_the_arm_and_says_so(monkeypatch, error, told):
-    from fairaudit.methods.gradient import DpSgd
+    from fairaudit.methods.dpsgd import DpSgd
 
     whole = DpSgd.fit
 

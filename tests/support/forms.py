@@ -11,9 +11,11 @@ from oracles import model
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.methods.base import PublicPool, Task
-from fairaudit.methods.catalog import Guarantee, MethodSpec, catalog
-from fairaudit.methods.defaults import RULES, Sizes
+from fairaudit.methods.catalog import BUILT_IN, Guarantee, MethodSpec, catalog
+from fairaudit.methods.defaults import SCHEDULE_RULES, Sizes
 
+SETTINGS = {name: spec.setting(name) for spec in BUILT_IN for name in spec.known_settings}
+RULES = {**SCHEDULE_RULES, **{name: each.default for name, each in SETTINGS.items() if each.default}}
 SIZES = Sizes(n_public=200, columns=6, model="logistic", pool=30)
 
 
@@ -40,9 +42,10 @@ class Form:
 
     def settings(self, **given):
         """The documented defaults, and what is given where the method reads it."""
-        defaults = {"noise_multiplier": 1.0, **{name: rule.value(SIZES) for name, rule in RULES.items()}}
-        beside = next((v.settings for v in self.spec.variants if v.name == self.variant), ())
-        return {name: float({**defaults, **given}[name]) for name in (*self.spec.settings, *beside)}
+        beside = next((v.settings for v in self.spec.variants if v.name == self.variant), {})
+        read = {**self.spec.settings, **beside}
+        defaults = {name: s.default.value(SIZES) if s.default else 1.0 for name, s in read.items()}
+        return {name: float({**defaults, **given}[name]) for name in read}
 
 
 @cache

@@ -68,7 +68,7 @@ def arm(key: str, *, reference: str | None = "sgd", source: str | None = None, *
         reference=reference,
         source=source,
         reads_groups=False,
-        trainer="fairaudit.methods.gradient:Sgd",
+        trainer="fairaudit.methods.sgd:Sgd",
         repeats=1,
     )
     return replace(made, **kept)

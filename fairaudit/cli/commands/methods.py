@@ -11,20 +11,36 @@ def methods(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the answer as JSON.", show_default=False)
     ] = False,
+    check: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Run the laws of private training on one method by steps, a plugin or module:SPEC.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
-    """List methods with guarantee status and source."""
+    """List methods with guarantee status and source, or check one."""
     # Imported here: `--help` reads no entry points.
-    from fairaudit.cli.lines_catalog import described, method_lines, setting_lines
+    from fairaudit.cli.lines_catalog import described, guarantee_of, method_lines, setting_lines
     from fairaudit.cli.streams import answer
     from fairaudit.methods.catalog import catalog
 
+    if check:
+        _check(check)
+        return
     specs = catalog()
     if as_json:
         content = {
             name: {
-                **asdict(replace(spec, own_settings={})),
+                **asdict(replace(spec, settings={}, variants=(), conversions={})),
+                "guarantee": guarantee_of(spec),
+                "settings": list(spec.settings),
+                "variants": [
+                    {**asdict(replace(each, settings={})), "settings": list(each.settings)}
+                    for each in spec.variants
+                ],
                 "conversions": {key: [c.into, c.text] for key, c in spec.conversions.items()},
-                "own_settings": list(spec.own_settings),
                 "numbers": described(spec),
             }
             for name, spec in specs.items()
@@ -33,3 +49,32 @@ def methods(
         return
     answer(method_lines(specs.values()))
     answer(setting_lines(specs.values()))
+
+
+def _check(name: str) -> None:
+    """Run every law, say what each found, and remember a third-party method that keeps them all."""
+    from fairaudit.cli.streams import answer
+    from fairaudit.errors import ConfigError, PrivacyError
+    from fairaudit.methods.catalog import admit, find, is_third_party
+    from fairaudit.methods.checks import remember
+    from fairaudit.report.names import plain
+    from fairaudit.testing import LAWS, LawBroken, broken_laws, private_by_steps
+
+    admit([name])
+    spec = find(name)
+    try:
+        private_by_steps(spec)
+    except LawBroken as error:
+        raise ConfigError(str(error), hint="only what trains by noised steps can be checked") from error
+    broken = broken_laws(spec)
+    answer(
+        f"{'broken' if law in broken else 'kept':8}{law:14}{plain(broken.get(law, ''), 500)}" for law in LAWS
+    )
+    if broken:
+        raise PrivacyError(
+            f"{spec.name} breaks {len(broken)} of {len(LAWS)} laws: {', '.join(broken)}",
+            hint="its epsilon is not to be relied on; docs/extending.md says what each law asks",
+        )
+    if is_third_party(spec):
+        remember(spec)
+        answer([f"reports on this machine say so of this code: {spec.name} passed fairaudit's checks"])

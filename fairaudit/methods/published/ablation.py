@@ -13,7 +13,9 @@ from torch import Tensor
 from fairaudit.engine.release import ExactRelease, Realised, Row, UnprovenRelease
 from fairaudit.engine.rules import FlatClip, PublicFacts
 from fairaudit.methods.base import Task
-from fairaudit.methods.gradient import DpSgd, GradientMethod, Sgd
+from fairaudit.methods.dpsgd import DpSgd
+from fairaudit.methods.gradient import GradientMethod
+from fairaudit.methods.sgd import Sgd
 
 
 class Recombined(UnprovenRelease):

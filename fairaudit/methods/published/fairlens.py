@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
+from fairaudit.engine.erm import Erm
 from fairaudit.engine.layer import Elementwise, Layer
 from fairaudit.engine.linear import Linear
 from fairaudit.engine.loop import TapeMaker
 from fairaudit.engine.network import Network
-from fairaudit.engine.rules import Erm, FlatClip, Objective
+from fairaudit.engine.rules import FlatClip, Objective
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
 from fairaudit.engine.tape import Tape
 from fairaudit.errors import TrainingError

@@ -10,9 +10,9 @@ from torch import Tensor
 from fairaudit.engine.release import Realised, UnprovenRelease
 from fairaudit.engine.rules import ClippingRule, FlatClip, PublicFacts
 from fairaudit.methods.base import Task
+from fairaudit.methods.global_adapt import GlobalAdaptiveClip, ThresholdState
+from fairaudit.methods.global_clip import GlobalClip
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.rules.global_adaptive import GlobalAdaptiveClip, ThresholdState
-from fairaudit.methods.rules.global_clip import GlobalClip
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 
 

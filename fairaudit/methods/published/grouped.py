@@ -9,10 +9,9 @@ from torch import Tensor
 from fairaudit.engine.release import Realised, UnprovenRelease
 from fairaudit.engine.rules import PublicFacts
 from fairaudit.methods.base import Task
-from fairaudit.methods.gradient import DpSgdF, Reweight
+from fairaudit.methods.dpsgd_f import DpSgdF, GroupAdaptiveClip, GroupBoundState
 from fairaudit.methods.published.flat import RealisedMean
-from fairaudit.methods.rules.group_adaptive import GroupAdaptiveClip, GroupBoundState
-from fairaudit.methods.rules.reweighted import GroupWeightState, ReweightedClip
+from fairaudit.methods.reweight import GroupWeightState, Reweight, ReweightedClip
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 
 NEVER = torch.inf  # a cap or ceiling that the printed form does not have

@@ -27,7 +27,7 @@ class _Statement(NamedTuple):
 def section(report: Report) -> Section | None:
     """A statement for every arm, those of which the same is true together."""
     by_arm = {arm.key: report.privacy[arm.key] for arm in report.arms}  # in the plan's order
-    established = [p for p in by_arm.values() if p.guarantee is Guarantee.ESTABLISHED]
+    established = [p for p in by_arm.values() if p.guarantee.has_epsilon]
     of_first = established[0].not_covered if established else ()
     common = [item for item in of_first if all(item in p.not_covered for p in established)]
     said = {key: _statement(key, facts, common) for key, facts in by_arm.items()}
@@ -71,7 +71,7 @@ def _joined(statements: Sequence[_Statement]) -> str:
 def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Statement:
     if facts.guarantee is Guarantee.NONE:
         return _Statement("no privacy", "", plain(facts.reason, 200))
-    if facts.guarantee is not Guarantee.ESTABLISHED or facts.epsilon is None or facts.epsilon.pld is None:
+    if not facts.guarantee.has_epsilon or facts.epsilon is None or facts.epsilon.pld is None:
         return _Statement("guarantee: not established", "", plain(facts.reason, 300))
     is_exact = facts.sampling == NOT_SAMPLED
     rdp = "" if facts.epsilon.rdp is None else f", by RDP {shown_up(facts.epsilon.rdp)}"
@@ -95,4 +95,4 @@ def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Stateme
     ]
     if extra:
         how.append(f"not covered: {plain('; '.join(extra), 200)}")
-    return _Statement("guarantee: established", level, "; ".join(how))
+    return _Statement(f"guarantee: {facts.guarantee.value}", level, "; ".join(how))

@@ -10,11 +10,11 @@ from fairaudit.report.names import plain
 from fairaudit.report.written import READINGS, UNKNOWN, short, written
 from fairaudit.results.estimates import Interval
 
-_SHOWN = (
-    *("excess_risk_predicted", "excess_risk_drawn", "xi_predicted", "xi_drawn", "trace_agreement"),
-    *("group_noise_multiplier", "individual_epsilon", "flip_probability", "closeness", "deviation"),
-    *("deviation_bound", "xi", "xi_bound_tight"),
-)
+_IN_JSON_ALONE = {  # of our own methods; those of a plugin are shown
+    *("hessian_trace", "excess_risk_drawn_se", "xi_drawn_se", "input_norm", "excess_risk", "gradient_norm"),
+    *("beta_largest", "beta_mean", "deviation_square", "deviation_square_bound", "deviation_square_sharp"),
+    *("xi_bound", "spearman_closeness_flip", "spearman_norm_excess", "spearman_flip_excess"),
+}
 
 
 def section(report: Report) -> Section | None:
@@ -26,7 +26,7 @@ def section(report: Report) -> Section | None:
         (plain(arm), plain(reading.meaning, 120), _listed(reading))
         for arm in (facts.key for facts in report.arms)
         for reading in diagnostics.readings.get(arm, ())
-        if reading.name in _SHOWN
+        if reading.name not in _IN_JSON_ALONE
     ]
     told: dict[tuple[str, str], list[str]] = {}
     for claim in diagnostics.claims:

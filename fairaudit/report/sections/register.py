@@ -1,6 +1,5 @@
 """The fields of a public register of deployments, as far as an audit knows them."""
 
-from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.document import Bullets, Cell, Rank, Section, Text, table
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
@@ -14,7 +13,7 @@ def section(report: Report) -> Section | None:
     established = {
         arm.key: report.privacy[arm.key]
         for arm in report.arms
-        if report.privacy[arm.key].guarantee is Guarantee.ESTABLISHED
+        if report.privacy[arm.key].guarantee.has_epsilon
     }
     if not established or report.training is None:
         return None

@@ -1,15 +1,78 @@
-"""What is differentiated beside the plain loss; how it is privatised is not said here."""
+"""FairLens: what is differentiated beside the plain loss; how it is privatised is DP-SGD's."""
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar  # noqa: TID251 - it is read without torch
 
 from fairaudit.engine.rules import Objective, PublicFacts
+from fairaudit.methods.defaults import FLAT, SMALLEST_COUNT, Rule, Setting
+from fairaudit.methods.dpsgd import DpSgd
+from fairaudit.methods.flaws import MEAN, PUBLISHED
+from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fairaudit.methods.base import Task
 
 NOISE_STDS = 2.0  # a running count within so many noise stds of 0 says nothing of its group
+_COUPLED = (
+    "the penalty depends on the whole batch, so adding one record changes every record's clipped gradient: "
+    "the sum moves by up to 2|B| + 1 bounds where one is claimed"
+)
+_GAMMA1 = {
+    "gamma1": Setting("weight of the penalty on gradients", 0.0, 1e6, default=Rule("1", lambda s: 1.0))
+}
+
+FAIRLENS = MethodSpec(
+    name="fairlens",
+    summary="dpsgd whose loss also pulls the groups' mean distances to the decision boundary together",
+    source="Tran et al. 2021, eq. (6), in a form of this tool in which no record sees another",
+    guarantee=Guarantee.ESTABLISHED,
+    trainer=f"{__name__}:FairLensDecoupled",
+    settings={
+        **FLAT,
+        "gamma2": Setting(
+            "weight of the penalty on distances to the boundary", 0.0, 1e6, default=Rule("1", lambda s: 1.0)
+        ),
+        "statistic_noise_ratio": Setting(
+            "noise multiplier of the groups' statistics over the gradient's",
+            0.1,
+            1e6,
+            default=Rule(
+                "10 / sqrt(2): counts and sums each get 10 times the gradient's noise multiplier",
+                lambda s: 10.0 / math.sqrt(2.0),
+            ),
+        ),
+        "statistic_decay": Setting(
+            "share of the running statistics that is kept at each step",
+            0.0,
+            1.0,
+            default=Rule("0.95", lambda s: 0.95),
+        ),
+        "smallest_count": SMALLEST_COUNT,
+        "smallest_share": Setting(
+            "a smaller share of a group is taken for this one",
+            1e-6,
+            1.0,
+            "of the records",
+            default=Rule("0.01", lambda s: 0.01),
+        ),
+    },
+    relative_queries={"statistics": "statistic_noise_ratio"},
+    reads_groups=True,
+    variants=(
+        Variant(
+            "as-published",
+            f"{_COUPLED}; {MEAN}",
+            f"{PUBLISHED}.fairlens:FairLensEsipova",
+            _GAMMA1,
+        ),
+        Variant("t21-eq6", f"{_COUPLED}; {MEAN}", f"{PUBLISHED}.fairlens:FairLensTran", _GAMMA1),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +118,15 @@ class FairLens(Objective[GroupStatistics]):
 
     def init(self, replicates: int, facts: PublicFacts) -> GroupStatistics:
         """Nothing known yet: no penalty."""
-        nothing = torch.zeros(replicates, facts.n_groups)
+        nothing = facts.expected_batch_size.new_zeros(replicates, facts.n_groups)
         return GroupStatistics(nothing, nothing.clone(), nothing.clone())
 
     def query(self, state: GroupStatistics, logits: Tensor, group: Tensor) -> Tensor:
         """(onehot, s / s_max * onehot) / sqrt(2), [R, B, 2K]: one row for both statistics."""
         n_groups = state.counts.shape[1]
-        probabilities = torch.softmax(logits, -1)
+        probabilities = logits.softmax(-1)
         s = (1.0 - probabilities.square().sum(-1)) / self.largest
-        s = torch.where(torch.isfinite(s), s, 0.0).clamp_(0.0, 1.0)
+        s = s.where(s.isfinite(), 0.0).clamp_(0.0, 1.0)
         rows = s.new_zeros(*s.shape, 2 * n_groups)
         cell = group.unsqueeze(-1)
         rows.scatter_(2, cell, math.sqrt(0.5))
@@ -90,7 +153,7 @@ class FairLens(Objective[GroupStatistics]):
         # The mean of a group that the noise drowns (one without members, the first steps) has a random
         # sign, which would push all other records; it is left out. The bound is public.
         heard = counts > NOISE_STDS * self.running_noise
-        sign = torch.where(heard, torch.sign(mean - overall), 0.0)
+        sign = (mean - overall).sign().where(heard, 0.0)
         return sign / share - sign.sum(1, keepdim=True)
 
     @property
@@ -102,12 +165,28 @@ class FairLens(Objective[GroupStatistics]):
         self, released: GroupStatistics, logits: Tensor, targets: Tensor, group: Tensor
     ) -> Tensor:
         """(f - y) + gamma2 w_a ds/dz, ds/dz = -2 f (f - sum_c f_c^2)."""
-        f = torch.softmax(logits, -1)
+        f = logits.softmax(-1)
         table = released.weights if group.dim() == 2 else released.weights[0]
         weight = table.gather(-1, group).unsqueeze(-1)
         slope = f * (f.square().sum(-1, keepdim=True) - f) * 2.0
-        return torch.addcmul(f - targets, weight, slope, value=self.gamma2)
+        return (f - targets).addcmul(weight, slope, value=self.gamma2)
 
     def describe(self, released: GroupStatistics) -> dict[str, Tensor]:
         """w_k of this step."""
         return {"group_penalty_weight": released.weights}
+
+
+class FairLensDecoupled(DpSgd):
+    """Flat clipping of a penalised loss. Source: Tran et al. 2021, eq. (6); docs/methods.md 3.7."""
+
+    def objective(self, task: Task) -> FairLens:
+        """The penalty, its group statistics released with noise in proportion to the gradient's."""
+        settings = task.settings
+        return FairLens(
+            gamma2=settings["gamma2"],
+            noise_multiplier=settings["statistic_noise_ratio"] * settings["noise_multiplier"],
+            decay=settings["statistic_decay"],
+            smallest_count=settings["smallest_count"],
+            smallest_share=settings["smallest_share"],
+            n_classes=task.pool.n_classes,
+        )

@@ -1,12 +1,49 @@
 """Flat clipping, then a weight of the record's group, from noised group counts."""
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar  # noqa: TID251 - it is read without torch
 
 from fairaudit.engine.rules import ClippingRule, PublicFacts
+from fairaudit.methods.defaults import COUNT_NOISE_MULTIPLIER, FLAT, SMALLEST_COUNT, Rule, Setting
+from fairaudit.methods.flaws import FIXED, PUBLISHED
+from fairaudit.methods.gradient import GradientMethod
+from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fairaudit.methods.base import Task
+
+REWEIGHT = MethodSpec(
+    name="reweight",
+    aliases=("naive",),
+    summary="clip each record's gradient to C, weigh groups by their inverse noised counts; add noise",
+    source="Xu et al. 2021, Alg. 3",
+    guarantee=Guarantee.ESTABLISHED,
+    trainer=f"{__name__}:Reweight",
+    settings={
+        **FLAT,
+        "count_noise_multiplier": COUNT_NOISE_MULTIPLIER,
+        "smallest_count": SMALLEST_COUNT,
+        "largest_weight": Setting(
+            "largest weight of a group",
+            0.001,
+            1e6,
+            default=Rule("2 times the number of groups", lambda s: 2.0 * s.groups),
+        ),
+    },
+    side_queries={"count": "count_noise_multiplier"},
+    reads_groups=True,
+    variants=(
+        Variant(
+            "as-published",
+            f"{FIXED} a weight can be negative or as large as it likes",
+            f"{PUBLISHED}.grouped:ReweightXu",
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +80,9 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
 
     def init(self, replicates: int, facts: PublicFacts) -> GroupWeightState:
         """Weight 1 for every group."""
-        return GroupWeightState(torch.ones(replicates, facts.n_groups), facts.expected_batch_size)
+        return GroupWeightState(
+            facts.expected_batch_size.new_ones(replicates, facts.n_groups), facts.expected_batch_size
+        )
 
     def query(self, state: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
         """The record's group, one cell of K, [R, B, K]."""
@@ -62,7 +101,7 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
 
     def scale(self, released: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
         """theta_k min(1, C / norm), k the record's group."""
-        clipped = torch.div(self.max_grad_norm, norms).clamp_(max=1.0)
+        clipped = norms.new_tensor(self.max_grad_norm).div(norms).clamp_(max=1.0)
         return clipped.mul_(released.weight.gather(1, group))
 
     def describe(self, released: GroupWeightState) -> dict[str, Tensor]:
@@ -72,3 +111,18 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
             "group_weight": released.weight,
             "group_noise_multiplier": self.noise_multiplier * largest / released.weight,
         }
+
+
+class Reweight(GradientMethod):
+    """A weight for each group. Source: Xu et al. 2021, Alg. 3; docs/methods.md 3.6."""
+
+    def rule(self, task: Task) -> ReweightedClip:
+        """theta_k by the group's noised count."""
+        settings = task.settings
+        return ReweightedClip(
+            max_grad_norm=settings["max_grad_norm"],
+            count_noise_multiplier=settings["count_noise_multiplier"],
+            smallest_count=settings["smallest_count"],
+            largest_weight=settings["largest_weight"],
+            noise_multiplier=settings["noise_multiplier"],
+        )

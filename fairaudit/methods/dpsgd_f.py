@@ -1,12 +1,70 @@
-"""Clipping bounds of each group's own, from noised counts of the records that are clipped."""
+"""DPSGD-F: clipping bounds of each group's own, from noised counts of the records that are clipped."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar  # noqa: TID251 - it is read without torch
 
 from fairaudit.engine.rules import ClippingRule, PublicFacts
+from fairaudit.methods.defaults import COUNT_NOISE_MULTIPLIER, FLAT, Rule, Setting
+from fairaudit.methods.flaws import FIXED, MEAN, PUBLISHED
+from fairaudit.methods.gradient import GradientMethod
+from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fairaudit.methods.base import Task
+
+DPSGD_F = MethodSpec(
+    name="dpsgd-f",
+    aliases=("dpsgdf",),
+    summary="clip to a bound for each group, larger where more of the group is clipped; add noise",
+    source="Xu et al. 2021, Alg. 2",
+    guarantee=Guarantee.ESTABLISHED,
+    trainer=f"{__name__}:DpSgdF",
+    settings={
+        **FLAT,
+        "count_noise_multiplier": COUNT_NOISE_MULTIPLIER,
+        "largest_bound_ratio": Setting(
+            "largest bound of a group",
+            1.0,
+            1e6,
+            "C",
+            default=Rule("1 + the number of groups", lambda s: 1.0 + s.groups),
+        ),
+        "against_batch": Setting(
+            "whether a group's clipped share is compared with the batch's, or (0) with the mean over groups",
+            0.0,
+            1.0,
+            whole=True,
+            default=Rule(
+                "1: a group's clipped share is compared with the batch's (0: with the mean over groups)",
+                lambda s: 1.0,
+            ),
+        ),
+    },
+    side_queries={"count": "count_noise_multiplier"},
+    reads_groups=True,
+    variants=(
+        Variant(
+            "as-published-x21",
+            f"{FIXED} a bound can be negative or as large as it likes",
+            f"{PUBLISHED}.grouped:DpSgdFXu",
+        ),
+        Variant(
+            "as-published-e23",
+            f"noise is set by the base bound though groups are clipped to larger ones; {MEAN}",
+            f"{PUBLISHED}.grouped:DpSgdFEsipova",
+        ),
+        Variant(
+            "author-code",
+            "noise is set by the largest bound among the groups that were drawn, so its size reveals "
+            "which groups are in the batch",
+            f"{PUBLISHED}.grouped:DpSgdFAuthors",
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +102,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
 
     def init(self, replicates: int, facts: PublicFacts) -> GroupBoundState:
         """C0 for every group."""
-        bound = torch.full((replicates, facts.n_groups), self.max_grad_norm)
+        bound = facts.expected_batch_size.new_full((replicates, facts.n_groups), self.max_grad_norm)
         return GroupBoundState(bound, facts.expected_batch_size)
 
     def query(self, state: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
@@ -53,7 +111,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
         A record that is not finite has norm 0 and counts as not clipped.
         """
         n_groups = state.bound.shape[1]
-        cell = torch.where(norms > self.max_grad_norm, group, group + n_groups)
+        cell = group.where(norms > self.max_grad_norm, group + n_groups)
         rows = norms.new_zeros(*norms.shape, 2 * n_groups)
         return rows.scatter_(2, cell.unsqueeze(-1), 1.0)
 
@@ -67,7 +125,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
         else:
             reference = share.mean(1, keepdim=True)
         # Where nothing is clipped share and reference are both 0, and so is their ratio.
-        ratio = share / torch.where(reference > 0, reference, 1.0)
+        ratio = share / reference.where(reference > 0, 1.0)
         highest = max(self.largest_bound_ratio, 1.0)
         return replace(state, bound=(1.0 + ratio).clamp_(max=highest).mul_(self.max_grad_norm))
 
@@ -77,7 +135,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
 
     def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
         """min(1, C_k / norm), k the record's group."""
-        return torch.div(released.bound.gather(1, group), norms).clamp_(max=1.0)
+        return released.bound.gather(1, group).div(norms).clamp_(max=1.0)
 
     def describe(self, released: GroupBoundState) -> dict[str, Tensor]:
         """C_k, and the noise over it: the multiplier that a record of group k effectively has."""
@@ -86,3 +144,18 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
             "group_bound": released.bound,
             "group_noise_multiplier": self.noise_multiplier * largest / released.bound,
         }
+
+
+class DpSgdF(GradientMethod):
+    """A clipping bound for each group. Source: Xu et al. 2021, Alg. 2; docs/methods.md 3.5."""
+
+    def rule(self, task: Task) -> GroupAdaptiveClip:
+        """C_k by the group's noised share of clipped records."""
+        settings = task.settings
+        return GroupAdaptiveClip(
+            max_grad_norm=settings["max_grad_norm"],
+            count_noise_multiplier=settings["count_noise_multiplier"],
+            largest_bound_ratio=settings["largest_bound_ratio"],
+            against_batch=settings["against_batch"] != 0.0,
+            noise_multiplier=settings["noise_multiplier"],
+        )

@@ -1,0 +1,48 @@
+"""The public names for a method of one's own: what it is, its settings, its rule and its objective.
+
+Importing this module does not import torch, and a method's file need not either: ``docs/extending.md``.
+"""
+
+from fairaudit.engine.rules import ClippingRule, FlatClip, NoClip, Objective, PublicFacts
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.defaults import (
+    COUNT_NOISE_MULTIPLIER,
+    FLAT,
+    LEARNING_RATE,
+    MAX_GRAD_NORM,
+    NOISE_MULTIPLIER,
+    THRESHOLD,
+    Rule,
+    Search,
+    Setting,
+    Sizes,
+)
+from fairaudit.methods.gradient import GradientMethod
+from fairaudit.methods.spec import Conversion, Guarantee, MethodSpec, Need, Variant
+
+__all__ = [
+    "COUNT_NOISE_MULTIPLIER",
+    "FLAT",
+    "LEARNING_RATE",
+    "MAX_GRAD_NORM",
+    "NOISE_MULTIPLIER",
+    "THRESHOLD",
+    "ClippingRule",
+    "Conversion",
+    "FlatClip",
+    "GradientMethod",
+    "Guarantee",
+    "Method",
+    "MethodSpec",
+    "Need",
+    "NoClip",
+    "Objective",
+    "PublicFacts",
+    "Rule",
+    "Search",
+    "Setting",
+    "Sizes",
+    "Task",
+    "TrainedReplicates",
+    "Variant",
+]

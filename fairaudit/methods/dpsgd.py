@@ -1,0 +1,33 @@
+"""DP-SGD: flat clipping."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING  # noqa: TID251 - it is read without torch
+
+from fairaudit.engine.rules import FlatClip
+from fairaudit.methods.defaults import FLAT
+from fairaudit.methods.flaws import MEAN, PUBLISHED
+from fairaudit.methods.gradient import GradientMethod
+from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+
+if TYPE_CHECKING:
+    from fairaudit.methods.base import Task
+
+DPSGD = MethodSpec(
+    name="dpsgd",
+    aliases=("dp-sgd",),
+    summary="clip each record's gradient to C, add noise",
+    source="Abadi et al. 2016",
+    guarantee=Guarantee.ESTABLISHED,
+    trainer=f"{__name__}:DpSgd",
+    settings=FLAT,
+    variants=(Variant("as-published", MEAN, f"{PUBLISHED}.flat:DpSgdAsPublished"),),
+)
+
+
+class DpSgd(GradientMethod):
+    """Flat clipping. Source: Abadi et al. 2016; docs/methods.md 3.1."""
+
+    def rule(self, task: Task) -> FlatClip:
+        """Down to C."""
+        return FlatClip(task.settings["max_grad_norm"])

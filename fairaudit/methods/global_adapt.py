@@ -1,0 +1,135 @@
+"""DPSGD-Global-Adapt: global scaling whose threshold follows a noised count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar  # noqa: TID251 - it is read without torch
+
+from fairaudit.engine.rules import ClippingRule, PublicFacts
+from fairaudit.methods.defaults import COUNT_NOISE_MULTIPLIER, FLAT, THRESHOLD, Rule, Setting
+from fairaudit.methods.flaws import MEAN, PUBLISHED
+from fairaudit.methods.gradient import GradientMethod
+from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fairaudit.methods.base import Task
+
+THRESHOLD_CEILING = 1e4  # largest threshold, in units of max_grad_norm
+
+GLOBAL_ADAPT = MethodSpec(
+    name="global-adapt",
+    aliases=("dpsgd-global-adapt", "adapt"),
+    summary="scale every gradient by C/Z, longer ones down to C; Z follows a noised count; add noise",
+    source="Esipova et al. 2023, Alg. 2",
+    guarantee=Guarantee.ESTABLISHED,
+    trainer=f"{__name__}:GlobalAdapt",
+    settings={
+        **FLAT,
+        "threshold": THRESHOLD,
+        "tolerance": Setting(
+            "a norm above so many Z counts as exceeding", 0.0, 1e6, "Z", default=Rule("1", lambda s: 1.0)
+        ),
+        "threshold_learning_rate": Setting(
+            "how far Z shrinks where nothing exceeds it",
+            0.0,
+            10.0,
+            "log Z per step",
+            default=Rule("0.1", lambda s: 0.1),
+        ),
+        "count_noise_multiplier": COUNT_NOISE_MULTIPLIER,
+    },
+    side_queries={"count": "count_noise_multiplier"},
+    scales_by_threshold=True,
+    variants=(
+        Variant(
+            "as-published",
+            f"{MEAN}; the count is divided by it too, without noise of its own",
+            f"{PUBLISHED}.flat:GlobalAdaptAsPublished",
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdState:
+    """Threshold Z, its last noised exceedance share, and qN; all [R], all released or public."""
+
+    threshold: Tensor
+    exceeding: Tensor
+    expected_batch_size: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
+    """Scale every gradient by C/Z, or down to C if longer than Z; Z follows the noised count.
+
+    Equal to flat clipping at Z with the step times C/Z, which is why `dpsgd-matched` is its control.
+    The count is divided by qN, not by the realised batch size as published.
+
+    Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3. Guarantee: scale * norm <= max_grad_norm for
+    every norm and every Z > 0; one record moves the count by at most 1.
+    """
+
+    max_grad_norm: float  # C
+    threshold: float  # Z at step 0
+    tolerance: float  # tau: a norm above tau * Z counts as exceeding
+    threshold_learning_rate: float  # shrinkage of log Z per step
+    count_noise_multiplier: float  # sigma_c, in records
+    ceiling: float  # largest Z; bounds what exp() can do
+
+    query_name: ClassVar[str] = "count"
+
+    @property
+    def query_noise_multiplier(self) -> float:
+        """sigma_c."""
+        return self.count_noise_multiplier
+
+    def init(self, replicates: int, facts: PublicFacts) -> ThresholdState:
+        """Z at its start; it never falls below C, the precondition of the published algorithm."""
+        start = max(self.threshold, self.max_grad_norm)
+        expected = facts.expected_batch_size
+        return ThresholdState(
+            expected.new_full((replicates,), start), expected.new_zeros(replicates), expected
+        )
+
+    def query(self, state: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
+        """1 for a record whose norm exceeds tau Z, [R, B, 1]."""
+        return (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype).unsqueeze(-1)
+
+    def absorb(self, state: ThresholdState, answer: Tensor) -> ThresholdState:
+        """Keep the noised share of exceeding records."""
+        return replace(state, exceeding=answer[:, 0] / state.expected_batch_size)
+
+    def sensitivity(self, released: ThresholdState) -> Tensor:
+        """C, whatever Z is."""
+        return released.threshold.new_full(released.threshold.shape, self.max_grad_norm)
+
+    def scale(self, released: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
+        """C / max(norm, Z)."""
+        return self.max_grad_norm / norms.maximum(released.threshold.unsqueeze(-1))
+
+    def advance(self, released: ThresholdState) -> ThresholdState:
+        """Z exp(-eta_Z + share), within [C, ceiling]."""
+        moved = released.threshold * (released.exceeding - self.threshold_learning_rate).exp()
+        return replace(released, threshold=moved.clamp(self.max_grad_norm, self.ceiling))
+
+    def describe(self, released: ThresholdState) -> dict[str, Tensor]:
+        """Z of this step."""
+        return {"threshold": released.threshold}
+
+
+class GlobalAdapt(GradientMethod):
+    """Global scaling with an adaptive threshold. Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3."""
+
+    def rule(self, task: Task) -> ClippingRule[Any]:
+        """C / max(norm, Z)."""
+        return GlobalAdaptiveClip(
+            max_grad_norm=task.settings["max_grad_norm"],
+            threshold=task.settings["threshold"],
+            tolerance=task.settings["tolerance"],
+            threshold_learning_rate=task.settings["threshold_learning_rate"],
+            count_noise_multiplier=task.settings["count_noise_multiplier"],
+            ceiling=THRESHOLD_CEILING * task.settings["max_grad_norm"],
+        )

@@ -1,1 +1,0 @@
-"""Clipping rules, one paper's rule per file."""

@@ -1,0 +1,239 @@
+"""PATE: teachers on disjoint records vote, noised votes label a public pool, a student learns from it.
+
+Source: Papernot et al. 2017, 2018; Tran and Fioretto 2023; docs/methods.md 5.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairaudit.engine.loop import Trace
+from fairaudit.engine.network import flatten
+from fairaudit.engine.observe import Observer
+from fairaudit.engine.replicates import stack
+from fairaudit.engine.stacked import Stacked
+from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
+from fairaudit.methods.descent import Descent, descend
+from fairaudit.models.convex import LogisticProblems, minimise, scores
+from fairaudit.models.linear import BoundedInputs, LogisticModels
+from fairaudit.privacy.events import Gaussian
+from fairaudit.privacy.noise import GaussianNoise, noise_stream
+from fairaudit.privacy.streams import numpy_stream, seed_of
+
+RELEASED = "votes"
+# One record sits in one teacher; its vote may leave one cell for another.
+VOTE_SENSITIVITY = math.sqrt(2.0)
+LONGEST = 1e4  # no encoded record is longer; one that is must not stop a teacher from being solved
+INPUTS = BoundedInputs(LONGEST, 1.0)
+BATCH = 32  # of networks; a teacher holds a few hundred records
+QUERIES_AT_ONCE = 4096  # by all networks
+
+
+class Pate(Method):
+    """What both kinds of label share. A repeat is a draw of the noise; teachers are trained once.
+
+    A record's teacher depends on its own id alone, each teacher on its own records alone: one record
+    moves one vote per query. The inputs' encoding is fitted on the pool, never on the teachers' records,
+    for what is fitted across shards would let one record move every vote.
+    """
+
+    keeps_the_simplex: ClassVar[bool] = True
+
+    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
+        """The student's targets [R, m, Y] from votes [m, Y] and noise on them [R, m, Y]."""
+        raise NotImplementedError
+
+    def noise(self, task: Task) -> GaussianNoise | None:
+        """One stream per draw."""
+        return noise_stream(task.seed, "noise", task.arm, task.repeats)
+
+    def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
+        """Teachers, votes, then a student per draw."""
+        queried = queries(task)
+        votes = collect_votes(task, queried)
+        draws = self.noise(task)
+        multiplier = task.settings.get("noise_multiplier", 0.0)
+        noise = votes.new_zeros(task.repeats, *votes.shape)
+        event = None
+        if draws is not None and multiplier > 0:
+            noise = draws.fill(noise) * vote_noise(task)
+            event = Gaussian(RELEASED, multiplier, len(votes) * draws.draws)
+        students = train_students(task, queried, self.labels(task, votes, noise))
+        kept = {"votes": votes, "x": queried}
+        return TrainedReplicates(students, Trace(), event, kept)
+
+
+class PateHard(Pate):
+    """The student sees the class with the most noised votes; ties go to the lowest class."""
+
+    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
+        """One-hot."""
+        winner = (votes + noise).argmax(-1)
+        return torch.nn.functional.one_hot(winner, votes.shape[-1]).double()
+
+
+class PateSoft(Pate):
+    """The student sees the noised shares of the votes, projected to the simplex."""
+
+    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
+        """Shares; without the projection they may be negative, and the loss unbounded below."""
+        shares = (votes + noise) / task.settings["teachers"]
+        return project_to_simplex(shares) if self.keeps_the_simplex else shares
+
+
+class PateSoftUnprojected(PateSoft):
+    """As printed: post-processing is left out, so the privacy is that of the default."""
+
+    keeps_the_simplex = False
+
+
+class PateHardClean(PateHard):
+    """The reference: a student of the votes themselves."""
+
+    def noise(self, task: Task) -> None:
+        """None."""
+        return
+
+
+class PateSoftClean(PateSoft):
+    """The reference: a student of the votes themselves."""
+
+    def noise(self, task: Task) -> None:
+        """None."""
+        return
+
+
+def vote_noise(task: Task) -> float:
+    """Standard deviation of the noise on each count, in votes: sigma of the paper."""
+    return task.settings["noise_multiplier"] * VOTE_SENSITIVITY
+
+
+def is_convex(task: Task) -> bool:
+    """Whether students minimise a convex loss, exactly."""
+    layers = flatten(task.model)
+    return len(layers) == 1 and type(layers[0]) is torch.nn.Linear and layers[0].bias is not None
+
+
+def queries(task: Task) -> Tensor:
+    """The pool records that are labelled, [m, d]."""
+    return torch.from_numpy(_pool(task).features[query_rows(task).numpy()])
+
+
+def query_rows(task: Task) -> Tensor:
+    """Which records of the pool are labelled, [m]: all, or a draw of the seed."""
+    available, wanted = len(_pool(task).features), int(task.settings["queries"])
+    assert wanted <= available, f"{wanted} queries planned, {available} records in the pool"
+    order = numpy_stream(task.seed, "split", "queries").permutation(available)
+    return torch.from_numpy(np.sort(order[:wanted]))
+
+
+def assign_teachers(records: NDArray[np.int64], teachers: int, seed: int) -> NDArray[np.int64]:
+    """Each record's teacher, [N] in 0..teachers-1, from its own id and the seed alone.
+
+    Cutting a permutation into equal blocks would move most records to other teachers when one is added.
+    """
+    key = seed_of(seed, "split", "teachers").to_bytes(8, "little")
+    digests = (hashlib.blake2b(r.tobytes(), digest_size=8, key=key).digest() for r in records)
+    return np.fromiter((int.from_bytes(d, "little") % teachers for d in digests), np.int64, len(records))
+
+
+def collect_votes(task: Task, queried: Tensor) -> Tensor:
+    """How many teachers vote for each class, [m, Y] float64; a teacher without records votes class 0."""
+    assert task.records is not None, "PATE needs ids of the training records"
+    teachers = int(task.settings["teachers"])
+    teacher = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
+    votes = torch.zeros(len(queried), task.pool.n_classes, dtype=torch.float64)
+    sizes = torch.bincount(teacher, minlength=teachers)
+    shards = torch.split(torch.argsort(teacher, stable=True), sizes.tolist())
+    (_linear_votes if is_convex(task) else _network_votes)(task, queried, shards, votes)
+    return votes
+
+
+def _count(votes: Tensor, winners: Tensor) -> None:
+    """Add votes for the classes [m, k] of some queries, in place [m, Y]."""
+    votes.scatter_add_(1, winners, torch.ones_like(winners, dtype=votes.dtype))
+
+
+def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | Stacked:
+    """One student per row of targets [R, m, Y], all from one start and on one order of batches."""
+    penalty = task.settings["student_penalty"]
+    if is_convex(task):
+        x = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
+        return LogisticModels(minimise(LogisticProblems(x, targets, penalty)), INPUTS)
+    network = stack([task.model] * len(targets), task.seed)
+    stream, size = numpy_stream(task.seed, "sampling", "student"), len(queried)
+
+    def draw() -> tuple[Tensor, Tensor]:
+        batch = torch.from_numpy(stream.integers(size, size=min(BATCH, size)))
+        return queried[batch.expand(len(targets), -1)], targets[:, batch].float()
+
+    steps = task.epochs * math.ceil(size / BATCH)
+    descend(network, draw, Descent(steps, task.settings["learning_rate"], penalty))
+    return network
+
+
+def project_to_simplex(shares: Tensor) -> Tensor:
+    """The nearest distribution to each row, [..., Y]. Source: Duchi et al. 2008."""
+    ordered = shares.sort(-1, descending=True).values
+    excess = ordered.cumsum(-1) - 1.0
+    position = torch.arange(1, shares.shape[-1] + 1, dtype=shares.dtype)
+    kept = (ordered * position > excess).sum(-1, keepdim=True)
+    return (shares - excess.gather(-1, kept - 1) / kept).clamp_min(0.0)
+
+
+def _pool(task: Task) -> PublicPool:
+    assert task.public is not None, "PATE needs a student pool"
+    return task.public
+
+
+def _linear_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
+    """One teacher after the other, each with a shard of its own.
+
+    Padding shards to one length would let a record's presence reach the rounding of other teachers.
+    """
+    pool = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
+    nobody = torch.zeros(len(queried), 1, dtype=torch.int64)
+    for shard in shards:
+        if not len(shard):
+            _count(votes, nobody)
+            continue
+        records = task.pool.gather(shard, None)
+        x, targets = INPUTS(records.inputs, records.group), records.targets.double().unsqueeze(0)
+        theta = minimise(LogisticProblems(x, targets, task.settings["teacher_penalty"]))
+        _count(votes, scores(pool, theta)[0].argmax(-1, keepdim=True))
+
+
+def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
+    """Stacked replicates, each with batches from its own shard and its own stream."""
+    teachers = len(shards)
+    streams = [numpy_stream(task.seed, "sampling", "teacher", number) for number in range(teachers)]
+    network = stack([task.model] * teachers, task.seed)
+    nobody = torch.full((BATCH,), task.pool.n_records)
+
+    def draw() -> tuple[Tensor, Tensor]:
+        rows = torch.stack(
+            [
+                shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))] if len(shard) else nobody
+                for shard, stream in zip(shards, streams, strict=True)
+            ]
+        )
+        batch = task.pool.gather(rows, rows < task.pool.n_records)
+        # As of INPUTS, each record by itself.
+        lengths = batch.norms.view(*rows.shape, *[1] * len(task.pool.shape))
+        x = torch.where(torch.isfinite(lengths), batch.inputs * (LONGEST / lengths).clamp_max(1.0), 0.0)
+        return x, batch.targets
+
+    # A public number of steps: one that followed a shard's size would follow its records.
+    steps = task.epochs * math.ceil(task.n_public / teachers / BATCH)
+    descend(network, draw, Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"]))
+    empty = torch.tensor([len(shard) == 0 for shard in shards])
+    for start in range(0, len(queried), QUERIES_AT_ONCE):
+        some = slice(start, start + QUERIES_AT_ONCE)
+        winners = network.probabilities(queried[some]).argmax(-1)
+        _count(votes[some], winners.masked_fill(empty.unsqueeze(1), 0).T)

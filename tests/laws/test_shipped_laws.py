@@ -1,0 +1,159 @@
+"""The laws that are shipped for methods of others: ours keep them, and what breaks one breaks that one."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from fairaudit.engine.release import GaussianRelease
+from fairaudit.engine.rules import FlatClip
+from fairaudit.methods.catalog import BUILT_IN, find
+from fairaudit.methods.dpsgd import DpSgd
+from fairaudit.methods.fairlens import FairLens, FairLensDecoupled
+from fairaudit.methods.global_adapt import GlobalAdapt, GlobalAdaptiveClip
+from fairaudit.testing import LAWS, LawBroken, broken_laws, private_by_steps
+
+PRIVATE = [spec for spec in BUILT_IN if spec.is_private and spec.trains_by_steps]
+
+
+@pytest.mark.parametrize("spec", PRIVATE, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+def test_our_own_methods_keep_every_law(spec, law):
+    law(spec)
+
+
+def test_what_cannot_be_followed_is_not_passed():
+    for name in ("sgd", "pate-hard", "output-perturbation"):
+        with pytest.raises(LawBroken):
+            private_by_steps(find(name))
+        assert set(broken_laws(find(name))) == set(LAWS)
+
+
+def published(name, variant):
+    spec = find(name)
+    return replace(spec, trainer=next(v.trainer for v in spec.variants if v.name == variant))
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "laws"),
+    [
+        ("dpsgd", "as-published", {"noise", "event"}),
+        ("global-adapt", "as-published", {"query", "noise", "event"}),
+        ("dpsgd-f", "as-published-e23", {"query", "noise", "event"}),
+        ("fairlens", "t21-eq6", {"contribution"}),
+    ],
+)
+def test_published_forms_break_the_laws_that_they_are_known_to_break(name, variant, laws):
+    assert laws <= set(broken_laws(published(name, variant)))
+
+
+@dataclass(frozen=True, slots=True)
+class LongClip(FlatClip):
+    def scale(self, released, norms, group):
+        return FlatClip.scale(self, released * 1.01, norms, group)
+
+
+class MeanClip(FlatClip):
+    def scale(self, released, norms, group):
+        return FlatClip.scale(self, released, norms.mean(-1, keepdim=True) + 0 * norms, group)
+
+
+class Peeking(FlatClip):
+    """The bound follows the longest gradient that the last batch had."""
+
+    def init(self, replicates, facts):
+        object.__setattr__(self, "longest", 1.0)
+        return FlatClip.init(self, replicates, facts)
+
+    def scale(self, released, norms, group):
+        object.__setattr__(self, "longest", float(norms.max()) if norms.numel() else 1.0)
+        return FlatClip.scale(self, released, norms, group)
+
+    def advance(self, released):
+        return released.new_full(released.shape, 0.1 + self.longest / 100)
+
+
+class Doubled(GlobalAdaptiveClip):
+    def query(self, state, norms, group):
+        return GlobalAdaptiveClip.query(self, state, norms, group) * 2
+
+
+class Halved(GaussianRelease):
+    def __call__(self, sums, sensitivity, facts):
+        return super().__call__(sums, sensitivity * 0.9, facts)
+
+
+class Stale(GaussianRelease):
+    """Draws its noise once."""
+
+    def __call__(self, sums, sensitivity, facts):
+        if self._buffer is None:
+            self._buffer = self.noise.fill(sums[0].new_empty(sums[0].shape))
+        noised = sums[0] + self._buffer * self.noise_multiplier * sensitivity[:, None]
+        return noised / facts.divisor
+
+
+class Boasting(GaussianRelease):
+    """Says that it adds twice the noise that it adds."""
+
+    def event(self):
+        return replace(super().event(), noise_multiplier=2 * self.noise_multiplier)
+
+
+def trains_with(rule=None, release=None):
+    class Broken(DpSgd):
+        def rule(self, task):
+            return (rule or FlatClip)(task.settings["max_grad_norm"])
+
+        def release(self, task):
+            made = super().release(task)
+            return release(made.noise_multiplier, made.noise) if release else made
+
+    return Broken
+
+
+class DoublyAsking(GlobalAdapt):
+    def rule(self, task):
+        return Doubled(**{name: getattr(super(DoublyAsking, self).rule(task), name) for name in FIELDS})
+
+
+FIELDS = [name for name in GlobalAdaptiveClip.__slots__ if not name.startswith("_")]
+
+
+class CoupledLens(FairLens):
+    """Its output gradient is taken relative to the batch's mean."""
+
+    def output_gradient(self, released, logits, targets, group):
+        found = FairLens.output_gradient(self, released, logits, targets, group)
+        return found - found.mean(-2, keepdim=True)
+
+
+class Coupled(FairLensDecoupled):
+    def objective(self, task):
+        made = super().objective(task)
+        return CoupledLens(**{name: getattr(made, name) for name in FairLens.__slots__})
+
+
+@pytest.mark.parametrize(
+    ("base", "trainer", "law"),
+    [
+        ("dpsgd", trains_with(LongClip), "sensitivity"),
+        ("dpsgd", trains_with(MeanClip), "per-record"),
+        ("dpsgd", trains_with(Peeking), "state"),
+        ("dpsgd", trains_with(release=Halved), "noise"),
+        ("dpsgd", trains_with(release=Stale), "noise"),
+        ("dpsgd", trains_with(release=Boasting), "event"),
+        ("global-adapt", DoublyAsking, "query"),
+        ("fairlens", Coupled, "per-record"),
+        ("fairlens", Coupled, "contribution"),
+    ],
+)
+def test_a_broken_method_breaks_its_law_by_name(monkeypatch, base, trainer, law):
+    monkeypatch.setitem(globals(), "_Trainer", trainer)
+    spec = replace(find(base), trainer=f"{__name__}:_Trainer")
+    assert law in broken_laws(spec), broken_laws(spec)
+
+
+def test_an_event_that_forgets_a_query_or_counts_noise_too_large_is_caught():
+    forgetful = replace(find("global-adapt"), side_queries={})
+    assert "count" in broken_laws(forgetful)["event"]
+    assert set(broken_laws(forgetful)) == {"event"}

@@ -1,0 +1,268 @@
+"""A method of somebody else: the page's example as a package that is found, checked, trained and reported."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairaudit
+from fairaudit import extend
+from fairaudit.errors import ConfigError
+from fairaudit.methods import catalog as catalog_module
+from fairaudit.methods.catalog import admit, catalog, find, home_of
+from fairaudit.methods.checks import as_checked
+
+PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+EXAMPLE, LAWS_OF_IT = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+UNCHECKED = "third-party, not checked by fairaudit"
+CHECKED = "third-party, passed fairaudit's checks"
+NAME = "weighted-groups"
+QUICK = ["--group", "sex", "--label", "y", "--seeds", "1", "--epochs", "1", "--workers", "1"]
+
+
+def people(rows=240):
+    draw = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": draw.normal(size=rows), "sex": draw.choice(["F", "M"], rows)})
+    return frame.assign(y=(frame["x"] + draw.normal(size=rows) > 0).astype(int))
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A folder of installed packages with the page's example in it, as an installer leaves it."""
+    packages = tmp_path / "packages"
+    info = packages / "weighted_groups-1.0.dist-info"
+    info.mkdir(parents=True)
+    (packages / "weighted_groups.py").write_text(EXAMPLE, encoding="utf-8")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weighted-groups\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[fairaudit.methods]\n{NAME} = weighted_groups:SPEC\n")
+    people().to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path
+
+
+def told(home, *words, packages="packages"):
+    """What the command line answers where that package is installed."""
+    set_there = {"PYTHONPATH": str(home / packages), "XDG_CACHE_HOME": str(home / "cache")}
+    return subprocess.run(
+        [sys.executable, "-m", "fairaudit", *words],
+        check=False, capture_output=True, text=True, cwd=home, env={**os.environ, **set_there},
+    )  # fmt: skip
+
+
+def audited(home, *words, out="out"):
+    found = told(home, "run", "--data", "people.csv", *QUICK, "--out", out, *words)
+    assert found.returncode == 0, found.stderr
+    report = json.loads((home / out / "report.json").read_text())
+    return report, found.stdout + found.stderr
+
+
+@pytest.mark.slow
+def test_an_installed_method_is_trained_reported_and_not_vouched_for_until_checked(home):
+    report, said = audited(home, "--method", NAME, "--format", "json,md,html,model-card")
+    (arm,) = (arm for arm in report["arms"] if arm["key"] == NAME)
+    assert arm["settings"]["weight"] == 0.5  # its own, at its own default
+    assert report["privacy"][NAME]["guarantee"] == UNCHECKED
+    assert report["privacy"][NAME]["epsilon"]["pld"] <= 3.0
+    assert UNCHECKED in said
+    assert UNCHECKED in told(home, "methods").stdout
+    (reading,) = report["diagnostics"]["readings"][NAME]
+    assert (reading["name"], reading["values"][0] > 0) == ("parameter_norm", True)
+    for name in ("report.md", "report.html"):
+        text = (home / "out" / name).read_text()
+        assert UNCHECKED in text
+        assert "length of the model's parameters" in text.replace("&#39;", "'").replace("\\'", "'")
+    cards = [path for path in (home / "out").iterdir() if "card" in path.name]
+    assert cards
+    assert all(UNCHECKED in path.read_text() for path in cards)
+    gate = told(home, "gate", "out/report.json", "--fail-on", "epsilon > 3.5")
+    assert gate.returncode == 3
+    assert UNCHECKED in gate.stdout + gate.stderr
+    # A stored report is read where the package is not installed.
+    assert told(home, "report", "out/report.json", "--format", "md", packages="none").returncode == 0
+
+    checked = told(home, "methods", "--check", NAME)
+    assert checked.returncode == 0, checked.stdout
+    assert checked.stdout.count("kept") == 7
+    again, said = audited(home, "--method", NAME, "--settings", f"{NAME}.weight=0.8", out="again")
+    assert again["privacy"][NAME]["guarantee"] == CHECKED
+    assert UNCHECKED not in said
+    assert next(arm for arm in again["arms"] if arm["key"] == NAME)["settings"]["weight"] == 0.8
+    assert told(home, "gate", "again/report.json", "--fail-on", "epsilon > 3.5").returncode == 0
+    # An edit is other code: no longer checked, and trained anew.
+    jobs = {path.name for path in (home / "again" / "jobs").glob("*.safetensors")}
+    with (home / "packages" / "weighted_groups.py").open("a") as file:
+        file.write("\nEDITED = True\n")
+    edited, _ = audited(home, "--method", NAME, "--settings", f"{NAME}.weight=0.8", out="again")
+    assert edited["privacy"][NAME]["guarantee"] == UNCHECKED
+    new = {path.name for path in (home / "again" / "jobs").glob("*.safetensors")} - jobs
+    assert len(new) == 1
+
+
+def test_a_broken_method_fails_by_name_and_is_not_remembered(home):
+    right = "return released\n\n    def scale"
+    assert EXAMPLE.count(right) == 1
+    wrong = EXAMPLE.replace(right, right.replace("released", "released * 0.5", 1))
+    (home / "packages" / "weighted_groups.py").write_text(wrong, encoding="utf-8")
+    found = told(home, "methods", "--check", NAME)
+    assert found.returncode == 5, found.stdout + found.stderr
+    assert re.search(r"^broken +sensitivity .*2 times as long", found.stdout, re.M), found.stdout
+    assert re.search(r"^kept +per-record", found.stdout, re.M), found.stdout
+    assert "sensitivity" in found.stderr
+    assert not (home / "cache").exists()
+
+
+def test_the_pages_own_test_of_the_example_passes(home, monkeypatch):
+    monkeypatch.syspath_prepend(str(home / "packages"))
+    names = {}
+    exec(compile(LAWS_OF_IT, "docs/extending.md", "exec"), names)
+    for law in names["LAWS"].values():
+        names["test_weighted_groups"](law)
+    sys.modules.pop("weighted_groups")
+
+
+def test_describing_methods_of_others_imports_no_torch(home):
+    code = (
+        "import sys, fairaudit.extend; from fairaudit.methods.catalog import catalog; "
+        f"assert {NAME!r} in catalog(); sys.exit('torch' in sys.modules)"
+    )
+    path = {**os.environ, "PYTHONPATH": str(home / "packages")}
+    assert subprocess.run([sys.executable, "-c", code], check=False, env=path).returncode == 0
+
+
+# --- objects in place of names ----------------------------------------------------------------------
+
+MODELS = """
+import torch
+class Linear(torch.nn.Linear):
+    def __init__(self, shape, classes):
+        super().__init__(shape[0], classes)
+def factory(shape, classes):
+    return torch.nn.Sequential(Linear(shape, classes))
+def undo(shape, classes):
+    raise RuntimeError("no")
+"""
+
+
+@pytest.fixture
+def modules(home, monkeypatch):
+    """The example as a module that is importable and not installed, and one that holds models."""
+    (home / "of_my_own.py").write_text(EXAMPLE, encoding="utf-8")
+    (home / "with_models.py").write_text(MODELS, encoding="utf-8")
+    monkeypatch.chdir(home)
+    monkeypatch.syspath_prepend(str(home))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    catalog.cache_clear()
+    import of_my_own
+    import with_models
+
+    yield of_my_own, with_models
+    catalog.cache_clear()
+    catalog_module._HOMES.clear()
+    for name in ("of_my_own", "with_models"):
+        sys.modules.pop(name)
+
+
+def audit(home, **given):
+    fixed = {"label": "y", "seeds": 1, "epochs": 1, "batch_size": 50, "workers": 1, "format": "json"}
+    fixed |= {"diagnostics": "off", "twins": False}
+    return fairaudit.run_audit(people(), group="sex", out=home / "out", **{**fixed, **given})
+
+
+def test_a_spec_and_a_factory_serve_as_method_and_model(modules, home):
+    own, models = modules
+    report = audit(home, method=[own.SPEC, "dpsgd"], model=models.factory)
+    assert {arm.key for arm in report.arms} == {"sgd", "dpsgd", NAME}
+    assert report.privacy[NAME].guarantee.value == UNCHECKED
+    assert report.privacy["dpsgd"].guarantee.value == "established"
+    by_name = audit(home, method=["of_my_own:SPEC", "dpsgd"], model="with_models:factory")
+    assert [arm.trainings for arm in by_name.arms] == [arm.trainings for arm in report.arms]
+
+
+def test_an_edited_method_of_a_module_is_trained_anew(modules, home):
+    own, _ = modules
+    first = audit(home, method=own.SPEC)
+    with (home / "of_my_own.py").open("a") as file:
+        file.write("\nEDITED = True\n")
+    second = audit(home, method=own.SPEC)
+    same = {a.key: a.trainings == b.trainings for a, b in zip(first.arms, second.arms, strict=True)}
+    assert same == {"sgd": True, NAME: False}
+
+
+def in_main(shape, classes):
+    """Stands for a factory of a notebook."""
+
+
+def test_what_training_processes_cannot_import_is_refused_with_what_to_do(modules, home, monkeypatch):
+    of_notebook = in_main
+    monkeypatch.setattr(in_main, "__module__", "__main__")
+    monkeypatch.setitem(globals(), "in_main", None)
+    own, _ = modules
+    for model in (lambda shape, classes: None, of_notebook):
+        with pytest.raises(ConfigError, match="held by no module") as caught:
+            audit(home, model=model)
+        assert "my_model.py" in caught.value.hint
+    other = extend.MethodSpec(**{**{f: getattr(own.SPEC, f) for f in own.SPEC.__slots__}, "name": "nowhere"})
+    with pytest.raises(ConfigError, match="'nowhere' is held by no module"):
+        audit(home, method=other)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_such_module:SPEC", "cannot be imported"),
+        ("of_my_own:NOTHING", "is no MethodSpec"),
+        ("with_models:factory", "is no MethodSpec"),
+        ("of_my_own:TAKEN", "as another method is"),
+    ],
+)
+def test_a_module_without_a_new_method_is_refused(modules, home, name, said):
+    own, _ = modules
+    own.TAKEN = extend.MethodSpec("dpsgd", "s", "none", extend.Guarantee.NONE, "a:B", {})
+    with pytest.raises(ConfigError, match=said):
+        audit(home, method=name)
+
+
+def test_a_model_that_fails_says_so(modules, home):
+    with pytest.raises(ConfigError, match="with_models:undo raised"):
+        audit(home, model=modules[1].undo)
+
+
+def test_names_from_files_import_nothing(modules, home):
+    """A report or a found config file may hold any name."""
+    (home / "untouched.py").write_text("raise SystemExit(3)\n")
+    with pytest.raises(ConfigError, match="unknown method"):
+        find("untouched:SPEC")
+    for text in ('method = ["untouched:SPEC"]\n', '[settings."untouched:SPEC"]\nx = 1\n'):
+        (home / "fairaudit.toml").write_text(text)
+        found = told(home, "plan", "--data", "people.csv", *QUICK)
+        assert found.returncode == 2, found.stderr
+        assert "untouched" in found.stderr or "trust" in found.stderr
+        assert "cannot be imported" not in found.stderr
+
+
+def test_a_check_is_of_the_code_with_what_it_says_of_itself(modules, home):
+    admit(["of_my_own:SPEC"])
+    spec = find(NAME)
+    assert (spec, home_of(spec)) == (modules[0].SPEC, "of_my_own:SPEC")
+    assert home_of(find("dpsgd")) == ""
+    assert as_checked(spec).value == UNCHECKED
+    path = home / "cache" / "fairaudit" / "checks"
+    assert told(home, "methods", "--check", "of_my_own:SPEC", packages="none").returncode == 0
+    assert as_checked(spec).value == CHECKED
+    (record,) = path.iterdir()
+    record.write_text("{}")
+    assert as_checked(spec).value == UNCHECKED
+
+
+def test_a_plugin_that_cannot_be_imported_is_named(home):
+    (home / "packages" / "weighted_groups.py").write_text("import nothing_like_this\n")
+    found = told(home, "methods")
+    assert found.returncode == 2
+    assert NAME in found.stderr
+    assert "weighted-groups" in found.stderr
+    assert "nothing_like_this" in found.stderr
