@@ -13,6 +13,8 @@ from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
 from fairaudit.report.arm_names import listed
+from fairaudit.report.attack import attack_sentence
+from fairaudit.report.build_facts import privacy_facts
 from fairaudit.report.gaps import CONTROL_NOT_RUN, COST, main_gap, named_gaps, reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
@@ -88,6 +90,8 @@ def arm_lines(plan: Plan) -> Iterator[str]:
         pld, rdp = (_epsilon(value) for value in (privacy.epsilon_pld, privacy.epsilon_rdp))
         rows.append(Row((plain(arm.key), spoken_guarantee(privacy.guarantee), pld, rdp, settings)))
     yield from aligned(rows, left=frozenset({0, 1, 4}))
+    if words := attack_sentence(privacy_facts(plan, fitted=())):
+        yield plain(words, 1000)
     for arm in plan.arms:
         if arm.privacy.guarantee is Guarantee.NOT_ESTABLISHED:
             yield f"{plain(arm.key)}: guarantee: not established; {plain(arm.privacy.reason, 300)}"
@@ -102,6 +106,8 @@ def result_lines(report: Report) -> Iterator[str]:
     rows = [row for comparison in report.costs for row in _cost_rows(comparison, report)]
     yield from aligned(rows, left=frozenset({0}))
     yield f" n: {report.test_rows}"
+    if words := attack_sentence(report.privacy):
+        yield f" {plain(words, 1000)}"
     for why, arms in report.configurations.items():
         yield f" {plain(listed(arms), 300)}: cost of this configuration: {why}"
     for sentence in part_sentences(report):

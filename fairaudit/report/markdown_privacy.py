@@ -7,6 +7,7 @@ from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.arm_names import listed, method_of
+from fairaudit.report.attack import attack_sentence
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.model import Report
 from fairaudit.report.names import markdown
@@ -49,6 +50,8 @@ def privacy_section(report: Report) -> Iterator[str]:
     if first.epsilon_if_all_released is not None:
         epsilon = f"ε ≤ {shown_up(first.epsilon_if_all_released)}, δ = {first.delta:g}"
         yield f"If all private models of this audit were released: {epsilon}."
+    if words := attack_sentence(by_arm):
+        yield f"In words: {markdown(words, _LONGEST)}."
 
 
 def _of_one_method(said: dict[str, _Statement]) -> Iterator[list[str]]:
