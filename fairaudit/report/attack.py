@@ -13,15 +13,18 @@ def attack_sentence(privacy: Mapping[str, PrivacyFacts]) -> str:
 
     Arms whose rates are shown alike stand together.
     """
+    proved = {key: p.attack for key, p in privacy.items() if p.guarantee is Guarantee.ESTABLISHED}
+    return spoken_rates({key: rates for key, rates in proved.items() if rates})
+
+
+def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
+    """The same of rates by arm."""
     together: dict[tuple[str, ...], list[str]] = {}
-    proved = {key: facts for key, facts in privacy.items() if facts.guarantee is Guarantee.ESTABLISHED}
-    rates = next((facts.attack for facts in proved.values() if facts.attack), ())
-    for key, facts in proved.items():
-        if facts.attack:
-            together.setdefault(tuple(_shown(facts.attack)), []).append(key)
+    for key, rates in attacks.items():
+        together.setdefault(tuple(_shown(rates)), []).append(key)
     if not together:
         return ""
-    first, *others = (f"{100 * rate.false_positive_rate:g} %" for rate in rates)
+    first, *others = (f"{100 * rate.false_positive_rate:g} %" for rate in next(iter(attacks.values())))
     beside = f" ({', '.join(others)})" if others else ""
     told = "; ".join(_told(shown, keys, alone=len(together) == 1) for shown, keys in together.items())
     return (

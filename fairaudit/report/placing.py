@@ -12,6 +12,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "accuracy": ("Cost by group",),
     "excess-risk": ("Cost by group",),
     "epsilon-sweep": ("Cost over epsilon",),
+    "choice-epsilon": ("Gap and cost over epsilon",),
     "selection-rate": ("Selection rates and impact ratios",),
     "risk-parts": ("Why",),
     "angle": _TRAINING,

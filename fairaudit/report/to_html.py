@@ -42,8 +42,18 @@ class Section:
 
 def to_html(report: Report) -> str:
     """The report as one page; no timing, so two runs of one command give the same bytes."""
-    drawn = charts(report)
     text = "\n".join(full_text(report)) + "\n"
+    title = f"Cost of private training by group: {plain(report.data.name)}"
+    return page(title, report.tool.version, text, charts(report))
+
+
+def page(title: str, version: str, text: str, drawn: Sequence[Chart]) -> str:
+    """Markdown with its charts as one page.
+
+    Args:
+        title: Of the page. version: Of the program. text: From its own title on, which is left out.
+        drawn: Charts, each of which stands in the section that is its home.
+    """
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     environment = Environment(
         loader=PackageLoader("fairaudit.report"),
@@ -56,8 +66,8 @@ def to_html(report: Report) -> str:
     style, script = (_asset(environment, name) for name in ("report.css", "report.js"))
     runtime = _runtime()
     return environment.get_template("report.html.j2").render(
-        title=f"Cost of private training by group: {plain(report.data.name)}",
-        version=report.tool.version,
+        title=title,
+        version=version,
         opening=_rendered(parser, opening(text)),
         sections=tuple(_sections(parser, text, drawn)),
         style=style,
