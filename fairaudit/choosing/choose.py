@@ -9,7 +9,7 @@ from fairaudit import __version__
 from fairaudit.audit import Prepared, examined, get_ready, opened, prepare
 from fairaudit.choosing import words
 from fairaudit.choosing.model import Choice, OfMethod, RuleFacts, Status, Tested
-from fairaudit.choosing.rules import is_hopeless, left_out, outcome_of, refuse_unfit, tested
+from fairaudit.choosing.rules import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
 from fairaudit.choosing.sequence import ALPHA, FIRST_LOOK, SEEDS_MAX, Course, look_sizes
 from fairaudit.choosing.write import put_choice_aside, write_choice
 from fairaudit.config.sources import DEFAULT, OPTION, ResolvedConfig
@@ -189,7 +189,11 @@ def _look(
 ) -> Report:
     """One audit: of these arms, with so many seeds."""
     plan = narrowed(prepared.plan, keys, seeds)
-    resolved = replace(prepared.resolved, config=prepared.resolved.config.model_copy(update={"seeds": seeds}))
+    resolved = replace(
+        prepared.resolved,
+        config=prepared.resolved.config.model_copy(update={"seeds": seeds}),
+        origins={**prepared.resolved.origins, "seeds": "look"},
+    )
     return examined(replace(prepared, plan=plan, resolved=resolved), rundir, listener, command=command)
 
 
@@ -206,7 +210,7 @@ def _tested(found: Candidates, prepared: Prepared, report: Report, key: str, lev
     first = next(
         c for c in report.costs if c.arm == key
     )  # of the grouping that steers, against its own reference
-    numbers = tested(prepared.rules, report, key, level)
+    numbers = numbers_of(prepared.rules, report, key, level)
     gap = main_gap(first)
     costliest = _costliest(first)
     return Tested(

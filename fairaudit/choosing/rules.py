@@ -57,7 +57,7 @@ def refuse_unfit(rules: Sequence[Rule]) -> None:
             )
 
 
-def tested(rules: Sequence[Rule], report: Report, arm: str, level: float) -> tuple[TestedNumber, ...]:
+def numbers_of(rules: Sequence[Rule], report: Report, arm: str, level: float) -> tuple[TestedNumber, ...]:
     """Every number of every rule for one arm, with what it says at that level; at least one for each rule."""
     return tuple(number for rule in rules for number in _of_rule(rule, report, arm, level))
 

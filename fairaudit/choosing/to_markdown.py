@@ -88,7 +88,7 @@ def _evidence(choice: Choice) -> Iterator[str]:
     yield ""
     yield from table(_METHODS, [_of_method(choice, m.method) for m in choice.methods], most=_MOST_ROWS)
     yield ""
-    yield "Intervals are those of the report: 95 %, over seeds and test rows. Where none passes, the figures "
+    yield "Intervals are those of the report: 95 %, over seeds and test rows. Where none passes, the figures"
     yield "are those of the epsilon at which the method ended."
     yield ""
     yield f"## {OVER_EPSILON}"

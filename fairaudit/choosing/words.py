@@ -7,6 +7,7 @@ from fairaudit.choosing.sequence import ALPHA, unseen
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import Plan
 from fairaudit.report.attack import spoken_rates
+from fairaudit.report.tables import number as decimal
 from fairaudit.report.written import PERCENT, POINTS, written
 from fairaudit.results.estimates import Interval
 
@@ -82,7 +83,7 @@ def shown(number: TestedNumber, value: float) -> str:
     """A value in the unit in which people read it."""
     if number.unit == "fraction":
         unit = "points" if number.metric.endswith("_gap") or "privacy_cost" in number.metric else "%"
-        return f"{100 * value:.1f} {unit}"
+        return f"{decimal(100 * value, decimals=1)} {unit}"
     return f"{value:.3g}" + (" nats" if number.unit == "nats" else "")
 
 
@@ -107,6 +108,11 @@ def conditions(
         f"A training that goes bad with a probability below {100 * unseen(seeds):.0f} % may never have shown "
         f"in {seeds} seeds; the promise is about means over trainings, not about the one that is released."
     )
+    yield (
+        "In simulations the level is kept where effects of seeds are normal, and where they are exponential "
+        "up to twice the noise of one seed's test rows; where larger skewed effects or rare bad trainings "
+        "rule, it is not (docs/choosing.md)."
+    )
     if plan.config.split_column:
         yield (
             "The limits are about training randomness on this training set and about new people of the same "
@@ -118,8 +124,8 @@ def conditions(
             "sample, and about these settings of each method."
         )
     yield (
-        "Epsilon covers one training. That method and epsilon were chosen by looking at these data, is not "
-        "covered by it."
+        "Epsilon covers one training. It does not cover the choice of method and epsilon, which was made by "
+        "looking at these data."
     )
     small = dict.fromkeys(each for test in tests for each in test.left_out)
     if small:
