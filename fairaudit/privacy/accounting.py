@@ -20,8 +20,8 @@ TOLERANCE = 2e-3  # a calibrated epsilon lies within this fraction below its tar
 
 _INTERVAL = 1e-4  # privacy losses are rounded up to multiples of it
 _COARSE = 10  # a search, and a composition of many unlike steps, may round this much more
-_PROFILE_DELTA = 1e-6  # at which the epsilon is read that a curve's range follows from
-_LARGEST_PROFILE = 300.0  # beyond it exp(epsilon) is no bound on anything, and overflows
+_CURVE_DELTA = 1e-6  # at which the epsilon is read that a curve's range follows from
+_LARGEST_CURVE = 300.0  # beyond it exp(epsilon) is no bound on anything, and overflows
 _PLD_LIMIT = 1e6  # an RDP epsilon beyond it means no protection; PLD would only overflow on it
 
 
@@ -77,37 +77,23 @@ def composed_epsilon(
     return _epsilon(_charges(events_with_counts), _checked(delta), "pld", _COARSE if coarsely else 1)
 
 
-class Profile(NamedTuple):
-    """A run's whole privacy curve, of which one (epsilon, delta) is a point.
+def privacy_curve(
+    event: PrivacyEvent, accountant: Accountant = "pld"
+) -> tuple[Callable[[float], float], float] | None:
+    """One run's epsilon -> delta, and the largest epsilon of use; None where nothing is proved.
 
-    Args:
-        delta: Epsilon -> the least delta that is proved beside it; never too small.
-        least, most: Between which epsilons it is of use; ``least`` is 0 where it knows no negative ones.
-    """
-
-    delta: Callable[[float], float]
-    least: float
-    most: float
-
-
-def profile(event: PrivacyEvent, accountant: Accountant = "pld") -> Profile | None:
-    """The privacy curve of one run, both of adding and of removing a record; None where nothing is proved.
-
-    ``rdp`` is for mechanisms that have no privacy loss distribution: an upper bound, for epsilon from 0.
+    For adding and for removing a record; never too small. ``rdp``, for mechanisms without a privacy loss
+    distribution, knows no negative epsilons.
     """
     charges = _charges([(event, 1)])
-    if any(charge.sigma == 0.0 for charge in charges):
+    size = math.inf if any(charge.sigma == 0.0 for charge in charges) else _rdp(charges, _CURVE_DELTA)
+    if size > _LARGEST_CURVE:
         return None
-    size = _rdp(charges, _PROFILE_DELTA) if charges else 0.0
-    if size > _LARGEST_PROFILE:
-        return None
-    most = 2.0 * size + 5.0
     if accountant == "rdp":
-        return Profile(_rdp_deltas(charges), 0.0, most)
+        return _rdp_accountant(charges).get_delta, 2.0 * size + 5.0
     # Rounding losses up adds to delta with the number of steps; so many digits leave rates right to 1e-4.
-    interval = _COARSE * _interval(size) * min(1.0, math.sqrt(1e3 / max(1, *(c.steps for c in charges), 1)))
-    distribution = _composed(charges, interval)
-    return Profile(lambda epsilon: float(distribution.get_delta_for_epsilon(epsilon)), -most, most)
+    interval = _COARSE * _interval(size) * min(1.0, math.sqrt(1e3 / max(c.steps for c in charges)))
+    return _composed(charges, interval).get_delta_for_epsilon, 2.0 * size + 5.0
 
 
 def joint(events: Sequence[SampledGaussian]) -> SampledGaussian:
@@ -250,17 +236,6 @@ def _interval(size: float) -> float:
 def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
     with _quiet():
         return float(_rdp_accountant(charges).get_epsilon(delta))
-
-
-def _rdp_deltas(charges: tuple[_Charge, ...]) -> Callable[[float], float]:
-    with _quiet():
-        accountant = _rdp_accountant(charges)
-
-    def delta(epsilon: float) -> float:
-        with _quiet():
-            return float(accountant.get_delta(epsilon))
-
-    return delta
 
 
 def _rdp_accountant(charges: tuple[_Charge, ...]) -> "_Accountant":

@@ -16,12 +16,23 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
-from fairaudit.privacy.accounting import Accountant, Profile, profile
+from fairaudit.privacy.accounting import Accountant, privacy_curve
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _WIDTH = 1e-3  # of epsilon, in which a minimum is flat
+
+
+class Profile(NamedTuple):
+    """A privacy curve: epsilon -> the least delta that is proved beside it, and where it is of use.
+
+    ``least`` is 0 where it knows no negative epsilons.
+    """
+
+    delta: Callable[[float], float]
+    least: float
+    most: float
 
 
 class AttackRate(NamedTuple):
@@ -47,6 +58,15 @@ def attack_rates(event: PrivacyEvent, accountant: Accountant = "pld") -> tuple[A
     return tuple(
         AttackRate(at, 1.0 if curve is None else of_profile(curve, at)) for at in FALSE_POSITIVE_RATES
     )
+
+
+def profile(event: PrivacyEvent, accountant: Accountant = "pld") -> Profile | None:
+    """The whole privacy curve of one run; one (epsilon, delta) is a point of it. None: nothing is proved."""
+    found = privacy_curve(event, accountant)
+    if found is None:
+        return None
+    delta, most = found
+    return Profile(lambda epsilon: float(delta(epsilon)), 0.0 if accountant == "rdp" else -most, most)
 
 
 def of_gaussian(mu: float, false_positive_rate: float) -> float:

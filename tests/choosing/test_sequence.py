@@ -199,3 +199,41 @@ def test_seeds_are_at_most_half_as_many_again_as_an_oracle_needs(study, part):
         ours, best = study.decide(world, drawn), study.decide(world, drawn, study.oracle(drawn))
         assert ours.seeds <= 1.5 * best.seeds
         assert ours.best >= best.best - 0.25
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """The coverage study's audits, whose models are really trained on files of a known population."""
+    path = Path(__file__).resolve().parents[1] / "metrics" / "test_coverage.py"
+    spec = importlib.util.spec_from_file_location("trained_audits", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_audits_of_trained_models_keep_the_level_at_the_gap_of_the_population(trained):
+    """100 files, 20 splits each, a rule whose limit is the true expected gap: to pass is to be wrong."""
+    rng = np.random.default_rng(11)
+    population = trained.draw(20_000, rng, 0.5)
+    cell = trained.Cell(trained.logistic, seeds=20)
+    audits = [trained.audit(cell, rng, population) for _ in range(100)]
+    truth = abs(np.mean([found["accuracy"] for *_, found in audits]))
+    assert truth > 0.01
+    wrong = {"at the gap": 0, "twice the gap": 0}
+    for tests, d, g, _ in audits:
+        for name, limit in (("at the gap", truth), ("twice the gap", 2 * truth)):
+            course = Course({"logistic": ["logistic@1"]}, (10, 20))
+            while due := course.due():
+                (seeds,) = due
+                spread = trained.spread_of(tests[:seeds], d["accuracy"][:seeds], g, "accuracy")
+                measured = Number(
+                    abs(spread.value), spread.seed_variance, spread.record_variance, seeds, is_size=True
+                )
+                outcome = measured.judged(lambda v, x=limit: v > x, fails_above=True, level=course.level)
+                course.enter("logistic@1", outcome)
+            wrong[name] += bool(course.passed["logistic"])
+    print(f"true gap {100 * truth:.2f} points; recommended of 100: {wrong}")  # noqa: T201
+    assert within(wrong["at the gap"] / 100, 100)
+    assert wrong["twice the gap"] > wrong["at the gap"]

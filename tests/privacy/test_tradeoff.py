@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from fairaudit.privacy.accounting import Profile, profile
 from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian
-from fairaudit.privacy.tradeoff import FALSE_POSITIVE_RATES, attack_rates, of_gaussian, of_profile
+from fairaudit.privacy.tradeoff import (
+    FALSE_POSITIVE_RATES,
+    Profile,
+    attack_rates,
+    of_gaussian,
+    of_profile,
+    profile,
+)
 
 
 def sampled(steps_per_epoch, steps, sigma):
