@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from fairaudit.choosing import words
 from fairaudit.choosing.model import Choice, Tested
+from fairaudit.report.charts_epsilon import COSTS_DRAWN, AtEpsilon, epsilon_panels
 from fairaudit.report.names import markdown
-from fairaudit.report.panels import Chart, DataTable, Lines, Point, labels
+from fairaudit.report.panels import Chart, DataTable
 from fairaudit.report.tables import UNKNOWN, Row, table
 from fairaudit.report.text import REPORT_NOT_DP
 from fairaudit.report.written import POINTS, written
@@ -150,22 +151,11 @@ def _last_looks(choice: Choice) -> list[Tested]:
 def chart(choice: Choice) -> Chart:
     """Gap and cost against epsilon, a line for each method, on one axis, with the rules' limits."""
     arms = _last_looks(choice)
-    names = labels([test.method for test in arms])
-    between = _range(choice, arms)
-    panels = []
-    for told, metric, numbers in (
-        ("Gap between groups", "privacy_cost_gap", [test.gap for test in arms]),
-        ("Largest cost of a group", "privacy_cost", [test.cost for test in arms]),
-    ):
-        points = [
-            Point(test.target_epsilon, names[test.method], number.scaled(_HUNDRED))
-            for test, number in zip(arms, numbers, strict=True)
-            if number.value is not None
-        ]
-        limit = min((r.limit for r in choice.rules if r.metric == metric), default=None)
-        told = told if limit is None else f"{told}: limit {_HUNDRED * limit:g}"
-        origin = None if limit is None else _HUNDRED * limit
-        panels.append(Lines(told, "epsilon", "points", tuple(points), between, is_log=True, origin=origin))
+    limits: dict[str, float] = {}
+    for rule in choice.rules:
+        limits[rule.metric] = min(rule.limit, limits.get(rule.metric, rule.limit))
+    drawn = [AtEpsilon(test.method, test.target_epsilon, test.gap, test.cost) for test in arms]
+    shown = {metric: limit for metric, limit in limits.items() if metric in COSTS_DRAWN}
     head = (
         "method",
         "epsilon",
@@ -188,19 +178,9 @@ def chart(choice: Choice) -> Chart:
         reading="One line for each method; both drawings have one scale. The dotted line is the limit of the "
         "rule. Whiskers are 95 % intervals; a test's own limit is wider and stands in the table of tests.",
         alt=f"Gap between groups and largest cost of a group at each epsilon tested. {choice.answer}.",
-        panels=tuple(panel for panel in panels if panel.points),
+        panels=epsilon_panels(drawn, shown),
         table=DataTable(head, rows),
     )
-
-
-def _range(choice: Choice, arms: list[Tested]) -> tuple[float, float]:
-    ends = [
-        _HUNDRED * x for t in arms for n in (t.gap, t.cost) for x in (n.value, n.low, n.high) if x is not None
-    ]
-    ends += [_HUNDRED * r.limit for r in choice.rules if r.metric in ("privacy_cost_gap", "privacy_cost")]
-    low, high = min(0.0, *ends, 0.0), max(0.0, *ends, 0.0)
-    room = 0.05 * (high - low) or 1.0
-    return low - room, high + room
 
 
 def _cells(number: Interval) -> tuple[float | None, float | None, float | None]:

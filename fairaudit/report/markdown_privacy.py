@@ -51,7 +51,7 @@ def privacy_section(report: Report) -> Iterator[str]:
         epsilon = f"ε ≤ {shown_up(first.epsilon_if_all_released)}, δ = {first.delta:g}"
         yield f"If all private models of this audit were released: {epsilon}."
     if words := attack_sentence(by_arm):
-        yield f"In words: {markdown(words, _LONGEST)}."
+        yield f"{markdown(words, _LONGEST)}."
 
 
 def _of_one_method(said: dict[str, _Statement]) -> Iterator[list[str]]:
