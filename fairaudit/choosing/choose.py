@@ -106,7 +106,8 @@ def choose(
         report = _look(prepared, rundir, shown, choice.last(shown[0]).seeds, listener, command)
         if not failed:
             rundir.drop_records()
-        write_report(report.model_copy(update={"reproduce": choice.reproduce}), config.out, config.format)
+        formats = ("json", *config.format)  # `train` starts from it
+        write_report(report.model_copy(update={"reproduce": choice.reproduce}), config.out, formats)
         write_choice(choice, config.out, config.format)
     return choice
 

@@ -49,7 +49,7 @@ def choose(given: Given) -> None:
         )
     finally:
         screen.stop()
-    screen.lines(answer_lines(choice, resolved.config.out, resolved.config.format))
+    screen.lines(answer_lines(choice, resolved.config.out, ("json", *resolved.config.format)))
     if given.json:
         answer([part_json(choice).rstrip("\n")])
     raise typer.Exit(exit_code(choice))
