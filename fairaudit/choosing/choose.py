@@ -66,7 +66,7 @@ def candidates(
     whole = replace(resolved, config=resolved.config.model_copy(update={"seeds": looks[-1]}))
     get_ready(whole.config)
     prepared = prepare(whole, listener)
-    return Candidates(prepared, _families(prepared.plan), looks)
+    return Candidates(prepared, _allowed(_families(prepared.plan), prepared), looks)
 
 
 def choose(
@@ -173,6 +173,26 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
         name: sorted({a.key: a for a in arms}.values(), key=_target, reverse=True)
         for name, arms in found.items()
     }
+
+
+def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Prepared) -> dict[str, list[Arm]]:
+    """Without the arms that break a rule about epsilon or delta: that is known, so nothing is tested.
+
+    Raises:
+        ConfigError: No arm is left.
+    """
+    rules = [rule for rule in prepared.rules if rule.metric.kind == "arm"]
+
+    def keeps(arm: Arm) -> bool:
+        held = {"epsilon": arm.privacy.epsilon_pld, "epsilon_rdp": arm.privacy.epsilon_rdp}
+        values = [held.get(rule.metric.key, prepared.plan.delta) for rule in rules]
+        return not any(value is None or rule.fails(value) for rule, value in zip(rules, values, strict=True))
+
+    left = {name: kept for name, arms in families.items() if (kept := [arm for arm in arms if keeps(arm)])}
+    if not left:
+        told = ", ".join(repr(rule.text) for rule in rules)
+        raise ConfigError(f"every epsilon that was asked for breaks {told}", hint="give a smaller --epsilon")
+    return left
 
 
 def _target(arm: Arm) -> float:

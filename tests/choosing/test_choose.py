@@ -129,6 +129,13 @@ def test_the_first_look_has_ten_seeds_unless_seeds_are_given(table):
     assert len(prepared(table, rule, seeds=6, seeds_max=12).prepared.plan.jobs) == 3 * 12
 
 
+def test_an_epsilon_that_a_rule_forbids_is_no_candidate_and_ends_no_method(table):
+    found = prepared(table, "privacy_cost_gap > 2pt", "epsilon > 5")
+    assert {name: [a.key for a in arms] for name, arms in found.families.items()} == {"dpsgd": ["dpsgd@2"]}
+    with pytest.raises(ConfigError, match="every epsilon that was asked for breaks 'epsilon > 1'"):
+        prepared(table, "privacy_cost_gap > 2pt", "epsilon > 1")
+
+
 @pytest.fixture(scope="module")
 def chosen(tmp_path_factory):
     """A choice in a folder in which `run` trained the first arm before, and what was there then."""
