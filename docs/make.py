@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from fairaudit.choosing.model import Choice
 from fairaudit.cli.lines_catalog import described
 from fairaudit.methods.catalog import BUILT_IN
 from fairaudit.metrics.registry import METRICS
@@ -42,7 +43,10 @@ def reference() -> str:
         lines += [f"### fairaudit {command}", "", "```text", _help(command).strip(), "```", ""]
     lines += ["## Settings", "", *_settings(), ""]
     lines += ["## Metrics", "", *metrics(), ""]
-    lines += ["## Fields of report.json", "", *_fields(Report.model_json_schema(mode="serialization"))]
+    report, choice = (kind.model_json_schema(mode="serialization") for kind in (Report, Choice))
+    lines += ["## Fields of report.json", "", *_fields("report.json", report)]
+    choice["$defs"] = {name: part for name, part in choice["$defs"].items() if name not in report["$defs"]}
+    lines += ["## Fields of choice.json", "", *_fields("choice.json", choice)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -127,11 +131,11 @@ def metrics() -> Iterator[str]:
         yield f"| {name} | {spec.words} | {spec.unit} | {low} to {high} | {needs or '–'} | {worst} |"
 
 
-def _fields(schema: Mapping[str, object]) -> Iterator[str]:
-    """A table for the report and for every kind of part in it."""
+def _fields(file: str, schema: Mapping[str, object]) -> Iterator[str]:
+    """A table for the file and for every kind of part in it."""
     parts = schema["$defs"]
     assert isinstance(parts, dict)
-    for name, part in {"report.json": schema, **dict(sorted(parts.items()))}.items():
+    for name, part in {file: schema, **dict(sorted(parts.items()))}.items():
         properties = part.get("properties")
         if not properties:
             continue

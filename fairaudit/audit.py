@@ -4,6 +4,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -125,28 +126,48 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
     Raises:
         OutputError: The output directory cannot be used.
     """
+    config = prepared.resolved.config
+    with opened(prepared) as (ready, rundir):
+        report = examined(ready, rundir, listener, command=command)
+        if report.status == "complete":
+            rundir.drop_records()
+        return write_report(report, config.out, config.format)
+
+
+@contextmanager
+def opened(prepared: Prepared) -> Iterator[tuple[Prepared, RunDir]]:
+    """The run directory for the time of an audit, with what it held before among the plan's notices.
+
+    Raises:
+        OutputError: The output directory cannot be used.
+    """
+    out, plan = prepared.resolved.config.out, prepared.plan
+    with open_rundir(plan) as rundir:
+        put_aside(out)
+        if rundir.before:
+            plan = replace(plan, notices=(*plan.notices, _taken_over(out, rundir.before)))
+        yield replace(prepared, plan=plan), rundir
+
+
+def examined(
+    prepared: Prepared, rundir: RunDir, listener: Listener = silent, *, command: Sequence[str] = ()
+) -> Report:
+    """Train what is not finished, measure and judge; the report is not written."""
     resolved, dataset, plan, seconds = prepared.resolved, prepared.dataset, prepared.plan, prepared.seconds
     config = resolved.config
-    with open_rundir(plan) as rundir:
-        put_aside(config.out)
-        if rundir.before:
-            plan = replace(plan, notices=(*plan.notices, _taken_over(config.out, rundir.before)))
-        if is_large(dataset) and not rundir.is_complete(plan):
-            _timed("encoding", seconds, listener, lambda: _leave_records(rundir, plan, dataset))
-        outcome = _timed(
-            "training",
-            seconds,
-            listener,
-            lambda: execute(plan, rundir, listener=listener, execution=_execution(config, dataset)),
-        )
-        comparisons = _timed("measuring", seconds, listener, lambda: measure(plan, dataset, outcome.by_job))
-        if not outcome.failures:
-            rundir.drop_records()
-        failures = {failure.job_id: failure.message for failure in outcome.failures}
-        findings = Findings(resolved, plan, dataset, outcome.by_job, failures, comparisons)
-        report = build_report(findings, _circumstances(config, seconds, command))
-        report = judged(report, prepared.rules, prepared.baseline)
-        return write_report(report, config.out, config.format)
+    if is_large(dataset) and not rundir.is_complete(plan):
+        _timed("encoding", seconds, listener, lambda: _leave_records(rundir, plan, dataset))
+    outcome = _timed(
+        "training",
+        seconds,
+        listener,
+        lambda: execute(plan, rundir, listener=listener, execution=_execution(config, dataset)),
+    )
+    comparisons = _timed("measuring", seconds, listener, lambda: measure(plan, dataset, outcome.by_job))
+    failures = {failure.job_id: failure.message for failure in outcome.failures}
+    findings = Findings(resolved, plan, dataset, outcome.by_job, failures, comparisons)
+    report = build_report(findings, _circumstances(config, seconds, command))
+    return judged(report, prepared.rules, prepared.baseline)
 
 
 def _taken_over(out: Path, other: str) -> Notice:

@@ -56,6 +56,7 @@ READERS_OF_REPORTS = {
 }
 SLOW_FOR_READERS = SLOW_FOR_HELP | {"numpy"}
 FIRST_PARTY_LOCALS = {
+    "choosing.write",
     "cli",
     "__main__",
     "",

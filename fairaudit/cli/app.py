@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 from fairaudit import __version__
 from fairaudit.cli.commands import (
     ablate,
+    choose,
     clean,
     compare,
     doctor,
@@ -78,6 +79,7 @@ app = typer.Typer(
 for command in (
     run.run,
     ablate.ablate,
+    choose.choose,
     plan.plan,
     gate.gate,
     score.score,

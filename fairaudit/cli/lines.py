@@ -12,6 +12,8 @@ from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
 from fairaudit.report.arm_names import listed
+from fairaudit.report.attack import attack_sentence
+from fairaudit.report.build_facts import privacy_facts
 from fairaudit.report.gaps import CONTROL_NOT_RUN
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
@@ -93,6 +95,8 @@ def arm_lines(plan: Plan) -> Iterator[str]:
         pld, rdp = (_epsilon(value) for value in (privacy.epsilon_pld, privacy.epsilon_rdp))
         rows.append(Row((plain(arm.key), spoken_guarantee(privacy.guarantee), pld, rdp, settings)))
     yield from aligned(rows, left=frozenset({0, 1, 4}))
+    if words := attack_sentence(privacy_facts(plan, fitted=())):
+        yield plain(words, 1000)
     for arm in plan.arms:
         if arm.privacy.guarantee is Guarantee.NOT_ESTABLISHED:
             yield f"{plain(arm.key)}: guarantee: not established; {plain(arm.privacy.reason, 300)}"

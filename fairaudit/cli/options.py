@@ -2,8 +2,8 @@
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated
@@ -131,6 +131,7 @@ class Given:
         values: Field -> value, only where it was given. config: File of ``--config``.
         trust_config: Whether a file that was found may do all that one named by hand may.
         json: The answer alone on stdout. quiet, verbose: How much to tell.
+        beside: The command's own options.
     """
 
     values: Mapping[str, object]
@@ -139,28 +140,36 @@ class Given:
     json: bool
     quiet: bool
     verbose: bool
+    beside: Mapping[str, object] = field(default_factory=dict)
 
 
-def takes_audit_options(command: Callable[[Given], None]) -> Callable[..., None]:
-    """The command with every option of an audit in its signature, for typer to read."""
+def takes_audit_options(
+    command: Callable[[Given], None], *, beside: Sequence[inspect.Parameter] = ()
+) -> Callable[..., None]:
+    """The command with every option of an audit in its signature, for typer to read.
+
+    Args:
+        command: Takes what was typed. beside: Its own options, as of :func:`plain_option`.
+    """
 
     @wraps(command)
     def parsed(**typed: object) -> None:
-        command(_given(typed))
+        own = {parameter.name: typed.pop(parameter.name) for parameter in beside}
+        command(replace(_given(typed), beside=own))
 
-    parameters = [_parameter(option) for option in OPTIONS]
+    parameters = [*map(_parameter, OPTIONS), *beside]
     parameters += [
-        _plain("config", Path | None, None, "TOML file of options.", "--config", metavar="FILE"),
-        _plain(
+        plain_option("config", Path | None, None, "TOML file of options.", "--config", metavar="FILE"),
+        plain_option(
             "trust_config",
             bool,
             False,
             "Let a found file of options run code, write elsewhere or use a cluster.",
             "--trust-config",
         ),
-        _plain("json", bool, False, "Print the answer as JSON on stdout, and only that.", "--json"),
-        _plain("quiet", bool, False, "Say nothing but errors.", "--quiet", "-q"),
-        _plain("verbose", bool, False, "Say more.", "--verbose", "-v"),
+        plain_option("json", bool, False, "Print the answer as JSON on stdout, and only that.", "--json"),
+        plain_option("quiet", bool, False, "Say nothing but errors.", "--quiet", "-q"),
+        plain_option("verbose", bool, False, "Say more.", "--verbose", "-v"),
     ]
     parsed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     parsed.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -235,9 +244,10 @@ def _parameter(option: Option) -> inspect.Parameter:
     )
 
 
-def _plain(
+def plain_option(
     name: str, kind: object, default: object, text: str, *flags: str, metavar: str | None = None
 ) -> inspect.Parameter:
+    """An option that is no field of an audit."""
     declared = typer.Option(*flags, help=text, show_default=False, metavar=metavar)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]

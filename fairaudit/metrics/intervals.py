@@ -389,6 +389,7 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
         unit=spread.unit,
         reason=spread.reason,
         by_seed=by_seed,
+        conservative_sd=math.sqrt(spread.record_variance),
     )
 
 

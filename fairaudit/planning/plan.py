@@ -1,7 +1,7 @@
 """Config and data to a frozen plan: which trainings, with which numbers, at which epsilon."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
@@ -11,7 +11,7 @@ from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.io.code_digest import code_digest
-from fairaudit.methods.catalog import find
+from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.defaults import Sizes, default_delta
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, ArmPrivacy, Schedule, make_arms, make_schedule
@@ -21,7 +21,7 @@ from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
 from fairaudit.results.jobs import JOBS, RECORDS, job_id
 
-__all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan"]
+__all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan", "narrowed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,29 @@ class Plan:
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
         return next(a for a in self.arms if a.key == key)
+
+
+def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
+    """The part of a plan that these arms need, over its first seeds; jobs keep their ids.
+
+    Args:
+        plan: The whole. keys: Of arms; what they are measured against and what they read come along.
+        seeds: How many, at most those of the plan.
+    """
+    wanted = {REFERENCE, *keys}
+    while more := {
+        other
+        for arm in plan.arms
+        if arm.key in wanted
+        for other in (arm.reference, arm.source)
+        if other is not None and other not in wanted
+    }:
+        wanted |= more
+    config = plan.config.model_copy(update={"seeds": seeds})
+    arms = tuple(arm for arm in plan.arms if arm.key in wanted)
+    jobs = tuple(job for job in plan.jobs if job.arm in wanted and job.seed < config.seed + seeds)
+    released = _epsilon_of_everything(arms, seeds, plan.delta)
+    return replace(plan, config=config, arms=arms, jobs=jobs, epsilon_if_all_released=released)
 
 
 # Options that no result depends on once the arms are resolved; all others void a cached result, so a

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import version
@@ -20,6 +20,8 @@ TOLERANCE = 2e-3  # a calibrated epsilon lies within this fraction below its tar
 
 _INTERVAL = 1e-4  # privacy losses are rounded up to multiples of it
 _COARSE = 10  # a search, and a composition of many unlike steps, may round this much more
+_CURVE_DELTA = 1e-6  # at which the epsilon is read that a curve's range follows from
+_LARGEST_CURVE = 300.0  # beyond it exp(epsilon) is no bound on anything, and overflows
 _PLD_LIMIT = 1e6  # an RDP epsilon beyond it means no protection; PLD would only overflow on it
 
 
@@ -35,6 +37,12 @@ class _LossDistribution(Protocol):
     def self_compose(self, num_times: int) -> "_LossDistribution": ...
     def compose(self, privacy_loss_distribution: "_LossDistribution") -> "_LossDistribution": ...
     def get_epsilon_for_delta(self, delta: float) -> float: ...
+    def get_delta_for_epsilon(self, epsilon: float) -> float: ...
+
+
+class _Accountant(Protocol):
+    def get_epsilon(self, target_delta: float) -> float: ...
+    def get_delta(self, target_epsilon: float) -> float: ...
 
 
 def epsilon(event: PrivacyEvent, delta: float, accountant: Accountant = "pld") -> float:
@@ -67,6 +75,25 @@ def composed_epsilon(
     the time, larger by up to half a per cent.
     """
     return _epsilon(_charges(events_with_counts), _checked(delta), "pld", _COARSE if coarsely else 1)
+
+
+def privacy_curve(
+    event: PrivacyEvent, accountant: Accountant = "pld"
+) -> tuple[Callable[[float], float], float] | None:
+    """One run's epsilon -> delta, and the largest epsilon of use; None where nothing is proved.
+
+    For adding and for removing a record; never too small. ``rdp``, for mechanisms without a privacy loss
+    distribution, knows no negative epsilons.
+    """
+    charges = _charges([(event, 1)])
+    size = math.inf if any(charge.sigma == 0.0 for charge in charges) else _rdp(charges, _CURVE_DELTA)
+    if size > _LARGEST_CURVE:
+        return None
+    if accountant == "rdp":
+        return _rdp_accountant(charges).get_delta, 2.0 * size + 5.0
+    # Rounding losses up adds to delta with the number of steps; so many digits leave rates right to 1e-4.
+    interval = _COARSE * _interval(size) * min(1.0, math.sqrt(1e3 / max(c.steps for c in charges)))
+    return _composed(charges, interval).get_delta_for_epsilon, 2.0 * size + 5.0
 
 
 def joint(events: Sequence[SampledGaussian]) -> SampledGaussian:
@@ -208,6 +235,11 @@ def _interval(size: float) -> float:
 
 def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
     with _quiet():
+        return float(_rdp_accountant(charges).get_epsilon(delta))
+
+
+def _rdp_accountant(charges: tuple[_Charge, ...]) -> "_Accountant":
+    with _quiet():
         import dp_accounting  # lazily: 2 s
         from dp_accounting import rdp  # lazily: 2 s
 
@@ -216,14 +248,19 @@ def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
             gaussian = dp_accounting.GaussianDpEvent(charge.sigma)
             step = dp_accounting.PoissonSampledDpEvent(1.0 / charge.steps_per_epoch, gaussian)
             accountant.compose(step, charge.steps)
-        return float(accountant.get_epsilon(delta))
+        found: _Accountant = accountant
+        return found
 
 
 def _pld(charges: tuple[_Charge, ...], delta: float, interval: float) -> float:
+    return float(_composed(charges, interval).get_epsilon_for_delta(delta))
+
+
+def _composed(charges: tuple[_Charge, ...], interval: float) -> _LossDistribution:
     first, *others = [_distribution(charge, interval) for charge in charges]
     for other in others:
         first = first.compose(other)
-    return float(first.get_epsilon_for_delta(delta))
+    return first
 
 
 def _distribution(charge: _Charge, interval: float) -> _LossDistribution:

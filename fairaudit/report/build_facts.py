@@ -10,11 +10,13 @@ from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import REFERENCE, Guarantee, find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.privacy.events import Gaussian
+from fairaudit.privacy.events import Gaussian, PrivacyEvent
+from fairaudit.privacy.tradeoff import attack_rates
 from fairaudit.report import text
 from fairaudit.report.facts import (
     NOT_SAMPLED,
     ArmFacts,
+    AttackFacts,
     ClassFacts,
     DataFacts,
     Epsilon,
@@ -169,6 +171,15 @@ def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
         effective_noise_multiplier=event.effective_noise_multiplier if event else None,
         epsilon_if_all_released=plan.epsilon_if_all_released if is_claimed else None,
         not_covered=_not_covered(arm, plan, fitted=fitted and not by_pool) if is_claimed else (),
+        attack=attack_facts(event) if is_claimed and event else (),
+    )
+
+
+def attack_facts(event: PrivacyEvent) -> tuple[AttackFacts, ...]:
+    """What one run that releases this leaves to an attacker."""
+    return tuple(
+        AttackFacts(false_positive_rate=rate.false_positive_rate, true_positive_rate=rate.true_positive_rate)
+        for rate in attack_rates(event)
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairaudit.methods.catalog import REFERENCE
+from fairaudit.report.charts_epsilon import AtEpsilon, epsilon_panels
 from fairaudit.report.document import Cell, Chart, Table, data_table
 from fairaudit.report.gaps import main_gap
 from fairaudit.report.model import Report
@@ -110,7 +111,8 @@ def accuracy_chart(report: Report) -> Chart | None:
 def sweep_chart(report: Report) -> Chart | None:
     """Cost of each group, and the gap, over epsilon; None where no method ran at two of them."""
     families = _families(report)
-    panels = tuple(panel for family in families.items() for panel in _sweep_panels(report, *family))
+    shared = epsilon_panels([_at(name, *one) for name, family in families.items() for one in family])
+    panels = *shared, *(panel for family in families.items() for panel in _sweep_panels(report, *family))
     if not panels:
         return None
     rows = [
@@ -128,7 +130,9 @@ def sweep_chart(report: Report) -> Chart | None:
     return Chart(
         name="epsilon-sweep",
         title="Cost and gap over epsilon",
-        reading="Smaller epsilon means more privacy. Whiskers are 95 % intervals." + _told_of_own(report),
+        reading="Smaller epsilon means more privacy. Whiskers are 95 % intervals. The first two drawings "
+        "have one scale and a line for each method; the others show each group's cost."
+        + _told_of_own(report),
         alt="Points of accuracy that each group loses, and the gap between groups, at each epsilon.",
         panels=panels,
         table=data_table(("epsilon", *_KEY, "cost (points)", *_ENDS), tuple(rows)),
@@ -205,6 +209,20 @@ def _families(report: Report) -> Mapping[str, list[tuple[float, Comparison]]]:
     return {name: family for name, family in several.items() if len({e for e, _ in family}) > 1}
 
 
+def _at(name: str, epsilon: float, comparison: Comparison) -> AtEpsilon:
+    """An arm of a sweep as a choice draws it: its gap, and the cost of the group that pays most."""
+    gap = main_gap(comparison)
+    costs = [
+        cost
+        for group in comparison.by_group
+        if not comparison.note_on(group)
+        and (cost := group.estimates.get("privacy_cost")) is not None
+        and cost.value is not None
+    ]
+    most = max(costs, key=lambda cost: cost.value or 0.0, default=NOTHING)
+    return AtEpsilon(name, epsilon, NOTHING if gap is None else gap.absolute, most)
+
+
 def _sweep_panels(report: Report, name: str, family: list[tuple[float, Comparison]]) -> Iterator[Panel]:
     groups = labels([g.group for _, c in family for g in c.by_group][:MOST_SERIES])
     costs = [
@@ -215,16 +233,9 @@ def _sweep_panels(report: Report, name: str, family: list[tuple[float, Compariso
         and (cost := g.estimates.get("privacy_cost")) is not None
         and cost.value is not None
     ]
-    gaps = [
-        Point(epsilon, "gap", gap.absolute.scaled(PERCENT))
-        for epsilon, c in family
-        if (gap := main_gap(c)) is not None and gap.absolute.value is not None
-    ]
     title = labels([name])[name]
     if costs:
         yield Lines(f"{title}: cost", "epsilon", "points", tuple(costs), is_log=True, origin=0.0)
-    if gaps:
-        yield Lines(f"{title}: gap", "epsilon", "points", tuple(gaps), is_log=True, origin=0.0)
 
 
 def _estimate_table(report: Report, metric: str) -> Table:

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from fairaudit.config.options import ASSUMED
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.results.numbers import EpsilonFigure, Figure, Part
+from fairaudit.results.numbers import EpsilonFigure, Figure, HighEnd, Part
 
 # Sampling of an arm that releases something about all records at once.
 NOT_SAMPLED = "none: what is released is about all training records at once"
@@ -156,11 +156,23 @@ class ReleaseFacts(Part):
     noise_multiplier: Figure
 
 
+class AttackFacts(Part):
+    """The most that an attacker can do who knows everything but whether a person's record was trained on.
+
+    Of people who were not he accuses the share ``false_positive_rate``, of those who were at most
+    ``true_positive_rate``.
+    """
+
+    false_positive_rate: Figure
+    true_positive_rate: HighEnd
+
+
 class PrivacyFacts(Part):
     """What one trained model of an arm guarantees, and what that does not cover.
 
     ``guarantee`` is the status of the training mechanism given the encoded table;
-    ``epsilon_if_all_released`` the PLD epsilon of releasing every private model of the audit.
+    ``epsilon_if_all_released`` the PLD epsilon of releasing every private model of the audit;
+    ``attack`` what the guarantee means for an attacker, empty where none is proved.
     """
 
     guarantee: Guarantee
@@ -178,6 +190,7 @@ class PrivacyFacts(Part):
     effective_noise_multiplier: Figure | None
     epsilon_if_all_released: EpsilonFigure | None
     not_covered: tuple[str, ...]
+    attack: tuple[AttackFacts, ...] = ()
 
 
 class FailedSeed(Part):

@@ -31,9 +31,9 @@ def content_sha256(content: Mapping[str, JsonValue]) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def schema_json() -> str:
-    """The JSON schema of :func:`to_json`'s output."""
-    return _text(Report.model_json_schema(mode="serialization"))
+def schema_json(of: type[Part] = Report) -> str:
+    """The JSON schema of :func:`to_json`'s output, or of :func:`part_json`'s for another kind of file."""
+    return _text(of.model_json_schema(mode="serialization"))
 
 
 def gates_json(report: Report) -> str:

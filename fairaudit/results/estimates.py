@@ -73,6 +73,8 @@ class Estimate(Interval):
         unit: ``fraction``, ``nats``, ``ratio``.
         reason: Why there is no value or no interval, or "". A number with a reason is shown and never gated.
         by_seed: The per-seed values, ``()`` where there are none.
+        conservative_sd: sqrt(V_rec), the test records with what of them is in ``training_sd`` too: for
+            decisions that must hold their level where seeds are skewed. No report's file holds it.
     """
 
     training_sd: Figure | None
@@ -82,6 +84,7 @@ class Estimate(Interval):
     unit: str
     reason: str
     by_seed: tuple[Figure | None, ...]
+    conservative_sd: Figure | None = Field(default=None, exclude=True)
 
 
 def estimated(
@@ -96,6 +99,7 @@ def estimated(
     unit: str,
     reason: str = "",
     by_seed: Iterable[float] = (),
+    conservative_sd: float | None = None,
 ) -> Estimate:
     """The estimate of figures as they were computed: one that is not finite is undefined, and says so.
 
@@ -114,6 +118,7 @@ def estimated(
         unit=unit,
         reason=NOT_FINITE if value is None and not reason else reason,
         by_seed=tuple(map(finite, by_seed)),
+        conservative_sd=finite(conservative_sd),
     )
 
 

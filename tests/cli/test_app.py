@@ -17,7 +17,7 @@ from fairaudit.report.build import build_report
 from fairaudit.report.to_json import to_json
 
 COMMANDS = (
-    *("run", "ablate", "gate", "plan", "inspect", "score", "compare", "report", "init"),
+    *("run", "ablate", "choose", "gate", "plan", "inspect", "score", "compare", "report", "init"),
     *("methods", "schema", "doctor", "clean"),
 )
 HEAVY = ("torch", "pandas", "scipy", "pyarrow", "sklearn", "fairlearn", "dp_accounting", "numpy", "rich")

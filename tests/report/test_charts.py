@@ -195,8 +195,11 @@ def test_a_group_without_a_number_is_in_the_table_and_not_drawn(report):
 
 def test_epsilon_rises_from_left_to_right_and_the_gap_has_its_own_panel():
     one = chart(sweep(), "epsilon-sweep")
-    cost, gap = one.panels
+    gap, largest, cost = one.panels
     assert isinstance(cost, Lines)
+    assert [p.number.value for p in largest.points] == pytest.approx([6.0, 3.0, 1.0])
+    assert gap.between == largest.between
+    assert {p.series for p in gap.points} == {"dpsgd"}
     assert [p.x for p in cost.points if p.series == "F"] == [1.0, 3.0, 8.0]
     assert [p.number.value for p in cost.points if p.series == "F"] == pytest.approx([6.0, 3.0, 1.0])
     assert [p.number.value for p in gap.points] == pytest.approx([4.0, 2.0, 1.0])

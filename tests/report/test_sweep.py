@@ -83,7 +83,7 @@ def test_what_is_measured_against_two_references_is_two_curves_and_two_rows():
         places = [(point.x, point.series) for point in panel.points]
         assert len(set(places)) == len(places), panel.title
     assert [panel.title for panel in drawn["epsilon-sweep"].panels] == [
-        *("dpsgd (own): cost", "dpsgd (own): gap", "dpsgd: cost", "dpsgd: gap"),
+        *("Gap between groups", "Largest cost of a group", "dpsgd (own): cost", "dpsgd: cost"),
     ]
     (panel,) = drawn["selection-rate"].panels
     assert [bar.row for bar in panel.bars] == ["dpsgd@1", "dpsgd@1", "dpsgd@8", "dpsgd@8"]

@@ -1,10 +1,24 @@
 """``fairaudit schema``."""
 
+from enum import StrEnum
+from typing import Annotated
 
-def schema() -> None:
-    """Print the JSON schema of a report."""
+import typer
+
+
+class Of(StrEnum):
+    """Files that have a schema."""
+
+    REPORT = "report"
+    CHOICE = "choice"
+
+
+def schema(of: Annotated[Of, typer.Argument(help="Of report.json or of choice.json.")] = Of.REPORT) -> None:
+    """Print the JSON schema of a report, or of a choice."""
     # Imported here: `--help` must not wait for pandas.
+    from fairaudit.choosing.model import Choice
     from fairaudit.cli.streams import answer
+    from fairaudit.report.model import Report
     from fairaudit.report.to_json import schema_json
 
-    answer([schema_json().rstrip("\n")])
+    answer([schema_json(Choice if of is Of.CHOICE else Report).rstrip("\n")])

@@ -22,7 +22,11 @@ from fairaudit.report.sections.order import document
 
 def to_html(report: Report) -> str:
     """The report as one page; no timing, so two runs of one command give the same bytes."""
-    whole = document(report)
+    return page(document(report))
+
+
+def page(whole: doc.Document) -> str:
+    """Any document as one page."""
     environment = Environment(
         loader=PackageLoader("fairaudit.report.render"),
         autoescape=True,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.arm_names import before_and_after, listed, versus
+from fairaudit.report.attack import attack_sentence
 from fairaudit.report.charts_costs import accuracy_chart, cost_chart, risk_chart
 from fairaudit.report.document import (
     Block,
@@ -67,6 +68,8 @@ def _brief(report: Report) -> Iterator[Block]:
     made = [_by_arm(comparison, report) for comparison in report.costs]
     yield Table(made[0].columns, tuple(row for one in made for row in (_titles(one), *one.rows))[1:])
     yield Text(f"n: {report.test_rows}")
+    if words := attack_sentence(report.privacy):
+        yield Text(plain(words, 1000))
     for why, arms in report.configurations.items():
         yield Text(f"{plain(listed(arms), 300)}: cost of this configuration: {why}")
 

@@ -7,6 +7,7 @@ from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.arm_names import listed, method_of
+from fairaudit.report.attack import attack_sentence
 from fairaudit.report.document import Block, Bullets, Rank, Section, Strong, Text, Words
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.model import Report
@@ -40,6 +41,8 @@ def section(report: Report) -> Section | None:
     blocks: list[Block] = [Bullets(tuple(told))]
     if established:
         blocks += _scope(established[0], common)
+    if words := attack_sentence(by_arm):
+        blocks.append(Text(f"{plain(words, _LONGEST)}."))
     return Section("guarantee", "What the guarantee covers", Rank.DETAIL, tuple(blocks))
 
 

@@ -1,0 +1,1 @@
+"""From a limit to a method and an epsilon: which is the smallest that keeps the rules, with a known error."""

@@ -1,0 +1,137 @@
+"""What `choose` found. The JSON file is this object, rounded to six digits; its names are the fields'."""
+
+from typing import Literal
+
+from fairaudit.choosing.sequence import Outcome
+from fairaudit.report.facts import AttackFacts, Tool
+from fairaudit.results.estimates import Interval
+from fairaudit.results.numbers import EpsilonFigure, Figure, Part
+
+# Two runs of one command differ in these and in nothing else.
+VOLATILE = ("created_utc", "tool")
+
+Status = Literal["recommended", "none passes", "undecided"]
+
+
+class RuleFacts(Part):
+    """A rule as it was given, in words, and its limit."""
+
+    rule: str
+    words: str
+    metric: str
+    limit: Figure
+
+
+class TestedNumber(Part):
+    """One number that a rule was held against at one look.
+
+    Args:
+        rule: Its text. metric: What it is about. limit: Its number.
+        reference, grouping, group: Where the number stands; ``group`` is "" for all rows.
+        unit: ``fraction``, ``ratio``, ``nats``, or "" for an epsilon.
+        value: Mean over seeds, None where it is undefined.
+        bound: The one-sided limit at the test's level, on the side that fails: it must keep the rule.
+        other_bound: The one-sided 95 % limit on the other side: where it breaks the rule, no more seeds are
+            tried.
+        outcome: What the rule says. reason: Why it says nothing, or "".
+        seeds_needed, rows_factor: About what would decide it: seeds, and times as many test rows.
+    """
+
+    rule: str
+    metric: str
+    limit: Figure
+    reference: str
+    grouping: str
+    group: str
+    unit: str
+    value: Figure | None
+    bound: Figure | None
+    other_bound: Figure | None
+    outcome: Outcome
+    reason: str
+    seeds_needed: int | None = None
+    rows_factor: Figure | None = None
+
+
+class Tested(Part):
+    """One arm at one look, in the order in which they were looked at.
+
+    Args:
+        method: With its variant. arm: Its key. target_epsilon: As asked for. epsilon: PLD, as reached.
+        look: The first is 1. seeds: So many were trained. level: One-sided, of a pass.
+        outcome: The worst of its numbers. numbers: All of them. left_out: Groups too small to be judged.
+        gap, cost, accuracy: With 95 % intervals, for readers; ``cost`` is that of the group that pays most.
+        gap_between, cost_group: Of which groups.
+        trainings: A digest of all that the trainings follow from.
+    """
+
+    method: str
+    arm: str
+    target_epsilon: Figure
+    epsilon: EpsilonFigure | None
+    look: int
+    seeds: int
+    level: Figure
+    outcome: Outcome
+    numbers: tuple[TestedNumber, ...]
+    left_out: tuple[str, ...]
+    gap: Interval
+    gap_between: str
+    cost: Interval
+    cost_group: str
+    accuracy: Interval
+    trainings: str
+
+
+class OfMethod(Part):
+    """What became of one method: the arm with its smallest epsilon that passes, or None, and why it ended."""
+
+    method: str
+    arm: str | None
+    target_epsilon: Figure | None
+    ended: str
+
+
+class Choice(Part):
+    """The answer of `fairaudit choose`.
+
+    Args:
+        status: ``recommended``; ``none passes``: every method breaks a rule at its largest epsilon;
+            ``undecided``: no method passes, and at least one might.
+        arm: That is recommended, or None. nearest: The arm that came nearest to passing, where none does.
+        answer: In one sentence. attack: What the recommended epsilon leaves to an attacker.
+        methods: In the order of the command. tests: In the order in which they were made.
+        alpha: Shared by ``methods`` times ``looks``. level: What each test gets of it.
+        promise, conditions: What is promised, and on which conditions.
+        failed: Trainings that ended without a model, by arm and seed.
+        train: The command that trains it for release. reproduce: The command of this choice.
+    """
+
+    schema_version: Literal[1] = 1
+    is_dp: Literal[False] = False
+    numerics_version: str
+    tool: Tool
+    created_utc: str
+    data: str
+    sha256: str
+    rules: tuple[RuleFacts, ...]
+    delta: Figure
+    alpha: Figure
+    level: Figure
+    looks: tuple[int, ...]
+    status: Status
+    arm: str | None
+    nearest: str | None
+    answer: str
+    attack: tuple[AttackFacts, ...]
+    methods: tuple[OfMethod, ...]
+    tests: tuple[Tested, ...]
+    promise: str
+    conditions: tuple[str, ...]
+    failed: tuple[str, ...]
+    train: str
+    reproduce: str
+
+    def last(self, arm: str) -> Tested:
+        """The last look at an arm."""
+        return next(test for test in reversed(self.tests) if test.arm == arm)

@@ -1,0 +1,180 @@
+"""Choice -> document, for Markdown and the page, and its chart."""
+
+from collections.abc import Iterator
+
+from fairaudit.choosing import words
+from fairaudit.choosing.model import Choice, Tested
+from fairaudit.report.charts_epsilon import COSTS_DRAWN, AtEpsilon, epsilon_panels
+from fairaudit.report.document import (
+    Block,
+    Cell,
+    Chart,
+    Document,
+    Listing,
+    Quantity,
+    Rank,
+    Section,
+    Strong,
+    Text,
+    bullets,
+    complete,
+    data_table,
+    figures,
+    table,
+)  # fmt: skip
+from fairaudit.report.names import plain
+from fairaudit.report.text import REPORT_NOT_DP
+from fairaudit.report.written import POINTS, UNKNOWN, written
+from fairaudit.results.estimates import Interval
+
+CHART = "choice-epsilon"
+OVER_EPSILON = "Gap and cost over epsilon"
+_TITLES = {
+    "recommended": "Recommended: {method} at epsilon {epsilon:g}",
+    "none passes": "No method passes",
+    "undecided": "Undecided: no method is shown to pass",
+}
+_METHODS = (
+    *("method", "#smallest ε that passes", "#gap (points)", "#largest cost (points)", "#accuracy (%)"),
+    "why not smaller",
+)
+_ARMS = ("method", "#ε", "#seeds", "#gap (points)", "#largest cost (points)", "#accuracy (%)", "outcome")
+_TESTS = (
+    *("#test", "method", "#ε", "#seeds", "number", "#estimate", "#limit by the test", "#rule's limit"),
+    "outcome",
+)
+_MOST_ROWS = 60
+_LONGEST = 2000
+_HUNDRED = 100.0
+
+
+def title(choice: Choice) -> str:
+    """The answer in few words."""
+    test = choice.last(choice.arm or choice.nearest or "")
+    return _TITLES[choice.status].format(method=test.method, epsilon=test.target_epsilon)
+
+
+def document(choice: Choice) -> Document:
+    """The choice as all renderers read it, the recommendation first."""
+    return complete(plain(title(choice), 200), [part for part in _sections(choice) if part is not None])
+
+
+def _sections(choice: Choice) -> Iterator[Section | None]:
+    test = choice.last(choice.arm or choice.nearest or "")
+    at = f"epsilon {test.target_epsilon:g}, δ = {choice.delta:g}"
+    answer: list[Block] = [
+        Text((Strong(f"{plain(choice.answer, _LONGEST)}."),)),
+        Text(f"{plain(words.attack(choice), _LONGEST)} ({at})."),
+        Text(f"{choice.promise} What it rests on stands below."),
+    ]
+    if choice.train:
+        answer += [Text("Train it for release, with fresh noise:"), Listing(choice.train)]
+    yield Section("answer", "", Rank.MAIN, tuple(answer))
+    rules = "; ".join(plain(f"{r.rule} ({r.words})", 400) for r in choice.rules)
+    methods = [_of_method(choice, m.method) for m in choice.methods]
+    told = (
+        "Intervals are those of the report: 95 %, over seeds and test rows. Where none passes, the figures "
+        "are those of the epsilon at which the method ended."
+    )
+    by_method: tuple[Block, ...] = (
+        Text(f"Rules: {rules}."),
+        table(_METHODS, methods, most=_MOST_ROWS),
+        Text(told),
+    )
+    yield Section("methods", "By method", Rank.MAIN, by_method)
+    arms = [_of_arm(test) for test in _last_looks(choice)]
+    over: tuple[Block, ...] = (*figures(chart(choice)), table(_ARMS, arms, most=_MOST_ROWS))
+    yield Section("epsilons", OVER_EPSILON, Rank.MAIN, over)
+    level = (
+        f"The limit by the test is one-sided at {_HUNDRED * choice.level:.3g} %; to pass, it must keep the "
+        "rule. More seeds are not tried where the one-sided 95 % limit on the other side breaks it."
+    )
+    tests: tuple[Block, ...] = (table(_TESTS, list(_tests(choice)), most=_MOST_ROWS), Text(level))
+    yield Section("tests", "What was tested, in this order", Rank.DETAIL, tests)
+    conditions = bullets([*(plain(condition, _LONGEST) for condition in choice.conditions), REPORT_NOT_DP])
+    promise: tuple[Block, ...] = (Text(choice.promise), *conditions)
+    yield Section("promise", "What is promised, and on which conditions", Rank.DETAIL, promise)
+    failed = bullets([plain(one, 300) for one in choice.failed[:_MOST_ROWS]])
+    yield Section("failed", "Trainings that failed", Rank.DETAIL, failed) if failed else None
+    origin = f"Data: {plain(choice.data)}, sha256 {choice.sha256[:16]}…; fairaudit {choice.tool.version}."
+    yield Section("reproduce", "Reproduce", Rank.DETAIL, (Listing(choice.reproduce), Text(origin)))
+
+
+def _of_method(choice: Choice, method: str) -> tuple[Cell, ...]:
+    found = next(m for m in choice.methods if m.method == method)
+    test = (
+        choice.last(found.arm) if found.arm else next(t for t in reversed(choice.tests) if t.method == method)
+    )
+    smallest = UNKNOWN if found.target_epsilon is None else f"{found.target_epsilon:g}"
+    return plain(method), smallest, *_figures(test), plain(found.ended, 400)
+
+
+def _of_arm(test: Tested) -> tuple[Cell, ...]:
+    outcome = words.OUTCOMES[test.outcome]
+    return plain(test.method), f"{test.target_epsilon:g}", str(test.seeds), *_figures(test), outcome
+
+
+def _figures(test: Tested) -> tuple[Cell, ...]:
+    of = f" ({plain(test.cost_group)})" if test.cost_group else ""
+    return (
+        Quantity(test.gap, POINTS, UNKNOWN),
+        written(test.cost, POINTS, unknown=UNKNOWN) + of,
+        Quantity(test.accuracy, POINTS, UNKNOWN),
+    )
+
+
+def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:
+    for number, test in enumerate(choice.tests, start=1):
+        for one in test.numbers:
+            value, bound = (UNKNOWN if x is None else words.shown(one, x) for x in (one.value, one.bound))
+            what = f"{one.metric}{f' ({one.group})' if one.group else ''}"
+            outcome = words.OUTCOMES[one.outcome] + (f": {one.reason}" if one.reason else "")
+            yield (
+                str(number), plain(test.method), f"{test.target_epsilon:g}", str(test.seeds),
+                plain(what, 200), value, bound, words.shown(one, one.limit), plain(outcome, 300),
+            )  # fmt: skip
+
+
+def _last_looks(choice: Choice) -> list[Tested]:
+    """Each arm once, in the order of the tests."""
+    return [choice.last(arm) for arm in dict.fromkeys(test.arm for test in choice.tests)]
+
+
+def chart(choice: Choice) -> Chart:
+    """Gap and cost against epsilon, a line for each method, on one axis, with the rules' limits."""
+    arms = _last_looks(choice)
+    limits: dict[str, float] = {}
+    for rule in choice.rules:
+        limits[rule.metric] = min(rule.limit, limits.get(rule.metric, rule.limit))
+    drawn = [AtEpsilon(test.method, test.target_epsilon, test.gap, test.cost) for test in arms]
+    shown = {metric: limit for metric, limit in limits.items() if metric in COSTS_DRAWN}
+    head = (
+        "method",
+        "epsilon",
+        "seeds",
+        "gap (points)",
+        "low",
+        "high",
+        "largest cost",
+        "low",
+        "high",
+        "outcome",
+    )
+    rows = tuple(
+        (t.method, t.target_epsilon, t.seeds, *_cells(t.gap), *_cells(t.cost), words.OUTCOMES[t.outcome])
+        for t in arms
+    )
+    return Chart(
+        name=CHART,
+        title=OVER_EPSILON,
+        reading="One line for each method; both drawings have one scale. The dotted line is the limit of the "
+        "rule. Whiskers are 95 % intervals; a test's own limit is wider and stands in the table of tests.",
+        alt=f"Gap between groups and largest cost of a group at each epsilon tested. {choice.answer}.",
+        panels=epsilon_panels(drawn, shown),
+        table=data_table(head, rows),
+    )
+
+
+def _cells(number: Interval) -> tuple[float | None, float | None, float | None]:
+    shown = number.scaled(_HUNDRED)
+    return shown.value, shown.low, shown.high

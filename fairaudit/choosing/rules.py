@@ -1,0 +1,169 @@
+"""Rules of a gate, held against one arm at a level of its own: which numbers, and what they say."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from fairaudit.choosing.model import TestedNumber
+from fairaudit.choosing.sequence import FUTILITY, Number, Outcome, needed
+from fairaudit.errors import ConfigError
+from fairaudit.gate.grammar import GroupSelector, Rule
+from fairaudit.gate.targets import Target, find_targets
+from fairaudit.report.model import Report
+from fairaudit.results.estimates import Comparison, Estimate
+
+_OF_ONE_MODEL = ("epsilon", "epsilon_rdp", "delta")
+_ORDER: tuple[Outcome, ...] = ("passes", "undecided", "breaks")
+
+
+def refuse_unfit(rules: Sequence[Rule]) -> None:
+    """Refuse rules that no test at a level can be made of.
+
+    Raises:
+        ConfigError: There is no rule, or one of them has no interval, names an arm or needs a baseline.
+    """
+    if not rules:
+        raise ConfigError(
+            "no rule is given, so nothing can be chosen", hint="add --fail-on 'privacy_cost_gap > 2pt'"
+        )
+    for rule in rules:
+        told = f"rule {rule.text!r}"
+        plain = rule.metric.name
+        if rule.is_change:
+            raise ConfigError(f"{told} is about a change since a report", hint="leave .delta out")
+        if rule.statistic != "interval":
+            why = (
+                "is a plain number without an interval" if rule.statistic in ("mean", "max") else "is one end"
+            )
+            raise ConfigError(
+                f"{told}: .{rule.statistic} {why}; a choice needs the interval itself, at a level of its own",
+                hint=f"write {plain} alone",
+            )
+        if rule.arm:
+            raise ConfigError(
+                f"{told} names an arm, but every method must keep every rule", hint="leave : out"
+            )
+        if rule.metric.kind == "arm" and rule.metric.key not in _OF_ONE_MODEL:
+            raise ConfigError(f"{told} is about all models of an audit, not about one", hint="use epsilon")
+        if rule.metric.kind == "mean_gap":
+            gap = plain.replace("_mean_gap", "_gap")
+            raise ConfigError(
+                f"{told}: a mean over pairs of groups has no interval of its own",
+                hint=f"use {gap}, the largest gap",
+            )
+        if rule.metric.key.startswith(("train.", "reference.")):
+            raise ConfigError(
+                f"{told} is not about a private model on test rows", hint=f"use {plain.rpartition('.')[2]}"
+            )
+
+
+def numbers_of(rules: Sequence[Rule], report: Report, arm: str, level: float) -> tuple[TestedNumber, ...]:
+    """Every number of every rule for one arm, with what it says at that level; at least one for each rule."""
+    return tuple(number for rule in rules for number in _of_rule(rule, report, arm, level))
+
+
+def outcome_of(numbers: Sequence[TestedNumber]) -> Outcome:
+    """The worst: to pass, all must."""
+    return max((number.outcome for number in numbers), key=_ORDER.index)
+
+
+def is_hopeless(numbers: Sequence[TestedNumber]) -> bool:
+    """Whether a number is missing: more seeds would not make it appear."""
+    return any(number.bound is None for number in numbers)
+
+
+def left_out(rules: Sequence[Rule], report: Report, arm: str) -> tuple[str, ...]:
+    """Groups that no rule judges because they are too small, with the reason."""
+    found = {
+        f"{comparison.grouping} = {group.group}: {comparison.note_on(group)}"
+        for rule in rules
+        for comparison in _comparisons(rule, report, arm)
+        for group in comparison.by_group
+        if comparison.note_on(group) and rule.metric.kind != "arm"
+    }
+    return tuple(sorted(found))
+
+
+def _of_rule(rule: Rule, report: Report, arm: str, level: float) -> Iterator[TestedNumber]:
+    targets = [target for part in _parts(rule, report, arm) for target in find_targets(part, report).judged]
+    yield from (_judged(rule, target, level) for target in targets)
+    if not targets:
+        nothing = "no group, or no two groups, with enough test rows"
+        yield TestedNumber(
+            rule=rule.text, metric=rule.metric.name, limit=rule.number, reference="", grouping="", group="",
+            unit=rule.metric.unit, value=None, bound=None, other_bound=None, outcome="undecided",
+            reason=nothing,
+        )  # fmt: skip
+
+
+def _parts(rule: Rule, report: Report, arm: str) -> Iterator[Rule]:
+    """The rule for this arm; of the largest of several gaps a rule for each pair.
+
+    To say that the largest keeps a limit is to say that each does, each by its own interval.
+    """
+    rule = replace(rule, arm=arm)
+    comparisons = list(_comparisons(rule, report, arm))
+    if rule.metric.kind != "gap" or (rule.group and (rule.group.names or not comparisons)):
+        yield rule
+        return
+    for comparison in {c.grouping: c for c in comparisons}.values():
+        large = [group.group for group in comparison.by_group if not comparison.note_on(group)]
+        for pair in combinations(large, 2):
+            yield replace(rule, group=GroupSelector(comparison.grouping, pair, ""))
+
+
+def _comparisons(rule: Rule, report: Report, arm: str) -> Iterator[Comparison]:
+    for comparison in report.comparisons:
+        named = rule.group is None or comparison.grouping in (rule.group.bare, rule.group.grouping)
+        if comparison.arm == arm and comparison.reference and named:
+            yield comparison
+
+
+def _judged(rule: Rule, target: Target, level: float) -> TestedNumber:
+    reading, estimate = target.reading, target.reading.number
+    value, bound, other, reason = estimate.value, None, None, reading.reason
+    outcome: Outcome = "undecided"
+    wanted = None
+    if not reason and estimate.is_exact and value is not None:
+        bound = other = value
+        outcome = "breaks" if rule.fails(value) else "passes"
+    elif not reason:
+        number = _number(target)
+        if number is None:
+            reason = "it has no interval"
+        else:
+            outcome = number.judged(rule.fails, fails_above=rule.fails_above, level=level)
+            (low, high), (least, most) = number.limits(level), number.limits(FUTILITY)
+            bound, other = (high, least) if rule.fails_above else (low, most)
+            wanted = needed(number, rule.number, level) if outcome == "undecided" else None
+    return TestedNumber(
+        rule=rule.text,
+        metric=rule.metric.name,
+        limit=rule.number,
+        reference=target.reference,
+        grouping=target.grouping,
+        group=target.group,
+        unit=rule.metric.unit,
+        value=value,
+        bound=bound,
+        other_bound=other,
+        outcome=outcome,
+        reason=reason,
+        seeds_needed=wanted.seeds if wanted else None,
+        rows_factor=wanted.rows_factor if wanted else None,
+    )
+
+
+def _number(target: Target) -> Number | None:
+    estimate = target.reading.number
+    if not isinstance(estimate, Estimate) or estimate.value is None or estimate.ends is None:
+        return None
+    if estimate.training_sd is None or estimate.conservative_sd is None or estimate.n_seeds < 2:
+        return None
+    return Number(
+        estimate.value,
+        estimate.training_sd**2,
+        estimate.conservative_sd**2,
+        estimate.n_seeds,
+        is_size=target.reading.is_size,
+    )

@@ -1,0 +1,156 @@
+"""Which epsilon is tested next, and at which level. Pure; knows no report and no training.
+
+For each method the epsilons are tested from the largest down, and the first that does not pass ends it. A
+method's error is then that of the first test whose rule is truly broken, so no correction over epsilons is
+needed, whatever shape the truth has (fixed-sequence testing: Maurer, Hothorn and Lehmacher 1995). What is
+shared is 5 % over methods and looks: each test is made one-sided at .05 / (methods * looks). Within a test
+all rules, groups and both signs of a gap must pass, so these need no correction either (intersection-union:
+Berger 1982).
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from fairaudit.metrics.intervals import quantiles
+from fairaudit.results.estimates import Ends
+
+ALPHA = 0.05  # chance that a recommended method breaks a rule, at most
+FUTILITY = 0.05  # level of the limit beyond which more seeds are not tried
+FIRST_LOOK, SEEDS_MAX = 10, 20  # seeds, unless the command says otherwise
+MOST_SEEDS = 10_000  # that an answer to "how many would decide" may name
+
+Outcome = Literal["passes", "breaks", "undecided"]
+
+
+class Number(NamedTuple):
+    """A measured number with its variances.
+
+    Args:
+        value: Mean over seeds. seed_variance: V_seed.
+        record_variance: V_rec, from which what is in V_seed too is not taken off: with skewed or rarely
+            bad seeds the narrower form breaks the level.
+        seeds: How many. is_size: An absolute value.
+    """
+
+    value: float
+    seed_variance: float
+    record_variance: float
+    seeds: int
+    is_size: bool
+
+    def limits(self, level: float) -> Ends:
+        """The lower and the upper limit, each one-sided at ``level``. Source: docs/methods.md 6.3."""
+        t, z = quantiles(1.0 - level, self.seeds - 1)
+        half = math.sqrt(t**2 * self.seed_variance + z**2 * self.record_variance)
+        low = self.value - half
+        return Ends(max(0.0, low) if self.is_size else low, self.value + half)
+
+    def judged(self, fails: Callable[[float], bool], *, fails_above: bool, level: float) -> Outcome:
+        """What a limit says of the number.
+
+        Args:
+            fails: Whether a value breaks the rule. fails_above: Large values do.
+            level: Of the limit that must keep the rule for a pass.
+        """
+        # A size above a limit may come from either sign, so a rule on small sizes has two ways to err.
+        low, high = self.limits(level if fails_above or not self.is_size else level / 2)
+        if not fails(high if fails_above else low):
+            return "passes"
+        low, high = self.limits(FUTILITY)
+        return "breaks" if fails(low if fails_above else high) else "undecided"
+
+
+class Needed(NamedTuple):
+    """What would decide an undecided number: seeds, and times as many test rows; None: nobody can say."""
+
+    seeds: int | None
+    rows_factor: float | None
+
+
+def needed(number: Number, limit: float, level: float) -> Needed:
+    """About how many seeds, and if they alone do not do, how many times the test rows would decide.
+
+    Args:
+        number: As measured; it is taken to stay where it is, and V_seed to shrink as 1 / seeds.
+        limit: The rule's. level: Of a pass, held fixed.
+    """
+    margin = abs(limit - number.value)
+    if margin == 0.0:
+        return Needed(None, None)
+    one_sided = level if number.value <= limit else FUTILITY
+    per_seed = number.seed_variance * number.seeds
+    z = quantiles(1.0 - one_sided, 1)[1]
+    of_records = z**2 * number.record_variance
+    factor = 1.0 if of_records < 0.8 * margin**2 else 2.0 * of_records / margin**2
+    room = margin**2 - of_records / factor
+    low, high = number.seeds, MOST_SEEDS
+    if quantiles(1.0 - one_sided, high - 1)[0] ** 2 * per_seed / high > room:
+        return Needed(None, None)
+    while low < high:
+        middle = (low + high) // 2
+        if quantiles(1.0 - one_sided, middle - 1)[0] ** 2 * per_seed / middle <= room:
+            high = middle
+        else:
+            low = middle + 1
+    return Needed(high, None if factor == 1.0 else factor)
+
+
+def look_sizes(first: int, most: int) -> tuple[int, ...]:
+    """Seeds at each look: the first, twice as many, and so on, up to the most."""
+    sizes = [min(first, most)]
+    while sizes[-1] < most:
+        sizes.append(min(2 * sizes[-1], most))
+    return tuple(sizes)
+
+
+@dataclass(slots=True)
+class Course:
+    """How far the tests have come: per method epsilon after epsilon, per epsilon look after look.
+
+    Args:
+        families: Method -> its arms, the largest epsilon first. looks: Seeds at each look.
+    """
+
+    families: Mapping[str, Sequence[str]]
+    looks: tuple[int, ...]
+    passed: dict[str, list[str]] = field(init=False)
+    _look: dict[str, int] = field(init=False)  # of the methods that go on
+
+    def __post_init__(self) -> None:
+        self.passed = {family: [] for family in self.families}
+        self._look = dict.fromkeys(self.families, 0)
+
+    @property
+    def level(self) -> float:
+        """Of each test, one-sided."""
+        return ALPHA / (len(self.families) * len(self.looks))
+
+    def due(self) -> dict[int, list[str]]:
+        """Seeds -> the arms that wait for a look with so many; empty at the end."""
+        found: dict[int, list[str]] = {}
+        for family, look in self._look.items():
+            found.setdefault(self.looks[look], []).append(self._current(family))
+        return dict(sorted(found.items()))
+
+    def enter(self, arm: str, outcome: Outcome, *, hopeless: bool = False) -> None:
+        """Take note of what a look at an arm that was due has shown; ``hopeless``: more seeds cannot help."""
+        family = next(name for name in self._look if self._current(name) == arm)
+        if outcome == "passes":
+            self.passed[family].append(arm)
+            self._look[family] = 0
+            if len(self.passed[family]) == len(self.families[family]):
+                del self._look[family]
+        elif outcome == "breaks" or hopeless or self._look[family] + 1 == len(self.looks):
+            del self._look[family]
+        else:
+            self._look[family] += 1
+
+    def _current(self, family: str) -> str:
+        return self.families[family][len(self.passed[family])]
+
+
+def unseen(seeds: int) -> float:
+    """The rate of bad trainings up to which so many seeds, none of them bad, are no surprise at 5 %."""
+    return float(1.0 - ALPHA ** (1.0 / seeds))

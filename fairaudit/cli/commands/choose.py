@@ -1,0 +1,55 @@
+"""``fairaudit choose``."""
+
+import sys
+from functools import partial
+
+import typer
+
+from fairaudit import __version__
+from fairaudit.cli.options import Given, plain_option, settled, takes_audit_options
+
+_SEEDS_MAX = plain_option(
+    "seeds_max", int, 20, "Seeds of the last look, where it still cannot be told (default: 20).",
+    "--seeds-max", metavar="N",
+)  # fmt: skip
+
+
+@partial(takes_audit_options, beside=(_SEEDS_MAX,))
+def choose(given: Given) -> None:
+    """Find the smallest epsilon at which a method keeps every rule.
+
+    Epsilons are tested from the largest down, with 10 seeds (or --seeds) and, where that cannot tell, with
+    more. Exits 0 with a recommendation, 3 where no method passes or it cannot be told.
+    """
+    resolved = settled(given)
+    # Imported here: `--help` must not wait for pandas and pyarrow.
+    from fairaudit.choosing.choose import candidates, exit_code
+    from fairaudit.choosing.choose import choose as look
+    from fairaudit.cli.console import Screen
+    from fairaudit.cli.lines import header_lines
+    from fairaudit.cli.lines_choose import answer_lines, course_lines, look_line
+    from fairaudit.cli.lines_gate import rule_lines
+    from fairaudit.cli.streams import answer
+    from fairaudit.execution.local import available_cores
+    from fairaudit.report.to_json import part_json
+
+    screen = Screen(quiet=given.quiet, verbose=given.verbose)
+    seeds_max = given.beside["seeds_max"]
+    assert isinstance(seeds_max, int)
+    found = candidates(resolved, seeds_max=seeds_max, listener=screen.listen)
+    screen.lines(header_lines(found.prepared.dataset, __version__))
+    screen.lines(course_lines(found, resolved.config.workers or available_cores()))
+    screen.lines(rule_lines(found.prepared.rules))
+    try:
+        choice = look(
+            found,
+            screen.listen,
+            on_look=lambda test: screen.lines([look_line(test)]),
+            command=["fairaudit", *sys.argv[1:]],
+        )
+    finally:
+        screen.stop()
+    screen.lines(answer_lines(choice, resolved.config.out, ("json", *resolved.config.format)))
+    if given.json:
+        answer([part_json(choice).rstrip("\n")])
+    raise typer.Exit(exit_code(choice))

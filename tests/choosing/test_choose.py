@@ -1,0 +1,385 @@
+"""The command on small tables: what it refuses, its tests against a computation by hand, its files."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import changed
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+from reports import report_of
+from safetensors.numpy import load_file
+from scipy import stats
+from several import PRIVATE, cost, several
+
+from fairaudit.choosing.choose import candidates, choose, exit_code
+from fairaudit.choosing.model import VOLATILE, Choice
+from fairaudit.choosing.page import chart, document
+from fairaudit.choosing.rules import is_hopeless, numbers_of, outcome_of, refuse_unfit
+from fairaudit.cli import app
+from fairaudit.config.sources import resolve_config
+from fairaudit.errors import ConfigError
+from fairaudit.gate.grammar import parse_rules
+from fairaudit.report.load import load_report
+from fairaudit.report.render.html import page
+from fairaudit.report.render.markdown import to_text
+from fairaudit.report.to_json import part_json
+
+SMALL = {
+    "group": ["sex"],
+    "label": "approved",
+    "method": ["dpsgd"],
+    "epsilon": [8.0, 2.0],
+    "epochs": 1,
+    "batch_size": 64,
+    "seeds": 5,
+    "workers": 2,
+    "twins": False,
+}
+
+
+def people(rows=600):
+    draw = np.random.default_rng(0)
+    sex = np.where(draw.random(rows) < 0.4, "F", "M")
+    income = draw.normal(size=rows) * np.where(sex == "F", 2.0, 1.0)
+    approved = (income + draw.normal(size=rows) > 0).astype(int)
+    return pd.DataFrame(
+        {"income": income, "age": draw.integers(18, 80, rows), "sex": sex, "approved": approved}
+    )
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people().to_csv("people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def resolved(data, *rules, **options):
+    return resolve_config({**SMALL, "data": str(data), "fail_on": list(rules), **options})
+
+
+def prepared(data, *rules, seeds_max=5, **options):
+    return candidates(resolved(data, *rules, **options), seeds_max=seeds_max)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("privacy_cost_gap.mean > 0.02", "plain number without an interval"),
+        ("privacy_cost_gap.max > 0.02", "plain number without an interval"),
+        ("privacy_cost_gap.ci_high > 0.02", "one end"),
+        ("privacy_cost_gap.delta > 0.02", "change since a report"),
+        ("privacy_cost_gap:dpsgd > 0.02", "names an arm"),
+        ("privacy_cost_mean_gap > 0.02", "use privacy_cost_gap"),
+        ("epsilon_if_all_released > 3", "all models"),
+        ("train.accuracy < 0.7", "use accuracy"),
+        ("reference.accuracy < 0.7", "use accuracy"),
+    ],
+)
+def test_a_rule_that_no_test_can_be_made_of_is_refused_and_says_why(rule, said):
+    with pytest.raises(ConfigError, match=said):
+        refuse_unfit(parse_rules([rule]))
+
+
+def test_a_choice_needs_a_rule():
+    with pytest.raises(ConfigError, match="no rule is given"):
+        refuse_unfit(())
+
+
+def test_costs_gaps_accuracy_ratios_and_epsilon_are_accepted():
+    costs = ["privacy_cost_gap > 2pt", "privacy_cost@sex=F > 3pt", "excess_risk_gap.noise > 0.1"]
+    refuse_unfit(parse_rules([*costs, "accuracy < 0.7", "impact_ratio < 0.8", "epsilon > 3"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"noise_multiplier": 1.0, "epsilon": None}, "no epsilon to choose"),
+        ({"inconclusive": "pass"}, "never counts as a pass"),
+        ({"seeds": 3}, "first look needs 5"),
+        ({"seeds": 30}, "more than --seeds-max"),
+        ({"variant": ["as-published"]}, "dpsgd:as-published cannot be chosen"),
+        ({"method": ["ablation"]}, "no method that could be chosen"),
+    ],
+)
+def test_options_that_nothing_can_be_chosen_with_are_refused(table, options, said):
+    with pytest.raises(ConfigError, match=said):
+        prepared(table, "privacy_cost_gap > 2pt", seeds_max=20, **options)
+
+
+def test_controls_are_trained_but_never_candidates_and_epsilons_fall(table):
+    found = prepared(
+        table, "privacy_cost_gap > 2pt", method=["dpsgd-matched", "dpsgd"], epsilon=[1.0, 8.0, 4.0]
+    )
+    assert {name: [a.key for a in arms] for name, arms in found.families.items()} == {
+        "global-adapt": ["global-adapt@8", "global-adapt@4", "global-adapt@1"],
+        "dpsgd": ["dpsgd@8", "dpsgd@4", "dpsgd@1"],
+    }
+
+
+def test_the_first_look_has_ten_seeds_unless_seeds_are_given(table):
+    rule = "privacy_cost_gap > 2pt"
+    assert prepared(table, rule, seeds=None, seeds_max=20).looks == (10, 20)
+    assert prepared(table, rule, seeds=6, seeds_max=12).looks == (6, 12)
+    assert len(prepared(table, rule, seeds=6, seeds_max=12).prepared.plan.jobs) == 3 * 12
+
+
+def test_an_epsilon_that_a_rule_forbids_is_no_candidate_and_ends_no_method(table):
+    found = prepared(table, "privacy_cost_gap > 2pt", "epsilon > 5")
+    assert {name: [a.key for a in arms] for name, arms in found.families.items()} == {"dpsgd": ["dpsgd@2"]}
+    with pytest.raises(ConfigError, match="every epsilon that was asked for breaks 'epsilon > 1'"):
+        prepared(table, "privacy_cost_gap > 2pt", "epsilon > 1")
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory):
+    """A choice in a folder in which `run` trained the first arm before, and what was there then."""
+    folder = tmp_path_factory.mktemp("choice")
+    people().to_csv(folder / "people.csv", index=False)
+    rules = ("privacy_cost_gap > 0.9", "privacy_cost > 0.5")
+    kept = {"out": str(folder / "out"), "format": ["json", "md", "html"]}
+    from fairaudit.audit import audit
+
+    audit(resolved(folder / "people.csv", **kept))
+    before = {p.name: p.stat().st_mtime_ns for p in (folder / "out" / "jobs").glob("*.safetensors")}
+    seen = []
+    found = prepared(folder / "people.csv", *rules, **kept)
+    choice = choose(found, on_look=seen.append)
+    return found, choice, folder / "out", before, seen
+
+
+def test_the_smallest_epsilon_that_passes_is_recommended(chosen):
+    _, choice, _, _, seen = chosen
+    assert (choice.status, choice.arm, choice.nearest) == ("recommended", "dpsgd@2", None)
+    assert [(t.arm, t.look, t.seeds, t.outcome) for t in choice.tests] == [
+        ("dpsgd@8", 1, 5, "passes"),
+        ("dpsgd@2", 1, 5, "passes"),
+    ]
+    assert tuple(seen) == choice.tests
+    assert exit_code(choice) == 0
+    assert choice.train.split()[:2] == ["fairaudit", "train"]
+    assert "--method dpsgd --epsilon 2 " in choice.train
+
+
+def test_finished_trainings_of_run_are_taken_and_only_read(chosen):
+    _, _, out, before, _ = chosen
+    after = {p.name: p.stat().st_mtime_ns for p in (out / "jobs").glob("*.safetensors")}
+    assert len(before) == 15
+    assert after == before
+
+
+def test_the_report_beside_it_is_that_of_the_recommended_arm_with_its_gates(chosen):
+    _, choice, out, _, _ = chosen
+    report = load_report(out / "report.json")
+    assert [arm.key for arm in report.arms] == ["sgd", "dpsgd@2"]
+    assert report.verdict == "pass"
+    assert report.reproduce == choice.reproduce
+    assert choice.reproduce.startswith("fairaudit choose ")
+    assert report.config["seeds"].value == 5
+
+
+def by_hand(found, out, arm, level):
+    """The upper limit of the gap in cost, from the files of trainings alone."""
+    table = people()
+    group, truth = (table["sex"] == "F").to_numpy(), table["approved"].to_numpy()
+    assert found.prepared.dataset.labels.tolist() == truth.tolist()
+    y, alone, total = [], [], np.zeros(len(table))
+    tested_ever = np.zeros(len(table), dtype=bool)
+    for seed in range(5):
+        pair = [
+            next(j for j in found.prepared.plan.jobs if (j.arm, j.seed) == (a, seed)) for a in ("sgd", arm)
+        ]
+        files = [load_file(out / "jobs" / f"{job.id}.safetensors") for job in pair]
+        rows = files[0]["test_rows"]
+        lost = [f["probabilities"].mean(axis=0).argmax(axis=1) == truth[rows] for f in files]
+        d = lost[0].astype(float) - lost[1].astype(float)
+        psi, value = np.zeros(len(table)), 0.0
+        for is_f, sign in ((True, 1.0), (False, -1.0)):
+            here = group[rows] == is_f
+            value += sign * d[here].mean()
+            psi[rows[here]] = sign * (d[here] - d[here].mean()) / here.sum()
+        y.append(value)
+        alone.append((psi**2).sum())
+        total += psi / 5
+        tested_ever[rows] = True
+    floor = sum(2 / ((tested_ever & (group == side)).sum() + 2) ** 2 for side in (True, False))
+    v_seed, v_rec = np.var(y, ddof=1) / 5, (total**2).sum() + floor
+    half = np.sqrt(stats.t.ppf(1 - level, 4) ** 2 * v_seed + stats.norm.ppf(1 - level) ** 2 * v_rec)
+    return abs(np.mean(y)), abs(np.mean(y)) + half
+
+
+def test_the_limit_of_a_gap_is_that_of_the_trainings_by_hand(chosen):
+    found, choice, out, _, _ = chosen
+    assert choice.level == pytest.approx(0.05)  # one method, one look
+    for test in choice.tests:
+        gap = next(n for n in test.numbers if n.metric == "privacy_cost_gap")
+        value, bound = by_hand(found, out, test.arm, choice.level)
+        assert gap.value == pytest.approx(value, abs=1e-12)
+        assert gap.bound == pytest.approx(bound, rel=1e-9)
+
+
+def test_the_files_hold_the_same_answer_and_the_schema_describes_the_json(chosen, capsys):
+    _, choice, out, _, _ = chosen
+    content = json.loads((out / "choice.json").read_text())
+    assert app.main(["schema", "choice"]) == 0
+    jsonschema.validate(content, json.loads(capsys.readouterr().out))
+    assert content["arm"] == "dpsgd@2"
+    text, page = (out / "choice.md").read_text(), (out / "choice.html").read_text()
+    assert text.startswith("# Recommended: dpsgd at epsilon 2\n")
+    for wanted in (choice.promise, "of members", choice.train, "below 45 % may never have shown"):
+        assert wanted in text
+    assert "choice-epsilon-0" in page
+    assert "Recommended: dpsgd at epsilon 2" in page
+
+
+def test_a_second_choice_is_the_same_and_puts_the_first_aside(chosen):
+    found, choice, out, _, _ = chosen
+    again = choose(found)
+    assert stable(again) == stable(choice)
+    assert (out / "choice.previous.json").is_file()
+
+
+def stable(choice):
+    return {name: value for name, value in json.loads(part_json(choice)).items() if name not in VOLATILE}
+
+
+def test_what_breaks_or_cannot_be_told_is_no_recommendation(chosen):
+    """On the trainings that are there: a limit that is surely broken, and one that seeds cannot tell."""
+    found, _, out, _, _ = chosen
+    broken, _, _ = rejudged(found, "accuracy < 0.999")
+    assert (broken.status, broken.arm, broken.nearest, exit_code(broken)) == (
+        "none passes",
+        None,
+        "dpsgd@8",
+        3,
+    )
+    assert len(broken.tests) == 1
+    assert "breaks a rule" in broken.methods[0].ended
+    open_one, _, _ = rejudged(found, "privacy_cost_gap > 0.01")
+    assert (open_one.status, open_one.arm, exit_code(open_one)) == ("undecided", None, 3)
+    assert "would decide" in open_one.methods[0].ended
+    assert open_one.train == ""
+    assert load_report(out / "report.json").verdict != "pass"
+    assert exit_code(open_one.model_copy(update={"failed": ("dpsgd@8, seed 1: diverged",)})) == 4
+
+
+def rejudged(found, *rules):
+    other = replace(found, prepared=replace(found.prepared, rules=parse_rules(rules)))
+    choice = choose(other)
+    return choice, to_text(document(choice)), chart(choice)
+
+
+def bounded(gap):
+    """As it comes from measuring: with the conservative variance, which no file holds."""
+    sized = changed.replace(gap.absolute, training_sd=0.01, records_sd=0.005, conservative_sd=0.006)
+    return changed.replace(gap, absolute=sized)
+
+
+def test_of_three_groups_every_pair_must_pass_by_its_own_interval():
+    report = several()
+    shown = next(c for c in report.costs if c.grouping == "region" and c.arm == PRIVATE[0])
+    moved = changed.replace(shown, gaps=tuple(map(bounded, shown.gaps)))
+    report = report.model_copy(
+        update={"comparisons": (*(c for c in report.comparisons if c is not shown), moved)}
+    )
+    judged = numbers_of(parse_rules(["privacy_cost_gap@region > 2pt"]), unfailed(report), shown.arm, 0.0125)
+    assert [n.group for n in judged] == ["E, N", "E, S", "N, S"]
+    for number in judged:
+        a, b = number.group.split(", ")
+        size = abs(cost(shown.arm, "region", a) - cost(shown.arm, "region", b))
+        half = np.hypot(stats.t.ppf(0.9875, 4) * 0.01, stats.norm.ppf(0.9875) * 0.006)
+        assert number.bound == pytest.approx(size + half, abs=1e-6)
+        assert number.outcome == ("passes" if size + half <= 0.02 else number.outcome)
+    assert outcome_of(judged) != "passes"
+
+
+def test_an_epsilon_is_judged_as_it_is():
+    report = several()
+    for limit, wanted in ((0.01, "breaks"), (1000, "passes")):
+        (number,) = numbers_of(parse_rules([f"epsilon > {limit}"]), unfailed(report), PRIVATE[0], 0.0125)
+        assert number.outcome == wanted
+
+
+def unfailed(report):
+    return report.model_copy(update={"arms": tuple(changed.replace(a, failed=()) for a in report.arms)})
+
+
+def test_an_arm_with_a_failed_training_cannot_be_judged():
+    report = several()
+    judged = numbers_of(parse_rules(["privacy_cost_gap > 90pt"]), report, PRIVATE[0], 0.0125)
+    assert outcome_of(judged) == "undecided"
+    assert is_hopeless(judged)
+    assert "have no result" in judged[0].reason
+
+
+def test_a_number_without_interval_is_never_a_pass():
+    report = report_of()  # as it is read from a file, which holds no conservative variance
+    numbers = numbers_of(parse_rules(["privacy_cost_gap > 0.9"]), report, report.costs[0].arm, 0.0125)
+    assert outcome_of(numbers) == "undecided"
+    assert is_hopeless(numbers)
+
+
+def test_names_from_the_data_are_shown_as_text(chosen):
+    _, choice, _, _, _ = chosen
+    hostile = "<script>alert(1)</script>|x"
+    test = choice.tests[-1].model_copy(update={"cost_group": hostile})
+    marked = Choice.model_validate({**choice.model_dump(), "tests": (choice.tests[0], test), "data": hostile})
+    assert "<script>alert" not in to_text(document(marked))
+    assert "<script>alert" not in page(document(marked))
+
+
+def test_the_command_tells_every_look_the_answer_and_where_it_lies(table, capsys, monkeypatch, chosen):
+    """The command over the choice of the fixture: nothing is trained again."""
+    found, _, out, _, _ = chosen
+    monkeypatch.setattr("fairaudit.choosing.choose.candidates", lambda resolved, **_: found)
+    words = [
+        "choose",
+        "--data",
+        str(table),
+        "--group",
+        "sex",
+        "--fail-on",
+        "privacy_cost_gap > 90pt",
+        "--json",
+    ]
+    code = app.main([*words, "--out", str(out)])
+    said = capsys.readouterr()
+    assert code == 0
+    assert json.loads(said.out)["arm"] == "dpsgd@2"
+    assert "Look 1  dpsgd@8, 5 seeds: passes" in said.err
+    assert "Recommended: dpsgd at epsilon 2" in said.err
+    assert "Train it: fairaudit train --from" in said.err
+    assert app.main([*words[:-1], "--seeds-max", "3"]) in (0, 2)
+
+
+@pytest.mark.faults
+@pytest.mark.slow
+def test_killed_in_the_middle_and_taken_up_again_it_chooses_the_same(tmp_path):
+    people(1200).to_csv(tmp_path / "people.csv", index=False)
+    told = "choose --data people.csv --group sex --label approved --method dpsgd --epsilon 8 --epsilon 2"
+    more = "--epochs 2 --seeds 5 --seeds-max 10 --no-twins --fail-on privacy_cost_gap>12pt"
+    words = [sys.executable, "-m", "fairaudit", *told.split(), *more.split()]
+    child = subprocess.Popen([*words, "--out", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    jobs = tmp_path / "killed" / "jobs"
+    while len(list(jobs.glob("*.safetensors"))) < 4:
+        assert child.poll() is None, "it was done before it could be killed"
+        time.sleep(0.05)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert not (tmp_path / "killed" / "choice.json").exists()
+    kept = {p: p.stat().st_mtime_ns for p in jobs.glob("*.safetensors")}
+    codes = [subprocess.run([*words, "--out", out], cwd=tmp_path, stderr=subprocess.DEVNULL).returncode
+             for out in ("killed", "whole")]  # fmt: skip
+    assert codes[0] == codes[1]
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in kept.items())
+    contents = [json.loads((tmp_path / out / "choice.json").read_text()) for out in ("killed", "whole")]
+    for content in contents:
+        for name in (*VOLATILE, "reproduce", "train"):
+            content.pop(name)
+    assert contents[0] == contents[1]

@@ -1,0 +1,111 @@
+"""The attacker's trade-off against closed forms, likelihood ratios summed by hand, and broken twins."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian
+from fairaudit.privacy.tradeoff import (
+    FALSE_POSITIVE_RATES,
+    Profile,
+    attack_rates,
+    of_gaussian,
+    of_profile,
+    profile,
+)
+
+
+def sampled(steps_per_epoch, steps, sigma):
+    return SampledGaussian(steps_per_epoch, steps, (NoisyRelease("gradient", sigma),))
+
+
+def rates(event, accountant="pld"):
+    assert tuple(r.false_positive_rate for r in attack_rates(event, accountant)) == FALSE_POSITIVE_RATES
+    return [r.true_positive_rate for r in attack_rates(event, accountant)]
+
+
+def test_one_gaussian_of_mu_1_lets_nine_per_cent_be_accused():
+    assert rates(Gaussian("sum", 1.0))[0] == pytest.approx(0.0924, abs=5e-5)
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 3.0, 8.0])
+def test_the_curve_of_a_gaussian_gives_its_closed_form(mu):
+    exact = [norm.cdf(norm.ppf(at) + mu) for at in FALSE_POSITIVE_RATES]
+    assert rates(Gaussian("sum", 2.0 / mu, 4)) == pytest.approx(exact, abs=1e-12)
+    whole = sampled(1, 4, 2.0 / mu)  # every record in every step: the same mechanism by its curve
+    assert rates(whole) == pytest.approx(exact, abs=1e-4)
+    assert all(a >= b - 1e-9 for a, b in zip(rates(whole), exact, strict=True))
+
+
+def most_powerful(p, q, at):
+    """Neyman and Pearson by hand: outcomes in the order of their likelihood ratio, the last one in part."""
+    order = np.argsort(-(np.log(p) - np.log(q)))
+    p, q = p[order], q[order]
+    taken = np.cumsum(q)
+    k = int(np.searchsorted(taken, at))
+    before = taken[k - 1] if k else 0.0
+    return float(p[:k].sum() + p[k] * (at - before) / q[k])
+
+
+def one_step(rate, sigma, points=400_001):
+    """Outcomes of a sampled Gaussian step with the record (p) and without it (q), on a fine grid."""
+    x = np.linspace(-12 * sigma, 12 * sigma + 1, points)
+    q = norm.pdf(x / sigma)
+    p = (1 - rate) * q + rate * norm.pdf((x - 1) / sigma)
+    return p / p.sum(), q / q.sum()
+
+
+@pytest.mark.parametrize(("steps_per_epoch", "sigma"), [(2, 0.5), (10, 0.6), (50, 1.0)])
+def test_one_sampled_step_is_the_most_powerful_test_summed_by_hand(steps_per_epoch, sigma):
+    p, q = one_step(1 / steps_per_epoch, sigma)
+    by_hand = [most_powerful(p, q, at) for at in FALSE_POSITIVE_RATES]
+    assert rates(sampled(steps_per_epoch, 1, sigma)) == pytest.approx(by_hand, abs=1e-4)
+
+
+@pytest.mark.parametrize(("steps_per_epoch", "steps", "sigma"), [(92, 1840, 1.0), (20, 400, 0.9)])
+def test_a_training_agrees_with_the_loss_distribution_of_dp_accounting(steps_per_epoch, steps, sigma):
+    from dp_accounting.pld import privacy_loss_distribution
+
+    step = privacy_loss_distribution.from_gaussian_mechanism(
+        sigma, sampling_prob=1 / steps_per_epoch, value_discretization_interval=1e-4
+    )
+    whole = step.self_compose(steps)
+    epsilons = np.linspace(0, 4, 81)
+    deltas = np.array(whole.get_delta_for_epsilon(epsilons))
+    theirs = [float((deltas + np.exp(epsilons) * at).min()) for at in FALSE_POSITIVE_RATES]
+    assert rates(sampled(steps_per_epoch, steps, sigma)) == pytest.approx(theirs, abs=1e-4)
+
+
+def test_renyi_accounting_gives_a_bound_and_never_less_than_the_truth():
+    for event in (sampled(92, 1840, 1.0), sampled(20, 400, 0.9), sampled(10, 50, 3.0)):
+        for exact, bound in zip(rates(event), rates(event, "rdp"), strict=True):
+            assert exact <= bound < min(1.0, 4.0 * exact)
+
+
+def test_a_point_of_a_curve_alone_proves_what_it_says():
+    epsilon, delta, at = 1.0, 1e-5, 0.01
+    curve = Profile(lambda e: delta if e >= epsilon else 1.0, 0.0, 10.0)
+    assert of_profile(curve, at) == pytest.approx(delta + math.exp(epsilon) * at, rel=1e-2)
+    half = Profile(lambda e: 0.0 if e >= 0.1 else 1.0, 0.0, 10.0)
+    assert of_profile(half, 0.9) == pytest.approx(1 - math.exp(-0.1) * 0.1, abs=1e-3)
+
+
+def test_more_noise_less_power_and_no_noise_no_protection():
+    found = [rates(sampled(20, 200, sigma))[0] for sigma in (0.7, 1.0, 2.0, 8.0)]
+    assert found == sorted(found, reverse=True)
+    assert found[-1] > 0.01  # guessing alone
+    assert rates(sampled(20, 200, 0.0)) == [1.0, 1.0]
+    assert rates(Gaussian("sum", 0.0)) == [1.0, 1.0]
+    assert rates(sampled(20, 200, 0.01)) == [1.0, 1.0]
+
+
+def test_one_epsilon_and_delta_alone_would_overstate_the_attacker():
+    """The broken twin: reading the sentence off the headline epsilon gives many times the exact rate."""
+    event = sampled(92, 1840, 1.0)
+    curve = profile(event)
+    assert curve is not None
+    headline = curve.delta(3.1) + math.exp(3.1) * 0.01
+    assert headline > 4 * rates(event)[0]
+    assert of_gaussian(0.0, 0.01) == pytest.approx(0.01)

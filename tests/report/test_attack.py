@@ -1,0 +1,56 @@
+"""Epsilon in words: no attacker is made to look weaker than he may be."""
+
+import html
+
+from reports import report_of
+
+from fairaudit.cli.lines import result_lines
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.report.attack import attack_sentence
+from fairaudit.report.facts import AttackFacts
+from fairaudit.report.render.html import to_html
+from fairaudit.report.render.markdown import to_markdown
+from fairaudit.report.render.model_card import to_model_card
+
+
+def facts(*rates, guarantee=Guarantee.ESTABLISHED):
+    some = next(p for p in report_of().privacy.values() if p.guarantee is Guarantee.ESTABLISHED)
+    attack = tuple(
+        AttackFacts(false_positive_rate=at, true_positive_rate=rate)
+        for at, rate in zip((0.01, 0.001), rates, strict=True)
+    )
+    return some.model_copy(update={"attack": attack, "guarantee": guarantee})
+
+
+def test_one_arm_is_one_sentence_with_both_rates_rounded_up():
+    assert attack_sentence({"dpsgd": facts(0.0924, 0.01841)}) == (
+        "An attacker who wrongly accuses 1 % (0.1 %) of outsiders of being in the training data "
+        "rightly accuses at most 9.3 % (1.9 %) of members"
+    )
+
+
+def test_arms_of_equal_rates_stand_together_and_others_apart():
+    told = attack_sentence({"a@8": facts(0.2, 0.05), "b@8": facts(0.2, 0.05), "a@1": facts(0.0201, 0.0024)})
+    assert told.endswith("at most 20 % (5 %) of members (a@8, b@8); 2.1 % (0.24 %) of members (a@1)")
+
+
+def test_all_may_be_accused_where_noise_is_next_to_nothing():
+    assert "at most 100 % (100 %) of members" in attack_sentence({"a": facts(1.0, 0.9999)})
+
+
+def test_nothing_is_said_where_nothing_is_proved():
+    assert attack_sentence({"a": facts(0.2, 0.1, guarantee=Guarantee.NOT_ESTABLISHED)}) == ""
+    assert attack_sentence({}) == ""
+
+
+def test_the_sentence_is_in_every_place_that_states_an_epsilon():
+    report = report_of()
+    words = attack_sentence(report.privacy)
+    assert "of members" in words
+    told = "\n".join(result_lines(report))
+    for text in (told, to_markdown(report), to_model_card(report)):
+        assert words in text
+    assert words in html.unescape(to_html(report))
+    proved = [p for p in report.privacy.values() if p.epsilon is not None]
+    assert all(p.attack for p in proved)
+    assert all(p.attack == () for p in report.privacy.values() if p.epsilon is None)
