@@ -1,6 +1,7 @@
 """The data of an audit as frozen values; shapes are documented here, once."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -8,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fairaudit.config.declared import DeclaredColumn
 from fairaudit.data.pixels import Shape, image_columns, shape_of
 
 Int64 = NDArray[np.int64]
@@ -111,6 +113,8 @@ class Dataset:
         notices: What the reader must be told.
         favourable: Index of the outcome that people want; the positive class where that is assumed.
         favourable_origin: Who said so; see :class:`fairaudit.data.infer.LabelColumn`.
+        declared: feature column -> what is publicly known of it; nothing is learned of these.
+        outside: column -> group name -> count of values that are not as declared (first grouping).
         unpredicted: grouping name -> group name -> rows that given predictions lack.
     """
 
@@ -135,6 +139,8 @@ class Dataset:
     notices: tuple[Notice, ...] = ()
     favourable: int | None = None
     favourable_origin: str = ""
+    declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)
+    outside: dict[str, dict[str, int]] = field(default_factory=dict)
     unpredicted: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property

@@ -10,6 +10,7 @@ import pyarrow as pa
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import encode_levels
 from fairaudit.data.dataset import Dataset, Encoded, InputRows, Int64, LabelledRows, Split
+from fairaudit.data.declare import lay_over
 from fairaudit.data.encode import Encoder, make_encoder
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.recipe import DecodedRows
@@ -81,6 +82,7 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
     assert config.public_data is not None
     name = config.public_data.name
     alone = {"data": config.public_data, "group": (), "label": None, "split_column": None, "drop": ()}
+    alone |= {"columns": None}  # laid over below: the table may lack columns that are no features
     table = read_checked(config.model_copy(update={**alone, "bin": {}})).table
     lacking = [column for column in dataset.features.column_names if column not in table.column_names]
     if lacking:
@@ -88,6 +90,7 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
             f"public data {name} lacks {len(lacking)} features: {listed(lacking)}",
             hint="give the columns of the audited table, the label aside",
         )
+    table = lay_over(table, dataset.declared).table
     columns = [_like(table.column(field.name), field, name) for field in dataset.features.schema]
     features = pa.table(columns, schema=dataset.features.schema)
     if not features.num_rows:
