@@ -188,6 +188,18 @@ class InputRows(Protocol):
         """Those rows' inputs, float32 and C-contiguous."""
 
 
+class ColumnConstants(Protocol):
+    """What turns a column into inputs; see :mod:`fairaudit.data.fit`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its inputs."""
+
+    @property
+    def fitted(self) -> tuple[str, ...]:
+        """What of it was learned from rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """One seed's model inputs, fitted on its training rows only.
@@ -198,6 +210,7 @@ class Encoded:
         names: Input names, ``[d]``; none for images.
         fitted: What was learned from the training rows ("mean of age"): not private.
         merged: column -> number of rare levels merged into one.
+        columns: Constants of every feature, in column order; none of images.
     """
 
     split: Split
@@ -206,3 +219,4 @@ class Encoded:
     names: tuple[str, ...]
     fitted: tuple[str, ...]
     merged: dict[str, int] = field(default_factory=dict)
+    columns: tuple[ColumnConstants, ...] = ()

@@ -101,6 +101,7 @@ class TableEncoder:
             names=_unique([name for column in fitted for name in column.names]),
             fitted=tuple(learned),
             merged={name: count for name, count in merged.items() if count},
+            columns=tuple(fitted),
         )
 
 

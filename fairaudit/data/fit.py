@@ -45,6 +45,7 @@ class FittedCategory:
         values: To what, ``[levels + 1]``; 0 for a code that has no input.
         one_hot: Whether each code that training rows show sets its input to 1; else two share an input.
         merged: Rare levels that share an input.
+        levels: Whose codes these are. unseen: Input and value of a level that is none of them.
     """
 
     names: tuple[str, ...]
@@ -53,6 +54,8 @@ class FittedCategory:
     values: Float32
     one_hot: bool
     merged: int
+    levels: tuple[str, ...]
+    unseen: tuple[int, float]
 
 
 Fitted = FittedNumber | FittedCategory
@@ -160,13 +163,14 @@ def _fit_category(field: CategoryField, counts: Int64, merge_rare: float) -> Fit
     names += [f"{field.name}={OTHER}"] if len(merged) else []
     names += [f"{field.name}={MISSING_INPUT}"] if missing else []
     # Levels that training rows did not show, and a gap where it has no input: with the rare, or nowhere.
-    places = np.full(len(counts), len(kept) if len(merged) else 0, np.int64)
-    values = np.full(len(counts), 1.0 if len(merged) else 0.0, np.float32)
+    unseen = (len(kept), 1.0) if len(merged) else (0, 0.0)
+    places = np.full(len(counts), unseen[0], np.int64)
+    values = np.full(len(counts), unseen[1], np.float32)
     places[kept], values[kept] = np.arange(len(kept)), 1.0
     if missing:
         places[-1], values[-1] = len(names) - 1, 1.0
     learned = (f"levels of {field.name}",)
-    return FittedCategory(tuple(names), learned, places, values, one_hot=True, merged=len(merged))
+    return FittedCategory(tuple(names), learned, places, values, True, len(merged), field.levels, unseen)
 
 
 def _levels(field: CategoryField, counts: Int64, merge_rare: float) -> tuple[Int64, Int64, bool]:
@@ -188,4 +192,6 @@ def _fit_pair(field: CategoryField, kept: Int64, *, missing: bool) -> FittedCate
     if missing:
         places[-1], values[-1] = 1, 1.0
     names = (f"{field.name}={field.levels[int(kept[1])]}", f"{field.name}={MISSING_INPUT}")[: 1 + missing]
-    return FittedCategory(names, (f"levels of {field.name}",), places, values, one_hot=False, merged=0)
+    return FittedCategory(
+        names, (f"levels of {field.name}",), places, values, False, 0, field.levels, (0, _NEITHER)
+    )

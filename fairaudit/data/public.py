@@ -149,6 +149,7 @@ class PoolEncoder:
             names=fitted.names,
             fitted=(),
             merged=fitted.merged,
+            columns=fitted.columns,
         )
         return PoolEncoded(encoded, fitted.train, groups)
 
