@@ -35,7 +35,8 @@ TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `
     *("methods.base", "methods.gradient", "methods.published", "methods.rules", "methods.objectives"),
     *("methods.output_perturbation", "methods.pate", "methods.descent"),
 }
-LAZY = {"cryptography", "scipy", "fairlearn", "sklearn", "dp_accounting", "pandas", "torch", "opacus", "pyarrow", "PIL"}
+LAZY = {"scipy", "fairlearn", "sklearn", "dp_accounting", "pandas", "torch", "opacus", "pyarrow", "PIL"}
+LAZY |= {"cryptography"}
 NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus", "PIL"}  # most take 0.4 to 3 s
 SLOW_FOR_HELP = NEVER_AT_START | {"torch", "pandas", "pyarrow", "jinja2", "markdown_it", "vl_convert"}
 # What `gate`, `compare` and `report` stand on: a stored report and the standard library.

@@ -19,7 +19,7 @@ from fairaudit.release.folder import (
 )
 from fairaudit.release.held_out import HeldOut, held_out
 from fairaudit.release.statements import card, evidence, privacy_statement
-from fairaudit.release.training import train_for_release
+from fairaudit.release.training import Trained, train_for_release
 
 
 def release(choice: Choice, out: Path) -> list[HeldOut]:
@@ -35,6 +35,12 @@ def release(choice: Choice, out: Path) -> list[HeldOut]:
         TrainingError: Diverged, or out of memory. OutputError: The folder cannot be written.
     """
     trained = train_for_release(choice)
+    write_model(choice, trained, out)
+    return held_out(choice.report, choice.audited.key, choice.dataset, trained.test, trained.probabilities)
+
+
+def write_model(choice: Choice, trained: Trained, out: Path) -> None:
+    """Write the folder of a trained model. Raises: OutputError, as :func:`release`."""
     recipe = trained.recipe
     files = {
         MODEL: save(trained.tensors),
@@ -44,7 +50,6 @@ def release(choice: Choice, out: Path) -> list[HeldOut]:
     }
     files[EVIDENCE] = as_json(evidence(choice, files))
     write_folder(out, files)
-    return held_out(choice.report, choice.audited.key, choice.dataset, trained.test, trained.probabilities)
 
 
 def keep_beside(report: Path, out: Path, found: Sequence[HeldOut]) -> Path:

@@ -18,7 +18,7 @@ from fairaudit.report.to_json import to_json
 
 COMMANDS = (
     *("run", "ablate", "gate", "plan", "inspect", "score", "compare", "report", "init"),
-    *("methods", "schema", "doctor", "clean"),
+    *("methods", "schema", "doctor", "clean", "train", "predict"),
 )
 HEAVY = ("torch", "pandas", "scipy", "pyarrow", "sklearn", "fairlearn", "dp_accounting", "numpy", "rich")
 

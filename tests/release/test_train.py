@@ -50,6 +50,7 @@ def test_two_trainings_differ_in_every_weight_and_in_nothing_that_is_said(traine
 
 def test_every_draw_comes_of_the_operating_system_and_leaves_no_trace(audited, tmp_path, monkeypatch):
     """Keys and seeds as they are handed out, then searched in every file, as bytes and as digits."""
+    choice = choose(Wish(audited(), "dpsgd"))
     given, numbers = [], []
     urandom, randbits = os.urandom, secrets.randbits
     monkeypatch.setattr(os, "urandom", lambda size: given.append(urandom(size)) or given[-1])
@@ -57,7 +58,7 @@ def test_every_draw_comes_of_the_operating_system_and_leaves_no_trace(audited, t
     seeded = []
     pcg = np.random.PCG64
     monkeypatch.setattr(np.random, "PCG64", lambda seed: seeded.append(seed) or pcg(seed))
-    release(choose(Wish(audited(), "dpsgd")), tmp_path / "model")
+    release(choice, tmp_path / "model")
     assert not seeded
     assert len([key for key in given if len(key) == 32]) >= 4  # split, sampling, noise, queries
     assert numbers
