@@ -5,6 +5,7 @@ import json
 import os
 import re
 import secrets
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -339,3 +340,27 @@ def test_a_split_that_the_data_bring_stays(tmp_path):
     choice = choose(Wish(path, "dpsgd", fitted=True))
     trained = train_for_release(choice)
     assert trained.test.tolist() == list(range(0, 300, 3))
+
+
+# --- real data ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_adult_by_its_code_book_is_audited_and_trained_with_nothing_fitted(shared_data, tmp_path):
+    """Accuracy within a point of the fitted encoding's, in the audit and in the released model."""
+    columns = Path(__file__).resolve().parents[2] / "benchmarks" / "adult-columns.toml"
+    recipe = {
+        "data": shared_data("adult.parquet"), "group": ["sex"], "label": "income", "method": ["dpsgd"],
+        "seeds": 3, "twins": False,
+    }  # fmt: skip
+    accuracy = {}
+    for name, given in (("fitted", {}), ("declared", {"columns": columns})):
+        report = load_report(audit_here(tmp_path / name, **recipe, **given))
+        accuracy[name] = next(c for c in report.comparisons if c.arm == "dpsgd").overall.estimates["accuracy"]
+        assert (len(report.data.fitted) == 0) == (name == "declared")
+    assert abs(accuracy["declared"].value - accuracy["fitted"].value) < 0.01
+    choice = choose(Wish(tmp_path / "declared" / "report.json", "dpsgd"))
+    trained = train_for_release(choice)
+    right = trained.probabilities.argmax(1) == choice.dataset.labels[trained.test]
+    assert abs(right.mean() - accuracy["fitted"].value) < 0.01
+    assert trained.recipe.fitted == ()

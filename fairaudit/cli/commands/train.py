@@ -1,49 +1,40 @@
 """``fairaudit train``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fairaudit.cli.choices import folder
 
 
+def _flag(name: str, text: str) -> Any:  # noqa: ANN401 (typer's own type)
+    return typer.Option(name, help=text, show_default=False)
+
+
 def train(
     report: Annotated[
-        Path,
-        typer.Option("--from", help="report.json of the audit.", metavar="REPORT", show_default=False),
+        Path, typer.Option("--from", help="report.json of the audit.", metavar="REPORT", show_default=False)
     ],
     method: Annotated[str, typer.Option(help="Audited method to train.", metavar="NAME", show_default=False)],
     out: Annotated[
         str, typer.Option(help="Folder to write; it must not be there.", metavar="DIR", show_default=False)
     ],
-    epsilon: Annotated[
-        float | None, typer.Option(help="Which epsilon of a sweep.", metavar="E", show_default=False)
-    ] = None,
-    variant: Annotated[
-        str | None, typer.Option(help="Which audited form of the method.", metavar="NAME")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="Where the audited data lie now.", metavar="PATH")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Which epsilon of a sweep.", metavar="E")] = None,
+    variant: Annotated[str | None, typer.Option(help="Which audited form of it.", metavar="NAME")] = None,
+    data: Annotated[Path | None, typer.Option(help="Where the data lie now.", metavar="PATH")] = None,
     despite_change: Annotated[
-        bool,
-        typer.Option("--despite-change", help="Train on other data than were audited.", show_default=False),
+        bool, _flag("--despite-change", "Train on other data than were audited.")
     ] = False,
-    despite_gates: Annotated[
-        bool,
-        typer.Option("--despite-gates", help="Train though a rule does not pass.", show_default=False),
-    ] = False,
+    despite_gates: Annotated[bool, _flag("--despite-gates", "Train though a rule does not pass.")] = False,
     accept_fitted_preprocessing: Annotated[
         bool,
-        typer.Option(
+        _flag(
             "--accept-fitted-preprocessing",
-            help="Release scales and levels of undeclared columns, which no epsilon covers.",
-            show_default=False,
+            "Release scales and levels of undeclared columns, which no epsilon covers.",
         ),
     ] = False,
-    with_figures: Annotated[
-        bool,
-        typer.Option("--with-figures", help="Put the audit's figures into the card.", show_default=False),
-    ] = False,
+    with_figures: Annotated[bool, _flag("--with-figures", "Put the audit's figures into the card.")] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", show_default=False)
     ] = False,
