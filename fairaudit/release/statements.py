@@ -64,6 +64,7 @@ def not_covered(choice: Choice, recipe: ReleaseRecipe) -> Iterator[str]:
         yield "preprocessing that was fitted on training rows, listed under fitted_without_privacy"
     if choice.plan.config.balance:
         yield "the sizes of the groups, by which rows were left out"
+    yield "a person with several rows: epsilon is about one of them"
     if choice.plan.model_facts.outside:
         yield "what the model's own code leaves in files or other libraries"
     yield from _CHOSEN
