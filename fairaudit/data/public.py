@@ -132,10 +132,10 @@ class PoolEncoder:
         settings = config.model_copy(update={"merge_rare": merge_rare_of_pool(config)})
         return cls(dataset, make_encoder(replace(dataset, features=table), settings), public)
 
-    def encode(self, split: Split) -> PoolEncoded:
-        """The inputs of one seed."""
+    def encode(self, split: Split, least: int = 0) -> PoolEncoded:
+        """The inputs of one seed; ``least``: as of :func:`halve`."""
         if self._public is None:
-            pool, test = halve(split)
+            pool, test = halve(split, least)
             groups: Int64 | None = self._rows.groupings[0].groups[pool]
         else:
             pool, test = self._rows.n_rows + np.arange(self._public.features.num_rows), split.test
@@ -164,10 +164,13 @@ def _part(rows: InputRows, piece: slice) -> InputRows:
     return rows.part(piece) if isinstance(rows, DecodedRows) else rows[piece]
 
 
-def halve(split: Split) -> tuple[Int64, Int64]:
-    """Half of the test rows for the student, by the seed's draw, and the rows that stay for testing."""
+def halve(split: Split, least: int = 0) -> tuple[Int64, Int64]:
+    """Half of the test rows for the student, by the seed's draw, and the rows that stay for testing.
+
+    ``least``: Records that the student needs; more than half where there are no more test rows than that.
+    """
     order = numpy_stream(split.seed, "split", "student pool").permutation(len(split.test))
-    half = len(split.test) // 2
+    half = min(max(len(split.test) // 2, least), len(split.test))
     return np.sort(split.test[order[:half]]), np.sort(split.test[order[half:]])
 
 

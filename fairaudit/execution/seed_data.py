@@ -115,17 +115,21 @@ def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
     return _by_pool_rows(key.config, dataset, _pool_encoder(key), draw_split(dataset, key.config, seed))
 
 
-def prepare_rows(dataset: Dataset, config: AuditConfig, split: Split, *, by_pool: bool) -> Prepared:
+def prepare_rows(
+    dataset: Dataset, config: AuditConfig, split: Split, *, by_pool: bool, queries: int = 0
+) -> Prepared:
     """The encoding of a split that no seed of an audit drew.
 
     Args:
         dataset, config: As of a plan. split: Which rows. by_pool: As of :func:`prepare_seed`.
+        queries: Records that the pool must have, where there are so many.
 
     Raises:
         DataError: The public table cannot be read.
     """
     if by_pool:
-        return _by_pool_rows(config, dataset, PoolEncoder.of(load_inputs(dataset, config), config), split)
+        encoder = PoolEncoder.of(load_inputs(dataset, config), config)
+        return _by_pool_rows(config, dataset, encoder, split, queries)
     return _by_training_rows(config, dataset, make_encoder(dataset, config), split)
 
 
@@ -136,8 +140,10 @@ def _by_training_rows(config: AuditConfig, dataset: LabelledRows, encoder: Encod
     return Prepared(dataset, encoded, _training_pool(dataset, encoded, packed))
 
 
-def _by_pool_rows(config: AuditConfig, dataset: LabelledRows, encoder: PoolEncoder, split: Split) -> Prepared:
-    found = encoder.encode(split)
+def _by_pool_rows(
+    config: AuditConfig, dataset: LabelledRows, encoder: PoolEncoder, split: Split, queries: int = 0
+) -> Prepared:
+    found = encoder.encode(split, queries)
     encoded = _as_seen(config, dataset, found.encoded)
     pool = _rows(found.pool) if _wants_rows(config, dataset) else found.pool
     groups = None if found.groups is None else torch.from_numpy(found.groups)

@@ -59,7 +59,13 @@ def train_for_release(choice: Choice) -> Trained:
         split = coin_split(choice.dataset, plan.config)
         if not len(split.train):
             raise TrainingError("no row is left to train on", hint="use a larger table")
-        prepared = prepare_rows(choice.dataset, plan.config, split, by_pool=choice.by_pool)
+        queries = int(arm.settings.get("queries", 0))
+        prepared = prepare_rows(choice.dataset, plan.config, split, by_pool=choice.by_pool, queries=queries)
+        if prepared.public is not None and len(prepared.public.features) < queries:
+            raise TrainingError(
+                f"the student needs {queries:,} records, and coins left {len(prepared.public.features):,}",
+                hint="audit with more test rows, fewer queries, or --public-data",
+            )
         task = _task(plan, arm, prepared)
         try:
             trained = _method(arm).fit(task, [])
