@@ -9,6 +9,7 @@ __all__ = [
     "Report",
     "__version__",
     "check_gates",
+    "load_model",
     "load_report",
     "plan_audit",
     "run_audit",
@@ -22,6 +23,7 @@ _HOMES = {
     "AuditConfig": "fairaudit.config.options",
     "FairauditError": "fairaudit.errors",
     "Report": "fairaudit.report.model",
+    "load_model": "fairaudit.release.loaded",
     "load_report": "fairaudit.report.load",
     "show_progress": "fairaudit.execution.progress",
 }

@@ -68,6 +68,18 @@ class PrivacyError(FairauditError):
     exit_code = EXIT_PRIVACY
 
 
+class GateFailed(FairauditError):
+    """A rule of a report fails, and something was asked for that needs all of them to pass."""
+
+    exit_code = EXIT_GATE_FAILED
+
+
+class Undecided(FairauditError):
+    """A rule of a report is inconclusive, and something was asked for that needs all of them to pass."""
+
+    exit_code = EXIT_INCONCLUSIVE
+
+
 def said(error: BaseException) -> str:
     """An error of code that is not ours, in one line."""
     try:

@@ -27,7 +27,8 @@ IMAGES = ("image_column", "resize", "channels", "pixel_range", "skip_bad_images"
 # Another value of every option; names of files are those of the folder below.
 OTHER = {
     "data": "moved.csv", "group": ("region",), "intersect": True, "label": "job", "positive": "no",
-    "drop": ("age",), "group_as_feature": True, "bin": {"debt": "q2"}, "contrast": {"sex": "F"},
+    "drop": ("age",), "columns": {"columns": {"age": {"kind": "number", "range": (0, 90)}}},
+    "group_as_feature": True, "bin": {"debt": "q2"}, "contrast": {"sex": "F"},
     "missing": "drop", "merge_rare": 0.3, "infer": False, "favourable": "no", "group_by_label": True,
     "image_column": "x", "resize": "6x6", "channels": "rgb", "pixel_range": "unit", "n_public": 210,
     "skip_bad_images": True,

@@ -2,13 +2,18 @@ import tomllib
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
+import pyarrow.parquet as papq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairaudit.cli.config_template import _text, starter_file, write_starter
+from fairaudit.cli.config_template import _text, columns_file, starter_file, write_starter
+from fairaudit.config.options import AuditConfig
 from fairaudit.config.sources import resolve_config
+from fairaudit.data.encode import encode
 from fairaudit.data.inspect import describe
+from fairaudit.data.split import draw_split
+from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import OutputError
 
 
@@ -85,3 +90,30 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path):
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_name_is_a_toml_string(name):
     assert tomllib.loads(f"x = {_text(name)}")["x"] == name
+
+
+def test_declared_columns_can_be_used_as_they_are_written_and_say_that_they_should_not(tmp_path):
+    """Names and values that TOML could trip over; constant, half-empty and numeric-coded columns."""
+    rows = {
+        'a "quoted" [name]': ["x\n", 'y"', "z\\", None] * 20,
+        "number": [1.5, None, -3.0, 7.25] * 20,
+        "whole": [3, 4, 5, 6] * 20,
+        "flag": [True, False, True, True] * 20,
+        "sex": ["F", "M"] * 40,
+        "y": [0, 1, 1, 0] * 20,
+    }
+    papq.write_table(pa.table(rows), tmp_path / "t.parquet")
+    config = resolve_config({"data": tmp_path / "t.parquet", "group": ["sex"], "label": "y"}).config
+    text = columns_file(load_dataset(config))
+    (tmp_path / "columns.toml").write_text(text)
+    told = tomllib.loads(text)
+    assert list(told) == ['a "quoted" [name]', "number", "whole", "flag"]
+    assert told["number"] == {"kind": "number", "range": [-3.0, 7.25], "missing": -3.0}
+    assert told["flag"]["categories"] == ["false", "true"]
+    assert text.count("replace by what is publicly known") == 5
+    used = config.model_copy(
+        update={"columns": AuditConfig(data="x", columns=tmp_path / "columns.toml").columns}
+    )
+    dataset = load_dataset(used)
+    assert dataset.outside == {}
+    assert encode(dataset, draw_split(dataset, used, 0), used).fitted == ()

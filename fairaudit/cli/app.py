@@ -23,10 +23,12 @@ from fairaudit.cli.commands import (
     inspect,
     methods,
     plan,
+    predict,
     report,
     run,
     schema,
     score,
+    train,
 )
 from fairaudit.cli.streams import lost_answer, tell
 from fairaudit.config.options import Format
@@ -83,6 +85,8 @@ for command in (
     plan.plan,
     gate.gate,
     score.score,
+    train.train,
+    predict.predict,
     compare.compare,
     report.report,
     init.init,

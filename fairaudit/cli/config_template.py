@@ -1,17 +1,23 @@
-"""Inspection -> a commented ``fairaudit.toml``: what is known is set, what must be chosen is offered."""
+"""Inspection -> commented files to start from: what is known is set, what must be chosen is offered."""
 
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from fairaudit.config.declared import MOST_CATEGORIES
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.data.candidates import suggested_group
+from fairaudit.data.columns import encode_levels, kind_of, numeric_values
+from fairaudit.data.dataset import Dataset
 from fairaudit.data.inspect import Inspection
 from fairaudit.errors import OutputError, numbered
 from fairaudit.io.atomic import write_atomically
 from fairaudit.report.names import plain
 
 _MOST_CANDIDATES = 8
+_REPLACE = "  # from your data: replace by what is publicly known"
 
 
 def starter_file(found: Inspection, config: AuditConfig) -> str:
@@ -23,6 +29,11 @@ def starter_file(found: Inspection, config: AuditConfig) -> str:
     return "\n".join([*_data(found, config), *_audit(config), *_gates(found)]) + "\n"
 
 
+def columns_file(dataset: Dataset) -> str:
+    """The text of a ``columns.toml``: every feature as the rows show it, for somebody to replace."""
+    return "\n".join(_columns(dataset)) + "\n"
+
+
 def write_starter(path: Path, text: str, *, force: bool) -> None:
     """Write the file; an existing one only by force.
 
@@ -32,6 +43,35 @@ def write_starter(path: Path, text: str, *, force: bool) -> None:
     if path.exists() and not force:
         raise OutputError(f"{path} exists", hint="--force writes over it, --out names another file")
     write_atomically(path, text.encode())
+
+
+def _columns(dataset: Dataset) -> Iterator[str]:
+    yield f"# Columns of {plain(dataset.name, 80)}, for `fairaudit run --columns`."
+    yield "# What stands here is taken as publicly known, and nothing about these columns is learned of rows:"
+    yield "# replace every value that was read from your data, by a code book's, a form's, a sensor's range."
+    yield '# A number beyond its range counts as its nearer end; with outside = "missing" it is missing.'
+    yield "# missing = VALUE stands in for a missing value. A text that is not listed counts as missing."
+    for name in dataset.features.column_names:
+        column = dataset.features.column(name)
+        kind = kind_of(column.type)
+        yield ""
+        if kind == "time":
+            yield f"# {_text(name)} holds times, which cannot be declared: --drop it, or write numbers."
+            continue
+        yield f"[{_text(name)}]"
+        if kind == "number":
+            values = numeric_values(column)
+            low, high = float(np.nanmin(values)), float(np.nanmax(values))
+            yield 'kind = "number"'
+            yield f"range = [{low!r}, {high if high > low else low + 1.0!r}]{_REPLACE}"
+            yield "# centre = and spread = say where most values lie; by default the whole range counts alike"
+            gaps = column.null_count > 0
+            yield f"missing = {low!r}{_REPLACE}" if gaps else f"# missing = {low!r}"
+        else:
+            levels = encode_levels(column).names[:MOST_CATEGORIES]
+            yield 'kind = "category"'
+            yield f"categories = [{', '.join(map(_text, levels))}]{_REPLACE}"
+            yield f"# missing = {_text(levels[0])}"
 
 
 def _data(found: Inspection, config: AuditConfig) -> Iterator[str]:

@@ -45,6 +45,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("positive", str, "The label that rates are about; inferred from common spellings.", "VALUE"),
     Option("favourable", str, "The label that people want; gates on impact ratios need it.", "VALUE"),
     Option("drop", list, "Column to leave out; repeat.", "COL"),
+    Option("columns", str, "What is publicly known of the columns; nothing is learned of them.", "FILE"),
     Option("group_as_feature", bool, "Give the group column to the model."),
     Option("bin", dict, "Cut a numeric group at edges or quantiles; repeat.", "COL=EDGES|qN"),
     Option("contrast", dict, "Turn a column into value / not value; repeat.", "COL=VALUE"),

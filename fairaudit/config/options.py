@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
+from fairaudit.config.declared import Declaration, DeclaredColumn, read_declaration
 from fairaudit.errors import ConfigError
 
 
@@ -94,6 +95,7 @@ class AuditConfig(BaseModel):
     positive: str | None = None
     favourable: str | None = None  # the outcome that people want; impact ratios are about it
     drop: tuple[str, ...] = ()
+    columns: Annotated[Declaration | None, BeforeValidator(read_declaration)] = None  # a file's content
     group_as_feature: bool = False
     bin: dict[str, str] = {}  # column -> "18,30,60" (edges) or "q4" (quantiles)
     contrast: dict[str, str] = {}  # column -> value: the column becomes value / not value
@@ -161,6 +163,11 @@ class AuditConfig(BaseModel):
     gpus_per_job: Annotated[float, Field(ge=0)] = 0.0
     memory: Count | None = None  # MiB of activations kept between the two passes of a step
     resume: bool = True
+
+    @property
+    def declared(self) -> Mapping[str, DeclaredColumn]:
+        """Columns of which something is publicly known."""
+        return self.columns.columns if self.columns else {}
 
     @field_validator("*", mode="before")
     @classmethod

@@ -1,6 +1,7 @@
 """The data of an audit as frozen values; shapes are documented here, once."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -8,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fairaudit.config.declared import DeclaredColumn
 from fairaudit.data.pixels import Shape, image_columns, shape_of
 
 Int64 = NDArray[np.int64]
@@ -111,6 +113,8 @@ class Dataset:
         notices: What the reader must be told.
         favourable: Index of the outcome that people want; the positive class where that is assumed.
         favourable_origin: Who said so; see :class:`fairaudit.data.infer.LabelColumn`.
+        declared: feature column -> what is publicly known of it; nothing is learned of these.
+        outside: column -> group name -> count of values that are not as declared (first grouping).
         unpredicted: grouping name -> group name -> rows that given predictions lack.
     """
 
@@ -135,6 +139,8 @@ class Dataset:
     notices: tuple[Notice, ...] = ()
     favourable: int | None = None
     favourable_origin: str = ""
+    declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)
+    outside: dict[str, dict[str, int]] = field(default_factory=dict)
     unpredicted: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
@@ -182,6 +188,18 @@ class InputRows(Protocol):
         """Those rows' inputs, float32 and C-contiguous."""
 
 
+class ColumnConstants(Protocol):
+    """What turns a column into inputs; see :mod:`fairaudit.data.fit`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its inputs."""
+
+    @property
+    def fitted(self) -> tuple[str, ...]:
+        """What of it was learned from rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """One seed's model inputs, fitted on its training rows only.
@@ -192,6 +210,7 @@ class Encoded:
         names: Input names, ``[d]``; none for images.
         fitted: What was learned from the training rows ("mean of age"): not private.
         merged: column -> number of rare levels merged into one.
+        columns: Constants of every feature, in column order; none of images.
     """
 
     split: Split
@@ -200,3 +219,4 @@ class Encoded:
     names: tuple[str, ...]
     fitted: tuple[str, ...]
     merged: dict[str, int] = field(default_factory=dict)
+    columns: tuple[ColumnConstants, ...] = ()

@@ -55,7 +55,7 @@ class TableEncoder:
     deviations. Times count as seconds. Text with two levels becomes one 0/1 input (levels sorted;
     an unseen one 0.5), other text one input per level in sorted order, a missing value its own
     level. Levels rarer than ``merge_rare`` share one input where there are two or more of them;
-    an unseen level goes there, else to none.
+    an unseen level goes there, else to none. What is declared of a column takes the place of all this.
 
     With ``merge_rare`` 0 the lists of levels and of columns with missing values come from all rows, so
     that every seed has the same inputs; otherwise test rows have no influence at all.
@@ -71,7 +71,7 @@ class TableEncoder:
     @classmethod
     def of(cls, dataset: Dataset, config: AuditConfig) -> "TableEncoder":
         """The encoder of a table; the records of a large one go to a file without a name."""
-        writer = RecordWriter(dataset.features)
+        writer = RecordWriter(dataset.features, dataset.declared)
         if writer.size <= IN_MEMORY_BYTES:
             return cls(writer.in_memory(), config.merge_rare)
         table = Spool(config.out).keep_rows(writer.blocks(), writer.layout.width)
@@ -84,7 +84,7 @@ class TableEncoder:
         recipe = Recipe(layout, fitted)
         train, test = (DecodedRows(self._records, rows, recipe) for rows in (split.train, split.test))
         learned = [line for column in fitted for line in column.fitted]
-        if self._merge_rare == 0:
+        if self._merge_rare == 0 and learned:
             learned.append(
                 "lists of levels and of columns with missing values: from all rows, not only training"
             )
@@ -101,6 +101,7 @@ class TableEncoder:
             names=_unique([name for column in fitted for name in column.names]),
             fitted=tuple(learned),
             merged={name: count for name, count in merged.items() if count},
+            columns=tuple(fitted),
         )
 
 

@@ -1,12 +1,15 @@
-"""What one seed's training rows teach about each column: nothing here sees any other row."""
+"""What one seed's training rows teach about each column: nothing here sees any other row.
+
+Of a declared column they teach nothing, and its values are not looked at.
+"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairaudit.data.dataset import Float32, Int64
-from fairaudit.data.records import Block, CategoryField, Float64, NumberField, Records
+from fairaudit.data.records import Block, CategoryField, Field, Float64, NumberField, Records
 
 OTHER = "(other)"
 MISSING_INPUT = "(missing)"
@@ -42,6 +45,7 @@ class FittedCategory:
         values: To what, ``[levels + 1]``; 0 for a code that has no input.
         one_hot: Whether each code that training rows show sets its input to 1; else two share an input.
         merged: Rare levels that share an input.
+        levels: Whose codes these are. unseen: Input and value of a level that is none of them.
     """
 
     names: tuple[str, ...]
@@ -50,6 +54,8 @@ class FittedCategory:
     values: Float32
     one_hot: bool
     merged: int
+    levels: tuple[str, ...]
+    unseen: tuple[int, float]
 
 
 Fitted = FittedNumber | FittedCategory
@@ -62,7 +68,9 @@ def fit(records: Records, rows: Int64, merge_rare: float) -> list[Fitted]:
         records: The table. rows: Training rows. merge_rare: Share below which levels are merged;
             0 takes lists of levels and of columns with missing values from all rows.
     """
-    found: dict[int, Fitted] = {}
+    found: dict[int, Fitted] = {
+        number: as_declared(field) for number, field in enumerate(records.layout.fields) if field.declared
+    }
     for number, values in _training_values(records, rows):
         field = records.layout.fields[number]
         assert isinstance(field, NumberField)
@@ -76,7 +84,13 @@ def fit(records: Records, rows: Int64, merge_rare: float) -> list[Fitted]:
 
 def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float64]]:
     """Each number's values on some rows, ``[n]``; as many columns a pass as memory allows."""
-    numbers = [(n, block, place) for block in records.layout.numbers for place, n in enumerate(block.fields)]
+    fields = records.layout.fields
+    numbers = [
+        (n, block, place)
+        for block in records.layout.numbers
+        for place, n in enumerate(block.fields)
+        if not fields[n].declared
+    ]
     at_once = max(1, FIT_BYTES // (8 * max(1, len(rows))))
     for first in range(0, len(numbers), at_once):
         group: list[tuple[int, Block, int]] = numbers[first : first + at_once]
@@ -91,13 +105,33 @@ def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float
 def _training_counts(records: Records, rows: Int64) -> Iterator[tuple[int, Int64]]:
     """Rows of each code of each category, ``[levels + 1]``."""
     block = records.layout.codes
-    fields = [records.layout.fields[number] for number in block.fields]
-    sizes = [len(field.levels) + 1 for field in fields if isinstance(field, CategoryField)]
-    counts = [np.zeros(size, np.int64) for size in sizes]
-    for _, taken in records.chunks(rows) if sizes else ():
-        for count, codes in zip(counts, block.of(taken).T, strict=True):
-            count += np.bincount(codes, minlength=len(count))
-    yield from zip(block.fields, counts, strict=True)
+    counts: dict[int, tuple[int, Int64]] = {}
+    for place, number in enumerate(block.fields):
+        field = records.layout.fields[number]
+        if isinstance(field, CategoryField) and not field.declared:
+            counts[place] = number, np.zeros(len(field.levels) + 1, np.int64)
+    for _, taken in records.chunks(rows) if counts else ():
+        codes = block.of(taken)
+        for place, (_, count) in counts.items():
+            count += np.bincount(codes[:, place], minlength=len(count))
+    yield from counts.values()
+
+
+def as_declared(field: Field) -> Fitted:
+    """A declared column's constants; no row is handed in."""
+    if isinstance(field, CategoryField):
+        nothing_seen = np.zeros(len(field.levels) + 1, np.int64)
+        return replace(_fit_category(field, nothing_seen, merge_rare=0), fitted=())
+    told = field.declared
+    assert told is not None, f"{field.name} is not declared"
+    return FittedNumber(
+        names=(field.name, f"{field.name}={MISSING_INPUT}")[: 1 + (told.missing is not None)],
+        fitted=(),
+        exponent=0,
+        median=told.middle if told.missing is None else told.missing,
+        mean=told.middle,
+        deviation=told.scale,
+    )
 
 
 def _fit_number(field: NumberField, train: Float64, *, fixed: bool) -> FittedNumber:
@@ -129,13 +163,14 @@ def _fit_category(field: CategoryField, counts: Int64, merge_rare: float) -> Fit
     names += [f"{field.name}={OTHER}"] if len(merged) else []
     names += [f"{field.name}={MISSING_INPUT}"] if missing else []
     # Levels that training rows did not show, and a gap where it has no input: with the rare, or nowhere.
-    places = np.full(len(counts), len(kept) if len(merged) else 0, np.int64)
-    values = np.full(len(counts), 1.0 if len(merged) else 0.0, np.float32)
+    unseen = (len(kept), 1.0) if len(merged) else (0, 0.0)
+    places = np.full(len(counts), unseen[0], np.int64)
+    values = np.full(len(counts), unseen[1], np.float32)
     places[kept], values[kept] = np.arange(len(kept)), 1.0
     if missing:
         places[-1], values[-1] = len(names) - 1, 1.0
     learned = (f"levels of {field.name}",)
-    return FittedCategory(tuple(names), learned, places, values, one_hot=True, merged=len(merged))
+    return FittedCategory(tuple(names), learned, places, values, True, len(merged), field.levels, unseen)
 
 
 def _levels(field: CategoryField, counts: Int64, merge_rare: float) -> tuple[Int64, Int64, bool]:
@@ -157,4 +192,6 @@ def _fit_pair(field: CategoryField, kept: Int64, *, missing: bool) -> FittedCate
     if missing:
         places[-1], values[-1] = 1, 1.0
     names = (f"{field.name}={field.levels[int(kept[1])]}", f"{field.name}={MISSING_INPUT}")[: 1 + missing]
-    return FittedCategory(names, (f"levels of {field.name}",), places, values, one_hot=False, merged=0)
+    return FittedCategory(
+        names, (f"levels of {field.name}",), places, values, False, 0, field.levels, (0, _NEITHER)
+    )

@@ -10,6 +10,7 @@ import pyarrow as pa
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import encode_levels
 from fairaudit.data.dataset import Dataset, Encoded, InputRows, Int64, LabelledRows, Split
+from fairaudit.data.declare import lay_over
 from fairaudit.data.encode import Encoder, make_encoder
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.recipe import DecodedRows
@@ -81,6 +82,7 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
     assert config.public_data is not None
     name = config.public_data.name
     alone = {"data": config.public_data, "group": (), "label": None, "split_column": None, "drop": ()}
+    alone |= {"columns": None}  # laid over below: the table may lack columns that are no features
     table = read_checked(config.model_copy(update={**alone, "bin": {}})).table
     lacking = [column for column in dataset.features.column_names if column not in table.column_names]
     if lacking:
@@ -88,6 +90,7 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
             f"public data {name} lacks {len(lacking)} features: {listed(lacking)}",
             hint="give the columns of the audited table, the label aside",
         )
+    table = lay_over(table, dataset.declared).table
     columns = [_like(table.column(field.name), field, name) for field in dataset.features.schema]
     features = pa.table(columns, schema=dataset.features.schema)
     if not features.num_rows:
@@ -129,10 +132,10 @@ class PoolEncoder:
         settings = config.model_copy(update={"merge_rare": merge_rare_of_pool(config)})
         return cls(dataset, make_encoder(replace(dataset, features=table), settings), public)
 
-    def encode(self, split: Split) -> PoolEncoded:
-        """The inputs of one seed."""
+    def encode(self, split: Split, least: int = 0) -> PoolEncoded:
+        """The inputs of one seed; ``least``: as of :func:`halve`."""
         if self._public is None:
-            pool, test = halve(split)
+            pool, test = halve(split, least)
             groups: Int64 | None = self._rows.groupings[0].groups[pool]
         else:
             pool, test = self._rows.n_rows + np.arange(self._public.features.num_rows), split.test
@@ -146,6 +149,7 @@ class PoolEncoder:
             names=fitted.names,
             fitted=(),
             merged=fitted.merged,
+            columns=fitted.columns,
         )
         return PoolEncoded(encoded, fitted.train, groups)
 
@@ -160,10 +164,13 @@ def _part(rows: InputRows, piece: slice) -> InputRows:
     return rows.part(piece) if isinstance(rows, DecodedRows) else rows[piece]
 
 
-def halve(split: Split) -> tuple[Int64, Int64]:
-    """Half of the test rows for the student, by the seed's draw, and the rows that stay for testing."""
+def halve(split: Split, least: int = 0) -> tuple[Int64, Int64]:
+    """Half of the test rows for the student, by the seed's draw, and the rows that stay for testing.
+
+    ``least``: Records that the student needs; more than half where there are no more test rows than that.
+    """
     order = numpy_stream(split.seed, "split", "student pool").permutation(len(split.test))
-    half = len(split.test) // 2
+    half = min(max(len(split.test) // 2, least), len(split.test))
     return np.sort(split.test[order[:half]]), np.sort(split.test[order[half:]])
 
 

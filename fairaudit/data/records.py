@@ -12,13 +12,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.data.columns import encode_levels, kind_of, numeric_values
+from fairaudit.config.declared import DeclaredColumn, DeclaredNumber
+from fairaudit.data.columns import Levels, encode_codes, encode_levels, kind_of, level_names, numeric_values
 from fairaudit.data.dataset import Int64
 
 UInt8 = NDArray[np.uint8]
 Float64 = NDArray[np.float64]
 
 CHUNK_ROWS = 16_384  # rows that are handled at once: few enough for a processor's cache
+NOTHING: Mapping[str, DeclaredColumn] = {}  # is declared of any column
 _ALIGNMENT = 8  # bytes, so that every number of a record lies where a processor wants it
 
 
@@ -29,11 +31,13 @@ class NumberField:
     Args:
         name: Column. type: ``float32`` where that holds every value exactly, else ``float64``.
         gaps: Whether a value is missing in some row; NaN there.
+        declared: What is publicly known of it, or None.
     """
 
     name: str
     type: str
     gaps: bool
+    declared: DeclaredNumber | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,15 @@ class CategoryField:
     """A category as the code of its level.
 
     Args:
-        name: Column. levels: Sorted; a missing value has the code ``len(levels)``.
-        gaps: Whether a value is missing in some row.
+        name: Column. levels: Sorted, or as declared; a missing value has the code ``len(levels)``.
+        gaps: Whether a value is missing in some row; of declared levels, whether one may be.
+        declared: Whether the levels are publicly known, and not those that rows hold.
     """
 
     name: str
     levels: tuple[str, ...]
     gaps: bool
+    declared: bool = False
 
 
 Field = NumberField | CategoryField
@@ -142,11 +148,11 @@ class RecordWriter:
     """Looks at every column once, then gives the records from the first row to the last.
 
     Args:
-        features: The columns.
+        features: The columns. declared: What is publicly known of some of them; they hold nothing else.
     """
 
-    def __init__(self, features: pa.Table) -> None:
-        self._features = features
+    def __init__(self, features: pa.Table, declared: Mapping[str, DeclaredColumn] = NOTHING) -> None:
+        self._features, self._declared = features, declared
         self._codes: dict[int, NDArray[np.generic]] = {}
         self.layout = Layout.of([self._field(i, name) for i, name in enumerate(features.column_names)])
 
@@ -181,10 +187,17 @@ class RecordWriter:
     def _field(self, number: int, name: str) -> Field:
         if kind_of(self._features.schema.field(name).type) in ("number", "time"):
             return self._number(name)
-        levels = encode_levels(self._features.column(name))
+        told = self._declared.get(name)
+        levels = (
+            encode_levels(self._features.column(name))
+            if told is None or isinstance(told, DeclaredNumber)
+            else _known_levels(self._features.column(name), told.categories)
+        )
         missing = levels.codes < 0
         codes = np.where(missing, len(levels.names), levels.codes)
         self._codes[number] = codes.astype(np.min_scalar_type(len(levels.names)))
+        if told is not None:
+            return CategoryField(name, levels.names, told.missing is None, declared=True)
         return CategoryField(name, levels.names, bool(missing.any()))
 
     def _number(self, name: str) -> NumberField:
@@ -195,15 +208,25 @@ class RecordWriter:
             with np.errstate(over="ignore"):  # what becomes infinite is not exact
                 exact = exact and np.array_equal(values.astype(np.float32), values, equal_nan=True)
             gaps = gaps or bool(np.isnan(values).any())
-        return NumberField(name, "float32" if exact else "float64", gaps)
+        told = self._declared.get(name)
+        known = told if isinstance(told, DeclaredNumber) else None
+        return NumberField(name, "float32" if exact else "float64", gaps, known)
+
+
+def _known_levels(column: pa.ChunkedArray, names: tuple[str, ...]) -> Levels:
+    """A column's rows as codes of levels that are given, -1 where the value is none of them."""
+    found = encode_codes(column)
+    place = {name: code for code, name in enumerate(names)}
+    known = np.array([*(place.get(level, -1) for level in level_names(found.values)), -1], np.int64)
+    return Levels(known[found.codes], names)
 
 
 def fields_to_json(fields: Sequence[Field]) -> list[dict[str, object]]:
     """The fields of a layout as JSON values."""
     return [
-        {"name": f.name, "type": f.type, "gaps": f.gaps}
+        {"name": f.name, "type": f.type, "gaps": f.gaps, "declared": _told(f.declared)}
         if isinstance(f, NumberField)
-        else {"name": f.name, "levels": list(f.levels), "gaps": f.gaps}
+        else {"name": f.name, "levels": list(f.levels), "gaps": f.gaps, "declared": f.declared}
         for f in fields
     ]
 
@@ -211,6 +234,12 @@ def fields_to_json(fields: Sequence[Field]) -> list[dict[str, object]]:
 def field_from_json(value: Mapping[str, object]) -> Field:
     """One field of :func:`fields_to_json`."""
     name, gaps, levels = str(value["name"]), bool(value["gaps"]), value.get("levels")
+    told = value.get("declared")
     if isinstance(levels, list):
-        return CategoryField(name, tuple(str(level) for level in levels), gaps)
-    return NumberField(name, str(value["type"]), gaps)
+        return CategoryField(name, tuple(str(level) for level in levels), gaps, bool(told))
+    known = DeclaredNumber.model_validate(told) if told else None
+    return NumberField(name, str(value["type"]), gaps, known)
+
+
+def _told(declared: DeclaredNumber | None) -> dict[str, object] | None:
+    return None if declared is None else declared.model_dump(mode="json")

@@ -4,7 +4,7 @@ The columns are looked at one after the other, twice: for what is missing, then,
 stay, for what the values are worth. So a table needs the memory of one column, however many it has.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,7 +94,8 @@ def choose_rows(
         dropped[BAD_IMAGE] = _by_group(groups[bad], names)
         labelled = np.setdiff1d(labelled, bad, assume_unique=True)
     missing = _Missing(_on(groups, labelled), names)
-    reasons = _first_look(table, labelled, missing)
+    told = frozenset(config.declared)
+    reasons = _first_look(table, labelled, missing, told)
     for grouping in groupings[: len(groupings) - config.intersect]:
         if grouping.missing is not None:
             missing.add(grouping.name, _on(grouping.groups, labelled) == grouping.missing)
@@ -110,7 +111,7 @@ def choose_rows(
     if not len(used):
         raise DataError("every row has a missing value", "use --missing impute")
     hashes = RowHashes(len(used))
-    reasons |= _second_look(table, used, reasons, hashes)
+    reasons |= _second_look(table, used, reasons, hashes, told)
     columns = tuple(name for name in table.column_names if name not in reasons)
     if not columns:
         raise DataError(f"no feature column is left in {config.data.name}", "see `fairaudit inspect`")
@@ -127,12 +128,13 @@ def sampled(table: pa.Table, chosen: Chosen) -> Iterator[tuple[str, Codes]]:
         yield name, encode_codes(table.column(name).take(rows))
 
 
-def _first_look(table: pa.Table, labelled: Int64, missing: _Missing) -> dict[str, str]:
-    """Columns that no model can use; of the others, what is missing."""
+def _first_look(table: pa.Table, labelled: Int64, missing: _Missing, told: Collection[str]) -> dict[str, str]:
+    """Columns that no model can use, by no value of a declared one; of the others, what is missing."""
     reasons = {}
     for name in table.column_names:
         column = _keys_on(table.column(name), labelled)
-        reason = worthless(name, column, pa.types.is_floating(table.column(name).type))
+        is_float = pa.types.is_floating(table.column(name).type)
+        reason = "" if name in told else worthless(name, column, is_float)
         if reason:
             reasons[name] = reason
         else:
@@ -140,17 +142,20 @@ def _first_look(table: pa.Table, labelled: Int64, missing: _Missing) -> dict[str
     return reasons
 
 
-def _second_look(table: pa.Table, used: Int64, known: dict[str, str], hashes: RowHashes) -> dict[str, str]:
+def _second_look(
+    table: pa.Table, used: Int64, known: dict[str, str], hashes: RowHashes, told: Collection[str]
+) -> dict[str, str]:
     """Columns that say the same in every row; the others are mixed into the rows' hashes."""
     reasons = {}
     for name in table.column_names:
         if name in known:
             continue
         column = _keys_on(table.column(name), used)
-        if is_constant(column):
-            reasons[name] = "constant"
-            continue
-        refuse_many_levels(name, column)
+        if name not in told:
+            if is_constant(column):
+                reasons[name] = "constant"
+                continue
+            refuse_many_levels(name, column)
         hashes.add(column.keys, column.missing)
     return reasons
 
@@ -165,6 +170,12 @@ def _keys_on(column: pa.ChunkedArray, rows: Int64) -> RowKeys:
 def _on(values: Int64, rows: Int64) -> Int64:
     """Values of some rows; not copied where that is all of them."""
     return values if len(rows) == len(values) else values[rows]
+
+
+def counts_by_group(rows: Int64, groupings: Sequence[Grouping], total: int) -> dict[str, int]:
+    """How many of some rows of a file each group of the first grouping has, where it has any."""
+    groups, names = _counted_by(groupings, total)
+    return _by_group(groups[rows], names)
 
 
 def _counted_by(groupings: Sequence[Grouping], rows: int) -> tuple[Int64, tuple[str, ...]]:

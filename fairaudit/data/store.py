@@ -20,7 +20,7 @@ from fairaudit.data.pixels import Shape
 from fairaudit.data.records import Layout, Records, RecordWriter, field_from_json, fields_to_json
 from fairaudit.io.atomic import appearing
 
-_FORMAT = "fairaudit-records-1"
+_FORMAT = "fairaudit-records-2"
 _TYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype(np.uint8), "I64": np.dtype(np.int64)}
 _HEADER_UNIT = 4096  # so that every array begins where a page does
 _NO_HASH = "0" * 64
@@ -72,7 +72,7 @@ def write_store(path: Path, dataset: Dataset) -> None:
     Raises:
         OutputError: The directory is not writable, or the disk is full.
     """
-    writer = RecordWriter(dataset.features)
+    writer = RecordWriter(dataset.features, dataset.declared)
     arrays = {"labels": dataset.labels, **{f"groups.{i}": g.groups for i, g in enumerate(dataset.groupings)}}
     optional = {"split": dataset.split, "duplicate_of": dataset.duplicate_of}
     arrays |= {name: array for name, array in optional.items() if array is not None}

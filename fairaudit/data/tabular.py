@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import Levels, PlainColumns, encode_levels, kind_of, levels_in_use
-from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice
+from fairaudit.data.dataset import SPLIT, Dataset, Grouping, Int64, Notice
+from fairaudit.data.declare import Laid, declaration_notices, lay_over, refuse_unknown
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
 from fairaudit.data.naming import (
@@ -23,7 +24,7 @@ from fairaudit.data.naming import (
     typed,
 )
 from fairaudit.data.pixels import image_columns
-from fairaudit.data.rows import Chosen, choose_rows, sampled
+from fairaudit.data.rows import Chosen, choose_rows, counts_by_group, sampled
 from fairaudit.data.screen import leaks
 from fairaudit.data.sources import DataSource, open_data
 from fairaudit.data.spool import Spool
@@ -129,25 +130,29 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     split = _read_split(table, config)
     features, reasons = _feature_names(table, choice, config)
     beside = [name for name in dict.fromkeys(config.group) if name not in (*features, choice.column)]
-    rows = choose_rows(table.select(features), label, groupings, config, table.select(beside))
+    declared = {name: told for name, told in config.declared.items() if name in features}
+    laid = lay_over(table.select(features), declared, *([checked.spool.keep] if checked.spool else []))
+    rows = choose_rows(laid.table, label, groupings, config, table.select(beside))
     reasons = {**checked.dropped, **reasons, **rows.reasons}
     kept = tuple(restrict(g, rows.used) for g in groupings)
     labels, classes = _restrict_label(label, choice, rows.used)
     named_pairs(config.compare, kept)  # a name that is no group is refused before any training
     if image_columns(table.schema):
         _refuse_single_images(labels, classes)
+    outside = _outside(laid, rows.used, groupings)
     notices = (
         *checked.notices,
         *_label_notices(choice, label),
         *group_notices,
         *_row_notices(rows, reasons, len(labels)),
-        *leaks(sampled(table, rows), choice.column, labels, kept),
+        *leaks(sampled(laid.table, rows), choice.column, labels, kept),
+        *declaration_notices(rows.columns, declared, outside, asked=config.columns is not None),
     )
     return Dataset(
         name=config.data.name,
         format=checked.source.format,
         digest=checked.digest,
-        features=_taken(table.select(list(rows.columns)), rows.used, checked.spool),
+        features=_taken(laid.table.select(list(rows.columns)), rows.used, checked.spool),
         labels=labels,
         classes=classes,
         label=choice.column,
@@ -165,6 +170,8 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         duplicate_rows=rows.doubled.count,
         duplicate_of=rows.doubled.first,
         notices=notices,
+        declared=declared,
+        outside=outside,
     )
 
 
@@ -177,6 +184,7 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
     for role, name in asked:
         if name not in names:
             raise _unknown_column(role, name, names, config)
+    refuse_unknown(config.declared, names, config.data.name)
     if config.split_column is not None and config.split_column in (*config.group, config.label):
         raise ConfigError(f"split column {quoted(config.split_column)} is also the label or a group")
     if config.label in config.drop:
@@ -270,6 +278,13 @@ def _taken(table: pa.Table, rows: Int64, spool: Spool | None) -> pa.Table:
     return pa.table(
         {name: spool.keep(table.column(name).take(pa.array(rows))) for name in table.column_names}
     )
+
+
+def _outside(laid: Laid, used: Int64, groupings: Sequence[Grouping]) -> dict[str, dict[str, int]]:
+    """Column -> group -> values of rows that are used and not as declared."""
+    found = {name: np.intersect1d(rows, used, assume_unique=True) for name, rows in laid.outside.items()}
+    total = laid.table.num_rows
+    return {name: counts_by_group(rows, groupings, total) for name, rows in found.items() if len(rows)}
 
 
 def _refuse_single_images(labels: Int64, classes: Sequence[str]) -> None:

@@ -1,9 +1,19 @@
 """Where a training starts: a seed's fresh model, and what a user's own model is found to be."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
-from fairaudit.config.model_names import BY_LOOP, BY_TABLE, BY_VMAP, ModelFacts, is_factory, resolve_model
+from fairaudit.config.model_names import (
+    BY_LOOP,
+    BY_TABLE,
+    BY_VMAP,
+    ModelFacts,
+    Shape,
+    is_factory,
+    resolve_model,
+)
 from fairaudit.config.options import AuditConfig
 from fairaudit.engine.isolation import PerRecord, faults
 from fairaudit.engine.pool import TrainingPool
@@ -21,15 +31,26 @@ CHECKED_RECORDS = 8  # on which a user's own model is compared with autograd
 
 def start_model(config: AuditConfig, pool: TrainingPool, seed: int) -> nn.Module:
     """A fresh start of that seed; images come channels last and models read them channels first."""
-    shape, classes, stream = pool.shape, pool.n_classes, seed_of(seed, "init")
+    shape = pool.shape
     name = resolve_model(config.model, shape if len(shape) == 3 else None)
+    return fresh_model(
+        name, shape, pool.n_classes, config.hidden, config.activation, stream=seed_of(seed, "init")
+    )
+
+
+def fresh_model(
+    name: str, shape: Shape, classes: int, hidden: Sequence[int], activation: str, *, stream: int
+) -> nn.Module:
+    """A model of a resolved name for records of a shape, its start drawn from a stream.
+
+    Raises:
+        ConfigError: A factory that cannot be used.
+    """
     if is_factory(name):
         with global_stream(stream):
             made: nn.Module = own_model(name, shape, classes)
     else:
-        made = make_model(
-            name, shape, classes, hidden=config.hidden, activation=config.activation, seed=stream
-        )
+        made = make_model(name, shape, classes, hidden=hidden, activation=activation, seed=stream)
     model = nn.Sequential(ChannelsFirst(shape), made) if len(shape) == 3 else made
     return PerRecord(model) if is_factory(name) and outside_table(model) else model
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairaudit.config.model_names import resolve_model, sees_images
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Dataset, Encoded, InputRows, LabelledRows
+from fairaudit.data.dataset import Dataset, Encoded, InputRows, LabelledRows, Split
 from fairaudit.data.encode import Encoder, TableEncoder, make_encoder
 from fairaudit.data.public import Inputs, PoolEncoder, load_inputs, merge_rare_of_pool
 from fairaudit.data.recipe import DecodedRows
@@ -106,18 +106,46 @@ def first_records(config: AuditConfig, digest: str) -> Prepared:
 @lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
 def _prepared(key: _Key, seed: int) -> Prepared:
     dataset, encoder = _encoder(key)
-    encoded = _as_seen(key.config, dataset, encoder.encode(draw_split(dataset, key.config, seed)))
-    rows = encoded.train
-    packed = PackedRows.of(rows, Spool(key.config.out)) if isinstance(rows, DecodedRows) else rows
-    return Prepared(dataset, encoded, _training_pool(dataset, encoded, packed))
+    return _by_training_rows(key.config, dataset, encoder, draw_split(dataset, key.config, seed))
 
 
 @lru_cache(maxsize=2)
 def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
     dataset = _encoder(key)[0]
-    found = _pool_encoder(key).encode(draw_split(dataset, key.config, seed))
-    encoded = _as_seen(key.config, dataset, found.encoded)
-    pool = _rows(found.pool) if _wants_rows(key.config, dataset) else found.pool
+    return _by_pool_rows(key.config, dataset, _pool_encoder(key), draw_split(dataset, key.config, seed))
+
+
+def prepare_rows(
+    dataset: Dataset, config: AuditConfig, split: Split, *, by_pool: bool, queries: int = 0
+) -> Prepared:
+    """The encoding of a split that no seed of an audit drew.
+
+    Args:
+        dataset, config: As of a plan. split: Which rows. by_pool: As of :func:`prepare_seed`.
+        queries: Records that the pool must have, where there are so many.
+
+    Raises:
+        DataError: The public table cannot be read.
+    """
+    if by_pool:
+        encoder = PoolEncoder.of(load_inputs(dataset, config), config)
+        return _by_pool_rows(config, dataset, encoder, split, queries)
+    return _by_training_rows(config, dataset, make_encoder(dataset, config), split)
+
+
+def _by_training_rows(config: AuditConfig, dataset: LabelledRows, encoder: Encoder, split: Split) -> Prepared:
+    encoded = _as_seen(config, dataset, encoder.encode(split))
+    rows = encoded.train
+    packed = PackedRows.of(rows, Spool(config.out)) if isinstance(rows, DecodedRows) else rows
+    return Prepared(dataset, encoded, _training_pool(dataset, encoded, packed))
+
+
+def _by_pool_rows(
+    config: AuditConfig, dataset: LabelledRows, encoder: PoolEncoder, split: Split, queries: int = 0
+) -> Prepared:
+    found = encoder.encode(split, queries)
+    encoded = _as_seen(config, dataset, found.encoded)
+    pool = _rows(found.pool) if _wants_rows(config, dataset) else found.pool
     groups = None if found.groups is None else torch.from_numpy(found.groups)
     # Not packed: levels of the training rows that the pool does not show have no input, and every record
     # is read by its teacher alone.

@@ -69,6 +69,7 @@ def data_facts(
         duplicates_across_split=_whole(first, "duplicates_across_split"),
         fitted=_strings(first, "fitted"),
         merged_levels=_merged(first),
+        outside_declaration=_counts_by_group(dataset.outside, least),
         split=split or _split(config, dataset, first),
         images=_images(dataset, config),
     )

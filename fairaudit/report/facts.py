@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from fairaudit.config.options import ASSUMED
 from fairaudit.methods.catalog import Guarantee
@@ -97,7 +97,8 @@ class DataFacts(Part):
     ``dropped_rows`` and ``missing`` count per group of the first grouping; a count that is
     suppressed is None. ``fitted`` lists what was learned from training rows without privacy. Of
     images, rows are images and ``images`` tells their shape; None for a table. Of given predictions
-    there are no features, so repeated rows are not known.
+    there are no features, so repeated rows are not known. ``outside_declaration`` counts values of declared
+    columns that are not as declared.
     """
 
     name: str
@@ -117,6 +118,7 @@ class DataFacts(Part):
     duplicates_across_split: int | None
     fitted: tuple[str, ...]
     merged_levels: dict[str, int]
+    outside_declaration: dict[str, dict[str, int | None]] = Field(default_factory=dict)
     split: SplitFacts
     images: ImageFacts | None = None
 

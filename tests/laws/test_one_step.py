@@ -107,6 +107,7 @@ def private_direction():
 REACH = Z * math.sqrt(2 / RUNS)
 
 
+@pytest.mark.usefixtures("any_source")
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 def test_one_record_shifts_the_mean_by_at_most_one_over_sigma(form):
     assert abs(shift(form)) < 1 / SIGMA + REACH
@@ -144,6 +145,7 @@ def uncorrelated(a, b):
     return abs(r) < Z / math.sqrt(len(a))
 
 
+@pytest.mark.usefixtures("any_source")
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 def test_the_noise_of_an_empty_step_has_the_claimed_variance_in_every_direction(form):
     claims = []
@@ -157,6 +159,7 @@ def test_the_noise_of_an_empty_step_has_the_claimed_variance_in_every_direction(
     assert ((per_coordinate > low) & (per_coordinate < high)).all()
 
 
+@pytest.mark.usefixtures("any_source")
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 def test_noise_is_new_at_every_step_coordinate_and_replicate(form):
     noise = private_steps(form, make_pool(6, width=20), steps=3, empty=True)
@@ -205,6 +208,7 @@ def test_the_checks_catch_noise_that_is_reused_shared_or_drawn_twice():
     assert not right_variance(twice, SIGMA * BOUND)
 
 
+@pytest.mark.usefixtures("any_source")
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 def test_arms_seeds_self_checks_and_purposes_do_not_share_their_noise(form):
     """Two arms with one stream would reveal the difference of their sums. The streams are those of a fit."""
@@ -242,6 +246,7 @@ def test_repeats_draw_batches_of_their_own_where_the_task_says_so(form):
     assert batches(seed=1)[0] != first
 
 
+@pytest.mark.usefixtures("any_source")
 @pytest.mark.parametrize("form", [f for f in PRIVATE if f.spec.side_queries], ids=key_of)
 def test_a_side_query_is_noised_with_its_own_multiplier(form):
     """The released count of an empty batch is noise of std sigma_c, as the threshold's walk shows."""
@@ -272,6 +277,7 @@ def test_a_side_query_is_noised_with_its_own_multiplier(form):
     assert not right_variance(torch.stack(answers).double(), spread * 0.9)
 
 
+@pytest.mark.usefixtures("any_source")
 def test_batches_drawn_for_training_are_poisson_sized():
     """The whole path at q < 1: sizes seen by training scatter as N q (1 - q)."""
     form = next(f for f in PRIVATE if f.spec.name == "dpsgd")

@@ -89,6 +89,7 @@ def test_dpsgd_with_a_bound_or_with_noise_is_not_sgd(repeats):
     assert not torch.equal(reference, noised.parameters)
 
 
+@pytest.mark.usefixtures("any_source")
 @pytest.mark.parametrize("form", DEFAULTS, ids=key_of)
 @pytest.mark.parametrize(("steps_per_epoch", "epochs"), [(1, 3), (6, 2), (98, 1)])
 def test_the_events_known_before_training_are_those_that_training_counted(form, steps_per_epoch, epochs):
@@ -126,6 +127,7 @@ def test_every_step_counts_though_the_batches_of_all_repeats_are_empty(form):
     assert done.event.steps == 80
 
 
+@pytest.mark.usefixtures("any_source")
 @pytest.mark.parametrize("form", forms(), ids=key_of)
 def test_the_sampler_draws_at_the_rate_that_the_accountant_reads(form, monkeypatch):
     made = []

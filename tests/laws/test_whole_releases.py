@@ -76,6 +76,7 @@ def test_without_noise_the_model_is_its_references_and_nothing_is_claimed(form):
     assert not torch.allclose(trained(form, noise_multiplier=3.0).parameters, clean.parameters, atol=1e-3)
 
 
+@pytest.mark.usefixtures("any_source")
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_the_event_known_before_training_is_that_which_training_counted(form, repeats):
@@ -279,6 +280,7 @@ def test_the_noise_that_is_released_covers_the_shift_found_by_brute_force(form, 
     assert ((each - 1).abs() < 6.0 / math.sqrt(2 * DRAWS) + tolerance).all()
 
 
+@pytest.mark.usefixtures("any_source")
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 def test_the_noise_that_is_released_is_fresh_in_every_number_and_draw(form, monkeypatch):
     own, _ = pairs(form)[0]

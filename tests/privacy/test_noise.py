@@ -11,7 +11,7 @@ from scipy.stats import binom, chi2, kstwobign, norm
 from torch import Tensor
 
 from fairaudit.privacy.noise import AHEAD, TAIL, GaussianNoise, draw_tail, noise_stream
-from fairaudit.privacy.streams import numpy_stream, seed_of
+from fairaudit.privacy.streams import from_operating_system, numpy_stream, seed_of
 
 FALSE_ALARM = 1e-6  # per assertion; z of it, two-sided, is 4.89
 Z_LIMIT = 4.9
@@ -63,6 +63,11 @@ def correct() -> Fill:
     return noise_stream(0, "noise", "dpsgd", REPLICATES).fill
 
 
+def secure() -> Fill:
+    with from_operating_system():
+        return noise_stream(0, "noise", "dpsgd", REPLICATES).fill
+
+
 def reused_over_steps() -> Fill:
     once = correct()(torch.empty(REPLICATES, WIDTH))
     return lambda out: out.copy_(once)
@@ -87,8 +92,9 @@ def repeated_within_a_draw() -> Fill:
     return lambda out: out.copy_(fill(torch.empty(REPLICATES, WIDTH // 2)).repeat(1, 2))
 
 
-def test_noise_is_standard_normal_and_independent_everywhere():
-    noise = drawn(correct())
+@pytest.mark.parametrize("source", [correct, secure])
+def test_noise_is_standard_normal_and_independent_everywhere(source):
+    noise = drawn(source())
     assert variance_is_one(noise)
     assert all(variance_is_one(noise[:, r]) for r in range(REPLICATES))
     assert steps_are_independent(noise)
@@ -96,8 +102,9 @@ def test_noise_is_standard_normal_and_independent_everywhere():
     assert replicates_are_independent(noise)
 
 
-def test_noise_follows_the_normal_distribution_in_its_tails():
-    noise = drawn(correct()).flatten().double()
+@pytest.mark.parametrize("source", [correct, secure])
+def test_noise_follows_the_normal_distribution_in_its_tails(source):
+    noise = drawn(source()).flatten().double()
     for quantile in (0.0005, 0.01, 0.5, 0.99, 0.9995):
         level = torch.special.ndtri(torch.tensor(quantile, dtype=torch.float64))
         seen = (noise <= level).double().mean().item()

@@ -1,0 +1,58 @@
+"""A training for release and its predictions as console lines."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from fairaudit.data.naming import listed
+from fairaudit.errors import numbered
+from fairaudit.privacy.events import shown_up
+from fairaudit.release.choice import Choice
+from fairaudit.release.held_out import HeldOut
+from fairaudit.report.names import plain
+from fairaudit.report.render.rows import Row, aligned
+
+
+def choice_lines(choice: Choice) -> Iterator[str]:
+    """What is trained, and on whose word."""
+    arm, plan = choice.arm, choice.plan
+    assert arm.privacy.epsilon_pld is not None
+    schedule = plan.schedule
+    steps = f"{numbered(schedule.epochs, 'epoch')} of {numbered(schedule.steps_per_epoch, 'step')}"
+    yield f"Training {plain(arm.key)} on {plain(choice.dataset.name)}: {plain(plan.model)}, {steps}"
+    yield (
+        f"  privacy ε = {shown_up(arm.privacy.epsilon_pld)}, δ = {plan.delta:g}, a row of the file, noise, "
+        "sampling and split from the operating system"
+    )
+    gates = "no rules" if choice.report.verdict is None else f"rules: {choice.report.verdict}"
+    yield f"  audit   {gates}, report sha256 {choice.report_sha256[:4]}…{choice.report_sha256[-2:]}"
+    if choice.overrides:
+        yield f"  despite {', '.join(choice.overrides)}; the card and the evidence say so"
+
+
+def held_out_lines(found: Sequence[HeldOut], kept: str) -> Iterator[str]:
+    """Accuracy by group of the trained model, beside what the audit lets expect of one training."""
+    yield "Held-out rows: accuracy of this model, and where one new training lies with 95 % probability"
+    rows = [Row(("group", "n", "accuracy", "expected", ""))]
+    for each in found:
+        accuracy = "–" if each.accuracy is None else f"{each.accuracy:.3f}"
+        ends = each.expected
+        expected = "–" if ends is None else f"[{ends.low:.3f}, {ends.high:.3f}]"
+        said = {True: "as expected", False: "outside", None: each.reason}[each.is_inside]
+        rows.append(Row((plain(f"{each.grouping} {each.group}"), f"{each.rows:,}", accuracy, expected, said)))
+    yield from aligned(rows, left=frozenset({0, 4}))
+    outside = sum(each.is_inside is False for each in found)
+    if outside:
+        each_by_itself = "each interval misses one model in twenty, by itself"
+        yield f"Warning {numbered(outside, 'group is', 'groups are')} outside ({each_by_itself})"
+    yield f"Kept in {kept}: not private, and no part of the model's folder"
+
+
+def prediction_lines(rows: int, outside: Mapping[str, int], missing: Mapping[str, int]) -> Iterator[str]:
+    """How many rows, and what of them was not as the model knows it."""
+    yield f"Predicted {numbered(rows, 'row')}"
+    for counts, what in (
+        (outside, "not as the model knows them: clipped, or as a missing value"),
+        (missing, "missing"),
+    ):
+        if counts:
+            values = numbered(sum(counts.values()), "value")
+            yield f"Warning {values} in {listed(counts)}: {what}"

@@ -1,0 +1,150 @@
+"""What is publicly known of a table's columns, declared by hand, so that no row has to tell it."""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from fairaudit.errors import ConfigError
+
+LARGEST = 1e300  # of a declared number: differences and quotients of such numbers stay finite
+MOST_CATEGORIES = 1_000
+_KEYS = 'kind = "number" with range = [low, high], or kind = "category" with categories = [...]'
+
+
+class _Declared(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class DeclaredNumber(_Declared):
+    """A number of which the range is publicly known.
+
+    Args:
+        range: Lowest and highest value.
+        outside: What becomes of a value beyond them: the nearer end, or missing.
+        missing: What stands in for a missing value, with an input beside it that says so; without it,
+            a missing value is the centre, and no input says so.
+        centre, spread: The input is (value - centre) / spread; by default the middle of the range and
+            the standard deviation of an even distribution over it.
+    """
+
+    kind: Literal["number"]
+    range: tuple[float, float]
+    outside: Literal["clip", "missing"] = "clip"
+    missing: float | None = None
+    centre: float | None = None
+    spread: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "DeclaredNumber":
+        low, high = self.range
+        if not -LARGEST <= low < high <= LARGEST:
+            raise ValueError("range is [low, high], the lower number first")
+        for name in ("missing", "centre"):
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise ValueError(f"{name} lies outside the range")
+        if self.scale < (high - low) / LARGEST:
+            raise ValueError("spread is too small for the range")
+        return self
+
+    @property
+    def middle(self) -> float:
+        """What is subtracted."""
+        return sum(self.range) / 2 if self.centre is None else self.centre
+
+    @property
+    def scale(self) -> float:
+        """What is divided by."""
+        return (self.range[1] - self.range[0]) / math.sqrt(12) if self.spread is None else self.spread
+
+
+class DeclaredCategory(_Declared):
+    """A category of which all values are publicly known.
+
+    Args:
+        categories: They, in the order of the inputs, as text: 1.0 is ``1``, true is ``true``.
+        missing: The one that stands for a missing value and for a value that is not listed; without it,
+            these have an input of their own.
+    """
+
+    kind: Literal["category"]
+    categories: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_CATEGORIES)]
+    missing: str | None = None
+
+    @field_validator("categories", "missing", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        """Numbers and truth values as they are called in a table."""
+        return [_word(each) for each in value] if isinstance(value, list | tuple) else _word(value)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "DeclaredCategory":
+        if len(set(self.categories)) < len(self.categories) or "" in self.categories:
+            raise ValueError("categories are distinct texts that are not empty")
+        if self.missing is not None and self.missing not in self.categories:
+            raise ValueError("missing is none of the categories")
+        return self
+
+
+DeclaredColumn = Annotated[DeclaredNumber | DeclaredCategory, Field(discriminator="kind")]
+
+
+class Declaration(_Declared):
+    """The columns of ``--columns``; its text is the path that it was read from.
+
+    A configuration holds the content, so that whoever has it needs no file, and nobody can change one
+    between two readings.
+    """
+
+    path: str = Field(default="columns.toml", exclude=True)
+    columns: dict[str, DeclaredColumn]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+def read_declaration(value: object) -> object:
+    """The declaration in a file of that name; other values as they are, for pydantic to look at.
+
+    Raises:
+        ConfigError: The file cannot be read, or a column is not declared as it must be.
+    """
+    if not isinstance(value, str | Path):
+        return value
+    name = Path(value).name
+    try:
+        with Path(value).open("rb") as file:
+            content = tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name} is not valid TOML: {error}") from None
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ConfigError(
+            f"--columns {name} cannot be read: {reason}",
+            hint="`fairaudit init --columns` writes one to start from",
+        ) from None
+    try:
+        return Declaration.model_validate({"path": str(value), "columns": content})
+    except ValidationError as error:
+        raise _refused(name, content, error) from None
+
+
+def _refused(name: str, content: Mapping[str, object], error: ValidationError) -> ConfigError:
+    """The first thing wrong with a file, by column and key."""
+    first = error.errors(include_url=False)[0]
+    column, *rest = (str(part) for part in first["loc"][1:] if part not in ("number", "category", "[key]"))
+    key = f": {rest[0]}" if rest else ""
+    what = first["msg"].removeprefix("Value error, ")
+    return ConfigError(f"{name}: [{column}]{key}: {what[:1].lower()}{what[1:]}", hint=_KEYS)
+
+
+def _word(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return value

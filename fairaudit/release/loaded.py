@@ -1,0 +1,231 @@
+"""A released model, read from its folder: predictions as scikit-learn's classifiers give them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from pyarrow.csv import write_csv
+from pyarrow.parquet import write_table as write_parquet
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from fairaudit.config.model_names import is_factory, layer_sizes, sees_images
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.columns import plain_table
+from fairaudit.data.naming import quoted
+from fairaudit.data.pixels import image_columns, pixels_of, shape_of
+from fairaudit.data.sources import open_data
+from fairaudit.engine.replicates import stack
+from fairaudit.engine.stacked import Stacked
+from fairaudit.errors import ConfigError, DataError
+from fairaudit.execution.model_setup import fresh_model
+from fairaudit.io.code_digest import code_digest
+from fairaudit.models.linear import BoundedInputs, LogisticModels
+from fairaudit.release.folder import MODEL, RECIPE, read_folder
+from fairaudit.release.recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, TableInputs
+from fairaudit.release.training import WEIGHTS, named_tensors
+
+_CHANGED = "restore the folder that `fairaudit train` wrote, or train again"
+_AT_ONCE = 1_024  # images
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """What a model says of a table, and what of the table was not as it knows it.
+
+    Args:
+        probabilities: [n, Y] float32. outside: column -> values not listed or out of range.
+        missing: column -> missing values.
+    """
+
+    probabilities: NDArray[np.float32]
+    outside: dict[str, int]
+    missing: dict[str, int]
+
+
+class ReleasedModel:
+    """A model that ``fairaudit train`` wrote.
+
+    Attributes:
+        classes_: Names of the classes, [Y], in the order of :meth:`predict_proba`.
+        recipe: What else the folder says of it.
+    """
+
+    def __init__(self, recipe: ReleaseRecipe, network: Stacked | LogisticModels) -> None:
+        self.recipe = recipe
+        self.classes_: NDArray[np.str_] = np.array(recipe.classes)
+        self._network = network
+
+    def predict(self, data: pd.DataFrame) -> NDArray[np.str_]:
+        """The class of each row, [n]; as :meth:`predict_proba`."""
+        found: NDArray[np.str_] = self.classes_[self.predict_proba(data).argmax(1)]
+        return found
+
+    def predict_proba(self, data: pd.DataFrame) -> NDArray[np.float32]:
+        """The probability of each class, [n, Y], of the rows of a DataFrame.
+
+        Raises:
+            DataError: A column is missing or holds something else; the model reads images.
+        """
+        if self.recipe.images is not None:
+            raise DataError("the model reads images, not a table", "use `fairaudit predict`, or predict_file")
+        return self.predict_table(pa.Table.from_pandas(data, preserve_index=False)).probabilities
+
+    def predict_file(self, path: str | Path) -> Predictions:
+        """Of the rows of a table, or of images, in the order of the file.
+
+        Raises:
+            DataError: The file cannot be read, or is not what the model reads.
+        """
+        images = self.recipe.images
+        options: dict[str, Any] = {"data": Path(path)}
+        if images is not None:
+            height, width, channels = images.shape
+            options |= {"resize": f"{height}x{width}"} if images.resized else {}
+            options |= {"channels": "grey" if channels == 1 else "rgb"}
+        source = open_data(AuditConfig(**options))
+        if images is None:
+            names = [c.name for c in self.recipe.columns if c.name in source.schema.names]
+            return self.predict_table(source.read(names)[0])
+        if source.image is None:
+            raise DataError(f"{Path(path).name} holds no images, and the model reads them")
+        return self._of_images(source.read([source.image])[0], images)
+
+    def predict_table(self, table: pa.Table) -> Predictions:
+        """Of the rows of an Arrow table. Raises: as :meth:`predict_proba`."""
+        plain, unreadable, _ = plain_table(table)
+        wanted = [c.name for c in self.recipe.columns if c.name in unreadable]
+        if wanted:
+            raise DataError(f"column {quoted(wanted[0])} holds {unreadable[wanted[0]]}")
+        inputs = TableInputs(self.recipe.columns, plain)
+        out = np.empty((len(inputs), len(self.recipe.classes)), np.float32)
+        for piece in inputs.pieces():
+            out[piece] = self._probabilities(inputs[piece])
+        return Predictions(out, inputs.outside, inputs.missing)
+
+    def _of_images(self, table: pa.Table, images: Images) -> Predictions:
+        name = image_columns(table.schema)[0]
+        shape = shape_of(table.schema.field(name).type)
+        if shape != images.shape:
+            raise DataError(f"the images are {shape}, and the model reads {images.shape}")
+        pixels = pixels_of(table.column(name))
+        values = np.arange(256, dtype=np.float64) / 255
+        scaled = (2 * values - 1 if images.pixel_range == "symmetric" else values).astype(np.float32)
+        make = self.recipe.model
+        as_rows = not (isinstance(make, NetworkMake) and sees_images(make.model))
+        out = np.empty((len(pixels), len(self.recipe.classes)), np.float32)
+        for at in range(0, len(pixels), _AT_ONCE):
+            piece = scaled[pixels[at : at + _AT_ONCE]]
+            out[at : at + _AT_ONCE] = self._probabilities(piece.reshape(len(piece), -1) if as_rows else piece)
+        return Predictions(out, {}, {})
+
+    def _probabilities(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        features = torch.from_numpy(np.ascontiguousarray(inputs))
+        if isinstance(self._network, Stacked):
+            found = self._network.probabilities(features)
+        else:
+            found = self._network.probabilities(features, torch.zeros(len(features), dtype=torch.int64))
+        probabilities: NDArray[np.float32] = found[0].numpy()
+        return probabilities
+
+
+def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
+    """The model in a folder that ``fairaudit train`` wrote; its digests are checked, nothing is unpickled.
+
+    Args:
+        path: The folder.
+        model: ``module:factory`` of a model of your own: its code is run, so you name it, not the folder.
+
+    Raises:
+        DataError: The folder is damaged or was changed.
+        ConfigError: The factory is not the one that was trained.
+    """
+    files = read_folder(Path(path))
+    try:
+        recipe = ReleaseRecipe.model_validate_json(files[RECIPE])
+        tensors = load(files[MODEL])
+    except (ValidationError, SafetensorError, KeyError, TypeError, ValueError):
+        raise DataError(f"{Path(path).name} holds no model of this version", _CHANGED) from None
+    make = recipe.model
+    if isinstance(make, LinearMake):
+        if model is not None:
+            raise ConfigError("the folder's model is of no factory", hint="leave --model out")
+        return ReleasedModel(recipe, _linear(recipe, make, tensors))
+    return ReleasedModel(recipe, _network(recipe, make, tensors, model))
+
+
+def _linear(recipe: ReleaseRecipe, make: LinearMake, tensors: dict[str, NDArray[Any]]) -> LogisticModels:
+    heads = 1 if len(recipe.classes) == 2 else len(recipe.classes)
+    size = int(np.prod(recipe.shape)) + (make.intercept != 0.0)
+    weights = tensors.get(WEIGHTS)
+    if weights is None or weights.shape != (heads, size) or len(tensors) != 1:
+        raise _unlike(WEIGHTS)
+    values = torch.from_numpy(weights.astype(np.float64))[None]
+    return LogisticModels(values, BoundedInputs(make.feature_norm, make.intercept))
+
+
+def _network(
+    recipe: ReleaseRecipe, make: NetworkMake, tensors: dict[str, NDArray[Any]], model: str | None
+) -> Stacked:
+    _refuse_other_factory(make, model)
+    images = recipe.images is not None
+    shape = recipe.shape if not images or sees_images(make.model) else (int(np.prod(recipe.shape)),)
+    if not is_factory(make.model):
+        sizes = layer_sizes(make.model, recipe.shape, len(recipe.classes), make.hidden)
+        wanted = sum(out * (into + 1) for out, into, _ in sizes)
+        if wanted != sum(values.size for values in tensors.values()):
+            raise _unlike("its layers")  # before memory is taken for what the recipe claims
+    module = fresh_model(make.model, shape, len(recipe.classes), make.hidden, make.activation, stream=0)
+    named = named_tensors(module)
+    if {name: tuple(value.shape) for name, value in named.items()} != {
+        name: values.shape for name, values in tensors.items()
+    }:
+        raise _unlike("its layers")
+    with torch.no_grad():
+        for name, value in named.items():
+            value.copy_(torch.from_numpy(tensors[name]))
+    return stack([module])
+
+
+def _refuse_other_factory(make: NetworkMake, model: str | None) -> None:
+    if not is_factory(make.model):
+        if model is not None:
+            raise ConfigError("the folder's model is of no factory", hint="leave --model out")
+        return
+    if model is None:
+        raise ConfigError(
+            f"the model is of {quoted(make.model)}, code that is not in the folder",
+            hint=f"if you trust it: --model {make.model}, in Python model={make.model!r}",
+        )
+    if model != make.model:
+        raise ConfigError(f"the model is of {quoted(make.model)}, not of {quoted(model)}")
+    if code_digest([model.partition(":")[0]]) != make.code_sha256:
+        raise ConfigError(
+            f"the code of {quoted(model)} is not what was trained", hint="use the version of the training"
+        )
+
+
+def _unlike(what: str) -> DataError:
+    return DataError(f"{MODEL} does not hold what {RECIPE} says: {what}", _CHANGED)
+
+
+def table_bytes(model: ReleasedModel, found: Predictions, suffix: str) -> bytes:
+    """Predictions as a table: ``prediction``, then ``probability_CLASS`` of every class, row by row.
+
+    Args:
+        model: Whose. found: What it says. suffix: ``.parquet`` or ``.csv``.
+    """
+    winners = model.classes_[found.probabilities.argmax(1)]
+    columns: dict[str, object] = {"prediction": pa.array(winners.tolist(), pa.string())}
+    for number, name in enumerate(model.recipe.classes):
+        columns[f"probability_{name}"] = pa.array(np.ascontiguousarray(found.probabilities[:, number]))
+    sink = pa.BufferOutputStream()
+    (write_csv if suffix == ".csv" else write_parquet)(pa.table(columns), sink)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content

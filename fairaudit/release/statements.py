@@ -1,0 +1,225 @@
+"""What is said of a released model: its guarantee, its evidence and its card. No figure of rows in them."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+from fairaudit import __version__
+from fairaudit.methods.catalog import find
+from fairaudit.privacy.events import event_to_json, shown_up
+from fairaudit.release.choice import Choice, gates_pass
+from fairaudit.release.recipe import ReleaseRecipe
+from fairaudit.report.names import plain
+from fairaudit.report.render.markdown import literal
+from fairaudit.report.written import POINTS, written
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
+RESULTS = {"pass": "PASSED", "inconclusive": "WARNED", "fail": "FAILED"}
+UNIT = "one row of the file (features, group and label): each joins the training by a coin of its own"
+NEIGHBOURING = "add or remove one row"
+
+_CHOSEN = (
+    "method, epsilon and settings, chosen by looking at an audit of these data",
+    "whether a model was trained at all: that the rules of the audit passed, or were set aside",
+)
+_ARITHMETIC = (
+    "Epsilon is for real numbers. Noise is half the sum of four normals of a cryptographic key stream "
+    "(Holohan and Braghin 2021), but it is added in float32 and rounded: a bound on what that still gives "
+    "away is not known."
+)
+
+
+def privacy_statement(choice: Choice, recipe: ReleaseRecipe) -> dict[str, JsonValue]:
+    """``privacy.json``: what is guaranteed, of what, and what is not."""
+    arm, plan = choice.arm, choice.plan
+    assert arm.privacy.event is not None
+    event: dict[str, JsonValue] = dict(event_to_json(arm.privacy.event))  # type: ignore[arg-type]
+    return {
+        "format": 1,
+        "fairaudit": __version__,
+        "method": arm.key,
+        "guarantee": "established",
+        "epsilon": arm.privacy.epsilon_pld,
+        "epsilon_rdp": arm.privacy.epsilon_rdp,
+        "delta": plan.delta,
+        "unit": UNIT if choice.dataset.split is None else "one training row of the file",
+        "neighbouring": NEIGHBOURING,
+        "event": event,
+        "settings": dict(arm.settings),
+        "epochs": plan.schedule.epochs,
+        "steps_per_epoch": plan.schedule.steps_per_epoch,
+        "declared": _declared(choice),
+        "fitted_without_privacy": [] if choice.by_pool else list(recipe.fitted),
+        "not_covered": list(not_covered(choice, recipe)),
+        "randomness": "operating system; keys were never written and are gone",
+        "arithmetic": _ARITHMETIC,
+    }
+
+
+def not_covered(choice: Choice, recipe: ReleaseRecipe) -> Iterator[str]:
+    """What epsilon leaves out."""
+    yield from find(choice.arm.method).unprotected
+    if recipe.fitted and not choice.by_pool:
+        yield "preprocessing that was fitted on training rows, listed under fitted_without_privacy"
+    if choice.plan.config.balance:
+        yield "the sizes of the groups, by which rows were left out"
+    yield "a person with several rows: epsilon is about one of them"
+    if choice.plan.model_facts.outside:
+        yield "what the model's own code leaves in files or other libraries"
+    yield from _CHOSEN
+    yield "everything else that is made of the same rows: the audit's report, other models"
+
+
+def evidence(choice: Choice, files: Mapping[str, bytes]) -> dict[str, JsonValue]:
+    """``evidence.json``: an in-toto statement that the audit of this recipe was judged by its rules.
+
+    Args:
+        choice: What was trained. files: Of the folder, name -> content.
+
+    Source: https://github.com/in-toto/attestation, spec/v1 and spec/predicates/test-result.md.
+    """
+    report = choice.report
+    subject: list[JsonValue] = [
+        {"name": name, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}
+        for name, content in files.items()
+    ]
+    tests: dict[str, list[JsonValue]] = {outcome: [] for outcome in RESULTS}
+    for gate in report.gates:
+        tests[gate.outcome].append(gate.rule)
+    outcome = "pass" if gates_pass(report) else "fail" if report.verdict == "fail" else "inconclusive"
+    if not report.gates:
+        outcome = "inconclusive"  # nothing was tested, so nothing passed
+    notes: dict[str, JsonValue] = {
+        "fairaudit": __version__,
+        "method": choice.arm.key,
+        "epsilon": choice.arm.privacy.epsilon_pld,
+        "delta": choice.plan.delta,
+        "overrides": list(choice.overrides),
+    }
+    audited = {"sha256": report.data.sha256}
+    configuration: list[JsonValue] = [
+        {
+            "name": "report.json",
+            "digest": {"sha256": choice.report_sha256},
+            "annotations": {
+                "content_sha256": report.content_sha256,
+                "status": report.status,
+                "rules": len(report.gates),
+            },
+        },
+        {"name": "audited data", "digest": {**audited}},
+        {"name": "training data", "digest": {"sha256": choice.dataset.digest}, "annotations": notes},
+    ]
+    return {
+        "_type": STATEMENT,
+        "subject": subject,
+        "predicateType": TEST_RESULT,
+        "predicate": {
+            "result": RESULTS[outcome],
+            "configuration": configuration,
+            "passedTests": tests["pass"],
+            "warnedTests": tests["inconclusive"],
+            "failedTests": tests["fail"],
+        },
+    }
+
+
+def card(choice: Choice, recipe: ReleaseRecipe) -> str:
+    """``MODEL_CARD.md``."""
+    return "\n".join(_card(choice, recipe)) + "\n"
+
+
+def _declared(choice: Choice) -> dict[str, JsonValue]:
+    """What counts as publicly known; of it epsilon says nothing."""
+    plan, dataset = choice.plan, choice.dataset
+    grouping = dataset.groupings[0]
+    return {
+        "n_public": plan.schedule.n_public,
+        "delta": plan.delta,
+        "classes": list(dataset.classes),
+        "favourable": None if dataset.favourable is None else dataset.classes[dataset.favourable],
+        "groups": {each.name: list(each.names) for each in dataset.groupings},
+        "group_that_training_reads": grouping.name if choice.arm.reads_groups else None,
+        "bins": dict(plan.config.bin),
+        "kept_columns": [*dataset.features.column_names] if dataset.image_shape is None else [],
+        "declared_columns": [*sorted(dataset.declared)],
+        "image_shape": None if dataset.image_shape is None else [*dataset.image_shape],
+        "settings": [*sorted(choice.arm.settings)],
+    }
+
+
+def _card(choice: Choice, recipe: ReleaseRecipe) -> Iterator[str]:
+    plan, arm, report = choice.plan, choice.arm, choice.report
+    epsilon = arm.privacy.epsilon_pld
+    assert epsilon is not None
+    yield f"# Model card: {literal(plain(recipe.label))}"
+    yield ""
+    yield (
+        f"A {literal(plain(plan.model))} classifier of {literal(plain(recipe.label))} "
+        f"({', '.join(literal(plain(name)) for name in recipe.classes)}), trained by {literal(plain(arm.key))} "
+        f"with fairaudit {__version__}. `fairaudit predict` and `fairaudit.load_model` read this folder."
+    )
+    yield ""
+    yield "## Privacy"
+    yield ""
+    yield (
+        f"Differentially private: epsilon {shown_up(epsilon)}, delta {plan.delta:g}, for {UNIT} "
+        f"({NEIGHBOURING}). The events behind it are in privacy.json. Not covered:"
+    )
+    yield ""
+    yield from (f"- {literal(plain(item, 600))}" for item in not_covered(choice, recipe))
+    yield ""
+    yield _ARITHMETIC
+    yield ""
+    if recipe.fitted and not choice.by_pool:
+        yield (
+            f"**Accepted: {len(recipe.fitted):,} quantities of the preprocessing are exact functions of "
+            "training rows** (privacy.json, fitted_without_privacy). No epsilon is about them."
+        )
+        yield ""
+    yield "## Audit"
+    yield ""
+    yield _judged(choice)
+    yield ""
+    if choice.overrides:
+        given = ", ".join(f"`{option}`" for option in choice.overrides)
+        yield f"This model was trained with {given}: without, the program would have refused."
+        yield ""
+    yield from _figures(choice) if choice.wish.figures else ()
+    groups = ", ".join(literal(plain(grouping.name)) for grouping in report.data.groupings)
+    yield (
+        f"Groups compared: {groups}. The report says what privacy cost each of them on average over "
+        "trainings like this one; this very model may differ. Its figures are exact functions of rows, "
+        + ("given above because that was asked for." if choice.wish.figures else "and not in this folder.")
+    )
+    yield ""
+    yield "## Intended use"
+    yield ""
+    yield "For the owner of the model to write."
+
+
+def _judged(choice: Choice) -> str:
+    report = choice.report
+    digest = f"report sha256 {choice.report_sha256[:16]}…"
+    if report.verdict is None:
+        return f"Audited without rules, so none passed or failed ({digest})."
+    names = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
+    each = "; ".join(f"{literal(plain(gate.rule, 300))}: {names[gate.outcome]}" for gate in report.gates)
+    return f"Rules: {each} ({digest}; evidence.json)."
+
+
+def _figures(choice: Choice) -> Iterator[str]:
+    yield "| group | accuracy in the audit | cost of privacy (points) |"
+    yield "|---|---|---|"
+    for comparison in choice.report.costs:
+        if comparison.arm != choice.audited.key:
+            continue
+        for group in comparison.by_group:
+            accuracy, cost = (group.estimates.get(name) for name in ("accuracy", "privacy_cost"))
+            shown = [written(e, POINTS) if e else "–" for e in (accuracy, cost)]
+            yield f"| {literal(plain(f'{comparison.grouping} {group.group}'))} | {shown[0]} | {shown[1]} |"
+    yield ""
+    yield "These figures are exact functions of raw rows: epsilon is not about them."
+    yield ""

@@ -1,0 +1,207 @@
+"""One training for release: every draw from the operating system, and nothing kept but the model."""
+
+import importlib
+import secrets
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fairaudit import __version__
+from fairaudit.config.model_names import is_factory
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.columns import kind_of
+from fairaudit.data.dataset import Dataset, Int64, Split
+from fairaudit.engine.devices import find_device
+from fairaudit.engine.isolation import PerRecord
+from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
+from fairaudit.errors import TrainingError
+from fairaudit.execution.model_setup import start_model
+from fairaudit.execution.seed_data import Prepared, prepare_rows
+from fairaudit.io.code_digest import code_digest
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.models.linear import LogisticModels
+from fairaudit.planning.plan import Arm, Plan
+from fairaudit.privacy.streams import from_operating_system, numpy_stream
+from fairaudit.release.choice import Choice
+from fairaudit.release.recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, column_of
+
+WEIGHTS = "weights"  # of a linear model
+_PIECE = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model to be released, and how it did on the rows that it did not see.
+
+    Args:
+        tensors: Name -> values. recipe: What else a prediction needs.
+        test: Rows of the data that were held out. probabilities: On them, [n, Y].
+    """
+
+    tensors: dict[str, NDArray[np.generic]]
+    recipe: ReleaseRecipe
+    test: Int64
+    probabilities: NDArray[np.float32]
+
+
+def train_for_release(choice: Choice) -> Trained:
+    """Train the chosen arm once.
+
+    Raises:
+        TrainingError: Diverged, or out of memory.
+    """
+    torch.set_flush_denormal(True)
+    plan, arm = choice.plan, choice.arm
+    with from_operating_system():
+        split = coin_split(choice.dataset, plan.config)
+        if not len(split.train):
+            raise TrainingError("no row is left to train on", hint="use a larger table")
+        queries = int(arm.settings.get("queries", 0))
+        prepared = prepare_rows(choice.dataset, plan.config, split, by_pool=choice.by_pool, queries=queries)
+        if prepared.public is not None and len(prepared.public.features) < queries:
+            raise TrainingError(
+                f"the student needs {queries:,} records, and coins left {len(prepared.public.features):,}",
+                hint="audit with more test rows, fewer queries, or --public-data",
+            )
+        task = _task(plan, arm, prepared)
+        try:
+            trained = _method(arm).fit(task, [])
+        except TrainingError as error:
+            raise TrainingError(error.message.replace(f" at seed {task.seed}", ""), error.hint) from None
+    assert trained.event == arm.privacy.event, f"{arm.key} did {trained.event}"
+    probabilities = _predicted(trained, prepared)
+    if not np.isfinite(probabilities).all() or not torch.isfinite(trained.parameters).all():
+        raise TrainingError(f"{arm.key} diverged: its predictions are not finite")
+    tensors, make = _model(plan, task.model, trained)
+    recipe = _recipe(choice, prepared, make)
+    return Trained(tensors, recipe, prepared.encoded.split.test, probabilities)
+
+
+def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
+    """Training and test rows by one coin per row, whatever other rows there are.
+
+    So epsilon covers a row of the file, and not of a training set that was drawn with regard to others.
+    A split that the data bring stays. ``balance`` and ``keep`` are coins, too; the rates of ``balance``
+    are those of the groups' sizes, which count as public.
+    """
+    coins = numpy_stream(0, "split", "release")
+    rows = dataset.n_rows
+    is_test = coins.random(rows) < config.test_size if dataset.split is None else dataset.split == 1
+    grouping = dataset.groupings[0]
+    if config.balance:
+        sizes = np.bincount(grouping.groups, minlength=len(grouping.names)).astype(np.float64)
+        named = np.arange(len(sizes)) != (-1 if grouping.missing is None else grouping.missing)
+        rates = np.where(named, sizes[named].min() / np.maximum(sizes, 1.0), 0.0)
+        chosen = coins.random(rows) < rates[grouping.groups]
+    else:
+        chosen = np.ones(rows, np.bool_)
+    rates = np.array([config.keep.get(name, 1.0) for name in grouping.names])
+    kept = coins.random(rows) < rates[grouping.groups]
+    train, test = np.flatnonzero(chosen & ~is_test & kept), np.flatnonzero(chosen & is_test)
+    return Split(0, train.astype(np.int64), test.astype(np.int64))
+
+
+def _task(plan: Plan, arm: Arm, prepared: Prepared) -> Task:
+    schedule, config = plan.schedule, plan.config
+    seed = secrets.randbits(62)  # of what an own model draws while it trains; streams do not read it
+    return Task(
+        arm=arm.key,
+        seed=seed,
+        repeats=1,
+        settings=arm.settings,
+        optimizer=config.optimizer,
+        model=start_model(config, prepared.pool, seed),
+        pool=prepared.pool,
+        steps_per_epoch=schedule.steps_per_epoch,
+        epochs=schedule.epochs,
+        n_public=schedule.n_public,
+        sampling=[arm.key],
+        source={},
+        budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
+        public=prepared.public,
+        records=prepared.encoded.split.train,
+        device=find_device(config.device),
+    )
+
+
+def _method(arm: Arm) -> Method:
+    module, _, name = arm.trainer.partition(":")
+    method = getattr(importlib.import_module(module), name)()
+    assert isinstance(method, Method)
+    return method
+
+
+def _predicted(trained: TrainedReplicates, prepared: Prepared) -> NDArray[np.float32]:
+    """On the rows that were held out, [n, Y]."""
+    inputs, rows = prepared.encoded.test, prepared.encoded.split.test
+    groups = prepared.dataset.groupings[0].groups
+    out = np.empty((len(rows), len(prepared.dataset.classes)), np.float32)
+    for at in range(0, len(rows), _PIECE):
+        piece = slice(at, at + _PIECE)
+        features = torch.from_numpy(np.ascontiguousarray(inputs[piece]))
+        out[piece] = trained.probabilities(features, torch.from_numpy(groups[rows[piece]]))[0].numpy()
+    return out
+
+
+def named_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters, frozen ones too, and buffers; those of the module that a user's factory made."""
+    inner = model.inner if isinstance(model, PerRecord) else model
+    return dict([*inner.named_parameters(), *inner.named_buffers()])
+
+
+def _model(
+    plan: Plan, start: nn.Module, trained: TrainedReplicates
+) -> tuple[dict[str, NDArray[np.generic]], NetworkMake | LinearMake]:
+    """What is released: one network's parameters, or one linear model's."""
+    network, config = trained.network, plan.config
+    if isinstance(network, LogisticModels):
+        assert network.inputs.means is None, "its inputs are scaled by groups"
+        make = LinearMake(make="linear", feature_norm=network.inputs.norm, intercept=network.inputs.intercept)
+        return {WEIGHTS: network.weights[0].numpy()}, make
+    assert isinstance(network, Stacked)
+    own = start.inner if isinstance(start, PerRecord) else start
+    learned = [parameter for parameter in own.parameters() if parameter.requires_grad]
+    values = torch.split(trained.parameters[0], [parameter.numel() for parameter in learned])
+    with torch.no_grad():
+        for parameter, value in zip(learned, values, strict=True):
+            parameter.copy_(value.view(parameter.shape))
+    code = code_digest([plan.model.partition(":")[0]]) if is_factory(plan.model) else ""
+    network_make = NetworkMake(
+        make="network",
+        model=plan.model,
+        hidden=config.hidden if plan.model == "mlp" else (),
+        activation=config.activation,
+        code_sha256=code,
+    )
+    tensors = {name: value.detach().clone().contiguous() for name, value in named_tensors(start).items()}
+    return {name: value.numpy() for name, value in tensors.items()}, network_make
+
+
+def _recipe(choice: Choice, prepared: Prepared, make: NetworkMake | LinearMake) -> ReleaseRecipe:
+    dataset, config = choice.dataset, choice.plan.config
+    schema = dataset.features.schema
+    shape = dataset.image_shape
+    return ReleaseRecipe(
+        fairaudit=__version__,
+        label=dataset.label,
+        classes=dataset.classes,
+        columns=()
+        if shape is not None
+        else tuple(
+            column_of(field.name, kind_of(field.type), constants, dataset.declared.get(field.name))
+            for field, constants in zip(schema, prepared.encoded.columns, strict=True)
+        ),
+        images=None
+        if shape is None
+        else Images(shape=shape, resized=config.resize is not None, pixel_range=config.pixel_range),
+        model=make,
+        fitted=fitted_constants(prepared),
+    )
+
+
+def fitted_constants(prepared: Prepared) -> tuple[str, ...]:
+    """What of the inputs was learned of rows, be they the pool's."""
+    return tuple(line for column in prepared.encoded.columns for line in column.fitted)

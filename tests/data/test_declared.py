@@ -1,0 +1,215 @@
+"""Declared columns: constants that no row decides, and what becomes of values that are not as declared."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fairaudit.config.declared import Declaration
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.dataset import Split
+from fairaudit.data.encode import TableEncoder, encode
+from fairaudit.data.public import load_inputs
+from fairaudit.data.records import field_from_json, fields_to_json
+from fairaudit.data.split import draw_split
+from fairaudit.data.store import open_store, write_store
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import ConfigError, DataError
+
+DECLARED = {
+    "age": {"kind": "number", "range": [20, 60]},
+    "hours": {"kind": "number", "range": [0, 80], "outside": "missing", "missing": 40, "centre": 40}
+    | {"spread": 10},
+    "job": {"kind": "category", "categories": ["nurse", "cook", "pilot"]},
+    "town": {"kind": "category", "categories": ["A", "B"], "missing": "B"},
+}  # fmt: skip
+ROWS = {
+    "age": [10.0, 20.0, 40.0, 70.0, None, 33.0, 50.0, 21.0],
+    "hours": [40.0, 90.0, 50.0, None, 0.0, 40.0, 30.0, 20.0],
+    "job": ["cook", "nurse", "pirate", None, "pilot", "cook", "cook", "nurse"],
+    "town": ["A", "B", "C", None, "A", "B", "A", "A"],
+    "sex": ["F", "M"] * 4,
+    "y": [0, 0, 1, 1, 0, 1, 1, 0],
+}
+
+
+@pytest.fixture
+def declared(save):
+    def _declared(columns=ROWS, told=DECLARED, **options):
+        config = AuditConfig(
+            data=save(columns), group=("sex",), label="y", columns={"columns": told}, **options
+        )
+        return load_dataset(config), config
+
+    return _declared
+
+
+def encoded_all(dataset, config, train=(0, 1, 2)):
+    rest = np.setdiff1d(np.arange(dataset.n_rows), train)
+    out = encode(dataset, Split(0, np.array(train), rest), config)
+    whole = np.empty((dataset.n_rows, out.train.shape[1]), np.float32)
+    whole[np.array(train)], whole[rest] = out.train[:], out.test[:]
+    return out, whole
+
+
+def test_inputs_are_what_the_declaration_says_by_hand(declared):
+    out, x = encoded_all(*declared())
+    spread = 40 / np.sqrt(12)
+    assert out.names == (
+        *("age", "hours", "hours=(missing)"),
+        *("job=nurse", "job=cook", "job=pilot", "job=(missing)"),
+        "town=B",
+    )
+    assert x[:, 0] == pytest.approx(np.array([-20, -20, 0, 20, 0, -7, 10, -19]) / spread, rel=1e-6)
+    assert x[:, 1] == pytest.approx([0, 0, 1, 0, -4, 0, -1, -2])
+    assert x[:, 2].tolist() == [0, 1, 0, 1, 0, 0, 0, 0]
+    assert x[:, 3:7].argmax(1).tolist() == [1, 0, 3, 3, 2, 1, 1, 0]
+    assert (x[:, 3:7].sum(1) == 1).all()
+    assert x[:, 7].tolist() == [0, 1, 1, 1, 0, 1, 0, 0]
+
+
+def test_with_a_complete_declaration_nothing_is_fitted(declared):
+    dataset, config = declared()
+    for merge_rare in (0.0, 0.3):
+        out, _ = encoded_all(dataset, config.model_copy(update={"merge_rare": merge_rare}))
+        assert out.fitted == ()
+        assert out.merged == {}
+
+
+@pytest.mark.parametrize("merge_rare", [0.0, 0.3])
+def test_a_rows_inputs_depend_on_no_other_row(declared, merge_rare):
+    """Every other row replaced, constant, extreme or missing: the first three rows' bits stay."""
+    dataset, config = declared(merge_rare=merge_rare)
+    names, wanted = encoded_all(dataset, config)[0].names, encoded_all(dataset, config)[1][:3]
+    for change in (
+        {"age": 1e30, "hours": None, "job": "pirate", "town": None},
+        {"age": None, "hours": 1e-30, "job": None, "town": "A"},
+        {"age": 20.0, "hours": 40.0, "job": "cook", "town": "B"},
+    ):
+        other = {k: v[:3] + ([change[k]] * 5 if k in change else v[3:]) for k, v in ROWS.items()}
+        found, x = encoded_all(*declared(other, merge_rare=merge_rare), train=(4, 5, 6, 7))
+        assert found.names == names
+        assert x[:3].tobytes() == wanted.tobytes()
+
+
+def test_declared_columns_stay_whatever_their_values_look_like(declared):
+    """Constant, empty and id-like columns are dropped by their values; a declaration decides instead."""
+    rows = {**ROWS, "age": [30.0] * 8, "job": [None] * 8, "hours": [float(n) for n in range(8)]}
+    dataset, _ = declared(rows)
+    assert dataset.features.column_names == list(DECLARED)
+
+
+def test_values_not_as_declared_are_counted_by_group_among_the_rows_that_are_used(declared):
+    rows = {**ROWS, "y": [0, 0, 1, None, 0, 1, 1, 0]}
+    dataset, _ = declared(rows)
+    assert dataset.outside == {"age": {"F": 1}, "hours": {"M": 1}, "job": {"F": 1}, "town": {"F": 1}}
+    notice = next(n for n in dataset.notices if n.code == "outside_declaration")
+    assert "4 values are not as declared" in notice.message
+    assert "pirate" not in str(dataset.notices)
+
+
+def test_what_is_not_declared_is_fitted_and_said(declared):
+    told = {name: DECLARED[name] for name in ("age", "job")}
+    dataset, config = declared(told=told)
+    out, _ = encoded_all(dataset, config, train=(0, 1, 3, 5, 6, 7))
+    assert out.fitted == (
+        *("mean and standard deviation of hours", "median of hours"),
+        "levels of town",
+    )
+    notice = next(n for n in dataset.notices if n.code == "undeclared_columns")
+    assert [name for name in DECLARED if name in notice.message] == ["hours", "town"]
+
+
+def test_a_stored_table_keeps_what_is_declared(declared, tmp_path):
+    dataset, config = declared()
+    write_store(tmp_path / "rows.safetensors", dataset)
+    stored = open_store(tmp_path / "rows.safetensors")
+    split = draw_split(dataset, config, 0)
+    again = TableEncoder(stored.records, config.merge_rare).encode(split)
+    wanted = encode(dataset, split, config)
+    assert again.fitted == ()
+    assert again.names == wanted.names
+    assert again.train[:].tobytes() == wanted.train[:].tobytes()
+    fields = stored.records.layout.fields
+    assert tuple(map(field_from_json, json.loads(json.dumps(fields_to_json(fields))))) == fields
+
+
+def test_public_rows_are_laid_under_the_same_declaration(declared, tmp_path):
+    public = {name: ROWS[name] for name in DECLARED} | {"age": [500.0] * 8}
+    pq.write_table(pa.table(public), tmp_path / "public.parquet")
+    dataset, config = declared(public_data=tmp_path / "public.parquet")
+    rows = load_inputs(dataset, config).public
+    assert rows.features.column("age").to_pylist() == [60.0] * 8
+    assert set(rows.features.column("job").to_pylist()) == {"cook", "nurse", "pilot", None}
+
+
+def test_numbers_and_truth_values_are_categories_by_their_names(declared):
+    rows = {**ROWS, "job": [1, 2, 2, 1, 3, 1, 1, 2], "town": [True, False] * 4}
+    told = DECLARED | {
+        "job": {"kind": "category", "categories": [1, 2]},
+        "town": {"kind": "category", "categories": [True, False]},
+    }
+    dataset, config = declared(rows, told)
+    _, x = encoded_all(dataset, config)
+    assert x[:, 3].tolist() == [0, 1, 1, 0, 0, 0, 0, 1]
+    assert x[:, 4].tolist() == [0, 0, 0, 0, 1, 0, 0, 0]  # of job, missing
+    assert dataset.outside["job"] == {"F": 1}
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "told", "said"),
+    [
+        ("town", ["x"] * 8, {"kind": "number", "range": [0, 1]}, "declared a number and holds text"),
+        (
+            "town",
+            pa.array([0] * 8, pa.timestamp("s")),
+            {"kind": "number", "range": [0, 1]},
+            "declared a number and holds times",
+        ),
+    ],
+)
+def test_a_column_that_holds_something_else_is_refused(declared, column, values, told, said):
+    with pytest.raises(DataError, match=said):
+        declared({**ROWS, column: values}, DECLARED | {column: told})
+
+
+def test_a_declared_column_that_the_table_lacks_is_refused_with_the_nearest(declared):
+    with pytest.raises(DataError, match=r"'agee' is declared.*age"):
+        declared(told={**DECLARED, "agee": DECLARED["age"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", r"\[x\]"),
+        ("[x]\nrange = [0, 1]", r"\[x\].*kind"),
+        ('[x]\nkind = "number"\nrange = [1, 1]', "the lower number first"),
+        ('[x]\nkind = "number"\nrange = [0, inf]', "finite"),
+        ('[x]\nkind = "number"\nrange = [0, 1]\nmissing = 2', "missing lies outside the range"),
+        ('[x]\nkind = "number"\nrange = [0, 1]\nspread = 0', "spread"),
+        ('[x]\nkind = "category"\ncategories = ["a", "a"]', "distinct"),
+        ('[x]\nkind = "category"\ncategories = []', "categories"),
+        ('[x]\nkind = "category"\ncategories = ["a"]\nmissing = "b"', "none of the categories"),
+        ('[x]\nkind = "category"\ncategories = ["a"]\nfoo = 1', "foo"),
+        ("[x", "not valid TOML"),
+    ],
+)
+def test_a_declaration_that_says_nothing_sure_is_refused(tmp_path, text, said):
+    (tmp_path / "columns.toml").write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        AuditConfig(data="t.csv", columns=tmp_path / "columns.toml")
+
+
+def test_a_configuration_holds_the_content_and_is_called_by_its_path(tmp_path):
+    path = tmp_path / "columns.toml"
+    path.write_text('[age]\nkind = "number"\nrange = [17, 90]\n')
+    config = AuditConfig(data="t.csv", columns=str(path))
+    path.unlink()
+    stored = config.model_dump(mode="json")["columns"]
+    assert str(config.columns) == str(path)
+    assert "path" not in stored
+    assert Declaration.model_validate(stored).columns == config.declared
+    with pytest.raises(ConfigError, match="cannot be read"):
+        AuditConfig(data="t.csv", columns=str(path))

@@ -1,0 +1,41 @@
+import json
+from types import SimpleNamespace
+
+import pytest
+from audits import audit_here
+from people import RECIPE, TOLD, people
+
+from fairaudit.release.choice import Wish, choose
+from fairaudit.release.made import release
+
+
+@pytest.fixture(scope="session")
+def audited(tmp_path_factory):
+    """Options -> the path of a report on the same people, made once for equal options."""
+    folder = tmp_path_factory.mktemp("audits")
+    people().to_parquet(folder / "people.parquet", index=False)
+    made = {}
+
+    def _audited(**options):
+        key = json.dumps({name: str(value) for name, value in options.items()}, sort_keys=True)
+        if key not in made:
+            given = {"method": ["dpsgd"], "columns": {"columns": TOLD}, **RECIPE, **options}
+            given = {name: value for name, value in given.items() if value is not None}
+            data = given.pop("data", folder / "people.parquet")
+            made[key] = audit_here(folder / str(len(made)), data=data, **given)
+        return made[key]
+
+    return _audited
+
+
+@pytest.fixture
+def trained(audited, tmp_path):
+    """A model's folder and what led to it."""
+
+    def _trained(method="dpsgd", wish=None, name="model", **options):
+        options = {"method": [method], **options}
+        choice = choose(Wish(audited(**options), method, **(wish or {})))
+        found = release(choice, tmp_path / name)
+        return SimpleNamespace(folder=tmp_path / name, choice=choice, held_out=found)
+
+    return _trained

@@ -1,0 +1,389 @@
+"""From a stored report to a folder: what is trained, what is refused, and what is left behind."""
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from audits import audit_here
+from intoto import STATEMENT
+from jsonschema import Draft202012Validator
+from people import people
+from safetensors.numpy import load_file
+from scipy.stats import binom
+
+from fairaudit.errors import (
+    ConfigError,
+    DataError,
+    GateFailed,
+    OutputError,
+    PrivacyError,
+    TrainingError,
+    Undecided,
+)
+from fairaudit.privacy.streams import from_operating_system
+from fairaudit.release.choice import Wish, choose
+from fairaudit.release.folder import write_folder
+from fairaudit.release.made import release
+from fairaudit.release.training import coin_split, train_for_release
+from fairaudit.report.load import load_report
+
+FILES = {"model.safetensors", "recipe.json", "privacy.json", "MODEL_CARD.md", "evidence.json"}
+
+
+def read(folder, name):
+    return json.loads((folder / name).read_text(encoding="utf-8"))
+
+
+def test_two_trainings_differ_in_every_weight_and_in_nothing_that_is_said(trained):
+    one, two = trained(name="one"), trained(name="two")
+    assert {path.name for path in one.folder.iterdir()} == FILES
+    a, b = (load_file(each.folder / "model.safetensors") for each in (one, two))
+    assert a.keys() == b.keys()
+    assert all((a[name].view(np.uint32) != b[name].view(np.uint32)).all() for name in a)
+    for name in FILES - {"model.safetensors", "evidence.json"}:
+        assert (one.folder / name).read_bytes() == (two.folder / name).read_bytes()
+
+
+def test_every_draw_comes_of_the_operating_system_and_leaves_no_trace(audited, tmp_path, monkeypatch):
+    """Keys and seeds as they are handed out, then searched in every file, as bytes and as digits."""
+    choice = choose(Wish(audited(), "dpsgd"))
+    given, numbers = [], []
+    urandom, randbits = os.urandom, secrets.randbits
+    monkeypatch.setattr(os, "urandom", lambda size: given.append(urandom(size)) or given[-1])
+    monkeypatch.setattr(secrets, "randbits", lambda bits: numbers.append(randbits(bits)) or numbers[-1])
+    seeded = []
+    pcg = np.random.PCG64
+    monkeypatch.setattr(np.random, "PCG64", lambda seed: seeded.append(seed) or pcg(seed))
+    release(choice, tmp_path / "model")
+    assert not seeded
+    assert len([key for key in given if len(key) == 32]) >= 4  # split, sampling, noise, queries
+    assert numbers
+    for path in (tmp_path / "model").iterdir():
+        content = path.read_bytes()
+        assert not any(key in content or key.hex().encode() in content for key in given)
+        assert not any(str(number).encode() in content for number in numbers)
+        assert b"seed" not in content.replace(b"seeds", b"")
+
+
+def test_the_guarantee_is_the_audits(trained):
+    made = trained()
+    report = load_report(made.choice.wish.report)
+    told, audited = read(made.folder, "privacy.json"), report.privacy["dpsgd"]
+    assert told["epsilon"] == pytest.approx(audited.epsilon.pld, rel=1e-5)
+    assert told["epsilon_rdp"] == pytest.approx(audited.epsilon.rdp, rel=1e-5)
+    assert told["delta"] == audited.delta
+    assert told["event"]["steps"] == report.training.steps
+    assert told["declared"]["n_public"] == report.training.n_public
+    assert told["fitted_without_privacy"] == []
+    assert report.data.fitted == ()
+
+
+def test_the_evidence_is_valid_and_names_every_file_the_report_and_the_data(trained):
+    made = trained()
+    told = read(made.folder, "evidence.json")
+    Draft202012Validator(STATEMENT).validate(told)
+    digest = lambda path: hashlib.sha256(path.read_bytes()).hexdigest()  # noqa: E731
+    assert {each["name"]: each["digest"]["sha256"] for each in told["subject"]} == {
+        name: digest(made.folder / name) for name in FILES - {"evidence.json"}
+    }
+    report, audited, used = told["predicate"]["configuration"]
+    assert report["digest"]["sha256"] == digest(made.choice.wish.report)
+    assert report["annotations"]["content_sha256"] == load_report(made.choice.wish.report).content_sha256
+    assert audited["digest"]["sha256"] == used["digest"]["sha256"]
+    assert used["annotations"]["overrides"] == []
+    assert told["predicate"]["result"] == "WARNED"  # nothing was tested
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda told: told.pop("subject"),
+        lambda told: told["subject"][0].pop("digest"),
+        lambda told: told["predicate"].pop("configuration"),
+        lambda told: told["predicate"].update(result="passed"),
+        lambda told: told["subject"][0]["digest"].update(sha256="x"),
+    ],
+)
+def test_a_statement_of_another_form_is_not_valid(trained, broken):
+    told = read(trained().folder, "evidence.json")
+    broken(told)
+    assert list(Draft202012Validator(STATEMENT).iter_errors(told))
+
+
+# --- refusals ----------------------------------------------------------------------------------------
+
+PASSES, FAILS, OPEN = "epsilon > 1000", "epsilon > 0.001", "privacy_cost_gap > 0.02"
+
+
+@pytest.mark.parametrize(
+    ("rules", "error", "code", "result"),
+    [
+        ([PASSES], None, 0, "PASSED"),
+        ([FAILS, PASSES], GateFailed, 1, "FAILED"),
+        ([OPEN, PASSES], Undecided, 3, "WARNED"),
+    ],
+)
+def test_rules_that_do_not_pass_stop_it_unless_they_are_set_aside(trained, rules, error, code, result):
+    if error:
+        with pytest.raises(error, match=re.escape(rules[0])) as caught:
+            trained(fail_on=rules)
+        assert caught.value.exit_code == code
+    made = trained(fail_on=rules, wish={"despite_gates": True})
+    told = read(made.folder, "evidence.json")["predicate"]
+    assert told["result"] == result
+    assert sorted([*told["passedTests"], *told["warnedTests"], *told["failedTests"]]) == sorted(rules)
+    overrides = told["configuration"][2]["annotations"]["overrides"]
+    assert overrides == (["--despite-gates"] if error else [])
+    assert ("--despite-gates" in (made.folder / "MODEL_CARD.md").read_text()) == bool(error)
+
+
+def test_changed_data_stop_it_unless_the_evidence_may_say_so(audited, tmp_path):
+    changed = people()
+    changed.loc[0, "age"] += 1.0
+    changed.to_parquet(tmp_path / "changed.parquet", index=False)
+    wish = {"report": audited(), "method": "dpsgd", "data": tmp_path / "changed.parquet"}
+    with pytest.raises(ConfigError, match="is not what was audited") as caught:
+        choose(Wish(**wish))
+    assert caught.value.exit_code == 2
+    release(choose(Wish(**wish, despite_change=True)), tmp_path / "model")
+    _, before, now = read(tmp_path / "model", "evidence.json")["predicate"]["configuration"]
+    assert before["digest"] != now["digest"]
+    assert now["annotations"]["overrides"] == ["--despite-change"]
+    assert "--despite-change" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
+
+
+def test_moved_data_are_the_same_data(audited, tmp_path):
+    people().to_parquet(tmp_path / "moved.parquet", index=False)
+    choice = choose(Wish(audited(), "dpsgd", data=tmp_path / "moved.parquet"))
+    assert not choice.changed
+    assert choice.overrides == ()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda found: found["privacy"]["dpsgd"]["epsilon"].update(pld=0.1),
+        lambda found: found["arms"][1]["settings"].update(noise_multiplier=0.1),
+        lambda found: found.update(verdict="pass"),
+        lambda found: found["data"].update(sha256="0" * 64),
+    ],
+)
+def test_a_report_that_was_edited_by_hand_is_refused(audited, tmp_path, edit):
+    found = json.loads(audited().read_text())
+    edit(found)
+    (tmp_path / "report.json").write_text(json.dumps(found))
+    with pytest.raises(DataError):
+        choose(Wish(tmp_path / "report.json", "dpsgd"))
+
+
+def test_a_report_that_claims_other_numbers_than_this_version_plans_is_refused(audited, monkeypatch):
+    """As a consistent edit with a new digest, or another version's rules would make it."""
+    path = audited()
+    report = load_report(path)
+    arms = tuple(
+        arm.model_copy(update={"settings": {**arm.settings, "noise_multiplier": 0.5}}) for arm in report.arms
+    )
+    lying = report.model_copy(update={"arms": arms})
+    monkeypatch.setattr("fairaudit.release.choice.load_report", lambda _: lying)
+    with pytest.raises(ConfigError, match=r"noise_multiplier 1, and 0\.5 was audited"):
+        choose(Wish(path, "dpsgd"))
+
+
+def test_undeclared_columns_stop_it_unless_the_card_may_say_so(trained):
+    with pytest.raises(PrivacyError, match="3 of 3 columns are not declared") as caught:
+        trained(columns=None)
+    assert caught.value.exit_code == 5
+    made = trained(columns=None, wish={"fitted": True})
+    fitted = read(made.folder, "privacy.json")["fitted_without_privacy"]
+    assert "mean and standard deviation of age" in fitted
+    assert read(made.folder, "recipe.json")["fitted"] == fitted
+    card = (made.folder / "MODEL_CARD.md").read_text()
+    assert "exact functions of" in card
+    assert "--accept-fitted-preprocessing" in card
+
+
+def test_what_has_no_established_guarantee_is_refused(audited):
+    path = audited(method=["global-adapt", "dpsgd-matched"], variant=["as-published"])
+    for wish, said in (
+        (Wish(path, "global-adapt", "as-published"), "no established guarantee"),
+        (Wish(path, "sgd"), "no established guarantee"),
+        (Wish(path, "dpsgd-matched"), "reads what global-adapt released"),
+    ):
+        with pytest.raises(PrivacyError, match=said):
+            choose(wish)
+    with pytest.raises(ConfigError, match="dpsgd was not audited"):
+        choose(Wish(path, "dpsgd"))
+
+
+def test_one_epsilon_of_a_sweep_is_named(audited):
+    path = audited(epsilon=[2.0, 4.0], noise_multiplier=None)
+    with pytest.raises(ConfigError, match="several epsilons"):
+        choose(Wish(path, "dpsgd"))
+    with pytest.raises(ConfigError, match="not epsilon 3"):
+        choose(Wish(path, "dpsgd", epsilon=3.0))
+    choice = choose(Wish(path, "dpsgd", epsilon=4.0))
+    assert choice.audited.key == "dpsgd@4"
+    assert 3.99 < choice.arm.privacy.epsilon_pld <= 4.0
+
+
+def test_an_audit_with_a_failed_seed_is_no_word_for_a_model(audited, monkeypatch):
+    partial = load_report(audited()).model_copy(update={"status": "partial"})
+    monkeypatch.setattr("fairaudit.release.choice.load_report", lambda _: partial)
+    with pytest.raises(Undecided, match="not complete"):
+        choose(Wish(audited(), "dpsgd"))
+    assert choose(Wish(audited(), "dpsgd", despite_gates=True)).overrides == ("--despite-gates",)
+
+
+# --- the folder --------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_there_is_left_as_it_is(trained, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine").write_text("x")
+    with pytest.raises(OutputError, match="exists"):
+        trained()
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["mine"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_a_write_that_is_cut_short_leaves_nothing(tmp_path, monkeypatch, stop):
+    synced = []
+
+    def fsync(descriptor):
+        synced.append(descriptor)
+        if len(synced) == 2:
+            raise stop
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises((KeyboardInterrupt, OutputError)):
+        write_folder(tmp_path / "model", {"a": b"1", "b": b"2", "c": b"3"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_training_that_is_stopped_leaves_nothing(audited, tmp_path, monkeypatch):
+    """Neither a folder, nor a file beside the report that a second try could go on from."""
+    path = audited()
+    before = {p: p.stat().st_mtime_ns for p in path.parent.rglob("*")}
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fairaudit.engine.loop.Loop.take", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        release(choose(Wish(path, "dpsgd")), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+    assert {p: p.stat().st_mtime_ns for p in path.parent.rglob("*")} == before
+
+
+def test_a_diverged_training_is_told_without_its_seed_and_writes_nothing(audited, tmp_path, monkeypatch):
+    choice = choose(Wish(audited(), "dpsgd"))
+    monkeypatch.setattr("fairaudit.methods.gradient.LARGEST_PARAMETER", 0.0)
+    with pytest.raises(TrainingError, match="diverged") as caught:
+        release(choice, tmp_path / "model")
+    assert not re.search(r"seed|\d{12}", str(caught.value))
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the split ---------------------------------------------------------------------------------------
+
+
+def test_each_row_is_split_by_a_coin_of_its_own(audited):
+    choice = choose(Wish(audited(), "dpsgd"))
+    draws, rows = 400, choice.dataset.n_rows
+    member = np.zeros((draws, rows), bool)
+    with from_operating_system():
+        for draw in range(draws):
+            split = coin_split(choice.dataset, choice.plan.config)
+            member[draw, split.train] = True
+            assert len(np.union1d(split.train, split.test)) == rows
+            assert not np.intersect1d(split.train, split.test).size
+    assert binom.ppf(1e-6, member.size, 0.8) <= member.sum() <= binom.isf(1e-6, member.size, 0.8)
+    sizes = member.sum(1)
+    # A stratified split has one size; coins have the variance of a binomial.
+    assert 0.6 < sizes.var() / (rows * 0.8 * 0.2) < 1.45
+    neighbours = ((member[:, 1:] - 0.8) * (member[:, :-1] - 0.8)).sum() / (0.16 * np.sqrt(draws * (rows - 1)))
+    assert abs(neighbours) < 4.9
+
+
+def test_kept_and_balanced_rows_are_coins_with_the_rates_that_were_asked_for(audited):
+    kept = choose(Wish(audited(keep={"F": 0.25}), "dpsgd"))
+    with from_operating_system():
+        splits = [coin_split(kept.dataset, kept.plan.config) for _ in range(200)]
+    groups = kept.dataset.groupings[0].groups
+    of_group = [int((groups == k).sum()) for k in (0, 1)]
+    for group, rate in ((0, 0.8 * 0.25), (1, 0.8)):
+        taken = sum(int((groups[split.train] == group).sum()) for split in splits)
+        draws = 200 * of_group[group]
+        assert binom.ppf(1e-6, draws, rate) <= taken <= binom.isf(1e-6, draws, rate)
+    balanced = kept.plan.config.model_copy(update={"keep": {}, "balance": True})
+    with from_operating_system():
+        splits = [coin_split(kept.dataset, balanced) for _ in range(200)]
+    taken = [sum(int((groups[s.train] == k).sum()) for s in splits) for k in (0, 1)]
+    for count in taken:
+        assert abs(count - 200 * 0.8 * min(of_group)) < 5 * np.sqrt(200 * 0.8 * max(of_group))
+
+
+def test_a_split_that_the_data_bring_stays(tmp_path):
+    frame = people()
+    frame["part"] = np.where(np.arange(len(frame)) % 3, "train", "test")
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    path = audit_here(
+        tmp_path / "audit", data=tmp_path / "t.parquet", group=["sex"], label="y", split_column="part",
+        method=["dpsgd"], noise_multiplier=1.0, seeds=2, epochs=1, batch_size=60,
+    )  # fmt: skip
+    choice = choose(Wish(path, "dpsgd", fitted=True))
+    trained = train_for_release(choice)
+    assert trained.test.tolist() == list(range(0, 300, 3))
+
+
+# --- real data ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_adult_by_its_code_book_is_audited_and_trained_with_nothing_fitted(shared_data, tmp_path):
+    """Accuracy within a point of the fitted encoding's, in the audit and in the released model."""
+    columns = Path(__file__).resolve().parents[2] / "benchmarks" / "adult-columns.toml"
+    recipe = {
+        "data": shared_data("adult.parquet"), "group": ["sex"], "label": "income", "method": ["dpsgd"],
+        "seeds": 3, "twins": False,
+    }  # fmt: skip
+    accuracy = {}
+    for name, given in (("fitted", {}), ("declared", {"columns": columns})):
+        report = load_report(audit_here(tmp_path / name, **recipe, **given))
+        accuracy[name] = next(c for c in report.comparisons if c.arm == "dpsgd").overall.estimates["accuracy"]
+        assert (len(report.data.fitted) == 0) == (name == "declared")
+    assert abs(accuracy["declared"].value - accuracy["fitted"].value) < 0.01
+    choice = choose(Wish(tmp_path / "declared" / "report.json", "dpsgd"))
+    trained = train_for_release(choice)
+    right = trained.probabilities.argmax(1) == choice.dataset.labels[trained.test]
+    assert abs(right.mean() - accuracy["fitted"].value) < 0.01
+    assert trained.recipe.fitted == ()
+
+
+def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(audited, monkeypatch):
+    """Half of the test rows are as many as planned in one release of two; the event is the audit's."""
+    choice = choose(
+        Wish(audited(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0]), "pate-hard", fitted=True)
+    )
+    queries = int(choice.arm.settings["queries"])
+    left = set()
+    for _ in range(6):
+        trained = train_for_release(choice)
+        left.add(len(trained.test))
+    assert len(left) > 1
+    coins = coin_split
+
+    def few(dataset, config):
+        split = coins(dataset, config)
+        return replace(split, test=split.test[: queries - 1])
+
+    monkeypatch.setattr("fairaudit.release.training.coin_split", few)
+    with pytest.raises(TrainingError, match=f"needs {queries} records, and coins left {queries - 1}"):
+        train_for_release(choice)

@@ -1,0 +1,23 @@
+"""Whole audits in this process: small ones, for tests of what is made of a stored report."""
+
+from fairaudit.analysis.measure import measure
+from fairaudit.audit import prepare
+from fairaudit.config.sources import resolve_config
+from fairaudit.execution.worker import run_job
+from fairaudit.gate.check import judged
+from fairaudit.report.build import Circumstances, Findings, build_report
+from fairaudit.report.write import write_report
+
+
+def audit_here(folder, **options):
+    """The path of a report in ``folder``; every training in this process."""
+    resolved = resolve_config({"out": folder, "format": ["json"], "diagnostics": "off", **options})
+    made = prepare(resolved)
+    plan, results = made.plan, {}
+    for job in plan.jobs:
+        results[job.id] = run_job(plan, job, results.get(job.source_id))
+    compared = measure(plan, made.dataset, results)
+    findings = Findings(resolved, plan, made.dataset, results, {}, compared)
+    told = Circumstances(version="0", created_utc="", command=(), environment={}, workers=1, seconds={})
+    write_report(judged(build_report(findings, told), made.rules), folder, ["json"])
+    return folder / "report.json"
