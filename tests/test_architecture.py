@@ -26,6 +26,9 @@ TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `
         "execution.seed_data",
         "execution.model_setup",
         "execution.worker",
+        "release.training",
+        "release.loaded",
+        "release.made",
         "privacy.noise",
         "privacy.borrowed",
     ),
@@ -42,6 +45,7 @@ LAZY = {
     "pyarrow",
     "PIL",
     "rich",
+    "cryptography",
 }
 NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus", "PIL"}  # most take 0.4 to 3 s
 SLOW_FOR_HELP = NEVER_AT_START | {"torch", "pandas", "pyarrow", "jinja2", "markdown_it", "vl_convert"}

@@ -101,7 +101,7 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
 
     def scale(self, released: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
         """theta_k min(1, C / norm), k the record's group."""
-        clipped = norms.new_tensor(self.max_grad_norm).div(norms).clamp_(max=1.0)
+        clipped = norms.new_full((), self.max_grad_norm).div(norms).clamp_(max=1.0)
         return clipped.mul_(released.weight.gather(1, group))
 
     def describe(self, released: GroupWeightState) -> dict[str, Tensor]:

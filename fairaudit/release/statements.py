@@ -158,8 +158,9 @@ def _card(choice: Choice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield ""
     yield (
         f"A {literal(plain(plan.model))} classifier of {literal(plain(recipe.label))} "
-        f"({', '.join(literal(plain(name)) for name in recipe.classes)}), trained by {literal(plain(arm.key))} "
-        f"with fairaudit {__version__}. `fairaudit predict` and `fairaudit.load_model` read this folder."
+        f"({', '.join(literal(plain(name)) for name in recipe.classes)}), "
+        f"trained by {literal(plain(arm.key))} with fairaudit {__version__}. "
+        "`fairaudit predict` and `fairaudit.load_model` read this folder."
     )
     yield ""
     yield "## Privacy"
