@@ -181,7 +181,7 @@ class Spread:
         return half_width(self.seed_variance, records, len(self.by_seed), pairs)
 
 
-def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: int = 1) -> float:
+def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: float = 1) -> float:
     """``sqrt(t^2 seed_variance + z^2 record_variance)`` of ``seeds`` seeds, for one of ``pairs``."""
     t, z = quantiles(1 - 0.025 / pairs, max(1, seeds - 1))
     return math.sqrt(t**2 * seed_variance + z**2 * record_variance)

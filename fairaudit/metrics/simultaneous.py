@@ -4,7 +4,7 @@ from fairaudit.metrics.intervals import half_width
 from fairaudit.results.estimates import Estimate
 
 
-def among(one: Estimate, many: int) -> Estimate:
+def among(one: Estimate, many: float) -> Estimate:
     """The estimate with an interval that holds for ``many`` of its kind at once (Bonferroni).
 
     At most 5 % of audits have one of the many whose interval misses the truth, so whichever a sentence picks,

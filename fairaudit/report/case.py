@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import is_detected, main_gap, named_gaps
+from fairaudit.report.gaps import detected_gap
 from fairaudit.report.names import plain
 from fairaudit.results.estimates import Comparison, Estimate
 
@@ -49,14 +49,12 @@ def detected_pair(comparison: Comparison) -> tuple[str, str] | None:
     None where no difference is detected, and where the first group's own excess risk is not above zero: then
     there is no cost to explain.
     """
-    main = main_gap(comparison, RISK)
-    for gap in (*(() if main is None else (main,)), *named_gaps(comparison, RISK)):
-        if is_detected(gap):
-            first, second = (gap.a, gap.b) if (gap.signed.value or 0.0) > 0 else (gap.b, gap.a)
-            own = cost_of(comparison, first, RISK)
-            if own is not None and (own.low or 0.0) > 0:
-                return first, second
-    return None
+    gap = detected_gap(comparison, RISK)
+    if gap is None:
+        return None
+    first, second = (gap.a, gap.b) if (gap.signed.value or 0.0) > 0 else (gap.b, gap.a)
+    own = cost_of(comparison, first, RISK)
+    return (first, second) if own is not None and (own.low or 0.0) > 0 else None
 
 
 def cost_of(comparison: Comparison, group: str, metric: str) -> Estimate | None:

@@ -4,9 +4,12 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 
+from fairaudit import __version__
 from fairaudit.report.facts import ArmFacts, DataFacts, PrivacyFacts
 from fairaudit.report.gates import Outcome
 from fairaudit.report.model import Report
+from fairaudit.report.summarize import summarize
+from fairaudit.report.summary import Summary
 from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
 
 _SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
@@ -16,7 +19,7 @@ _ROUNDED = 2e-5  # relative; numbers of six digits that were equal before they w
 
 def incoherence(report: Report) -> str:
     """The first thing in a report that contradicts another, in words; "" where nothing does."""
-    parts = (_of_arms, _of_privacy, _of_data, _of_comparisons, _of_gates, _of_places)
+    parts = (_of_arms, _of_privacy, _of_data, _of_comparisons, _of_gates, _of_places, _of_summary)
     return next(chain.from_iterable(part(report) for part in parts), "")
 
 
@@ -259,6 +262,30 @@ def _of_places(report: Report) -> Iterator[str]:
     for selection in report.selection:
         if set(selection.rate) != groups.get(selection.grouping):
             yield f"selection rates by {selection.grouping!r} are not of the groups of this report"
+
+
+def _of_summary(report: Report) -> Iterator[str]:
+    """What a summary claims follows from the rest of its report, by the rules of its own version."""
+    if report.summary is None or report.tool.version != __version__:
+        return
+    due = summarize(report)
+    if report.summary.verdicts != due.verdicts or _claims(report.summary) != _claims(due):
+        yield "its summary is not what its figures and its rules say"
+
+
+def _claims(summary: Summary) -> list[tuple[object, ...]]:
+    """All but wording and the sizes of parts, whose last digit rounding may move."""
+    return [
+        (
+            *(method.arm, method.reference, method.grouping, method.epsilon, method.verdict),
+            *(method.accuracy, method.excess_risk, method.misalignment),
+            *(
+                getattr(method.parts, name, None)
+                for name in ("of", "metric", "a", "b", "is_still", "is_noise")
+            ),
+        )
+        for method in summary.methods
+    ]
 
 
 def _above(one: float, other: float) -> bool:

@@ -1,46 +1,76 @@
 """Which gaps in cost a sentence may tell of: those whose sign is told among all that it chooses from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fairaudit.metrics.names import COSTS, LEAST_FOR_LOSS
 from fairaudit.metrics.simultaneous import among
 from fairaudit.results.estimates import Comparison, Gap
 
+_Place = tuple[int, str, frozenset[str]]  # comparison, cost, two groups
+
 
 def judged(compared: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """The comparisons, each gap in a cost with whether a difference is detected.
 
-    Sentences choose from all methods and from both costs, so the intervals hold for all of them: where groups
-    do not differ, 95 % of audits say of no pair that it does. As in gates, a loss of fewer test rows than
-    ``LEAST_FOR_LOSS`` decides nothing. Source: docs/methods.md 6.5.
+    Sentences choose from all methods, both costs and all pairs of groups, so all of them share the 5 %: where
+    groups do not differ, 95 % of audits say of no pair that it does. What is detected leaves its share to the
+    others (Holm 1979, with weights), so that one method's gap is not lost because many were trained. As in
+    gates, a loss of fewer test rows than ``LEAST_FOR_LOSS`` decides nothing. Source: docs/methods.md 6.5.
     """
-    many = len(COSTS) * sum(bool(comparison.reference) for comparison in compared)
+    told = _detected(dict(_judgeable(compared)))
     return tuple(
         comparison.model_copy(
             update={
                 "gaps": tuple(
-                    gap.revised(detected=_is_detected(comparison, gap, many))
+                    gap.revised(detected=bool(gap.direction) and _place(number, gap) in told)
                     if gap.metric in COSTS and comparison.reference and gap.a and gap.b
                     else gap
                     for gap in comparison.gaps
                 )
             }
         )
-        for comparison in compared
+        for number, comparison in enumerate(compared)
     )
 
 
-def _is_detected(comparison: Comparison, gap: Gap, many: int) -> bool:
-    pairs = 1 if gap.named else _pairs(comparison, gap.metric)
-    shown = bool(gap.direction) and among(gap.signed, many * pairs).excludes_zero
-    if gap.metric == COSTS[0]:
-        return shown
-    found = [g.estimates.get(gap.metric) for g in comparison.by_group if g.group in (gap.a, gap.b)]
-    rows = [0 if estimate is None else estimate.n_test or 0 for estimate in found]
-    return shown and min(rows, default=0) >= LEAST_FOR_LOSS
+def _detected(pairs: dict[_Place, tuple[Gap, float]]) -> set[_Place]:
+    """Pairs whose interval excludes 0 at its share of what those that are still open have to share."""
+    found: set[_Place] = set()
+    while True:
+        left = {place: pair for place, pair in pairs.items() if place not in found}
+        shared = sum(weight for _, weight in left.values())
+        more = {
+            place
+            for place, (gap, weight) in left.items()
+            if gap.direction and among(gap.signed, shared / weight).excludes_zero
+        }
+        if not more:
+            return found
+        found |= more
 
 
-def _pairs(comparison: Comparison, metric: str) -> int:
-    """Pairs of groups that are large enough, which share the 5 %."""
-    pairs = (gap for gap in comparison.gaps if gap.kind == "pair" and gap.metric == metric)
-    return max(1, sum(gap.simultaneous.ends is not None for gap in pairs))
+def _judgeable(compared: Sequence[Comparison]) -> Iterator[tuple[_Place, tuple[Gap, float]]]:
+    """Pairs of groups that are large enough, each with its weight.
+
+    Each cost of each comparison weighs 1, divided among its pairs; a pair that was named beforehand weighs 1.
+    """
+    for number, comparison in enumerate(compared):
+        rows = {
+            (group.group, metric): estimate.n_test or 0
+            for group in comparison.by_group
+            for metric, estimate in group.estimates.items()
+        }
+        for metric in COSTS if comparison.reference else ():
+            least = 0 if metric == COSTS[0] else LEAST_FOR_LOSS
+            pairs = [
+                gap
+                for gap in comparison.gaps
+                if gap.kind == "pair" and gap.metric == metric and gap.simultaneous.ends is not None
+            ]
+            for gap in pairs:
+                if min(rows.get((name, metric), 0) for name in (gap.a, gap.b)) >= least:
+                    yield _place(number, gap), (gap, 1.0 if gap.named else 1 / len(pairs))
+
+
+def _place(number: int, gap: Gap) -> _Place:
+    return number, gap.metric, frozenset((gap.a, gap.b))

@@ -66,10 +66,18 @@ def _gap_sentence(found: dict[str, Comparison]) -> Sentence:
     else:
         told = (
             f"For clipping a gap of {written(gaps[CLIPPED].absolute, POINTS)} points ({plain(whole, 80)}) is "
-            "detected, for neither half by itself: what costs is the two together, or a half too small "
-            "for this audit."
+            f"detected, for neither half by itself ({_sizes(found)}): what costs is the two together, or a "
+            "half of whose gap this audit cannot tell."
         )
     return say("ablation", told, *(f"comparisons[{name}].gaps" for name in (CLIPPED, SHORTER, TURNED)))
+
+
+def _sizes(found: dict[str, Comparison]) -> str:
+    """The gap of either half, whatever its interval says."""
+    gaps = {name: _gap(found[name]) for name in (SHORTER, TURNED)}
+    return ", ".join(
+        f"{name} {written(None if gap is None else gap.size, POINTS)}" for name, gap in gaps.items()
+    )
 
 
 def _gap(comparison: Comparison) -> Gap | None:

@@ -26,6 +26,18 @@ def named_gaps(comparison: Comparison, metric: str = COST) -> list[Gap]:
     return [gap for gap in comparison.gaps if gap.named and gap.metric == metric and gap is not main]
 
 
+def detected_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
+    """The gap that sentences explain; None where no two groups are detected to differ.
+
+    The one that stands for the comparison if it is detected, else a pair that was asked for, else the largest
+    pair that is: of three groups the largest gap may be open and another one not.
+    """
+    pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
+    pairs.sort(key=lambda gap: -abs(gap.signed.value or 0.0))
+    ordered = (main_gap(comparison, metric), *named_gaps(comparison, metric), *pairs)
+    return next((gap for gap in ordered if gap is not None and is_detected(gap)), None)
+
+
 def reading(gap: Gap) -> str:
     """What the gap's interval says, in words; "" where there is no gap.
 
@@ -49,7 +61,9 @@ def read_words(read: Reading, size: Interval, limit: float | None, unit: str) ->
         case "within tolerance":
             return f"within tolerance ({allowed})"
         case "at most":
-            return f"none detected, at most {with_unit(high, unit)}"
+            # The interval that is shown holds for one method and one cost; sentences choose from all.
+            chosen = " among all that is compared" if size.excludes_zero else ""
+            return f"none detected{chosen}, at most {with_unit(high, unit)}"
         case "cannot tell":
             return " ".join(filter(None, ("cannot tell", allowed and f"({allowed})")))
     if limit is not None and high is not None and high <= limit:

@@ -9,7 +9,7 @@ from fairaudit.metrics.names import CONSTANT, COSTS
 from fairaudit.metrics.simultaneous import among
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import ArmFacts, ReportWarning
-from fairaudit.report.gaps import is_detected, main_gap, scale_of
+from fairaudit.report.gaps import detected_gap, scale_of
 from fairaudit.report.measured import Yardstick
 from fairaudit.report.parts import shortened_arms, split_cost, split_gap
 from fairaudit.report.sweep import Sweep
@@ -86,8 +86,9 @@ def _against_constant(comparison: Comparison, remedy: str) -> Iterator[ReportWar
             yield _warning(
                 code="worse_than_constant",
                 arm=comparison.arm,
-                message=f"{comparison.arm} is {'worse' if is_shown else 'no better'} on {where} than "
-                f"predicting the training rows' shares of the classes for everybody: {' and '.join(told)}",
+                message=f"{comparison.arm} is {'worse' if is_shown else 'not shown to be better'} on {where} "
+                f"than predicting the training rows' shares of the classes for everybody: "
+                f"{' and '.join(told)}",
                 fix=remedy,
             )
             return
@@ -142,9 +143,9 @@ def _training_losses(comparison: Comparison, curves: Sequence[Curve]) -> list[fl
 
 def _of_clipping(comparison: Comparison, arm: ArmFacts, longer: str) -> Iterator[ReportWarning]:
     """More than half of a cost, or of the gap, is there without any noise, as its interval shows."""
-    gap = main_gap(comparison)
+    gap = detected_gap(comparison)
     found = [("cost", split_cost(comparison, comparison.overall, metric)) for metric in COSTS]
-    if gap is not None and is_detected(gap):
+    if gap is not None:
         found += [
             (f"gap between {gap.a} and {gap.b}", split_gap(comparison, metric, gap)) for metric in COSTS
         ]

@@ -33,7 +33,7 @@ VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "
 
 # Codes of warnings after which a cost is called that of a configuration, and what each says in few words.
 UNHEALTHY = {
-    "worse_than_constant": "no better than a constant model",
+    "worse_than_constant": "not shown to be better than a constant model",
     "loss_rises": "its training loss rises",
     "cost_not_falling": "it is not shown to fall as epsilon grows",
     "mostly_clipping": "most of it is there without noise",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fairaudit.metrics.names import COSTS, PARTS
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import is_detected, main_gap, scale_of
+from fairaudit.report.gaps import detected_gap, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.written import written
 from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
@@ -78,13 +78,11 @@ def part_sentences(report: Report) -> Iterator[str]:
     """For each method: would a larger epsilon remove its gap? Nothing where no gap is detected."""
     for comparison in report.costs:
         for metric in COSTS:
-            gap = main_gap(comparison, metric)
-            if gap is None or not is_detected(gap):
-                continue
-            split = split_gap(comparison, metric, gap)
-            if split is not None:
+            gap = detected_gap(comparison, metric)
+            split = None if gap is None else split_gap(comparison, metric, gap)
+            if gap is not None and split is not None:
                 shortened = comparison.arm in shortened_arms(report.arms)
-                yield f"{_who(comparison, report)}: {_answer(split, shortened=shortened)}"
+                yield f"{_who(comparison, gap, report)}: {_answer(split, shortened=shortened)}"
                 break
 
 
@@ -124,9 +122,10 @@ def _answer(split: Split, *, shortened: bool) -> str:
     )
 
 
-def _who(comparison: Comparison, report: Report) -> str:
+def _who(comparison: Comparison, gap: Gap, report: Report) -> str:
     several = len({other.grouping for other in report.costs}) > 1
-    return f"{comparison.arm}, {comparison.grouping}" if several else comparison.arm
+    who = f"{comparison.arm}, {comparison.grouping}" if several else comparison.arm
+    return f"{who}, {gap.a} against {gap.b}" if len(comparison.by_group) > 2 else who
 
 
 def _between(comparison: Comparison, metric: str, pair: Gap) -> Gap | None:

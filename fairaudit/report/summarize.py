@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fairaudit.errors import numbered
 from fairaudit.metrics.names import COSTS
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import is_detected, main_gap, read_words, scale_of, with_unit
+from fairaudit.report.gaps import detected_gap, is_detected, main_gap, read_words, scale_of, with_unit
 from fairaudit.report.gates import Outcome, verdicts, worst
 from fairaudit.report.model import UNHEALTHY, Report
 from fairaudit.report.names import plain
@@ -93,7 +93,7 @@ def _method(report: Report, arm: ArmFacts, comparison: Comparison) -> MethodSumm
         "who pays": pays,
         "gap": gaps,
         "misalignment": _misalignment(misalignment, report, arm, comparison),
-        "clipping or noise": _clipping_or_noise(parts),
+        "clipping or noise": _clipping_or_noise(parts, is_one_of_many=len(comparison.by_group) > 2),
         "verdict": judged,
         "next": _next(report, arm, accuracy, risk, parts, verdict),
     }
@@ -159,8 +159,8 @@ def _parts_of(report: Report, comparison: Comparison) -> PartsSummary | None:
     """The parts of the first gap that is detected, else of the first cost over all rows that is."""
     follows = comparison.arm in shortened_arms(report.arms)
     for metric in COSTS:
-        gap = main_gap(comparison, metric)
-        split = split_gap(comparison, metric, gap) if gap is not None and is_detected(gap) else None
+        gap = detected_gap(comparison, metric)
+        split = None if gap is None else split_gap(comparison, metric, gap)
         if split is not None and gap is not None:
             a, b = (gap.a, gap.b) if (gap.signed.value or 0.0) > 0 else (gap.b, gap.a)
             return _part("gap", split, (a, b), follows=follows)
@@ -195,6 +195,7 @@ def _who_pays(accuracy: GapSummary, risk: GapSummary | None) -> str:
     for found in filter(None, (accuracy, risk)):
         if found.payers:
             told = [_group_pays(each, found, named=place > 0) for place, each in enumerate(_mentioned(found))]
+            told += [f"and {more:,} more groups"] if (more := len(found.payers) - _MOST_NAMED) > 0 else []
             lead = "" if found is accuracy else "No group is shown to lose more accuracy; in loss, "
             return f"{lead}{', '.join(told)}."
     if accuracy.size.ends is None:
@@ -244,12 +245,17 @@ def _gaps(accuracy: GapSummary, risk: GapSummary | None) -> str:
 
 
 def _read(found: GapSummary) -> str:
-    """The reading in words, with whom a detected gap is worse for."""
+    """The reading in words, with whom a gap that is detected is worse for."""
     unit = "fraction" if found.metric == _ACCURACY else "nats"
     said = read_words(found.reading, found.size, found.limit, unit)
-    if found.payers and found.is_detected:
-        said = said.replace(
-            "difference detected", f"worse for {' and '.join(map(plain, found.payers[:_MOST_NAMED]))}"
+    if found.reading == "cannot tell" and found.reason:
+        said += f" ({plain(found.reason, 200)})"
+    if found.is_detected:
+        return said.replace("difference detected", f"worse for {plain(found.a)}", 1)
+    if found.payers:  # of three groups another pair may be told apart where the largest gap is not
+        between = f"between {plain(found.a)} and {plain(found.b)}"
+        return said.replace("none detected", f"not detected {between}", 1).replace(
+            "cannot tell", f"cannot tell {between}", 1
         )
     return said
 
@@ -284,14 +290,16 @@ def _misalignment(
     return f"Clipping turns the step away from a group's gradient, in degrees: {told}{least}; {most}."
 
 
-def _clipping_or_noise(parts: PartsSummary | None) -> str:
+def _clipping_or_noise(parts: PartsSummary | None, *, is_one_of_many: bool) -> str:
     if parts is None:
         return ""
     unit = "points" if parts.metric == _ACCURACY else "nats"
     total, still, noise = (
         written(part, scale_of(parts.metric)) for part in (parts.total, parts.still, parts.noise)
     )
-    what = "gap" if parts.of == "gap" else "cost over all rows"
+    what = "cost over all rows" if parts.of == "cost" else "gap"
+    if parts.of == "gap" and is_one_of_many:
+        what = f"gap between {plain(parts.a)} and {plain(parts.b)}"
     flags = ["" if shown else " (not told from zero)" for shown in (parts.is_still, parts.is_noise)]
     return (
         f"Of the {what} of {total} {unit}, {still} are there without noise, from {parts.name}{flags[0]}; "

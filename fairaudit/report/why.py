@@ -13,7 +13,7 @@ from fairaudit.report.explain_parts import parts_sentences, shares_of
 from fairaudit.report.explain_retrained import retrained
 from fairaudit.report.explain_traits import traits
 from fairaudit.report.facts import ArmFacts, Control
-from fairaudit.report.gaps import COST, is_detected, main_gap
+from fairaudit.report.gaps import COST, detected_gap, main_gap, reading
 from fairaudit.report.names import plain
 from fairaudit.report.written import OWN_UNIT, POINTS, READINGS, written
 from fairaudit.results.estimates import Comparison
@@ -91,10 +91,9 @@ def _cost(case: Case) -> Sentence:
         for group in (case.payer, case.other)
     ]
     accuracy = main_gap(case.comparison, COST)
-    points = written(None if accuracy is None else accuracy.absolute, POINTS)
-    is_open = accuracy is not None and accuracy.absolute.ends is not None and not accuracy.direction
-    side = f" ({plain(accuracy.direction, 80)})" if accuracy is not None and accuracy.direction else ""
-    side = ": cannot tell" if is_open else side
+    points = written(None if accuracy is None else accuracy.size, POINTS)
+    told_of = "" if accuracy is None else reading(accuracy)
+    side = f" ({plain(told_of, 120)})" if told_of else ""
     return say(
         "finding",
         f"Under {case.arm.key} private training adds to the loss, in nats: {told[0]}, {told[1]}; this "
@@ -108,12 +107,12 @@ def _unexplained(read: Sequence[tuple[ArmFacts, Comparison]]) -> Iterator[Senten
     told: dict[str, list[str]] = {_AT_MOST: [], _UNKNOWN: [], _NO_COST: []}
     for arm, comparison in read:
         gap = main_gap(comparison, RISK)
-        if gap is None or gap.absolute.high is None or bool(gap.direction) > is_detected(gap):
-            told[_UNKNOWN].append(arm.key)
-        elif gap.direction:
+        if detected_gap(comparison, RISK) is not None:
             told[_NO_COST].append(arm.key)
+        elif gap is None or gap.size.high is None or not gap.gated or gap.direction:
+            told[_UNKNOWN].append(arm.key)
         else:
-            told[_AT_MOST].append(f"{arm.key} {OWN_UNIT.digits(gap.absolute.high)}")
+            told[_AT_MOST].append(f"{arm.key} {OWN_UNIT.digits(gap.size.high)}")
     for text, arms in told.items():
         if arms:
             yield say(

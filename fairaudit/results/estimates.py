@@ -240,10 +240,11 @@ class Gap(Part):
         return self
 
     def _read(self) -> Reading:
-        low = (
-            0.0 if self.detected is False and self.size.low else self.size.low
-        )  # not among all that are told
-        return read_size(low, self.size.high, self.limit)
+        size = self.size
+        low = 0.0 if self.detected is False and size.low else size.low  # not among all that are told
+        read = read_size(low, size.high, self.limit)
+        # An interval that decides nothing bounds nothing either.
+        return read if self.gated or read == "difference detected" else "cannot tell"
 
 
 class Comparison(Part):

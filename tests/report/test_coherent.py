@@ -201,7 +201,7 @@ def test_without_its_digest_a_report_is_refused():
 def test_every_command_that_reads_a_report_refuses_a_damaged_one(tmp_path, capsys, command):
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(GOLDEN.read_text("utf-8"), "utf-8")
-    bad.write_text(json.dumps(edited(((*PRIVACY, "epsilon", "pld"), to(1.0)))), "utf-8")
+    bad.write_text(json.dumps(edited(((*PRIVACY, "epsilon", "rdp"), to(9.0)))), "utf-8")
     rest = {"gate": ["--fail-on", "epsilon > 3"], "report": ["--out", "-"], "compare": [str(good)]}[command]
     assert app.main([command, str(good), *rest]) in (0, 1)
     capsys.readouterr()
@@ -270,3 +270,33 @@ def test_the_law_sees_a_loader_that_checks_nothing(monkeypatch):
     monkeypatch.setattr(load, "content_sha256", lambda content: content.get("content_sha256"))
     with pytest.raises(AssertionError):
         laws_of_edits(golden(), OPEN, ONE_OF)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"payers": ["M"]},
+        {"payers": []},
+        {"reading": "at most"},
+        {"a": "M", "b": "F"},
+        {"limit": 0.5},
+        {"size": {"value": 0.001, "low": 0.0, "high": 0.002}},
+    ],
+)
+def test_a_summary_that_its_figures_do_not_bear_out_is_refused(change):
+    content = golden()
+    method = content["summary"]["methods"][0]
+    assert all(method["accuracy"][key] != value for key, value in change.items())
+    vetted(sealed(content), name="report.json")
+    method["accuracy"].update(change)
+    with pytest.raises(DataError, match="damaged: its summary is not what"):
+        vetted(sealed(content), name="report.json")
+
+
+def test_a_summary_of_another_verdict_or_without_one_of_its_methods_is_refused():
+    for key, value in (("methods", []), ("verdicts", {"global-adapt": "pass", "dpsgd": "fail"})):
+        content = golden()
+        assert content["summary"][key] != value
+        content["summary"][key] = value
+        with pytest.raises(DataError, match="damaged: its summary is not what"):
+            vetted(sealed(content), name="report.json")

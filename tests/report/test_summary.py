@@ -13,7 +13,10 @@ from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.arm_readings import ArmReadings, misalignment
 from fairaudit.report.build import build_report
+from fairaudit.report.document import Table
 from fairaudit.report.facts import ReportWarning
+from fairaudit.report.parts import part_sentences
+from fairaudit.report.sections.summary import section
 from fairaudit.report.summarize import payers, summarize, summarized
 from fairaudit.report.to_json import read_report, to_json
 from fairaudit.results.reading import read_size
@@ -152,6 +155,48 @@ def test_of_many_groups_those_pay_who_are_shown_to_pay_more_than_one_and_less_th
     assert pairs(("A", "B", 0.03, 0.01), ("B", "C", -0.03, 0.01)) == ("A", "C")
     assert pairs(("A", "B", 0.03, 0.01), ("B", "C", 0.03, 0.01), ("A", "C", 0.06, 0.1)) == ("A",)
     assert pairs(("A", "B", 0.03, 0.04), ("C", "D", 0.01, 0.02)) == ()
+
+
+def test_of_three_groups_nobody_is_said_to_pay_and_no_gap_detected_in_one_breath():
+    """The largest gap, A against C, is open; B is shown to pay more than C."""
+    made = comparison("dpsgd", (0.05, 0.03, 0.0), names=("A", "B", "C"))
+    pairs = [gap("A", "B", 0.02, 0.06), gap("A", "C", 0.05, 0.06), gap("B", "C", 0.03, 0.004)]
+    largest = gap("A", "C", 0.05, 0.06, kind="max")
+    parts = [
+        gap("B", "C", *part, metric=f"privacy_cost.{name}")
+        for name, part in (("clipping", (0.029, 0.004)), ("noise", (0.001, 0.002)))
+    ]
+    overall = with_parts(made.overall, estimate(0.02), estimate(0.0))
+    made = replace(made, gaps=(*pairs, largest, *parts), overall=overall)
+    dataset_of_three = replace(report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd")), names="ABC"))
+    (method,) = summarized(dataset_of_three).summary.methods
+    assert method.accuracy.payers == ("B",)
+    assert not method.accuracy.is_detected
+    assert method.line("gap").startswith("Accuracy 5.0 [0.0, 11.0] points: not detected between A and C,")
+    assert (method.parts.of, method.parts.a, method.parts.b) == ("gap", "B", "C")
+    assert method.line("clipping or noise").startswith("Of the gap between B and C of 3.0")
+    (part,) = part_sentences(dataset_of_three)
+    assert part.startswith("dpsgd, B against C: without any noise the gap is 2.9")
+
+
+def test_of_many_who_pay_the_rest_are_counted():
+    names = tuple("ABCDEF")
+    made = comparison("dpsgd", (0.06, 0.05, 0.05, 0.05, 0.05, 0.0), names=names)
+    pairs = [gap(a, "F", 0.05, 0.004) for a in "ABCDE"]
+    made = replace(made, gaps=(*pairs, gap("A", "F", 0.06, 0.004, kind="max")))
+    report = report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd")), names=names)
+    (method,) = summarized(report).summary.methods
+    assert method.accuracy.payers == tuple("ABCDE")
+    assert method.line("who pays").endswith("and 2 more groups.")
+    assert "worse for A" in method.line("gap")
+
+
+def test_the_table_names_whom_a_method_is_shown_to_cost_more_in_loss_alone():
+    made = [audited(key, half=0.03, risks=(0.05, 0.01)) for key in ("dpsgd", "global", "global-adapt")]
+    made.append(audited("reweight", half=0.03, risks=(0.05, 0.06)))
+    arms = (arm("sgd", reference=None), *(arm(c.arm) for c in made))
+    (shown,) = [b for b in section(summarized(report_of(*made, arms=arms))).blocks if isinstance(b, Table)]
+    assert [row[1] for row in shown.rows] == ["F (in loss)"] * 3 + ["–"]
 
 
 PARTS = {

@@ -200,13 +200,14 @@ def test_what_is_said_of_a_gaps_parts_is_what_their_intervals_show(report, store
     kinds = set()
     for sentence in part_sentences(report):
         who, _, said = sentence.partition(": ")
-        arm, grouping = who.split(", ")
+        arm, grouping, *told = who.split(", ")
         metric = "privacy_cost" if "points of accuracy" in said else "excess_risk"
         among = "max" if grouping == "region" else "pair"
         of_metric = [g for g in comparison(stored, arm, grouping)["gaps"] if g["metric"] == metric]
         (whole,) = (g for g in of_metric if g["kind"] == among)
         assert whole["absolute"]["low"] > 0
         between = whole["a"], whole["b"]
+        assert told == ([] if among == "pair" else [" against ".join(between)])
         sign = math.copysign(1, gap(stored, arm, grouping, between, metric=metric)["signed"]["value"])
         shown = []
         for part in ("clipping", "noise"):

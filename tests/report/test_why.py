@@ -1,3 +1,4 @@
+import pytest
 from changed import replace
 from handmade import comparison, estimate, gap
 
@@ -15,6 +16,7 @@ from fairaudit.report.decomposition import (
 )
 from fairaudit.report.detected import judged
 from fairaudit.report.facts import ArmFacts, Control
+from fairaudit.report.gaps import reading
 from fairaudit.report.why import explain
 
 CONTROL = Control(status="not needed", message="No arm scales gradients by a threshold.")
@@ -127,9 +129,9 @@ def test_where_no_difference_is_detected_nobody_is_named_and_nothing_explained()
 
 def test_without_an_interval_the_answer_is_that_one_cannot_tell():
     made = costing("dpsgd", (0.04, 0.01))
-    alone = {"low": None, "high": None}
+    sizes = ("signed", "absolute", "simultaneous")
     bare = tuple(
-        replace(g, direction="", signed=replace(g.signed, **alone), absolute=replace(g.absolute, **alone))
+        replace(g, direction="", **{size: replace(getattr(g, size), low=None, high=None) for size in sizes})
         for g in made.gaps
     )
     causes = {"dpsgd": ArmCauses(reason="", groups=(F, M))}
@@ -157,7 +159,7 @@ def test_a_loss_of_few_test_rows_decides_nothing():
 
 
 def test_a_difference_is_told_by_the_interval_that_holds_for_all_that_sentences_choose_from():
-    """Half widths by hand: .0162 of one gap, .0191 of two costs of a method, .0258 of those of four."""
+    """Half widths by hand: .0162 of one gap, .0194 of two, .0229 of four, .0267 of eight."""
     made = costing("dpsgd", (0.031, 0.01), 0.0162)  # gaps of .021 in accuracy and .042 in loss
     (alone,) = judged([disclosed(made, least=0)])
     assert [gap.detected for gap in alone.gaps] == [True, None, True]
@@ -166,6 +168,73 @@ def test_a_difference_is_told_by_the_interval_that_holds_for_all_that_sentences_
     assert all(gap.direction for gap in of_four[0].gaps[::2])
     (by_itself,) = judged([disclosed(replace(made, reference=""), least=0)])
     assert {gap.detected for gap in by_itself.gaps} == {None}
+
+
+def test_what_is_detected_leaves_its_share_to_the_others():
+    """Accuracy gaps of .024 lie between the .0267 of eight and the .0229 of the four that are left."""
+    wide, even = costing("dpsgd", (0.034, 0.01), 0.0162), comparison("dpsgd", (0.034, 0.01), half=0.0162)
+    loss = gap("F", "M", 0.024, 0.0162, metric="excess_risk")
+    even = replace(even, gaps=(*even.gaps, loss))  # nothing stands out, so nothing leaves its share
+    for made, expected in ((wide, True), (even, False)):
+        found = judged([disclosed(replace(made, arm=arm), least=0) for arm in "abcd"])
+        assert {gap.detected for c in found for gap in c.gaps if gap.metric == "privacy_cost"} == {expected}
+
+
+def three(*pairs, largest):
+    """Groups A, B and C with pairs ``(a, b, gap, half)`` in both costs, and the largest of them."""
+    made = comparison("dpsgd", (0.05, 0.03, 0.0), names=("A", "B", "C"), half=0.005)
+    gaps = [
+        gap(*pair, metric=metric) for metric in ("privacy_cost", "excess_risk") for pair in (*pairs, largest)
+    ]
+    kinds = ("pair",) * len(pairs) + ("max",)
+    return replace(made, gaps=tuple(replace(g, kind=kind) for g, kind in zip(gaps, kinds * 2, strict=True)))
+
+
+def test_of_three_groups_a_pair_is_explained_though_the_largest_gap_is_open():
+    """A against C is the largest and open; B against C is detected, and what is said is of it."""
+    made = three(
+        ("A", "B", 0.02, 0.06),
+        ("A", "C", 0.05, 0.06),
+        ("B", "C", 0.03, 0.004),
+        largest=("A", "C", 0.05, 0.06),
+    )
+    (found,) = judged([disclosed(made, least=0)])
+    assert [g.detected for g in found.gaps] == [False, False, True, False] * 2
+    assert detected_pair(found) == ("B", "C")
+    names = (F, M, group("A", steady(1e-3), steady(1e-3), steady(1e-3)))
+    groups = tuple(g.model_copy(update={"group": name}) for g, name in zip(names, "BCA", strict=True))
+    causes = {"dpsgd": ArmCauses(reason="", groups=groups)}
+    read = Decomposition(steps=1, batches=1, hessian_records=1, optimizer="sgd", arms=causes, claims=())
+    told = text_of(explain(read, [facts("dpsgd")], [found], CONTROL), "finding")
+    assert "No difference" not in told
+    assert "B 0." in told.partition("this difference is detected")[0]
+
+
+def test_what_is_not_gated_bounds_nothing():
+    """Neither "at most" nor "within tolerance", which a gate on the same number would call inconclusive."""
+    open_gap = gap("F", "M", 0.001, 0.002)
+    assert open_gap.revised().reading == "at most"
+    assert open_gap.revised(limit=0.02).reading == "within tolerance"
+    few = {"gated": False, "reason": "4 seeds; gates need 5"}
+    assert {open_gap.revised(**few, limit=limit).reading for limit in (None, 0.02)} == {"cannot tell"}
+    assert gap("F", "M", 0.03, 0.002).revised(**few).reading == "difference detected"
+
+
+@pytest.mark.parametrize("limit", [None, 0.01, 0.05])
+def test_an_interval_above_zero_that_was_chosen_among_many_is_no_detected_difference(limit):
+    chosen = gap("F", "M", 0.02, 0.015).revised(detected=False, limit=limit)
+    assert chosen.size.low > 0
+    assert chosen.direction
+    said = reading(chosen)
+    assert "worse" not in said
+    assert (
+        said
+        == {
+            None: "none detected among all that is compared, at most 3.5 points",
+            0.01: "cannot tell (limit 1 point)",
+            0.05: "within tolerance (limit 5 points)",
+        }[limit]
+    )
 
 
 def test_a_part_is_told_only_where_its_interval_excludes_zero():
@@ -296,7 +365,7 @@ def test_of_many_groups_the_ablation_tells_those_of_the_pair_that_was_asked_for(
 
 def test_the_ablation_says_which_half_shows_the_gap_that_clipping_shows():
     both = text_of(taken_apart(clipped=(0.1, 0.02)), "ablation")
-    assert "detected, for neither half by itself" in both
+    assert "detected, for neither half by itself (magnitude-only " in both  # with the size of either
     assert "plain SGD slowed by as much" in both
     one = text_of(taken_apart(clipped=(0.1, 0.02), direction_only=(0.08, 0.02)), "ablation")
     assert "detected for one half by itself: direction-only 6.0 [5.5, 6.5] points of clipping's 8.0" in one

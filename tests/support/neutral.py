@@ -60,6 +60,7 @@ def assertions(said: Iterable[str], groups: Sequence[str], arms: Sequence[str]) 
 
 
 _GROUPS = r"G(?:, G)*"
+_OPEN = r"(?:cannot tell|none detected(?: among all that is compared)?, at most N (?:points?|nats))"
 # A shape says no more than figures, names or what is not known, or is the same whatever the audit finds.
 NEUTRAL: tuple[str, ...] = (
     # Names, and tables of figures.
@@ -67,8 +68,8 @@ NEUTRAL: tuple[str, ...] = (
     rf"\w+ = G|\w+: {_GROUPS}|gap: {_GROUPS}|{_GROUPS}",
     r"G +(?:(?:N|–|not measured|undefined) *)+",
     r"group +n +(?:non-private|ARM) +(?:ARM) +cost \(points\)",
-    r"gap +N +(?:not resolved|cannot tell)",
-    r"(?:not resolved|cannot tell)(?:; a gap of this size needs N test rows per group(?: or N seeds)?|"
+    rf"gap +N +{_OPEN}",
+    rf"{_OPEN}(?:; a gap of this size needs N test rows per group(?: or N seeds)?|"
     r"; a gap of this size needs N seeds)?",
     r"Groups: \w+ \(G N(?:, G N)*\)",
     r"Cost of private training by group: [\w.]+",
@@ -77,6 +78,15 @@ NEUTRAL: tuple[str, ...] = (
     r"Intervals: N; the expected gap of the recipe on new files and new people of the same population",
     r"The minimum detectable gap is what this audit would find four times out of five; a smaller gap may "
     r"exist unseen\.",
+    # The summary, where no difference is detected.
+    r"ARM, epsilon N: No group is shown to pay more than another(?:, and no cost is detected over all rows "
+    r"\(N points\)|; all rows together (?:lose|gain) N points of accuracy)\.",
+    r"Gap N points\.",
+    rf"Gap: Accuracy N points: {_OPEN}; excess risk N nats: {_OPEN}\.",
+    r"Misalignment: Clipping turns the step away from a group's gradient, in degrees: G N(?:, G N)*; for "
+    r"whom most beyond this file, cannot tell\.",
+    r"Next: This audit finds gaps from N points on; smaller ones need more test rows or seeds\.",
+    r"Next: To detect a gap of the size seen, N test rows per group(?: or N seeds)? would be needed\.",
     # What is not known.
     r"No gap is detected that could be taken apart\.",
     r"No gap within a model is detected to change with privacy\.",

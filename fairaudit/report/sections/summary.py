@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from fairaudit.methods.catalog import REFERENCE
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.document import (
     Badge,
@@ -23,6 +24,7 @@ from fairaudit.report.summary import MethodSummary
 from fairaudit.report.written import UNKNOWN
 
 _MOST_IN_FULL = 3  # methods that are told in full; more of them stand in a table
+_MOST_NAMED = 3  # groups in a cell
 
 
 def section(report: Report) -> Section | None:
@@ -35,10 +37,12 @@ def section(report: Report) -> Section | None:
 
 
 def title_of(method: MethodSummary, report: Report) -> str:
-    """Which method, at which epsilon, and by which grouping where there are several."""
+    """Which method, at which epsilon, by which grouping of several, against which reference of its own."""
     several = len(report.data.groupings) > 1
     epsilon = "" if method.epsilon is None else f", epsilon {shown_up(method.epsilon)}"
-    return plain(f"{method.arm}{epsilon}{f', by {method.grouping}' if several else ''}", 300)
+    by = f", by {method.grouping}" if several else ""
+    own = "" if method.reference == REFERENCE else f", against {method.reference}"
+    return plain(f"{method.arm}{epsilon}{by}{own}", 300)
 
 
 def _in_full(methods: tuple[MethodSummary, ...], report: Report) -> Iterator[Block]:
@@ -65,7 +69,7 @@ def _table(methods: tuple[MethodSummary, ...], report: Report) -> Iterator[Block
     rows: list[tuple[Cell, ...]] = [
         (
             title_of(method, report),
-            ", ".join(plain(name, 40) for name in method.accuracy.payers) or UNKNOWN,
+            _who(method),
             Quantity(method.accuracy.groups[0], scale_of(COST)) if method.accuracy.groups else None,
             Quantity(method.accuracy.size, scale_of(COST)),
             None if method.excess_risk is None else Quantity(method.excess_risk.size),
@@ -82,4 +86,18 @@ def _table(methods: tuple[MethodSummary, ...], report: Report) -> Iterator[Block
         "verdict",
     )
     yield table(head, rows)
-    yield Text('Intervals are 95 %. A dash under "pays more": no difference between groups is detected.')
+    yield Text(
+        'Intervals are 95 %. A dash under "pays more": no difference between groups is detected, in accuracy '
+        "or in loss, among all that is compared."
+    )
+
+
+def _who(method: MethodSummary) -> str:
+    """Who is shown to pay more: in accuracy, else in loss; the largest cost first."""
+    for found in filter(None, (method.accuracy, method.excess_risk)):
+        named = [plain(each.group, 40) for each in found.groups if each.group in found.payers]
+        if named:
+            more = f" and {len(named) - _MOST_NAMED:,} more" if len(named) > _MOST_NAMED else ""
+            where = "" if found is method.accuracy else " (in loss)"
+            return ", ".join(named[:_MOST_NAMED]) + more + where
+    return UNKNOWN
