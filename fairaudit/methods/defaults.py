@@ -72,13 +72,33 @@ def power_of_two(value: float, low: int, high: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Search:
+    """Where tuning looks for a number: multiples of its default, the same on all data, so public.
+
+    Args:
+        low_factor: Smallest multiple; between the two ends tuning draws log-uniformly.
+        high_factor: Largest multiple.
+        choices: The multiples themselves, each as likely, in place of the ends; or empty.
+    """
+
+    low_factor: float = 1.0
+    high_factor: float = 1.0
+    choices: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """A number that a method reads: what it is, the values that it may have, and its default.
 
     Args:
-        meaning: One line. low, high: Ends of the range, both in it; ``high`` may be a rule.
-        unit: Of the number; "" for a pure one. whole: No fractions. or_zero: 0 will do as well.
+        meaning: One line.
+        low: Smallest value.
+        high: Largest value, or the rule for it.
+        unit: Of the number; "" for a pure one.
+        whole: No fractions.
+        or_zero: 0 will do as well.
         default: Its rule; None where there is none, so that it is given or calibrated.
+        search: Where tuning looks for it; None where it keeps its default.
     """
 
     meaning: str
@@ -88,6 +108,7 @@ class Setting:
     whole: bool = False
     or_zero: bool = False
     default: Rule | None = None
+    search: Search | None = None
 
     def admits(self, value: float, sizes: Sizes) -> bool:
         """Whether the value lies in the range; NaN does not."""
@@ -130,6 +151,8 @@ _BOUND = Rule(
 _RECORDS = Rule("the number of training records", lambda s: float(s.n_public))
 _POOL = Rule("the records of the student pool", lambda s: float(max(1, s.pool)))
 _OF_GRADIENT = "norm of a record's gradient"
+_WIDE = Search(1 / 16, 16.0)
+EPOCHS_SEARCH = Search(choices=(0.25, 0.5, 1.0, 2.0))
 
 # One entry for every number that a built-in method reads. The ends are where training is still finite.
 SETTINGS: dict[str, Setting] = {
@@ -143,8 +166,9 @@ SETTINGS: dict[str, Setting] = {
             "0.35 / ((columns + 1) s) or 0.07 / (C s), s = sigma sqrt(steps) / (qN)",
             _step,
         ),
+        search=_WIDE,
     ),
-    "max_grad_norm": Setting("clipping bound C", 1e-6, 1e6, _OF_GRADIENT, default=_BOUND),
+    "max_grad_norm": Setting("clipping bound C", 1e-6, 1e6, _OF_GRADIENT, default=_BOUND, search=_WIDE),
     "noise_multiplier": Setting("noise over sensitivity; 0 is not private", 0.001, 1e6, or_zero=True),
     "threshold": Setting(
         "threshold Z, where the method adapts it its start",
@@ -152,6 +176,7 @@ SETTINGS: dict[str, Setting] = {
         1e6,
         _OF_GRADIENT,
         default=_BOUND,
+        search=_WIDE,
     ),
     "tolerance": Setting(
         "a norm above so many Z counts as exceeding", 0.0, 1e6, "Z", default=Rule("1", lambda s: 1.0)
@@ -212,7 +237,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "penalty": Setting(
         "weight of the squared norm of the parameters", 1e-9, 1e6, "nats",
-        default=Rule("10 / N", lambda s: float(f"{10 / s.n_public:.3g}")),
+        default=Rule("10 / N", lambda s: float(f"{10 / s.n_public:.3g}")), search=_WIDE,
     ),
     "feature_norm": Setting(
         "largest norm R of a record's inputs", 1e-6, 1e6, default=Rule("1", lambda s: 1.0)
@@ -230,6 +255,7 @@ SETTINGS: dict[str, Setting] = {
     "teachers": Setting(
         "teachers, each on records of its own", 1.0, _RECORDS, "teachers", whole=True,
         default=Rule("N / 100, at most 150", lambda s: float(max(2, min(150, s.n_public // 100)))),
+        search=Search(0.25, 4.0),
     ),
     # Labels share one budget, so more of them carry more noise each.
     "queries": Setting(

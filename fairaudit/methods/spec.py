@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fairaudit.methods.defaults import SETTINGS, Setting, Sizes
+from fairaudit.methods.defaults import EPOCHS_SEARCH, SETTINGS, Search, Setting, Sizes
 from fairaudit.methods.mechanisms import GaussianMechanism, Mechanism, SampledMechanism
 from fairaudit.privacy.events import PrivacyEvent
 
@@ -126,6 +126,13 @@ class MethodSpec:
         """What one of ``known_settings`` is, which values it may have, and its default."""
         converted = {given: conversion.setting for given, conversion in self.conversions.items()}
         return {**SETTINGS, **converted, **self.own_settings}.get(name, UNDECLARED)
+
+    @property
+    def search(self) -> dict[str, Search]:
+        """Where tuning looks, by the setting's name; ``epochs`` beside them where it trains by steps."""
+        found = {name: self.setting(name).search for name in self.settings}
+        schedule = {"epochs": EPOCHS_SEARCH} if self.trains_by_steps else {}
+        return {name: search for name, search in found.items() if search is not None} | schedule
 
     @property
     def is_private(self) -> bool:
