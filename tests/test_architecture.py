@@ -30,6 +30,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pool": {"errors", "executor", "scratch", "streams"},
     "cluster": {"errors", "executor", "pool", "scratch"},
     "privacy": {"errors"},
+    "tuning": {
+        *("errors", "config", "methods.ablation", "methods.defaults", "methods.spec"),
+        *("privacy.events", "privacy.selection", "privacy.streams"),
+    },
     "layers": {"errors", "config", "presets", "models.names"},
     "jobs": {"errors", "atomic"},
     "results": set(),  # below metrics, which make these types, and the readers of reports: no numpy
@@ -50,12 +54,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": {
         *("errors", "config", "methods.catalog", "methods.defaults", "methods.spec"),
     },
+    "guarantees": {"methods.spec", "privacy", "tuning"},
     "arms": {
-        *("errors", "config", "data", "privacy", "settings"),
+        *("errors", "config", "data", "guarantees", "privacy", "settings", "tuning"),
         *("methods.ablation", "methods.admission", "methods.catalog", "methods.defaults", "methods.spec"),
     },
     "plan": {
-        *("errors", "arms", "code_digest", "config", "data", "jobs", "privacy", "settings"),
+        *("errors", "arms", "code_digest", "config", "data", "guarantees", "jobs", "privacy", "settings"),
+        "tuning.score",
         *("methods.catalog", "methods.defaults", "methods.spec", "models.names"),
     },
     "examine": {"errors", "config", "executor", "models.names", "pool"},
@@ -63,7 +69,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "packed": {"errors", "data"},
     "prepared": {"errors", "config", "plan", "data", "models.names", "engine", "methods.base", "packed"},
     "start": {"errors", "config", "engine", "models", "prepared", "privacy"},
+    "outcomes": {"data", "jobs", "methods.base", "metrics.risk", "prepared"},
+    "trials": {
+        *("errors", "arms", "data", "engine", "jobs", "methods", "outcomes", "prepared", "privacy", "tuning"),
+    },
     "worker": {
+        *("outcomes", "trials"),
         *("errors", "config", "jobs", "arms", "plan", "prepared", "start", "data", "engine", "methods"),
         *("diagnostics", "metrics", "models", "privacy"),
     },

@@ -9,7 +9,7 @@ import own_models
 import pytest
 from dp_accounting import pld
 
-from fairaudit import prepared, worker
+from fairaudit import outcomes, prepared
 from fairaudit.config import AuditConfig
 from fairaudit.data.encode import TableEncoder
 from fairaudit.data.public import load_inputs
@@ -130,7 +130,7 @@ def test_a_training_on_rows_made_from_a_stored_file_is_the_training_in_memory(mo
     kept = result_of(plan, arm)
     (tmp_path / "jobs").mkdir()
     write_store(records_path(plan.config, plan.digest), load_dataset(plan.config))
-    monkeypatch.setattr(worker, "ROWS_AT_ONCE", 500)
+    monkeypatch.setattr(outcomes, "ROWS_AT_ONCE", 500)
     monkeypatch.setattr(TableEncoder.__init__, "__kwdefaults__", {"in_memory": 0})
     monkeypatch.setattr(prepared, "load_dataset", None)  # the stored file is all that is read
     forget()

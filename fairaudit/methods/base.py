@@ -17,7 +17,7 @@ from fairaudit.engine.observe import Checkpoint, Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import PublicFacts
 from fairaudit.engine.stacked import Stacked
-from fairaudit.errors import TrainingError
+from fairaudit.errors import DivergedError
 from fairaudit.privacy.events import PrivacyEvent
 
 
@@ -120,9 +120,9 @@ class TrainedReplicates:
         return self.network.probabilities(features, groups)
 
 
-def diverged(arm: str, seed: int, learning_rate: float, what: str) -> TrainingError:
+def diverged(arm: str, seed: int, learning_rate: float, what: str) -> DivergedError:
     """The error of a training whose parameters or predictions are not finite."""
-    return TrainingError(
+    return DivergedError(
         f"{arm} diverged at seed {seed}: its {what} are huge or not finite",
         hint=f"use a smaller step, e.g. --learning-rate {learning_rate / 10:.2g}",
     )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fairaudit.engine.replicates import tape_of
 from fairaudit.engine.stacked import Stacked
-from fairaudit.errors import TrainingError
+from fairaudit.errors import DivergedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent
         descent: Schedule.
 
     Raises:
-        TrainingError: Parameters that are not finite.
+        DivergedError: Parameters that are not finite.
     """
     tape = tape_of(network)
     single = network.replicates == 1
@@ -47,7 +47,7 @@ def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent
         gradient = tape.sums([torch.ones(targets.shape[:2])])[0]
         network.theta.sub_(gradient + descent.penalty * network.theta, alpha=descent.learning_rate)
     if not torch.isfinite(network.theta).all():
-        raise TrainingError(
+        raise DivergedError(
             f"diverged: parameters are not finite after {descent.steps} steps",
             hint=f"use a smaller step, e.g. --learning-rate {descent.learning_rate / 10:.2g}",
         )

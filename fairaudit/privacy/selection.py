@@ -20,6 +20,7 @@ from fairaudit.privacy.renyi import ORDERS, epsilon_of_divergences, renyi_diverg
 Float64 = NDArray[np.float64]
 
 SCORE = "score"
+_LESS = "use a larger --epsilon, a smaller --tune, or --tune-privacy uncharged"
 TOLERANCE = 5e-3  # a base meets its target from below to within this fraction; its own noise to 0.2 %
 _DIGITS = 4  # of a base: arms of one schedule then ask for the same noise, which is computed once
 _SMALLEST, _LARGEST = 1e-3, 1e6  # of a base, and of a score's noise multiplier
@@ -104,6 +105,10 @@ class Selection:
         worst = np.max([renyi_divergences(event) for event in events], axis=0)
         return epsilon_of_divergences(self.divergences(worst), delta)
 
+    def least_epsilon(self, delta: float) -> float:
+        """What the search costs by itself, were its draws to reveal nothing."""
+        return epsilon_of_divergences(self.divergences(np.zeros(len(ORDERS))), delta)
+
     def score_noise(self, delta: float, target: float) -> float:
         """The noise multiplier of a score with which a record that only the scores read meets a target."""
         return _score_noise(self, delta, target)
@@ -143,21 +148,25 @@ def best_of_some(n: int) -> Float64:
     return found
 
 
-def base_epsilon(charged: Callable[[float], float], target: float) -> float:
+def base_epsilon(
+    selection: Selection, events: Callable[[float], Sequence[PrivacyEvent]], delta: float, target: float
+) -> float:
     """The epsilon of one training with which a whole search meets a target.
 
     Args:
-        charged: From the epsilon that every candidate's noise is calibrated to, to the search's.
+        selection: The number of tries. delta: In (0, 1).
+        events: From the epsilon that every candidate's noise is calibrated to, to what they release.
         target: Not exceeded; missed by at most half a per cent.
 
     Raises:
         PrivacyError: No noise meets it: the search alone costs more.
     """
+    _refuse_below_least(selection, delta, target)
     low, high = math.log(_SMALLEST), math.log(target)  # a search costs more than one of its trainings
     here = math.log(0.5 * target)
     for _ in range(40):
         base = _rounded_down(math.exp(here))
-        value = charged(base)
+        value = selection.epsilon(events(base), delta)
         if (1.0 - TOLERANCE) * target <= value <= target:
             return base
         if value > target:
@@ -171,11 +180,17 @@ def base_epsilon(charged: Callable[[float], float], target: float) -> float:
             if low > math.log(_SMALLEST):
                 return _rounded_down(math.exp(low))
             break
-    raise PrivacyError(
-        f"epsilon {target:g} cannot be met by a search: even one whose trainings cost {_SMALLEST:g} each "
-        f"costs {shown_up(charged(_SMALLEST))}",
-        hint="use a larger --epsilon, a smaller --tune, or tune without charging: --tune-privacy uncharged",
-    )
+    raise PrivacyError(f"epsilon {target:g} cannot be met by a search, whatever its noise", hint=_LESS)
+
+
+def _refuse_below_least(selection: Selection, delta: float, target: float) -> None:
+    least = 1.05 * selection.least_epsilon(delta)
+    if target < least:
+        raise PrivacyError(
+            f"epsilon {target:g} cannot be met by a search: {selection.mean:g} tries alone cost "
+            f"{shown_up(least)} at delta {delta:g}, whatever their noise",
+            hint=_LESS,
+        )
 
 
 @lru_cache(maxsize=64)
@@ -183,11 +198,7 @@ def _score_noise(selection: Selection, delta: float, target: float) -> float:
     def cost(multiplier: float) -> float:
         return selection.epsilon([Gaussian(SCORE, multiplier)], delta)
 
-    if cost(_LARGEST) > target:
-        raise PrivacyError(
-            f"epsilon {target:g} cannot be met by a search: its scores cost more, whatever their noise",
-            hint="use a larger --epsilon, a smaller --tune, or --tune-privacy uncharged",
-        )
+    _refuse_below_least(selection, delta, target)
     low, high = math.log(1e-2), math.log(_LARGEST)
     while high - low > 1e-4:
         middle = 0.5 * (low + high)

@@ -174,7 +174,7 @@ def _unknown(report: Report) -> Iterator[str]:
 
 
 def _register_row(key: str, facts: PrivacyFacts) -> Row:
-    epsilon = facts.epsilon.pld if facts.epsilon is not None else None
+    epsilon = facts.epsilon.headline if facts.epsilon is not None else None
     noise = facts.effective_noise_multiplier
     if noise is None and facts.releases:
         noise = facts.releases[0].noise_multiplier

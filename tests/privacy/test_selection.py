@@ -173,7 +173,7 @@ def test_base_meets_the_target_with_candidates_of_every_length(target, shape):
     def events(base):
         return [training(77, s, calibrate(77, s, 1e-6, base)) for s in (385, 770, 1540, 3080)]
 
-    base = base_epsilon(lambda base: selection.epsilon(events(base), 1e-6), target)
+    base = base_epsilon(selection, events, 1e-6, target)
     assert 0.99 * target <= selection.epsilon(events(base), 1e-6) <= target
     assert base < 0.6 * target
     assert all(epsilon(event, 1e-6) <= base for event in events(base))
@@ -208,7 +208,7 @@ def test_a_target_below_what_any_search_costs_is_refused():
     with pytest.raises(PrivacyError, match="cannot be met by a search"):
         Selection(20, 0).score_noise(1e-6, 1e-3)
     with pytest.raises(PrivacyError, match="cannot be met by a search"):
-        base_epsilon(lambda base: 0.02 + base, 0.015)
+        base_epsilon(Selection(20, 0), lambda base: [Gaussian("x", 1.0 / base)], 1e-6, 0.01)
 
 
 @pytest.mark.parametrize(("mean", "shape"), [(1.0, 0.0), (math.nan, 0.0), (20.0, -0.5), (20.0, math.inf)])
