@@ -160,7 +160,17 @@ OWNERS = {  # third party -> the only places that may import it
 
 TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `--help`
     *("engine", "models.zoo", "models.own", "models.convex", "models.linear"),
-    *("diagnostics", "packed", "prepared", "start", "worker", "privacy.noise", "privacy.borrowed"),
+    *(
+        "diagnostics",
+        "outcomes",
+        "packed",
+        "prepared",
+        "start",
+        "trials",
+        "worker",
+        "privacy.noise",
+        "privacy.borrowed",
+    ),
     *("methods.base", "methods.gradient", "methods.published", "methods.rules", "methods.objectives"),
     *("methods.output_perturbation", "methods.pate", "methods.descent"),
 }

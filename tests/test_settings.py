@@ -28,7 +28,7 @@ EACH = pytest.mark.parametrize(("spec", "name"), KNOWN, ids=lambda part: getattr
 
 @pytest.fixture(autouse=True)
 def quick_accountant(monkeypatch):
-    monkeypatch.setattr("fairaudit.arms.epsilon", lambda event, delta, accountant: 1.0)
+    monkeypatch.setattr("fairaudit.guarantees.epsilon", lambda event, delta, accountant: 1.0)
     monkeypatch.setattr("fairaudit.plan.composed_epsilon", lambda runs, delta: 1.0)
 
 

@@ -27,13 +27,13 @@ class Descent:
 def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent: Descent) -> None:
     """Train ``network`` in place on the mean cross-entropy of the drawn records.
 
+    Replicates that diverge are left as they are: where each has records of its own, to stop for one would
+    tell of its records.
+
     Args:
         network: R replicates.
         draw: The next batch, inputs [R, B, ...] and targets [R, B, Y]; targets of 0 for no record.
         descent: Schedule.
-
-    Raises:
-        DivergedError: Parameters that are not finite.
     """
     tape = tape_of(network)
     single = network.replicates == 1
@@ -46,6 +46,14 @@ def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent
         tape.backward(delta[0] if single else delta)
         gradient = tape.sums([torch.ones(targets.shape[:2])])[0]
         network.theta.sub_(gradient + descent.penalty * network.theta, alpha=descent.learning_rate)
+
+
+def refuse_diverged(network: Stacked, descent: Descent) -> None:
+    """Stop where what was released made a replicate diverge.
+
+    Raises:
+        DivergedError: Parameters that are not finite.
+    """
     if not torch.isfinite(network.theta).all():
         raise DivergedError(
             f"diverged: parameters are not finite after {descent.steps} steps",

@@ -10,7 +10,9 @@ from fairaudit import trials
 from fairaudit.config import AuditConfig
 from fairaudit.data.split import draw_split, draw_validation, validation_groups, validation_size
 from fairaudit.data.tabular import load_dataset
+from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import ConfigError, PrivacyError
+from fairaudit.methods import pate
 from fairaudit.metrics.risk import record_correct
 from fairaudit.plan import make_plan
 from fairaudit.prepared import prepare_seed
@@ -368,3 +370,26 @@ def test_methods_without_steps_are_tuned_too(method):
     charge = plan.arm(method).privacy.selection
     assert len(charge.trainings) == 1
     assert isinstance(charge.trainings[0], Gaussian)
+
+
+def test_a_teacher_that_diverges_moves_its_own_votes_alone():
+    """To stop, or to leave out its candidate, would let one record of one teacher move everything."""
+    fields = {"method": ("pate-hard",), "tune": None, "model": "mlp", "hidden": (4,), "epochs": 1}
+    plan = planned(**fields, noise_multiplier=None, epsilon=(3.0,), settings={"pate-hard": {"teachers": 4}})
+    job = next(job for job in plan.jobs if job.arm == "pate-hard")
+    prepared = prepare_seed(plan, 0, None, by_pool=True)
+    task = _task(plan, job, plan.arm("pate-hard"), prepared, None)
+    queried = pate.queries(task)
+    votes = pate.collect_votes(task, queried)
+    teacher = pate.assign_teachers(task.records, 4, task.seed)
+    poisoned = prepared.encoded.train.copy()
+    poisoned[np.flatnonzero(teacher == 2)] = 1e30
+    pool = TrainingPool(
+        trials.torch.from_numpy(poisoned), task.pool.labels[:-1], task.pool.groups[:-1],
+        n_classes=2, n_groups=task.pool.n_groups,
+    )  # fmt: skip
+    changed = pate.collect_votes(replace(task, pool=pool), queried)
+    assert changed.sum() == votes.sum()
+    assert (changed - votes).abs().max() <= 1.0
+    endless = replace(task, settings={**task.settings, "learning_rate": 1e30})
+    assert (pate.collect_votes(endless, queried)[:, 0] == 4).all()
