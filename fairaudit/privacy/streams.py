@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-Purpose = Literal["init", "split", "sampling", "noise", "query", "tail", "probe"]
+Purpose = Literal["init", "split", "sampling", "noise", "query", "tail", "probe", "candidates", "validation"]
 
 
 def seed_of(seed: int, purpose: Purpose, *labels: str | int) -> int:

@@ -101,7 +101,7 @@ def _method(report: Report, arm: ArmFacts, comparison: Comparison) -> MethodSumm
         arm=arm.key,
         reference=comparison.reference,
         grouping=comparison.grouping,
-        epsilon=None if held is None else held.pld,
+        epsilon=None if held is None else held.headline,
         accuracy=accuracy,
         excess_risk=risk,
         misalignment=misalignment,

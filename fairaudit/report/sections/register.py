@@ -41,7 +41,7 @@ def section(report: Report) -> Section | None:
 
 
 def _row(key: str, facts: PrivacyFacts) -> tuple[Cell, ...]:
-    epsilon = facts.epsilon.pld if facts.epsilon is not None else None
+    epsilon = facts.epsilon.headline if facts.epsilon is not None else None
     noise = facts.effective_noise_multiplier
     if noise is None and facts.releases:
         noise = facts.releases[0].noise_multiplier
