@@ -119,6 +119,8 @@ def planned(folder):
             fields["group"] = ("sex", "region")
         if name in ("tune_for", "tune_privacy"):
             fields["tune"] = 2
+        if name == "tune_for":  # by exact scores: noised ones are refused for groups as small as these
+            fields["tune_privacy"] = "uncharged"
         if name == "settings":
             fields["settings"] = {**few, **OTHER[name]}
         for path in ("data", "public_data"):

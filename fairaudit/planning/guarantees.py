@@ -65,7 +65,7 @@ def of_search(one: ArmPrivacy, found: Charged, delta: float) -> ArmPrivacy:
             f"{found.tuning.trials} settings is not charged, and charged it costs {shown_up(cost)}"
         )
         return ArmPrivacy(Guarantee.NOT_ESTABLISHED, reason, None, None, None, one.target_epsilon)
-    base = max(epsilon(event, delta) for event in found.charge.trainings)
+    base = max(epsilon(event, delta, "pld") for event in found.charge.trainings)
     reason = (
         f"the search is charged: the best of {found.tuning.trials} tries on average, by a score with noise "
         f"of {found.tuning.score_noise:.3g} records on each count; one training costs {shown_up(base)}; "

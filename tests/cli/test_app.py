@@ -93,7 +93,7 @@ def test_each_failure_is_one_line_and_its_exit_code(monkeypatch, capsys, error, 
 
 def test_no_failure_takes_the_code_of_a_failed_gate():
     kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.FairauditError)]
-    assert len(kinds) == 6
+    assert len(kinds) == 7
     assert all(kind.exit_code != errors.EXIT_GATE_FAILED for kind in kinds)
 
 

@@ -147,17 +147,15 @@ def test_given_noise_stays_and_what_it_costs_follows_the_length():
 
 def test_a_range_that_changes_what_is_released_is_refused():
     spec = find("global-adapt")
-    noisy = Setting("noise", 0.1, 1e6, search=Search(0.5, 2.0))
 
-    class Plugin(type(spec)):
-        def setting(self, name):
-            return noisy if name == "count_noise_multiplier" else super().setting(name)
+    def searching(search):
+        noisy = Setting("noise", 0.1, 1e6, search=search)
+        return replace(spec, settings={**spec.settings, "count_noise_multiplier": noisy})
 
-    plugin = Plugin(**{f: getattr(spec, f) for f in spec.__dataclass_fields__})
     with pytest.raises(ConfigError, match="no charge covers it"):
-        tuning("global-adapt", spec=plugin)
-    noisy = Setting("noise", 0.1, 1e6, search=Search(choices=(1.0, 2.0)))
-    assert len(tuning("global-adapt", spec=plugin).events) == 8  # two noises of four lengths
+        tuning("global-adapt", spec=searching(Search(0.5, 2.0)))
+    found = tuning("global-adapt", spec=searching(Search(choices=(1.0, 2.0))))
+    assert len(found.events) == 8  # two noises of four lengths
 
 
 def test_chances_follow_the_scores_and_the_tries_that_are_charged():
