@@ -141,7 +141,8 @@ def _privacy(plan: Plan) -> str:
     scope = f"δ = {plan.delta:g}, record level, {how}"
     targets = sorted({a.privacy.target_epsilon for a in claimed if a.privacy.target_epsilon is not None})
     if not claimed:
-        return "no arm has a guarantee"
+        uncharged = any(arm.tuning is not None and arm.tuning.is_uncharged for arm in plan.arms)
+        return "no arm has a guarantee" + (": the search is not charged" if uncharged else "")
     if len(targets) == 1:
         return f"ε ≤ {_target(targets[0])}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
     if targets:

@@ -68,7 +68,7 @@ _PER_RUN = (
     "rows; releasing several of them composes, and the report gives the epsilon of releasing all."
 )
 _PER_SEARCH = (
-    "Epsilon is for the one model that a search releases. This audit searches for {models} on the same rows "
+    "Epsilon is for {one}. This audit searches for {models} on the same rows "
     "and evaluates every candidate; what all of that reveals together is not accounted for."
 )
 _SEEDS = (
@@ -181,7 +181,9 @@ def _of_privacy(plan: Plan, fitted: int) -> Iterator[tuple[str, str]]:
     models = sum(job.repeats for job in plan.jobs if job.arm in private)
     if models:
         told = _PER_SEARCH if plan.config.tune else _PER_RUN
-        yield "per_run", told.format(models=numbered(models, "private model"))
+        is_charged = plan.config.tune_privacy == "charged"
+        one = "the one model that a search releases" if is_charged else "one training, not for a search"
+        yield "per_run", told.format(models=numbered(models, "private model"), one=one)
     yield "fixed_seeds", _SEEDS
     yield "arithmetic", _ARITHMETIC
     yield "reference_unprotected", _REFERENCE
