@@ -103,6 +103,10 @@ def test_a_run_tells_its_search_is_taken_up_again_and_is_judged_by_its_epsilon(t
     assert "the search is charged" in facts["reason"]
     text = (tmp_path / "report.md").read_text()
     assert "nobody searched" not in text
+    assert f"{N} settings tried per seed and arm" in text
+    assert "- Misalignment: Not read: readings are of one setting" in text
+    assert "best of a random number of trainings by a noised score" in text
+    assert report["summary"]["methods"][0]["epsilon"] == facts["epsilon"]["rdp"]
     stored = sorted((tmp_path / JOBS).glob("*.safetensors"))
     kept = [read_result(tmp_path / JOBS, path.stem) for path in stored]
     assert all(len(result.facts["tuning"]["candidates"]) == N for result in kept)

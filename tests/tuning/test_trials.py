@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairaudit.cli.lines import plan_lines
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.split import draw_split, draw_validation, validation_groups, validation_size
 from fairaudit.data.tabular import load_dataset
@@ -16,9 +17,11 @@ from fairaudit.execution.seed_data import prepare_seed
 from fairaudit.execution.trials import Division, Sanitised, divide
 from fairaudit.execution.worker import _method, _task, run_job
 from fairaudit.methods import teachers
+from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.risk import record_correct
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.events import Gaussian
+from fairaudit.report import text
 from fairaudit.tuning.score import Accuracy
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
@@ -317,6 +320,38 @@ def test_an_uncharged_search_claims_no_epsilon_for_itself():
     assert tuning.selection is None
     found = result_of(plan)
     assert sorted(found.arrays["weights"]) == [0.0, 0.0, 0.0, 0.0, 1.0]
+
+
+def test_a_plan_says_that_a_search_is_not_charged_and_what_its_epsilon_is_of():
+    for charging, line, of in (
+        ("charged", "the search over 5 settings included, RDP", "the one model that a search releases"),
+        ("uncharged", "no arm has a guarantee: the search is not charged", "one training, not for a search"),
+    ):
+        plan = planned(tune_privacy=charging)
+        assert line in "\n".join(plan_lines(plan, seconds=1.0, cores=1))
+        told = dict(text._of_privacy(plan, 0))
+        assert told["per_run"].startswith(f"Epsilon is for {of}. ")
+
+
+def test_no_reading_is_taken_of_candidates():
+    given = {"batch_size": 128, "epochs": 60}  # enough steps for readings to be taken of them
+    assert planned(**given, tune=None).reads_angles
+    plan = planned(**given)
+    assert plan.config.diagnostics == "basic"
+    assert not plan.reads_angles
+    assert "--tune tries several" in plan.origins["diagnostics"]
+
+
+def test_what_somebody_else_claims_stays_a_claim_when_its_search_is_charged(monkeypatch):
+    monkeypatch.setattr("fairaudit.planning.guarantees.is_third_party", lambda spec: spec.name == "dpsgd")
+    monkeypatch.setattr("fairaudit.planning.guarantees.as_checked", lambda spec: Guarantee.UNCHECKED)
+    given = {"noise_multiplier": None, "epsilon": (3.0,)}
+    privacy = planned(**given).arm("dpsgd").privacy
+    assert privacy.guarantee is Guarantee.UNCHECKED
+    assert 2.97 < privacy.epsilon <= 3.0
+    privacy = planned(**given, tune_privacy="uncharged").arm("dpsgd").privacy
+    assert privacy.guarantee is Guarantee.NOT_ESTABLISHED
+    assert privacy.reason.startswith("claimed by its author for one training (epsilon 3.00)")
 
 
 def test_delta_is_of_all_training_rows_and_the_schedule_of_the_fit_rows():
