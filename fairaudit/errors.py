@@ -62,6 +62,10 @@ class TrainingError(FairauditError):
     exit_code = EXIT_TRAINING
 
 
+class DivergedError(TrainingError):
+    """A training whose parameters or predictions are not finite: its step was too long for it."""
+
+
 class PrivacyError(FairauditError):
     """A privacy target that cannot be met."""
 

@@ -25,6 +25,8 @@ TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `
         "execution.packed_rows",
         "execution.seed_data",
         "execution.model_setup",
+        "execution.outcomes",
+        "execution.trials",
         "execution.worker",
         "release.training",
         "release.loaded",

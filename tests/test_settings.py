@@ -28,7 +28,7 @@ EACH = pytest.mark.parametrize(("spec", "name"), KNOWN, ids=lambda part: getattr
 
 @pytest.fixture(autouse=True)
 def quick_accountant(monkeypatch):
-    monkeypatch.setattr("fairaudit.planning.arms.epsilon", lambda event, delta, accountant: 1.0)
+    monkeypatch.setattr("fairaudit.planning.guarantees.epsilon", lambda event, delta, accountant: 1.0)
     monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: 1.0)
 
 

@@ -67,7 +67,7 @@ def file(tmp_path_factory):
 def quick_accountant():
     """Nothing here is about an arm's own epsilon, which takes most of a plan's time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fairaudit.planning.arms.epsilon", lambda event, delta, accountant: 1.0)
+        patch.setattr("fairaudit.planning.guarantees.epsilon", lambda event, delta, accountant: 1.0)
         patch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: 1.0)
         yield
 

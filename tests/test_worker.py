@@ -16,6 +16,7 @@ from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.store import write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError, TrainingError
+from fairaudit.execution import outcomes as outcomes
 from fairaudit.execution import seed_data as prepared
 from fairaudit.execution import worker as worker
 from fairaudit.execution.packed_rows import PackedRows
@@ -131,7 +132,7 @@ def test_a_training_on_rows_made_from_a_stored_file_is_the_training_in_memory(mo
     kept = result_of(plan, arm)
     (tmp_path / "jobs").mkdir()
     write_store(records_path(plan.config, plan.digest), load_dataset(plan.config))
-    monkeypatch.setattr(worker, "ROWS_AT_ONCE", 500)
+    monkeypatch.setattr(outcomes, "ROWS_AT_ONCE", 500)
     monkeypatch.setattr(TableEncoder.__init__, "__kwdefaults__", {"in_memory": 0})
     monkeypatch.setattr(prepared, "load_dataset", None)  # the stored file is all that is read
     forget()

@@ -120,6 +120,7 @@ def _predictions(
             train_loss=_column(result, f"{of}train_loss.{grouping}", np.float64),
             train_count=_column(result, f"{of}train_count.{grouping}", np.int64),
             train_classes=_column(result, "train_classes", np.int64),
+            weights=_column(result, "weights", np.float64) if "weights" in result.arrays else None,
         )
         for job, result in done
     ]

@@ -142,6 +142,11 @@ def _refuse_options(resolved: ResolvedConfig) -> None:
         raise ConfigError(
             "--noise-multiplier fixes the noise, so there is no epsilon to choose", hint="use --epsilon"
         )
+    if config.tune is not None:
+        raise ConfigError(
+            "choose compares fixed settings; it cannot search for them yet",
+            hint="leave out --tune; at the epsilon that is chosen, `fairaudit run --tune` searches",
+        )
     for name, why in (("baseline", "rules about a change"), ("inconclusive", "verdicts of gates")):
         if name in typed:
             raise ConfigError(

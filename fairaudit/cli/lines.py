@@ -65,13 +65,15 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
             yield f"          {plain(listed(of_others), 300)}: {guarantee.value}"
     seeds = plan.config.seeds
     of = f"{numbered(len(plan.arms), 'arm')} × {numbered(seeds, 'seed')}"
-    trainings = f"{of} = {numbered(len(plan.jobs), 'training')}"
+    each = plan.config.tune or 1
+    of += f" × {numbered(each, 'setting')}" if plan.config.tune else ""
+    trainings = f"{of} = {numbered(each * len(plan.jobs), 'training')}"
     facts = plan.model_facts
     if facts.parameters is not None:
         why = f": {plain(facts.outside, 200)}" if facts.outside else ""
         size = numbered(facts.parameters, "parameter")
         yield f"  model   {plain(plan.model)} · {size} · per-sample gradients by {facts.gradients}{why}"
-    twins = seeds * sum(arm.has_twin for arm in plan.arms)
+    twins = each * seeds * sum(arm.has_twin for arm in plan.arms)
     trainings += f", {twins:,} of them once more without noise" if twins else ""
     yield f"  plan    {trainings} · about {spoken_time(seconds)} on {numbered(cores, 'core')}"
     if "diagnostics" in plan.origins:
@@ -100,6 +102,8 @@ def arm_lines(plan: Plan) -> Iterator[str]:
     for arm in plan.arms:
         if arm.privacy.guarantee is Guarantee.NOT_ESTABLISHED:
             yield f"{plain(arm.key)}: guarantee: not established; {plain(arm.privacy.reason, 300)}"
+        elif arm.privacy.selection is not None:
+            yield f"{plain(arm.key)}: {plain(arm.privacy.reason, 300)}"
 
 
 def result_lines(report: Report) -> Iterator[str]:
@@ -133,19 +137,22 @@ def spoken_trainings(count: int, size: int) -> str:
 
 
 def _privacy(plan: Plan) -> str:
-    claimed = [arm for arm in plan.arms if arm.privacy.epsilon_pld is not None]
+    claimed = [arm for arm in plan.arms if arm.privacy.epsilon is not None]
     sampled = any(isinstance(arm.privacy.event, SampledGaussian) for arm in claimed)
     how = "Poisson sampling, PLD" if sampled else "exact Gaussian curve"
+    if any(arm.privacy.selection is not None for arm in claimed):
+        how = f"the search over {plan.config.tune} settings included, RDP"
     scope = f"δ = {plan.delta:g}, record level, {how}"
     targets = sorted({a.privacy.target_epsilon for a in claimed if a.privacy.target_epsilon is not None})
     if not claimed:
-        return "no arm has a guarantee"
+        uncharged = any(arm.tuning is not None and arm.tuning.is_uncharged for arm in plan.arms)
+        return "no arm has a guarantee" + (": the search is not charged" if uncharged else "")
     if len(targets) == 1:
         return f"ε ≤ {_target(targets[0])}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
     if targets:
         swept = ", ".join(map(_target, targets))
         return f"ε ≤ {swept}, {scope}"
-    epsilons = {a.key: _epsilon(a.privacy.epsilon_pld) for a in claimed}
+    epsilons = {a.key: _epsilon(a.privacy.epsilon) for a in claimed}
     return f"{scope}: {_per_arm(epsilons, 'ε ≤ ')}"
 
 

@@ -133,6 +133,10 @@ class AuditConfig(BaseModel):
     threshold: Positive | None = None
     settings: dict[str, dict[str, Number]] = {}  # method -> setting -> value
     preset: str | None = None
+    # the search for settings
+    tune: Annotated[int, Field(ge=2, le=1_000)] | None = None
+    tune_for: Literal["accuracy", "worst-group"] = "accuracy"
+    tune_privacy: Literal["charged", "uncharged"] = "charged"
     # repetition
     seeds: Repetitions = 5
     repeats: Repetitions = 1

@@ -16,6 +16,8 @@ from fairaudit.data.naming import nearest, quoted
 from fairaudit.errors import ConfigError, DataError
 from fairaudit.privacy.streams import numpy_stream
 
+VALIDATION_SHARE = 0.2  # of the training rows, where settings are searched for
+
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
@@ -65,7 +67,7 @@ def draw_split(dataset: LabelledRows, config: AuditConfig, seed: int) -> Split:
         pool = np.arange(dataset.n_rows)
         if config.balance:
             pool = _draw(pool, groups, sizes.pool, numpy_stream(seed, "split", "balance"))
-        test = _draw_test(dataset, groups, pool, sizes.test, seed)
+        test = _draw_test(dataset, groups, pool, sizes.test, numpy_stream(seed, "split", "test"))
         train = np.setdiff1d(pool, test, assume_unique=True)
     else:
         train, test = np.flatnonzero(dataset.split == 0), np.flatnonzero(dataset.split == 1)
@@ -76,6 +78,30 @@ def draw_split(dataset: LabelledRows, config: AuditConfig, seed: int) -> Split:
     if config.keep:
         train = _draw(train, groups, sizes.kept, numpy_stream(seed, "split", "keep"))
     return Split(seed, train.astype(np.int64), test.astype(np.int64))
+
+
+def validation_size(n_train: int) -> int:
+    """How many of the training rows a search validates on; it trains on the others."""
+    return min(max(round(VALIDATION_SHARE * n_train), 1), n_train - 1)
+
+
+def validation_groups(dataset: LabelledRows, config: AuditConfig) -> Int64:
+    """Validation rows of each group, ``[K]``, the same at every seed. Raises: as :func:`training_size`."""
+    kept = _sizes(dataset, config).kept
+    return largest_remainder(validation_size(int(kept.sum())), kept)
+
+
+def draw_validation(dataset: LabelledRows, split: Split) -> Int64:
+    """Which of the training rows a seed validates on: places among ``split.train``, ascending.
+
+    Stratified by first grouping and class, like the test rows.
+    """
+    groups = _first_groups(dataset)
+    n_groups = len(dataset.groupings[0].names) if dataset.groupings else 1
+    counts = np.bincount(groups[split.train], minlength=n_groups).astype(np.int64)
+    wanted = largest_remainder(validation_size(len(split.train)), counts)
+    drawn = _draw_test(dataset, groups, split.train, wanted, numpy_stream(split.seed, "validation"))
+    return np.searchsorted(split.train, drawn).astype(np.int64)
 
 
 def largest_remainder(total: int, sizes: Int64) -> Int64:
@@ -157,13 +183,15 @@ def _kept(dataset: LabelledRows, config: AuditConfig, train: Int64) -> Int64:
     return kept
 
 
-def _draw_test(dataset: LabelledRows, groups: Int64, pool: Int64, test: Int64, seed: int) -> Int64:
+def _draw_test(
+    dataset: LabelledRows, groups: Int64, pool: Int64, test: Int64, stream: np.random.Generator
+) -> Int64:
     """Test rows of the pool: per group as allocated, per class in the group by largest remainder."""
     n_classes = len(dataset.classes)
     cells = groups * n_classes + dataset.labels
     counts = np.bincount(cells[pool], minlength=len(test) * n_classes).reshape(len(test), n_classes)
     wanted = [largest_remainder(int(t), c) for t, c in zip(test, counts, strict=True)]
-    return _draw(pool, cells, np.concatenate(wanted), numpy_stream(seed, "split", "test"))
+    return _draw(pool, cells, np.concatenate(wanted), stream)
 
 
 def _draw(rows: Int64, cells: NDArray[np.int64], wanted: Int64, stream: np.random.Generator) -> Int64:

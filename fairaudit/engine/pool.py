@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +23,21 @@ class Rows(Protocol):
 
     def fill(self, index: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the inputs of n records into zeros [n, d], C-contiguous."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SomeRows:
+    """Some of the rows, numbered anew."""
+
+    rows: Rows
+    places: NDArray[np.int64]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return len(self.places), *self.rows.shape[1:]
+
+    def fill(self, index: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        self.rows.fill(self.places[index], out)
 
 
 class Batch(NamedTuple):
@@ -84,6 +100,17 @@ class TrainingPool:
         moved.groups = self.groups.to(device)
         moved._apart = self._apart.to(device) if isinstance(self._apart, Tensor) else self._apart
         return moved
+
+    def part(self, places: Tensor) -> "TrainingPool":
+        """The pool of some of its records [n], in that order: nothing in it leads to the others."""
+        part, rows = copy.copy(self), torch.cat([places, places.new_tensor([self.n_records])])
+        part.n_records = len(places)
+        part._table, part.labels, part.groups = self._table[rows], self.labels[rows], self.groups[rows]
+        if isinstance(self._apart, Tensor):
+            part._apart = self._apart[places]
+        elif self._apart is not None:
+            part._apart = _SomeRows(self._apart, places.cpu().numpy())
+        return part
 
     @property
     def in_memory(self) -> bool:

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from fairaudit.config.model_names import LINEAR, is_factory
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import InputRows
 from fairaudit.data.public import Inputs
 from fairaudit.diagnostics import causes
 from fairaudit.diagnostics.checkpoints import is_affordable, refuse_too_many
@@ -25,11 +24,12 @@ from fairaudit.engine.observe import Observer
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import start_model
+from fairaudit.execution.outcomes import outcome
 from fairaudit.execution.seed_data import Prepared, prepare_seed
-from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
+from fairaudit.execution.trials import search
+from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.catalog import REFERENCE, admit, find, is_third_party
 from fairaudit.methods.spec import MethodSpec, Need
-from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.metrics.yardstick import logistic_yardstick
 from fairaudit.models.own import check_outputs
 from fairaudit.planning.arms import Arm
@@ -38,7 +38,6 @@ from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.results.jobs import Array, JobResult
 
-ROWS_AT_ONCE = 16_384  # of inputs that are not kept in memory
 YARDSTICK_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
 
@@ -62,6 +61,8 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     arm = plan.arm(job.arm)
     spec = find(arm.method)
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
+    if arm.tuning is not None:
+        return _search(plan, job, arm, prepared, began)
     with _memory_told(job):
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
@@ -73,7 +74,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     arrays: dict[str, Array] = {
         "test_rows": prepared.encoded.split.test,
         "train_classes": _class_counts(prepared),
-        **_outcome(task, trained, prepared),
+        **outcome(task, trained, prepared),
         **_series(trained),
         **_readings(plan, spec, method, task, trained),
         **why,
@@ -98,6 +99,19 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         facts["causes"] = {"hessian_records": causes.HESSIAN_RECORDS}
     facts["seconds"] = time.perf_counter() - began
     return JobResult(job.id, arrays, facts)
+
+
+def _search(plan: Plan, job: Job, arm: Arm, prepared: Prepared, began: float) -> JobResult:
+    """Every candidate of one arm at one seed, with the chance that it is the one released."""
+    with _memory_told(job):
+        task = _task(plan, job, arm, prepared, None)
+        found = search(arm, _method(arm), task, prepared)
+    arrays: dict[str, Array] = {
+        "test_rows": prepared.encoded.split.test,
+        "train_classes": _class_counts(prepared),
+    }
+    facts: dict[str, object] = {**_facts(prepared), "seconds": time.perf_counter() - began}
+    return JobResult(job.id, {**arrays, **found.arrays}, {**facts, **found.facts})
 
 
 @contextmanager
@@ -125,22 +139,7 @@ def _twin(arm: Arm, task: Task, prepared: Prepared) -> dict[str, Array]:
     task = replace(task, settings=settings, checkpoints=())
     trained = _method(arm).fit(task, [])
     assert trained.event is None, f"the twin of {arm.key} released something: {trained.event}"
-    return _outcome(task, trained, prepared)
-
-
-def _outcome(task: Task, trained: TrainedReplicates, prepared: Prepared) -> dict[str, Array]:
-    """``probabilities`` on the test rows and the training metrics.
-
-    Raises:
-        TrainingError: Predictions that are not finite.
-    """
-    rows = prepared.encoded.split.test
-    test = np.empty((task.repeats, len(rows), len(prepared.dataset.classes)), np.float32)
-    for piece, part in _predictions(trained, prepared, prepared.encoded.test, rows):
-        test[:, piece] = part
-    if not np.isfinite(test).all():
-        raise diverged(task.arm, task.seed, task.settings.get("learning_rate", 1.0), "predictions")
-    return {"probabilities": test, **_training_metrics(trained, prepared, task.repeats)}
+    return outcome(task, trained, prepared)
 
 
 def _class_counts(prepared: Prepared) -> NDArray[np.int64]:
@@ -246,50 +245,6 @@ def _causes(plan: Plan, method: Method, task: Task, trained: TrainedReplicates) 
         return {}
     steps = np.asarray([checkpoint.step for checkpoint in trained.checkpoints], dtype=np.int64)
     return {"cause_steps": steps, **{f"cause.{name}": value.numpy() for name, value in found.items()}}
-
-
-def _predictions(
-    trained: TrainedReplicates, prepared: Prepared, features: InputRows, rows: NDArray[np.int64]
-) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Places among rows of the dataset and [R, n, Y] there; in pieces where inputs are not in memory.
-
-    Callers write a piece in place: one that is kept would stop the memory of the next from being used again.
-    """
-    size = max(1, len(rows)) if isinstance(features, np.ndarray) else ROWS_AT_ONCE
-    groups = prepared.dataset.groupings[0].groups
-    for start in range(0, len(rows), size):
-        piece = slice(start, start + size)
-        inputs = torch.from_numpy(features[piece])
-        yield piece, trained.probabilities(inputs, torch.from_numpy(groups[rows[piece]])).numpy()
-
-
-def _training_metrics(trained: TrainedReplicates, prepared: Prepared, repeats: int) -> dict[str, Array]:
-    """Mean accuracy and loss of each group on the training split, [R, K] per grouping."""
-    rows = prepared.encoded.split.train
-    labels = prepared.dataset.labels[rows]
-    correct, loss = (np.empty((repeats, len(rows))) for _ in range(2))
-    for piece, part in _predictions(trained, prepared, prepared.encoded.train, rows):
-        correct[:, piece], loss[:, piece] = (
-            record_correct(part, labels[piece]),
-            record_loss(part, labels[piece]),
-        )
-    arrays: dict[str, Array] = {}
-    for number, grouping in enumerate(prepared.dataset.groupings):
-        groups, k = grouping.groups[rows], len(grouping.names)
-        count = np.bincount(groups, minlength=k)
-        arrays[f"train_count.{number}"] = count.astype(np.int64)
-        arrays[f"train_correct.{number}"] = _group_means(correct, groups, count)
-        arrays[f"train_loss.{number}"] = _group_means(loss, groups, count)
-    return arrays
-
-
-def _group_means(
-    values: NDArray[np.float64], groups: NDArray[np.int64], count: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Means per group of values [R, n] -> [R, K]; NaN for an absent group."""
-    sums = np.stack([np.bincount(groups, row, len(count)) for row in values])
-    means: NDArray[np.float64] = np.divide(sums, count, out=np.full(sums.shape, np.nan), where=count > 0)
-    return means
 
 
 def _series(trained: TrainedReplicates) -> dict[str, Array]:

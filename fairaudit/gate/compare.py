@@ -133,7 +133,7 @@ def _options(before: Report, after: Report) -> Iterator[OptionChange]:
 
 def _epsilon(report: Report, arm: str) -> float | None:
     held = report.privacy[arm].epsilon if arm in report.privacy else None
-    return held.pld if held else None
+    return held.headline if held else None
 
 
 def _changes(before: Comparison, after: Comparison, same: bool) -> Iterator[Change]:

@@ -282,7 +282,7 @@ def _of_guarantees(rule: Rule, report: Report) -> Iterator[Target]:
             continue
         held = facts.epsilon
         value = {
-            "epsilon": held.pld if held else None,
+            "epsilon": held.headline if held else None,
             "epsilon_rdp": held.rdp if held else None,
             "epsilon_if_all_released": facts.epsilon_if_all_released,
             "delta": facts.delta,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol  # noqa: TID251 - it is read without torch
 
-from fairaudit.errors import TrainingError
+from fairaudit.errors import DivergedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,9 +135,9 @@ class TrainedReplicates:
         return self.network.probabilities(features, groups)
 
 
-def diverged(arm: str, seed: int, learning_rate: float, what: str) -> TrainingError:
+def diverged(arm: str, seed: int, learning_rate: float, what: str) -> DivergedError:
     """The error of a training whose parameters or predictions are not finite."""
-    return TrainingError(
+    return DivergedError(
         f"{arm} diverged at seed {seed}: its {what} are huge or not finite",
         hint=f"use a smaller step, e.g. --learning-rate {learning_rate / 10:.2g}",
     )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fairaudit.engine.replicates import tape_of
 from fairaudit.engine.stacked import Stacked
-from fairaudit.errors import TrainingError
+from fairaudit.errors import DivergedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class Descent:
 def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent: Descent) -> None:
     """Train ``network`` in place on the mean cross-entropy of the drawn records.
 
+    Replicates that diverge are left as they are: where each has records of its own, to stop for one would
+    tell of its records.
+
     Args:
         network: R replicates.
         draw: The next batch, inputs [R, B, ...] and targets [R, B, Y]; targets of 0 for no record.
         descent: Schedule.
-
-    Raises:
-        TrainingError: Parameters that are not finite.
     """
     tape = tape_of(network)
     single = network.replicates == 1
@@ -46,8 +46,16 @@ def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent
         tape.backward(delta[0] if single else delta)
         gradient = tape.sums([torch.ones(targets.shape[:2])])[0]
         network.theta.sub_(gradient + descent.penalty * network.theta, alpha=descent.learning_rate)
+
+
+def refuse_diverged(network: Stacked, descent: Descent) -> None:
+    """Stop where what was released made a replicate diverge.
+
+    Raises:
+        DivergedError: Parameters that are not finite.
+    """
     if not torch.isfinite(network.theta).all():
-        raise TrainingError(
+        raise DivergedError(
             f"diverged: parameters are not finite after {descent.steps} steps",
             hint=f"use a smaller step, e.g. --learning-rate {descent.learning_rate / 10:.2g}",
         )

@@ -19,7 +19,7 @@ from fairaudit.engine.observe import Observer
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.stacked import Stacked
 from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
-from fairaudit.methods.descent import Descent, descend
+from fairaudit.methods.descent import Descent, descend, refuse_diverged
 from fairaudit.models.convex import LogisticProblems, minimise, scores
 from fairaudit.models.linear import BoundedInputs, LogisticModels
 from fairaudit.privacy.events import Gaussian
@@ -174,7 +174,9 @@ def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | 
         return queried[batch.expand(len(targets), -1)], targets[:, batch].float()
 
     steps = task.epochs * math.ceil(size / BATCH)
-    descend(network, draw, Descent(steps, task.settings["learning_rate"], penalty))
+    descent = Descent(steps, task.settings["learning_rate"], penalty)
+    descend(network, draw, descent)
+    refuse_diverged(network, descent)
     return network
 
 
@@ -232,7 +234,9 @@ def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes:
     # A public number of steps: one that followed a shard's size would follow its records.
     steps = task.epochs * math.ceil(task.n_public / teachers / BATCH)
     descend(network, draw, Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"]))
-    empty = torch.tensor([len(shard) == 0 for shard in shards])
+    # A teacher that diverged votes as one without records does: by its own shard, and stopping would tell.
+    finite = network.theta.isfinite().all(1)
+    empty = torch.tensor([len(shard) == 0 for shard in shards]) | ~finite
     for start in range(0, len(queried), QUERIES_AT_ONCE):
         some = slice(start, start + QUERIES_AT_ONCE)
         winners = network.probabilities(queried[some]).argmax(-1)

@@ -134,7 +134,7 @@ def _against_constant(
             return {}
         shares = (p.train_classes / p.train_classes.sum()).astype(np.float32)
         probabilities = np.broadcast_to(shares, (1, *p.probabilities.shape[1:]))
-        constant.append(replace(p, probabilities=probabilities))
+        constant.append(replace(p, probabilities=probabilities, weights=None))
     return costs_between(predictions, constant, labels, records, outcome, CONSTANT)
 
 
@@ -206,7 +206,7 @@ def _training(private: Sequence[Predictions], baseline: Sequence[Predictions], n
         if predictions:
             counts = np.array([p.train_count for p in predictions], dtype=np.float64)
             for metric in (spec.name for spec in within_model() if spec.is_on_training):
-                values = [getattr(p, f"train_{metric}").mean(axis=0) for p in predictions]
+                values = [p.over_runs(getattr(p, f"train_{metric}")) for p in predictions]
                 found[f"{prefix}train.{metric}"] = _with_overall(np.array(values), counts)
     if baseline:
         found["train.privacy_cost"] = found["reference.train.accuracy"] - found["train.accuracy"]
@@ -260,8 +260,8 @@ def _with_shuffles(
             continue
         per_record, sign = _OUTCOMES[gap.metric]
         differences = [
-            sign * (per_record(a.probabilities, labels[a.rows]).mean(axis=0)
-                    - per_record(b.probabilities, labels[b.rows]).mean(axis=0))
+            sign * (a.over_runs(per_record(a.probabilities, labels[a.rows]))
+                    - b.over_runs(per_record(b.probabilities, labels[b.rows])))
             for a, b in zip(private, baseline, strict=True)
         ]  # fmt: skip
         if any(np.isnan(d).any() for d in differences):

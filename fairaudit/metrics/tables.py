@@ -106,7 +106,8 @@ def _seed_scores(
 ) -> SeedScores:
     """Some metrics at one seed, whose rows lie at ``place`` among the records."""
     truth, groups = labels[predictions.rows], records.groups[place]
-    return seed_scores(predictions.probabilities, truth, groups, records.n_groups, outcome, metrics)
+    probabilities, weights = predictions.probabilities, predictions.weights
+    return seed_scores(probabilities, truth, groups, records.n_groups, outcome, metrics, weights)
 
 
 def _some_at_a_time(outcome: Outcome, records: Records) -> list[tuple[str, ...]]:

@@ -105,6 +105,7 @@ def seed_scores(
     n_groups: int,
     outcome: Outcome,
     metrics: Sequence[str] | None = None,
+    weights: Float64 | None = None,
 ) -> SeedScores:
     """Every within-model metric of one arm at one seed, or some of them.
 
@@ -114,15 +115,18 @@ def seed_scores(
         n_groups: K, absent groups included.
         outcome: Which classes count.
         metrics: Names out of ``outcome.metrics``, in that order; None for all.
+        weights: Of the runs, ``[P]``, sum 1; None: all alike.
     """
     wanted = frozenset(outcome.metrics if metrics is None else metrics)
+    if weights is not None:
+        probabilities, weights = probabilities[weights > 0.0], weights[weights > 0.0]
     runs = [_one_run(p, labels, groups, n_groups, outcome, wanted) for p in probabilities]
     if len(runs) == 1:
         return runs[0]
     return SeedScores(
-        np.mean([r.values for r in runs], axis=0),
-        np.mean([r.within for r in runs], axis=0),
-        np.mean([r.whole for r in runs], axis=0),
+        np.average([r.values for r in runs], axis=0, weights=weights),
+        np.average([r.within for r in runs], axis=0, weights=weights),
+        np.average([r.whole for r in runs], axis=0, weights=weights),
         np.logical_or.reduce([r.behind for r in runs]),
     )
 

@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 
 from fairaudit.errors import ConfigError, PrivacyError, did_you_mean, numbered
 from fairaudit.methods.ablation import NAME as ABLATION_SET
-from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, catalog, find, is_third_party
-from fairaudit.methods.checks import as_checked
+from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, catalog, find
 from fairaudit.methods.defaults import effective_step
 from fairaudit.planning.admission import Lacking, unmet
+from fairaudit.planning.guarantees import ArmPrivacy, of_one_training, of_search
 from fairaudit.planning.settings import Numbers, check_settings
-from fairaudit.privacy.accounting import calibrate, epsilon
-from fairaudit.privacy.events import PrivacyEvent
+from fairaudit.privacy.accounting import calibrate
+from fairaudit.tuning.around import Around
+from fairaudit.tuning.charge import charged_search, uncharged_search
+from fairaudit.tuning.options import ONE_SETTING, refuse_beside_a_search
+from fairaudit.tuning.search import Tuning
 
 SELF_CHECK = "self-check"
 SETS = ("all", ABLATION_SET)  # names of several methods
@@ -60,26 +63,6 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class ArmPrivacy:
-    """What an arm guarantees, known before any training.
-
-    Args:
-        guarantee: Status; reason: why not established, or "".
-        event: What one run releases, or None where nothing is claimed.
-        epsilon_pld: Headline epsilon of one run at the plan's delta. epsilon_rdp: For comparison
-            with papers. None where nothing is claimed.
-        target_epsilon: What it was calibrated to, or None (noise multiplier given).
-    """
-
-    guarantee: Guarantee
-    reason: str
-    event: PrivacyEvent | None
-    epsilon_pld: float | None
-    epsilon_rdp: float | None
-    target_epsilon: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Arm:
     """One column of the report: a method in one form at one epsilon, over all seeds.
 
@@ -94,6 +77,7 @@ class Arm:
         shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms);
             a self-check arm draws its own.
         has_twin: It is trained once more without its noise, on the same streams.
+        tuning: How its settings are sought at each seed; None: ``settings`` are its own.
     """
 
     key: str
@@ -108,6 +92,7 @@ class Arm:
     repeats: int
     shares_samples: bool = True
     has_twin: bool = False
+    tuning: Tuning | None = None
 
     @property
     def has_noisy_steps(self) -> bool:
@@ -145,6 +130,7 @@ def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, 
     config = numbers.config
     admit(config.method)
     check_settings(numbers)
+    refuse_beside_a_search(config)
     chosen = _chosen(numbers)
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
     arms = [_arm(numbers, schedule, delta, find(name), None, None) for name in references]
@@ -202,6 +188,8 @@ def _admitted(numbers: Numbers) -> dict[str, MethodSpec]:
 
 def _lacking(numbers: Numbers, spec: MethodSpec) -> Lacking | None:
     """The first need of the method that is not met: of data and model, or noise of its own."""
+    if numbers.config.tune and (spec.control_of or spec.ablation):
+        return Lacking("is about one setting, and --tune tries several", ONE_SETTING)
     noiseless = spec.gaussian and not numbers.config.epsilon and "noise_multiplier" not in numbers.own(spec)
     reason = "adds no noise to gradients, so --noise-multiplier does not set its noise"
     remedy = f"give --epsilon instead, or --settings {spec.name}.noise_multiplier=SIGMA"
@@ -223,17 +211,28 @@ def _arm(
         target = config.epsilon[0]  # a gradient's noise multiplier says nothing about it
     if "noise_multiplier" in numbers.own(spec):
         target = None  # the method's own noise speaks louder than the audit's target
-    numbers = _knowing_noise(numbers, spec, schedule, delta, target)
-    settings = _settings(numbers, spec, tuple(variant.settings) if variant else ())
-    if "noise_multiplier" in spec.settings:
-        settings["noise_multiplier"] = _noise_multiplier(numbers, spec, settings, schedule, delta, target)
-    _refuse_large_count_noise(spec, settings, schedule)
+
+    def resolved(goal: float | None) -> dict[str, float]:
+        known = _knowing_noise(numbers, spec, schedule, delta, goal)
+        settings = _settings(known, spec, tuple(variant.settings) if variant else ())
+        if "noise_multiplier" in spec.settings:
+            settings["noise_multiplier"] = _noise_multiplier(known, spec, settings, schedule, delta, goal)
+        _refuse_large_count_noise(spec, settings, schedule)
+        return settings
+
+    if config.tune is None:
+        settings, found = resolved(target), None
+    else:
+        search = charged_search if config.tune_privacy == "charged" else uncharged_search
+        around = Around(spec, resolved, numbers.sizes, schedule.steps_per_epoch, schedule.epochs, delta)
+        found = search(around.search(config.tune, config.tune_for), config.tune, delta, target)
+        settings = dict(found.tuning.settings)
     if variant and variant.guarantee is not Guarantee.ESTABLISHED:
         privacy = ArmPrivacy(Guarantee.NOT_ESTABLISHED, variant.reason, None, None, None, target)
     else:
-        privacy = _privacy(
-            spec, spec.events(settings, schedule.steps_per_epoch, schedule.epochs), delta, target
-        )
+        event = spec.events(settings, schedule.steps_per_epoch, schedule.epochs)
+        privacy = of_one_training(spec, event, delta, target)
+        privacy = privacy if found is None else of_search(privacy, found, delta)
     return Arm(
         key=f"{spec.name}{':' + form if form else ''}{suffix}",
         method=spec.name,
@@ -247,6 +246,7 @@ def _arm(
         repeats=config.repeats if spec.reference else 1,
         shares_samples=spec.trains_by_steps,
         has_twin=config.twins and spec.reference == REFERENCE and spec.without_noise(settings) is not None,
+        tuning=found.tuning if found else None,
     )
 
 
@@ -354,15 +354,6 @@ def _refuse_large_count_noise(spec: MethodSpec, settings: Mapping[str, float], s
                 "the threshold would follow noise alone",
                 hint=f"use {batch}{name} of {math.floor(largest * 1e3) / 1e3:g} or less",
             )
-
-
-def _privacy(spec: MethodSpec, event: PrivacyEvent | None, delta: float, target: float | None) -> ArmPrivacy:
-    if event is None:
-        reason = "not private" if not spec.is_private else "noise multiplier 0: not private"
-        return ArmPrivacy(Guarantee.NONE, reason, None, None, None, None)
-    pld, rdp = epsilon(event, delta, "pld"), epsilon(event, delta, "rdp")
-    guarantee = as_checked(spec) if is_third_party(spec) else spec.guarantee
-    return ArmPrivacy(guarantee, "", event, pld, rdp, target)
 
 
 def _self_check(arm: Arm) -> Arm:

@@ -88,8 +88,14 @@ def products(config: AuditConfig, facts: ModelFacts, model: str) -> float:
     return 0.0 if model != "mlp" else sum(a * b for a, b in pairwise((INPUTS, *config.hidden)))
 
 
-def choose_level(effort: Effort) -> tuple[str, str]:
-    """The level of ``--diagnostics auto``, and the rule that it follows from in words."""
+def choose_level(effort: Effort, *, searches: bool = False) -> tuple[str, str]:
+    """The level of ``--diagnostics auto``, and the rule that it follows from in words.
+
+    Args:
+        effort: Of the plan. searches: Every arm tries several settings, of which no readings are taken.
+    """
+    if searches:
+        return "basic", "basic by rule: readings are of one setting, and --tune tries several"
     if not effort.training:
         return "basic", "basic by rule: nothing trains by steps"
     share = f"{effort.full / effort.training:.2g} times the training's operations"

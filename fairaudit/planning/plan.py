@@ -1,5 +1,6 @@
 """Config and data to a frozen plan: which trainings, with which numbers, at which epsilon."""
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,18 +9,20 @@ from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, res
 from fairaudit.config.options import EXECUTION, GATES, AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
-from fairaudit.data.split import training_size
+from fairaudit.data.split import training_size, validation_groups, validation_size
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.defaults import Sizes, default_delta
 from fairaudit.methods.spec import Need
-from fairaudit.planning.arms import Arm, ArmPrivacy, Schedule, make_arms, make_schedule
+from fairaudit.planning.arms import Arm, Schedule, make_arms, make_schedule
 from fairaudit.planning.effort import choose_level, effort
+from fairaudit.planning.guarantees import ArmPrivacy
 from fairaudit.planning.settings import Numbers, Place, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
 from fairaudit.results.jobs import JOBS, RECORDS, job_id
+from fairaudit.tuning.score import LEAST_ROWS
 
 __all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan", "narrowed"]
 
@@ -127,6 +130,7 @@ _NOT_IN_A_RESULT = {
         "format",
     ),
     "favourable",
+    *("tune", "tune_for", "tune_privacy"),  # an arm's search says what of them it depends on
     *GATES,
     *EXECUTION,
 }
@@ -142,8 +146,9 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         ConfigError: Unknown method, variant or setting; delta not below 1/N.
         PrivacyError: A target epsilon that cannot be met; a count noise too large for the batch.
     """
+    n_public = config.n_public or training_size(dataset, config)
     sizes = Sizes(
-        config.n_public or training_size(dataset, config),
+        n_public - validation_size(n_public) if config.tune else n_public,
         max(1, dataset.n_raw_inputs),
         resolve_model(config.model, dataset.image_shape),
         len(dataset.groupings[0].names) if dataset.groupings else 1,
@@ -151,21 +156,22 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
     )
     numbers = Numbers(config, sizes)
     schedule = make_schedule(numbers)
-    delta = config.delta or default_delta(sizes.n_public)
-    if delta >= 1.0 / sizes.n_public:
+    delta = config.delta or default_delta(n_public)
+    if delta >= 1.0 / n_public:
         raise ConfigError(
-            f"delta {delta:g} is not below 1/N = {1 / sizes.n_public:.2g}: a record might be published",
-            hint=f"use --delta {default_delta(sizes.n_public):g}",
+            f"delta {delta:g} is not below 1/N = {1 / n_public:.2g}: a record might be published",
+            hint=f"use --delta {default_delta(n_public):g}",
         )
     arms = make_arms(numbers, schedule, delta)
+    _refuse_small_groups(config, dataset, arms)
     origins = dict(numbers.origins)
     known = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
     facts = known if own_model is None else own_model
     work = effort(config, arms, schedule, facts, sizes.model)
     if config.diagnostics == "auto":
-        level, origins["diagnostics"] = choose_level(work)
+        level, origins["diagnostics"] = choose_level(work, searches=config.tune is not None)
         config = config.model_copy(update={"diagnostics": level})
-    angles = config.diagnostics == "basic" and work.reads_angles
+    angles = config.diagnostics == "basic" and config.tune is None and work.reads_angles
     return Plan(
         config=config,
         digest=dataset.digest,
@@ -219,6 +225,7 @@ def _jobs(
                 **({"pool": pool} if reads_pool and pool else {}),
                 **({"angles": True} if angles and arm.reference else {}),
                 **({"own_model": model[1]} if model[1] else {}),
+                **({"tuning": arm.tuning.to_json()} if arm.tuning else {}),
             }  # fmt: skip
             ids[arm.key] = job_id(parts)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
@@ -238,7 +245,8 @@ def _epsilon_of_everything(arms: tuple[Arm, ...], seeds: int, delta: float) -> f
     all other runs have samples of their own and compose.
     """
     private = [(arm, arm.privacy.event) for arm in arms if arm.privacy.event is not None]
-    if not private:
+    # Candidates of one number share their batches over the arms, and a search cannot be split in steps.
+    if not private or any(arm.tuning is not None for arm in arms):
         return None
     shared = [e for arm, e in private if arm.shares_samples and isinstance(e, SampledGaussian)]
     runs: list[tuple[PrivacyEvent, int]] = [(joint(shared), seeds)] if shared else []
@@ -247,6 +255,21 @@ def _epsilon_of_everything(arms: tuple[Arm, ...], seeds: int, delta: float) -> f
         if alone:
             runs.append((event, alone))
     return composed_epsilon(runs, delta)
+
+
+def _refuse_small_groups(config: AuditConfig, dataset: Dataset, arms: tuple[Arm, ...]) -> None:
+    """A group whose noised accuracy would be noise alone cannot steer a search."""
+    noise = max((arm.tuning.score_noise for arm in arms if arm.tuning), default=0.0)
+    if not config.tune or config.tune_for != "worst-group":
+        return
+    grouping, least = dataset.groupings[0], max(1, math.ceil(LEAST_ROWS * noise))
+    for k, rows in enumerate(validation_groups(dataset, config).tolist()):
+        if k != grouping.missing and rows < least:
+            raise ConfigError(
+                f"--tune-for worst-group: {grouping.names[k]} has {numbered(rows, 'validation row')}; "
+                f"with noise of {noise:.3g} on its counts, {least} are needed",
+                hint="use --tune-for accuracy, a larger --epsilon, or a larger table",
+            )
 
 
 def _omissions(numbers: Numbers) -> list[Notice]:
@@ -258,16 +281,16 @@ def _omissions(numbers: Numbers) -> list[Notice]:
 
 def _notices(config: AuditConfig, arms: tuple[Arm, ...]) -> list[Notice]:
     notices: list[Notice] = []
-    values = {shown_up(arm.privacy.epsilon_pld) for arm in arms if arm.privacy.epsilon_pld is not None}
+    values = {shown_up(arm.privacy.epsilon) for arm in arms if arm.privacy.epsilon is not None}
     if config.noise_multiplier is not None and len(values) > 1:
         notices.append(
             Notice(
                 "unequal_epsilon",
                 "all arms share one noise multiplier, so their epsilons differ: "
                 + ", ".join(
-                    f"{arm.key} {shown_up(arm.privacy.epsilon_pld)}"
+                    f"{arm.key} {shown_up(arm.privacy.epsilon)}"
                     for arm in arms
-                    if arm.privacy.epsilon_pld is not None
+                    if arm.privacy.epsilon is not None
                 ),
                 "use --epsilon to compare methods at one epsilon",
             )

@@ -62,7 +62,7 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: Accountant = "pld") -
 
     Source: docs/methods.md 2.1, 2.2.
     """
-    return _epsilon(_charges([(event, 1)]), _checked(delta), accountant)
+    return _epsilon(_charges([(event, 1)]), checked_delta(delta), accountant)
 
 
 def composed_epsilon(
@@ -74,7 +74,7 @@ def composed_epsilon(
     one event of them first. ``coarsely`` is for many unlike events: an upper bound too, at a fraction of
     the time, larger by up to half a per cent.
     """
-    return _epsilon(_charges(events_with_counts), _checked(delta), "pld", _COARSE if coarsely else 1)
+    return _epsilon(_charges(events_with_counts), checked_delta(delta), "pld", _COARSE if coarsely else 1)
 
 
 def privacy_curve(
@@ -134,7 +134,7 @@ def calibrate(
 
     Source: docs/methods.md 2.3.
     """
-    sigma = _total_sigma(steps_per_epoch, steps, _checked(delta), target_epsilon)
+    sigma = _total_sigma(steps_per_epoch, steps, checked_delta(delta), target_epsilon)
     if not side_noise_multipliers:
         return sigma
     releases = tuple(NoisyRelease("side", noise) for noise in side_noise_multipliers)
@@ -153,8 +153,8 @@ def calibrate_gaussian(count: int, delta: float, target_epsilon: float) -> float
 
     Source: Balle and Wang 2018, exact; docs/methods.md 2.4.
     """
-    _checked(delta)
-    with _quiet():
+    checked_delta(delta)
+    with quiet():
         import dp_accounting  # lazily: 2 s
 
         sigma = float(dp_accounting.get_sigma_gaussian(target_epsilon, delta))
@@ -173,7 +173,8 @@ def describe() -> dict[str, str]:
     }
 
 
-def _checked(delta: float) -> float:
+def checked_delta(delta: float) -> float:
+    """Delta, where it can be accounted for. Raises: as :func:`epsilon`; ValueError outside (0, 1)."""
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must lie between 0 and 1, not {delta}")
     if delta < SMALLEST_DELTA:
@@ -215,7 +216,7 @@ def _epsilon(
 
 def _exact(charges: tuple[_Charge, ...], delta: float) -> float:
     """Unsampled Gaussians compose to one: mu^2 is the sum of count / sigma^2, exactly."""
-    with _quiet():
+    with quiet():
         import dp_accounting  # lazily: 2 s
 
         mu = math.sqrt(sum(charge.steps / charge.sigma**2 for charge in charges))
@@ -234,12 +235,12 @@ def _interval(size: float) -> float:
 
 
 def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
-    with _quiet():
+    with quiet():
         return float(_rdp_accountant(charges).get_epsilon(delta))
 
 
 def _rdp_accountant(charges: tuple[_Charge, ...]) -> "_Accountant":
-    with _quiet():
+    with quiet():
         import dp_accounting  # lazily: 2 s
         from dp_accounting import rdp  # lazily: 2 s
 
@@ -272,7 +273,7 @@ def _distribution(charge: _Charge, interval: float) -> _LossDistribution:
 @lru_cache(maxsize=32)
 def _one_step(steps_per_epoch: int, sigma: float, interval: float) -> _LossDistribution:
     """The privacy loss of one step: what ``PLDAccountant`` builds, kept between compositions."""
-    with _quiet():
+    with quiet():
         from dp_accounting.pld import privacy_loss_distribution  # lazily: 2 s
 
         step: _LossDistribution = privacy_loss_distribution.from_gaussian_mechanism(
@@ -338,7 +339,7 @@ def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> 
 
 def _guess(steps_per_epoch: int, steps: int, delta: float, target: float) -> float:
     """Near sigma_total, by the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)). Source: Bu et al. 2020."""
-    with _quiet():
+    with quiet():
         import dp_accounting  # lazily: 2 s
 
         mu = 1.0 / float(dp_accounting.get_sigma_gaussian(target, delta))
@@ -380,7 +381,7 @@ def _rounded_up(value: float, digits: int) -> float:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Hold back log lines on orders that are left out: that only loosens (docs/methods.md 2.2)."""
     logger = logging.getLogger("absl")
     logger.addFilter(_nothing)

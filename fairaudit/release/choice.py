@@ -168,6 +168,11 @@ def _refuse_unproven(report: Report, arm: ArmFacts) -> None:
     if privacy.guarantee is not Guarantee.ESTABLISHED or privacy.epsilon is None:
         why = f": {privacy.reason}" if privacy.reason else ""
         raise PrivacyError(f"{arm.key} has no established guarantee{why}", hint="train a method that has one")
+    if privacy.epsilon.pld is None:
+        raise ConfigError(
+            f"the settings of {arm.key} were searched for (--tune), and `train` cannot search yet",
+            hint="audit the method without --tune",
+        )
     if arm.source is not None:
         raise PrivacyError(
             f"{arm.key} reads what {arm.source} released: it is a control, and epsilon covers it alone",

@@ -115,7 +115,7 @@ def _calibrated(plan: Plan) -> dict[str, SweepArm]:
         arm.key: SweepArm(
             method=f"{arm.method}:{arm.variant}" if arm.variant else arm.method,
             target_epsilon=arm.privacy.target_epsilon,
-            epsilon=arm.privacy.epsilon_pld,
+            epsilon=arm.privacy.epsilon,
         )
         for arm in plan.arms
         if arm.privacy.target_epsilon is not None

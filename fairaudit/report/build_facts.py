@@ -152,6 +152,7 @@ def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
     spec = find(arm.method)
     whole = isinstance(event, Gaussian)
     headline = "the exact Gaussian curve" if whole else "PLD"
+    accountants = "RDP" if privacy.selection is not None else f"{headline} (headline) and RDP"
     by_pool = Need.PUBLIC_POOL in spec.needs
     return PrivacyFacts(
         guarantee=privacy.guarantee,
@@ -159,7 +160,7 @@ def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
         unit=text.UNIT,
         neighbouring=text.NEIGHBOURING,
         sampling=NOT_SAMPLED if whole else text.SAMPLING,
-        accountant=f"dp-accounting {version('dp-accounting')}, {headline} (headline) and RDP",
+        accountant=f"dp-accounting {version('dp-accounting')}, {accountants}",
         epsilon=Epsilon(pld=privacy.epsilon_pld, rdp=privacy.epsilon_rdp) if is_claimed else None,
         target_epsilon=privacy.target_epsilon,
         delta=plan.delta if is_claimed else None,
@@ -172,7 +173,8 @@ def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
         effective_noise_multiplier=event.effective_noise_multiplier if event else None,
         epsilon_if_all_released=plan.epsilon_if_all_released if is_claimed else None,
         not_covered=_not_covered(arm, plan, fitted=fitted and not by_pool) if is_claimed else (),
-        attack=attack_facts(event) if is_claimed and event else (),
+        # Of a charged search `event` is one training alone: the search leaves an attacker more.
+        attack=attack_facts(event) if is_claimed and event and privacy.selection is None else (),
     )
 
 
@@ -188,6 +190,8 @@ def _not_covered(arm: Arm, plan: Plan, *, fitted: bool) -> tuple[str, ...]:
     items = text.not_covered(plan.config, fitted=fitted, source=arm.source)
     if plan.model_facts.outside:
         items = ("what the model's own code leaves in files or other libraries", *items)
+    if arm.privacy.selection is not None:
+        items = tuple(text.BEYOND_THE_SEARCH if item == text.CHOICES else item for item in items)
     return (*find(arm.method).unprotected, *items)
 
 

@@ -231,7 +231,9 @@ def _of(group: GroupMeasure, metric: str) -> float | None:
 def _accuracy(result: JobResult, dataset: Dataset) -> float:
     labels = dataset.labels[np.asarray(result.arrays["test_rows"], dtype=np.int64)]
     predicted = np.asarray(result.arrays["probabilities"]).argmax(-1)  # [R, n]
-    return float((predicted == labels).mean())
+    weights = result.arrays.get("weights")  # of a search's candidates
+    shares = None if weights is None else weights.astype(np.float64)
+    return float(np.average((predicted == labels).mean(-1), weights=shares))
 
 
 def _curves(finished: Sequence[JobResult], grouping: Grouping, hidden: Collection[str]) -> Iterator[Curve]:

@@ -62,7 +62,7 @@ def _of_guarantee(facts: PrivacyFacts) -> Iterator[str]:
         if held is not None or facts.delta is not None or facts.epsilon_if_all_released is not None:
             yield f"an epsilon stands beside a guarantee that is {facts.guarantee.value}"
         return
-    if held is None or held.pld is None or facts.delta is None:
+    if held is None or held.headline is None or facts.delta is None:
         yield "an established guarantee has no epsilon or no delta"
         return
     every = [
@@ -72,10 +72,10 @@ def _of_guarantee(facts: PrivacyFacts) -> Iterator[str]:
         yield "an epsilon is below 0"
     if not 0 < facts.delta < 1:
         yield f"delta is {facts.delta:g}, not between 0 and 1"
-    if facts.target_epsilon is not None and _above(held.pld, facts.target_epsilon):
-        yield f"epsilon {held.pld:g} is above its target {facts.target_epsilon:g}"
-    if facts.epsilon_if_all_released is not None and _above(held.pld, facts.epsilon_if_all_released):
-        yield f"one model's epsilon {held.pld:g} is above that of all of them"
+    if facts.target_epsilon is not None and _above(held.headline, facts.target_epsilon):
+        yield f"epsilon {held.headline:g} is above its target {facts.target_epsilon:g}"
+    if facts.epsilon_if_all_released is not None and _above(held.headline, facts.epsilon_if_all_released):
+        yield f"one model's epsilon {held.headline:g} is above that of all of them"
     yield from _of_mechanism(facts)
 
 

@@ -145,10 +145,15 @@ class TrainingFacts(Part):
 
 
 class Epsilon(Part):
-    """Epsilon of one run by two accountants; rounded up. The headline is ``pld``."""
+    """Epsilon of one run by two accountants; rounded up. The headline is ``pld``, or ``rdp`` without it."""
 
     pld: EpsilonFigure | None
     rdp: EpsilonFigure | None
+
+    @property
+    def headline(self) -> float | None:
+        """By PLD; by RDP where a search is charged, which no PLD accountant knows."""
+        return self.rdp if self.pld is None else self.pld
 
 
 class ReleaseFacts(Part):

@@ -87,6 +87,12 @@ class Report(Part):
         return "test rows" if splits == 1 else f"test rows (distinct, over {splits:,} splits)"
 
     @property
+    def settings_tried(self) -> int | None:
+        """At each seed in every arm, of which it gives the expectation; None where settings were fixed."""
+        given = self.config.get("tune")
+        return given.value if given is not None and isinstance(given.value, int) else None
+
+    @property
     def costs(self) -> tuple[Comparison, ...]:
         """The comparisons of an arm with another; a reference by itself has no cost."""
         return tuple(c for c in self.comparisons if c.reference)

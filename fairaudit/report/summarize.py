@@ -101,7 +101,7 @@ def _method(report: Report, arm: ArmFacts, comparison: Comparison) -> MethodSumm
         arm=arm.key,
         reference=comparison.reference,
         grouping=comparison.grouping,
-        epsilon=None if held is None else held.pld,
+        epsilon=None if held is None else held.headline,
         accuracy=accuracy,
         excess_risk=risk,
         misalignment=misalignment,
@@ -276,6 +276,8 @@ def _misalignment(
         read = report.diagnostics.misalignment
         if comparison.grouping != first and arm.key in read:
             return f"Read for the groups of {plain(first)} only."
+        if report.settings_tried is not None:
+            return "Not read: readings are of one setting, and a search tried several."
         off = report.training is not None and report.diagnostics.level == "off"
         return (
             "Not read (--diagnostics basic reads it)."

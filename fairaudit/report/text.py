@@ -41,6 +41,24 @@ _HYPERPARAMETERS = (
     "came from options, from rules that read the data's size, or from papers that tuned them on "
     "public tables. Picking the best of several runs costs more privacy than one run."
 )
+CHOICES = "choice of hyper-parameters and method"
+BEYOND_THE_SEARCH = "choice of the method, of what is searched and of what is not"
+_SEARCH_CHARGED = (
+    "The search is charged, and nothing beyond it: the method, which settings are searched, how far around "
+    "their defaults, how many tries, and the settings that are not searched were chosen outside the "
+    "guarantee. Epsilon is of a search that draws settings, the number of tries and all noise afresh; this "
+    "audit trains a fixed number of candidates at each seed and gives the expectation over which are tried."
+)
+_SEARCH_UNCHARGED = (
+    "The search is not charged: each private arm keeps the best of {tune} trainings by an exact score, and "
+    "the epsilon that is named is of one of them. Picking the best of several runs costs more privacy than "
+    "one run."
+)
+_SEARCHED = (
+    "Costs are those of this search: what is varied, how far, how many tries, and one validation split per "
+    "seed. They are expectations over the settings that it may keep, in both arms alike; a wider search may "
+    "find better ones."
+)
 _CONFIGURATION = (
     "Costs are those of these settings: clipping bound, step, schedule and size of the model. Other settings "
     "of the same method at the same epsilon may cost a group more or less; nobody searched for the best."
@@ -48,6 +66,10 @@ _CONFIGURATION = (
 _PER_RUN = (
     "Epsilon is for one model of one run. This audit trains {models} on the same "
     "rows; releasing several of them composes, and the report gives the epsilon of releasing all."
+)
+_PER_SEARCH = (
+    "Epsilon is for {one}. This audit searches for {models} on the same rows "
+    "and evaluates every candidate; what all of that reveals together is not accounted for."
 )
 _SEEDS = (
     "Seeds are fixed so that the audit can be repeated, so its noise and its batches can be "
@@ -121,7 +143,7 @@ def limitations(
     texts = [
         *_of_privacy(plan, fitted),
         *_of_data(plan.config, dataset, plan),
-        ("configuration", _CONFIGURATION),
+        ("configuration", _SEARCHED if plan.config.tune else _CONFIGURATION),
         ("no_attack", _NO_ATTACK),
         ("statistics", _statistics(plan, comparisons)),
         ("labels_taken_as_true", LABELS_TAKEN_AS_TRUE),
@@ -141,7 +163,7 @@ def not_covered(config: AuditConfig, *, fitted: bool, source: str | None) -> tup
         items.append("undersampling of groups")
     if config.split_column is None:
         items.append("stratified random split")
-    items += ["choice of hyper-parameters and method", "metrics and diagnostics of this report"]
+    items += [CHOICES, "metrics and diagnostics of this report"]
     return tuple(items)
 
 
@@ -149,11 +171,19 @@ def _of_privacy(plan: Plan, fitted: int) -> Iterator[tuple[str, str]]:
     yield "report_not_private", REPORT_NOT_DP
     if fitted:
         yield "preprocessing", _PREPROCESSING.format(count=fitted)
-    yield "hyperparameters", _HYPERPARAMETERS
+    if plan.config.tune is None:
+        yield "hyperparameters", _HYPERPARAMETERS
+    elif plan.config.tune_privacy == "charged":
+        yield "hyperparameters", _SEARCH_CHARGED
+    else:
+        yield "hyperparameters", _SEARCH_UNCHARGED.format(tune=plan.config.tune)
     private = {arm.key for arm in plan.arms if arm.privacy.guarantee is not Guarantee.NONE}
     models = sum(job.repeats for job in plan.jobs if job.arm in private)
     if models:
-        yield "per_run", _PER_RUN.format(models=numbered(models, "private model"))
+        told = _PER_SEARCH if plan.config.tune else _PER_RUN
+        is_charged = plan.config.tune_privacy == "charged"
+        one = "the one model that a search releases" if is_charged else "one training, not for a search"
+        yield "per_run", told.format(models=numbered(models, "private model"), one=one)
     yield "fixed_seeds", _SEEDS
     yield "arithmetic", _ARITHMETIC
     yield "reference_unprotected", _REFERENCE

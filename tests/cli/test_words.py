@@ -33,7 +33,7 @@ def folder(tmp_path, monkeypatch):
     frame = pd.DataFrame({"sex": draw.choice(["F", "M"], 400), "a": draw.normal(size=400)})
     frame["approved"] = draw.integers(0, 2, 400)
     frame.to_csv("people.csv", index=False)
-    monkeypatch.setattr("fairaudit.planning.arms.epsilon", lambda event, delta, accountant: 1.0)
+    monkeypatch.setattr("fairaudit.planning.guarantees.epsilon", lambda event, delta, accountant: 1.0)
     monkeypatch.setattr("fairaudit.methods.mechanisms.calibrate", lambda *_: 1.0)
     monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: 1.0)
     return tmp_path

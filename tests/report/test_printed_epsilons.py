@@ -111,7 +111,7 @@ def test_a_comparison_of_two_reports(report):
 def test_the_warning_of_unequal_epsilons(monkeypatch):
     values = {1.0: PLD, 0.5: OTHER_PLD}
     monkeypatch.setattr(
-        "fairaudit.planning.arms.epsilon",
+        "fairaudit.planning.guarantees.epsilon",
         lambda event, delta, accountant: values[1.0 if len(event.releases) == 1 else 0.5],
     )
     monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: ALL)

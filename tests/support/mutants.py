@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "training accuracy of shifted groups",
-        "execution/worker.py",
+        "execution/outcomes.py",
         "groups, k = grouping.groups[rows], len(grouping.names)",
         "groups, k = np.roll(grouping.groups[rows], 1), len(grouping.names)",
         (f"{WIRING}::test_training_metrics_are_of_the_training_rows_of_each_grouping",),
@@ -210,7 +210,7 @@ MUTANTS = (
     ),
     Mutant(
         "predictions by the groups of other rows",
-        "execution/worker.py",
+        "execution/outcomes.py",
         "torch.from_numpy(groups[rows[piece]])",
         "torch.from_numpy(groups[: len(inputs)])",
         (f"{WIRING}::test_predictions_are_those_of_the_test_rows_and_of_every_repeat",),
@@ -224,9 +224,9 @@ MUTANTS = (
     ),
     Mutant(
         "training loss is training accuracy",
-        "execution/worker.py",
-        "_group_means(loss, groups, count)",
-        "_group_means(correct, groups, count)",
+        "execution/outcomes.py",
+        "_means(found.loss[:, some], groups, count)",
+        "_means(found.correct[:, some], groups, count)",
         (f"{WIRING}::test_training_metrics_are_of_the_training_rows_of_each_grouping",),
     ),
     Mutant(
@@ -395,7 +395,7 @@ MUTANTS = (
     Mutant(
         "only the first repeat is measured on training rows",
         "metrics/compare.py",
-        'getattr(p, f"train_{metric}").mean(axis=0)',
+        'p.over_runs(getattr(p, f"train_{metric}"))',
         'getattr(p, f"train_{metric}")[0]',
         (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
     ),
@@ -612,7 +612,7 @@ MUTANTS = (
     Mutant(
         "the guarantee shows the other accountant's epsilon",
         "report/sections/guarantee.py",
-        "ε ≤ {shown_up(facts.epsilon.pld)}",
+        "ε ≤ {shown_up(facts.epsilon.headline)}",
         "ε ≤ {shown_up(facts.epsilon.rdp or 0.0)}",
         (f"{TEXTS}::test_every_epsilon_of_the_text_has_its_delta_beside_it",),
     ),

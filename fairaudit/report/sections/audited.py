@@ -32,7 +32,7 @@ def _items(report: Report) -> Iterator[Words]:
         "predictions were given, nothing was trained"
         if training is None
         else f"model {plain(training.model)}{_size(training)}, {numbered(training.seeds, 'seed')}, "
-        f"{numbered(training.repeats, 'private run')} per seed, {numbered(training.epochs, 'epoch')}"
+        + _runs(report, training)
     )
     yield f"Arms: {arms}; {how}"
     partial = "PARTIAL: some trainings have no result, see warnings"
@@ -53,6 +53,13 @@ def _items(report: Report) -> Iterator[Words]:
         known = check.reference_accuracy
         accuracy = "" if known is None else f" ({plain(check.arm)} {100 * known:.1f} % on test rows)"
         yield f"Reference check: none, {plain(check.reason, 200)}{accuracy}"
+
+
+def _runs(report: Report, training: TrainingFacts) -> str:
+    if report.settings_tried is not None:
+        tried = numbered(report.settings_tried, "setting")
+        return f"{tried} tried per seed and arm, by default {numbered(training.epochs, 'epoch')}"
+    return f"{numbered(training.repeats, 'private run')} per seed, {numbered(training.epochs, 'epoch')}"
 
 
 def _size(training: TrainingFacts) -> str:

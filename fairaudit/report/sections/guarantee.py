@@ -74,14 +74,14 @@ def _joined(statements: Sequence[_Statement]) -> str:
 def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Statement:
     if facts.guarantee is Guarantee.NONE:
         return _Statement("no privacy", "", plain(facts.reason, 200))
-    if not facts.guarantee.has_epsilon or facts.epsilon is None or facts.epsilon.pld is None:
+    if not facts.guarantee.has_epsilon or facts.epsilon is None or facts.epsilon.headline is None:
         return _Statement("guarantee: not established", "", plain(facts.reason, 300))
     is_exact = facts.sampling == NOT_SAMPLED
-    rdp = "" if facts.epsilon.rdp is None else f", by RDP {shown_up(facts.epsilon.rdp)}"
-    level = (
-        f"ε ≤ {shown_up(facts.epsilon.pld)} {'exactly' if is_exact else 'by PLD'}{rdp}, δ = {facts.delta:g}"
-    )
-    how = []
+    is_charged = facts.epsilon.pld is None  # for a search, which goes by RDP alone
+    by = "by RDP" if is_charged else "exactly" if is_exact else "by PLD"
+    rdp = "" if is_charged or facts.epsilon.rdp is None else f", by RDP {shown_up(facts.epsilon.rdp)}"
+    level = f"ε ≤ {shown_up(facts.epsilon.headline)} {by}{rdp}, δ = {facts.delta:g}"
+    how = [plain(facts.reason, 400)] if facts.reason else []
     if is_exact and facts.releases:
         release = facts.releases[0]
         level += f", noise {release.noise_multiplier:.4g} times the sensitivity"

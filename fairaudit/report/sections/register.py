@@ -41,7 +41,7 @@ def section(report: Report) -> Section | None:
 
 
 def _row(key: str, facts: PrivacyFacts) -> tuple[Cell, ...]:
-    epsilon = facts.epsilon.pld if facts.epsilon is not None else None
+    epsilon = facts.epsilon.headline if facts.epsilon is not None else None
     noise = facts.effective_noise_multiplier
     if noise is None and facts.releases:
         noise = facts.releases[0].noise_multiplier
@@ -50,8 +50,17 @@ def _row(key: str, facts: PrivacyFacts) -> tuple[Cell, ...]:
         plain(key),
         UNKNOWN if epsilon is None else shown_up(epsilon),
         UNKNOWN if facts.delta is None else f"{facts.delta:g}",
-        "Gaussian noise on " + " and ".join(plain(release.name) for release in facts.releases),
+        _mechanism(facts),
         f"Poisson, q = {facts.sample_rate:.4g}" if sampled else "none",
         facts.steps,
         UNKNOWN if noise is None else f"{noise:.4g}",
+    )
+
+
+def _mechanism(facts: PrivacyFacts) -> str:
+    noised = "Gaussian noise on " + " and ".join(plain(release.name) for release in facts.releases)
+    if facts.epsilon is None or facts.epsilon.pld is not None:
+        return noised
+    return (
+        f"best of a random number of trainings by a noised score; each: {noised} (figures: default setting)"
     )

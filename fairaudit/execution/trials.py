@@ -1,0 +1,201 @@
+"""One arm's search at one seed: train every candidate on the fit rows, score it on the validation rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairaudit.data.split import draw_validation
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.errors import DivergedError
+from fairaudit.execution.outcomes import OnTraining, group_means, on_test, on_training
+from fairaudit.execution.seed_data import Prepared
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.catalog import find
+from fairaudit.planning.arms import Arm
+from fairaudit.privacy.events import PrivacyEvent, event_to_json
+from fairaudit.privacy.noise import noise_stream
+from fairaudit.results.jobs import Array
+from fairaudit.tuning.score import make_score
+from fairaudit.tuning.search import Candidate
+
+DIVERGED: Literal["diverged"] = "diverged"
+
+
+class Found(NamedTuple):
+    """What a search leaves behind, n candidates.
+
+    ``arrays``: ``weights`` [n], the probability that each is the one released; ``probabilities``
+    [n, test rows, Y] and the training metrics [n, K] on the fit rows; both also as ``twin.NAME``.
+    ``facts``: ``tuning``: rows of both kinds, and of each candidate its settings, scores and weight.
+    """
+
+    arrays: dict[str, Array]
+    facts: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The training rows in two: ``fit`` trains, ``validation`` scores; no record is in both.
+
+    Args:
+        fit, validation: Places among the seed's training rows, ascending.
+        pool: The fit rows alone. records: Their ids.
+    """
+
+    fit: NDArray[np.int64]
+    validation: NDArray[np.int64]
+    pool: TrainingPool
+    records: NDArray[np.int64]
+
+
+class Sanitised:
+    """A trained model that always says something: the same of every class, where it says nothing finite.
+
+    One that diverged says so of every record. To leave it out, or to stop, would tell that it did.
+    """
+
+    def __init__(self, trained: TrainedReplicates | None, n_classes: int) -> None:
+        self.trained, self.n_classes = trained, n_classes
+
+    @property
+    def event(self) -> PrivacyEvent | Literal["diverged"] | None:
+        """What its training did, counted as it went; not known where it stopped half-way."""
+        return DIVERGED if self.trained is None else self.trained.event
+
+    def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
+        """Each record by itself: [1, n, Y]."""
+        same = torch.full((1, len(features), self.n_classes), 1.0 / self.n_classes)
+        if self.trained is None:
+            return same
+        found = self.trained.probabilities(features, groups)
+        return torch.where(torch.isfinite(found).all(-1, keepdim=True), found, same)
+
+
+def search(arm: Arm, method: Method, task: Task, prepared: Prepared) -> Found:
+    """Train and score every candidate of a seed.
+
+    Args:
+        arm: With a search. method, task: How it trains, as it would on all training rows.
+        prepared: The seed's data.
+    """
+    tuning = arm.tuning
+    assert tuning is not None, f"{arm.key} has no search"
+    division, candidates = divide(prepared, task.pool), tuning.candidates(task.seed)
+    tasks = [fit_task(task, arm, candidate, division) for candidate in candidates]
+    planned = [candidate.form.event for candidate in candidates]
+    charge = arm.privacy.selection
+    assert charge is None or set(planned) <= set(charge.trainings), f"{arm.key}: an event is not charged"
+    models = [train(method, own, prepared) for own in tasks]
+    if arm.variant is None or arm.privacy.event is not None:  # a published form does as it was printed
+        done = [model.event for model in models]
+        for own, did, expected in zip(tasks, done, planned, strict=True):
+            assert did in (expected, DIVERGED), f"{own.arm} did {did}, planned {expected}"
+    arrays, found = _outcomes(models, prepared, division)
+    exact, released = score(arm, task.seed, found, prepared, division)
+    weights = tuning.weights(released)
+    if arm.has_twin:
+        twins = [train(method, _noiseless(arm, own), prepared) for own in tasks]
+        assert all(twin.event in (None, DIVERGED) for twin in twins), (
+            f"a twin of {arm.key} released something"
+        )
+        arrays |= {f"twin.{name}": values for name, values in _outcomes(twins, prepared, division)[0].items()}
+    tried = [
+        {
+            "settings": dict(candidate.settings),
+            "epochs": candidate.form.epochs,
+            "is_default": candidate.is_default,
+            "at_edge": list(tuning.at_edge(candidate)),
+            "diverged": model.event == DIVERGED,
+            "score": exact[candidate.number],
+            "released_score": released[candidate.number],
+            "weight": float(weights[candidate.number]),
+        }
+        for candidate, model in zip(candidates, models, strict=True)
+    ]
+    tuned = {"candidates": tried, "fit_rows": len(division.fit), "validation_rows": len(division.validation)}
+    event = event_to_json(arm.privacy.event) if arm.privacy.event else None
+    return Found({"weights": weights, **arrays}, {"tuning": tuned, "event": event})
+
+
+def divide(prepared: Prepared, pool: TrainingPool) -> Division:
+    """A seed's training rows in two."""
+    split = prepared.encoded.split
+    validation = draw_validation(prepared.dataset, split)
+    fit = np.setdiff1d(np.arange(len(split.train)), validation, assume_unique=True)
+    return Division(fit, validation, pool.part(torch.from_numpy(fit)), split.train[fit])
+
+
+def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> Task:
+    """A candidate's training: on the fit rows, with noise of its own and the batches of its number."""
+    own = f"{arm.key}/{candidate.number}"
+    return replace(
+        task,
+        arm=own,
+        settings=candidate.settings,
+        epochs=candidate.form.epochs,
+        pool=division.pool,
+        records=division.records,
+        sampling=[f"candidate/{candidate.number}" if arm.shares_samples else own],
+        checkpoints=(),
+    )
+
+
+def train(method: Method, task: Task, prepared: Prepared) -> Sanitised:
+    """One candidate; a model that says the same of everybody where its training diverged."""
+    try:
+        trained = method.fit(task, [])
+    except DivergedError:
+        trained = None
+    return Sanitised(trained, len(prepared.dataset.classes))
+
+
+def score(
+    arm: Arm, seed: int, found: OnTraining, prepared: Prepared, division: Division
+) -> tuple[list[float], list[float]]:
+    """Every candidate's score on the validation rows: exact, for the audit alone, and as it is released.
+
+    Args:
+        arm, seed: Whose. found: The candidates on all training rows.
+        prepared, division: The seed's data.
+    """
+    tuning = arm.tuning
+    assert tuning is not None
+    grouping, n = prepared.dataset.groupings[0], tuning.trials
+    rule = make_score(
+        tuning.goal,
+        validation_rows=len(division.validation),
+        n_groups=len(grouping.names),
+        missing=grouping.missing,
+    )
+    groups = grouping.groups[prepared.encoded.split.train[division.validation]]
+    correct = found.correct[:, division.validation] == 1.0
+    exact = [rule.release(row, groups, 0.0, None) for row in correct]
+    if tuning.score_noise == 0.0:
+        return exact, exact
+    # The counts of every candidate, noised at once: a row for each, from a stream of its own.
+    noise = noise_stream(seed, "query", f"{arm.key}/score", n)
+    drawn = noise.fill(torch.empty(n, rule.counts, dtype=torch.float64)).numpy()
+    return exact, [
+        rule.release(row, groups, tuning.score_noise, own) for row, own in zip(correct, drawn, strict=True)
+    ]
+
+
+def _noiseless(arm: Arm, task: Task) -> Task:
+    settings = find(arm.method).without_noise(task.settings)
+    assert settings is not None, f"{arm.key} has no noise to take away"
+    return replace(task, settings=settings)
+
+
+def _outcomes(
+    models: Sequence[Sanitised], prepared: Prepared, division: Division
+) -> tuple[dict[str, Array], OnTraining]:
+    """What n models predict of the test rows, their means on the fit rows; and every training row."""
+    test = np.concatenate([on_test(model, prepared, 1) for model in models])
+    parts = [on_training(model, prepared, 1) for model in models]
+    found = OnTraining(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    return {"probabilities": test, **group_means(found, prepared, division.fit)}, found

@@ -1,0 +1,76 @@
+"""What an arm guarantees, by what one training of it releases, or a whole search."""
+
+from dataclasses import dataclass, replace
+
+from fairaudit.methods.catalog import is_third_party
+from fairaudit.methods.checks import as_checked
+from fairaudit.methods.spec import Guarantee, MethodSpec
+from fairaudit.privacy.accounting import epsilon
+from fairaudit.privacy.events import PrivacyEvent, shown_up
+from fairaudit.privacy.selection import SelectionEvent
+from fairaudit.tuning.charge import Charged
+
+
+@dataclass(frozen=True, slots=True)
+class ArmPrivacy:
+    """What an arm guarantees, known before any training.
+
+    Args:
+        guarantee: Status; reason: why not established, what is charged beside a training, or "".
+        event: What one run releases, or None where nothing is claimed.
+        epsilon_pld: Headline epsilon of one run at the plan's delta. epsilon_rdp: For comparison
+            with papers. None where nothing is claimed.
+        target_epsilon: What it was calibrated to, or None (noise multiplier given).
+        selection: What a charged search releases; ``event`` is then one training at the default setting,
+            and the search's epsilon is by RDP alone, for PLD knows no such search.
+        base_epsilon: PLD epsilon of one training of that search, the dearest candidate.
+    """
+
+    guarantee: Guarantee
+    reason: str
+    event: PrivacyEvent | None
+    epsilon_pld: float | None
+    epsilon_rdp: float | None
+    target_epsilon: float | None
+    selection: SelectionEvent | None = None
+    base_epsilon: float | None = None
+
+    @property
+    def epsilon(self) -> float | None:
+        """The headline: by PLD, or by RDP where that alone accounts for it; None where nothing is claimed."""
+        return self.epsilon_pld if self.selection is None else self.epsilon_rdp
+
+
+def of_one_training(
+    spec: MethodSpec, event: PrivacyEvent | None, delta: float, target: float | None
+) -> ArmPrivacy:
+    """The guarantee of a method that releases ``event``, at ``delta``."""
+    if event is None:
+        reason = "not private" if not spec.is_private else "noise multiplier 0: not private"
+        return ArmPrivacy(Guarantee.NONE, reason, None, None, None, None)
+    pld, rdp = epsilon(event, delta, "pld"), epsilon(event, delta, "rdp")
+    guarantee = as_checked(spec) if is_third_party(spec) else spec.guarantee
+    return ArmPrivacy(guarantee, "", event, pld, rdp, target)
+
+
+def of_search(one: ArmPrivacy, found: Charged, delta: float) -> ArmPrivacy:
+    """What an arm guarantees whose settings were sought, from what one of its trainings does."""
+    if one.event is None or found.charge is None:
+        return one
+    cost = found.charge.epsilon(delta)
+    if found.tuning.selection is None:
+        proof = "established" if one.guarantee is Guarantee.ESTABLISHED else "claimed by its author"
+        reason = (
+            f"{proof} for one training (epsilon {shown_up(one.epsilon_pld or 0.0)}); the search over "
+            f"{found.tuning.trials} settings is not charged, and charged it costs {shown_up(cost)}"
+        )
+        return ArmPrivacy(Guarantee.NOT_ESTABLISHED, reason, None, None, None, one.target_epsilon)
+    base = max(epsilon(event, delta, "pld") for event in found.charge.trainings)
+    reason = (
+        f"the search is charged: the best of {found.tuning.trials} tries on average, by a score with noise "
+        f"of {found.tuning.score_noise:.3g} records on each count; one training costs {shown_up(base)}; "
+        "figures of a step are those of the default setting"
+    )
+    return replace(
+        one, reason=reason, epsilon_pld=None, epsilon_rdp=cost, selection=found.charge, base_epsilon=base
+    )

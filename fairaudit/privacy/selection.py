@@ -1,0 +1,212 @@
+"""What it costs to train at several settings and release the best: Papernot and Steinke 2022.
+
+A search draws K, then releases the best by its score of K independent draws of one mechanism: a candidate
+from a public prior, its training on the fit rows, its score on the validation rows. That K is random is what
+makes the search cheap: a fixed K lets its best tell that the K-1 others were worse. docs/tuning.md 3.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.errors import PrivacyError
+from fairaudit.privacy.events import Gaussian, PrivacyEvent, shown_up
+from fairaudit.privacy.renyi import ORDERS, epsilon_of_divergences, renyi_divergences
+
+Float64 = NDArray[np.float64]
+
+SCORE = "score"
+_LESS = "use a larger --epsilon, a smaller --tune, or --tune-privacy uncharged"
+TOLERANCE = 5e-3  # a base meets its target from below to within this fraction; its own noise to 0.2 %
+_DIGITS = 4  # of a base: arms of one schedule then ask for the same noise, which is computed once
+_SMALLEST, _LARGEST = 1e-3, 1e6  # of a base, and of a score's noise multiplier
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The number of tries K: truncated negative binomial, at least 1.
+
+    Args:
+        mean: Of K, above 1.
+        shape: eta; 0 is the logarithmic distribution, 1 the geometric one.
+
+    Source: Papernot and Steinke 2022, Definition 1.
+    """
+
+    mean: float
+    shape: float
+
+    def __post_init__(self) -> None:
+        if not (1.0 < self.mean < math.inf and 0.0 <= self.shape < math.inf):
+            raise ValueError(f"no distribution of tries has mean {self.mean:g} and shape {self.shape:g}")
+
+    @cached_property
+    def gamma(self) -> float:
+        """The parameter of the distribution that gives it its mean."""
+        low, high = -60.0, 0.0  # of log(gamma); the mean falls as gamma grows
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._mean(math.exp(middle)) > self.mean else (low, middle)
+        return math.exp(0.5 * (low + high))
+
+    def _mean(self, gamma: float) -> float:
+        if gamma >= 1.0:
+            return 1.0
+        if self.shape == 0.0:
+            return (1.0 - gamma) / (gamma * -math.log(gamma))
+        return self.shape * (1.0 - gamma) / (gamma * -math.expm1(self.shape * math.log(gamma)))
+
+    def tries(self, most: int) -> Float64:
+        """P(min(K, most) = k) for k = 1..most, ``[most]``."""
+        k = np.arange(1, most + 1)
+        left = math.log1p(-self.gamma)
+        if self.shape == 0.0:
+            chances = np.exp(k * left) / (k * -math.log(self.gamma))
+        else:
+            growth = np.cumsum(np.log((k - 1 + self.shape) / k))
+            chances = np.exp(k * left + growth) / math.expm1(-self.shape * math.log(self.gamma))
+        chances[-1] = 1.0 - chances[:-1].sum()
+        found: Float64 = chances
+        return found
+
+    def chances(self, n: int) -> Float64:
+        """The probability that the j-th best of n candidates is the best of K of them, ``[n]``, sum 1.
+
+        K is cut at n, and the K are drawn without replacement: the expectation of a search over which
+        candidates it draws, and how many, given n that were trained.
+        """
+        return self.tries(n) @ best_of_some(n)
+
+    def divergences(self, base: Float64) -> Float64:
+        """Renyi divergences of the best of K draws, from those of one draw, at ``ORDERS``.
+
+        Source: Papernot and Steinke 2022, Theorem 2, its second order chosen best; divergences grow with
+        the order, so a larger order's bound holds as well.
+        """
+        orders = np.asarray(ORDERS)
+        second = np.min((1.0 - 1.0 / orders) * base - math.log(self.gamma) / orders)
+        bound = base + math.log(self.mean) / (orders - 1.0) + (1.0 + self.shape) * second
+        least: Float64 = np.minimum.accumulate(bound[::-1])[::-1]
+        return least
+
+    def epsilon(self, events: Sequence[PrivacyEvent], delta: float) -> float:
+        """Epsilon of the best of K draws for a record that every draw may read.
+
+        Args:
+            events: What a draw may release: one for every kind of candidate that the prior has. Which
+                candidate is drawn is public, so a draw diverges no more than the worst of them, at each
+                order.
+            delta: In (0, 1).
+        """
+        worst = np.max([renyi_divergences(event) for event in events], axis=0)
+        return epsilon_of_divergences(self.divergences(worst), delta)
+
+    def least_epsilon(self, delta: float) -> float:
+        """What the search costs by itself, were its draws to reveal nothing."""
+        return epsilon_of_divergences(self.divergences(np.zeros(len(ORDERS))), delta)
+
+    def score_noise(self, delta: float, target: float) -> float:
+        """The noise multiplier of a score with which a record that only the scores read meets a target."""
+        return _score_noise(self, delta, target)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionEvent:
+    """Everything that a charged search releases, as data.
+
+    A record is in the fit rows, which ``trainings`` read, or in the validation rows, which ``score`` reads;
+    in both never.
+
+    Args:
+        selection: The number of tries. trainings: What a candidate's training may release.
+        score: What a candidate's score releases.
+    """
+
+    selection: Selection
+    trainings: tuple[PrivacyEvent, ...]
+    score: Gaussian
+
+    def epsilons(self, delta: float) -> tuple[float, float]:
+        """For a fit record, and for a validation record."""
+        return self.selection.epsilon(self.trainings, delta), self.selection.epsilon([self.score], delta)
+
+    def epsilon(self, delta: float) -> float:
+        """For any record."""
+        return max(self.epsilons(delta))
+
+
+def best_of_some(n: int) -> Float64:
+    """P(the best of k of n candidates, without replacement, is the j-th best), ``[k, j]`` of k, j = 1..n."""
+    found = np.zeros((n, n))
+    for k in range(1, n + 1):
+        for j in range(1, n - k + 2):
+            found[k - 1, j - 1] = math.comb(n - j, k - 1) / math.comb(n, k)
+    return found
+
+
+def base_epsilon(
+    selection: Selection, events: Callable[[float], Sequence[PrivacyEvent]], delta: float, target: float
+) -> float:
+    """The epsilon of one training with which a whole search meets a target.
+
+    Args:
+        selection: The number of tries. delta: In (0, 1).
+        events: From the epsilon that every candidate's noise is calibrated to, to what they release.
+        target: Not exceeded; missed by at most half a per cent.
+
+    Raises:
+        PrivacyError: No noise meets it: the search alone costs more.
+    """
+    _refuse_below_least(selection, delta, target)
+    low, high = math.log(_SMALLEST), math.log(target)  # a search costs more than one of its trainings
+    here = math.log(0.5 * target)
+    for _ in range(40):
+        base = _rounded_down(math.exp(here))
+        value = selection.epsilon(events(base), delta)
+        if (1.0 - TOLERANCE) * target <= value <= target:
+            return base
+        if value > target:
+            high = min(high, math.log(base))
+        else:
+            low = max(low, math.log(base))
+        # Nearly in proportion; bisection where that leaves what is known.
+        step = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / value) if value > 0 else high
+        here = step if low < step < high else 0.5 * (low + high)
+        if high - low < 1e-4:
+            if low > math.log(_SMALLEST):
+                return _rounded_down(math.exp(low))
+            break
+    raise PrivacyError(f"epsilon {target:g} cannot be met by a search, whatever its noise", hint=_LESS)
+
+
+def _refuse_below_least(selection: Selection, delta: float, target: float) -> None:
+    least = 1.05 * selection.least_epsilon(delta)
+    if target < least:
+        raise PrivacyError(
+            f"epsilon {target:g} cannot be met by a search: {selection.mean:g} tries alone cost "
+            f"{shown_up(least)} at delta {delta:g}, whatever their noise",
+            hint=_LESS,
+        )
+
+
+@lru_cache(maxsize=64)
+def _score_noise(selection: Selection, delta: float, target: float) -> float:
+    def cost(multiplier: float) -> float:
+        return selection.epsilon([Gaussian(SCORE, multiplier)], delta)
+
+    _refuse_below_least(selection, delta, target)
+    low, high = math.log(1e-2), math.log(_LARGEST)
+    while high - low > 1e-4:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if cost(math.exp(middle)) > target else (low, middle)
+    unit = 10.0 ** (math.floor(high / math.log(10.0)) + 1 - _DIGITS)
+    return float(f"{math.ceil(math.exp(high) / unit) * unit:.{_DIGITS}g}")
+
+
+def _rounded_down(value: float) -> float:
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
+    return float(f"{math.floor(value / unit * (1 + 1e-12)) * unit:.{_DIGITS}g}")

@@ -1,0 +1,1 @@
+"""The search for settings: a public prior, a score, and the chance of each candidate; docs/tuning.md."""

@@ -1,0 +1,123 @@
+"""How good a candidate is on the validation rows: counts of records, with noise where they are charged.
+
+Only ``rows`` sees records, one by one; what is released is their sum with noise, and ``value`` reads that.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.tuning.search import Goal
+
+LEAST_ROWS = 20  # of a group, in standard deviations of the noise on its count
+
+
+class Score(ABC):
+    """A noised count of validation records and what is made of it."""
+
+    sensitivity: ClassVar[float]  # largest L2 norm of a row: what a record moves the sum by
+
+    @property
+    @abstractmethod
+    def counts(self) -> int:
+        """Q, how many are released."""
+
+    @abstractmethod
+    def rows(self, correct: NDArray[np.bool_], groups: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What each record adds to the counts, ``[n, Q]``, from itself alone.
+
+        Args:
+            correct: Whether each is classified correctly, ``[n]``. groups: ``[n]``.
+        """
+
+    @abstractmethod
+    def value(self, counts: NDArray[np.float64]) -> float:
+        """The score, from the released counts ``[Q]``: higher is better, always finite."""
+
+    def release(
+        self,
+        correct: NDArray[np.bool_],
+        groups: NDArray[np.int64],
+        noise_std: float,
+        noise: NDArray[np.float64] | None,
+    ) -> float:
+        """The score of one candidate.
+
+        Args:
+            correct, groups: As of :meth:`rows`.
+            noise_std: Of each count, in records; 0 for an exact score.
+            noise: Standard normals of this candidate's own, ``[Q]``; None where the score is exact.
+        """
+        counts = self.rows(correct, groups).sum(0)
+        if noise_std > 0.0:
+            assert noise is not None, "a charged score has noise"
+            counts = counts + noise_std * noise
+        return self.value(counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy(Score):
+    """The share of correct records: one count, over the public number of validation rows."""
+
+    sensitivity: ClassVar[float] = 1.0
+
+    validation_rows: int
+
+    @property
+    def counts(self) -> int:
+        """One."""
+        return 1
+
+    def rows(self, correct: NDArray[np.bool_], groups: NDArray[np.int64]) -> NDArray[np.float64]:
+        """1 for a correct record."""
+        return correct.astype(np.float64)[:, None]
+
+    def value(self, counts: NDArray[np.float64]) -> float:
+        """Noise may take it below 0 or above 1."""
+        return float(counts[0] / self.validation_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class WorstGroup(Score):
+    """The smallest accuracy of a group, from counts of the correct and of all records of each.
+
+    Args:
+        n_groups: K. missing: The level of records without a group, which is none; or None.
+    """
+
+    sensitivity: ClassVar[float] = math.sqrt(2.0)
+
+    n_groups: int
+    missing: int | None = None
+
+    @property
+    def counts(self) -> int:
+        """Two of each group."""
+        return 2 * self.n_groups
+
+    def rows(self, correct: NDArray[np.bool_], groups: NDArray[np.int64]) -> NDArray[np.float64]:
+        """``[n, 2 K]``: 1 among all of its group, and 1 among its correct ones where it is."""
+        member = np.eye(self.n_groups)[groups]
+        if self.missing is not None:
+            member[:, self.missing] = 0.0
+        return np.concatenate([member * correct[:, None], member], axis=1)
+
+    def value(self, counts: NDArray[np.float64]) -> float:
+        """The least ratio; a count of all below 1, which only noise makes, is taken for 1."""
+        correct, everyone = np.split(counts, 2)
+        ratios = correct / np.maximum(everyone, 1.0)
+        return float(min(r for k, r in enumerate(ratios) if k != self.missing))
+
+
+def make_score(goal: Goal, *, validation_rows: int, n_groups: int, missing: int | None) -> Score:
+    """The score of that name."""
+    return Accuracy(validation_rows) if goal == "accuracy" else WorstGroup(n_groups, missing)
+
+
+def score_sensitivity(goal: Goal) -> float:
+    """How far one record moves the counts of that score."""
+    return (Accuracy if goal == "accuracy" else WorstGroup).sensitivity

@@ -1,0 +1,196 @@
+"""One arm's search: what its candidates are, and the probability that each is the one released.
+
+Nothing here reads a record: candidates follow from the seed and the method's ranges, and what is done with
+scores is the same whatever they were computed from.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.privacy.events import PrivacyEvent
+from fairaudit.privacy.selection import Selection
+from fairaudit.privacy.streams import numpy_stream
+
+Goal = Literal["accuracy", "worst-group"]
+Choice = tuple[float, ...]  # a value of each coordinate that is one of a few
+
+EPOCHS = "epochs"
+DEFAULT_SHARE = 0.5  # of the candidates that are the default setting
+EDGE = 0.05  # of a range on a log scale: a setting so near to an end is at the edge
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """Where one number of a candidate comes from, in its own units.
+
+    Args:
+        default: Its value in the default setting.
+        low, high: Ends of a range, in which it is drawn log-uniformly.
+        choices: The values themselves, each as likely, in place of the ends; or empty.
+        whole: No fractions.
+    """
+
+    default: float
+    low: float
+    high: float
+    choices: tuple[float, ...] = ()
+    whole: bool = False
+
+    def at(self, share: float) -> float:
+        """The value at that share of the range, in [0, 1)."""
+        if self.choices:
+            return self.choices[int(share * len(self.choices))]
+        value = self.low * (self.high / self.low) ** share
+        return float(round(value)) if self.whole else value
+
+    def is_at_edge(self, value: float) -> bool:
+        """Whether a value lies at an end of what is searched, so that a wider search might find better."""
+        if self.choices:
+            return value in (min(self.choices), max(self.choices))
+        if self.high <= self.low:
+            return False
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return not EDGE < share < 1.0 - EDGE
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the choices among a few decide: how long a candidate trains, its noise, what it releases.
+
+    Args:
+        epochs: Passes. noise_multiplier: Of the training; None where the method has none.
+        event: What the training releases, or None where nothing is claimed.
+    """
+
+    epochs: int
+    noise_multiplier: float | None
+    event: PrivacyEvent | None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One draw from the prior at one seed.
+
+    Args:
+        number: Of n; candidates of one number in all arms of a seed share their draws.
+        is_default: The coin fell on the default setting.
+        settings: The arm's numbers, its noise included. form: Epochs, noise, event.
+    """
+
+    number: int
+    is_default: bool
+    settings: Mapping[str, float]
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How one arm's settings are sought.
+
+    Args:
+        trials: n, candidates that are trained at each seed. goal: What a score is.
+        settings: The default setting. coordinates: Name -> what is searched; ``epochs`` among them.
+        forms: By the values of the coordinates that are choices, in the order of ``coordinates``.
+        score_noise: Standard deviation of the noise on each count of a score, in records; 0: exact.
+        selection: Of how many tries the best is released; None: of all n.
+        scales_by_threshold: A larger threshold takes a longer step, as the method's defaults do.
+    """
+
+    trials: int
+    goal: Goal
+    settings: Mapping[str, float]
+    coordinates: Mapping[str, Coordinate]
+    forms: Mapping[Choice, Form]
+    score_noise: float
+    selection: Selection | None
+    scales_by_threshold: bool = False
+
+    def candidates(self, seed: int) -> tuple[Candidate, ...]:
+        """The n candidates of a seed, independent and alike."""
+        return tuple(self._drawn(seed, number) for number in range(self.trials))
+
+    def weights(self, scores: Sequence[float]) -> NDArray[np.float64]:
+        """The probability that each candidate is the one released, ``[n]``, sum 1.
+
+        Equal scores are taken in the order of the candidates, which says nothing about them.
+
+        Args:
+            scores: As they were released, ``[n]``; more is better.
+        """
+        if len(scores) != self.trials or not np.isfinite(scores).all():
+            raise ValueError(f"{self.trials} candidates need as many finite scores: {list(scores)}")
+        n = self.trials
+        chances = np.eye(n)[0] if self.selection is None else self.selection.chances(n)
+        weights = np.empty(n)
+        weights[np.argsort(-np.asarray(scores), kind="stable")] = chances
+        return weights
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """Everything that a candidate's training may release."""
+        return tuple(dict.fromkeys(form.event for form in self.forms.values() if form.event is not None))
+
+    @property
+    def is_uncharged(self) -> bool:
+        """Whether its trainings have a guarantee and the choice among them has none."""
+        return self.selection is None and bool(self.events)
+
+    @property
+    def mean_length(self) -> float:
+        """How long a candidate trains in the mean, in the default's epochs."""
+        searched = self.coordinates.get(EPOCHS)
+        if searched is None:
+            return 1.0
+        others = sum(searched.choices) / len(searched.choices) / searched.default
+        return DEFAULT_SHARE + (1.0 - DEFAULT_SHARE) * others
+
+    def to_json(self) -> dict[str, object]:
+        """All that its candidates and their chances follow from, JSON-ready."""
+        return {
+            "trials": self.trials,
+            "goal": self.goal,
+            "settings": dict(self.settings),
+            "coordinates": {
+                name: [c.default, c.low, c.high, list(c.choices), c.whole]
+                for name, c in self.coordinates.items()
+            },
+            "forms": [[list(k), f.epochs, f.noise_multiplier] for k, f in self.forms.items()],
+            "score_noise": self.score_noise,
+            "selection": None if self.selection is None else [self.selection.mean, self.selection.shape],
+            "scales_by_threshold": self.scales_by_threshold,
+        }
+
+    def at_edge(self, candidate: Candidate) -> tuple[str, ...]:
+        """The coordinates in which a candidate lies at the edge of what is searched."""
+        values = {**candidate.settings, EPOCHS: float(candidate.form.epochs)}
+        return tuple(name for name, c in self.coordinates.items() if c.is_at_edge(self._own(name, values)))
+
+    def _drawn(self, seed: int, number: int) -> Candidate:
+        # A stream for every coordinate: an arm that has one more shares the others all the same.
+        is_default = numpy_stream(seed, "candidates", number).random() < DEFAULT_SHARE
+        values = {
+            name: c.default if is_default else c.at(numpy_stream(seed, "candidates", number, name).random())
+            for name, c in self.coordinates.items()
+        }
+        return self._candidate(number, values, is_default=is_default)
+
+    def _candidate(self, number: int, values: Mapping[str, float], *, is_default: bool) -> Candidate:
+        form = self.forms[tuple(values[name] for name, c in self.coordinates.items() if c.choices)]
+        settings = dict(self.settings)
+        settings |= {name: value for name, value in values.items() if name != EPOCHS}
+        if self.scales_by_threshold and "threshold" in values:
+            settings["learning_rate"] *= values["threshold"] / self.settings["threshold"]
+        if form.noise_multiplier is not None:
+            settings["noise_multiplier"] = form.noise_multiplier
+        return Candidate(number, is_default, settings, form)
+
+    def _own(self, name: str, settings: Mapping[str, float]) -> float:
+        """A coordinate's value before the step was lengthened."""
+        if name == "learning_rate" and self.scales_by_threshold:
+            return settings[name] * self.settings["threshold"] / settings["threshold"]
+        return settings[name]

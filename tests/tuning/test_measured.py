@@ -1,0 +1,118 @@
+"""From candidates to a report: a seed's figure is the expectation over what its search keeps."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fairaudit.analysis.measure import measure
+from fairaudit.cli.app import app
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.tabular import load_dataset
+from fairaudit.execution.run_directory import JOBS
+from fairaudit.execution.worker import run_job
+from fairaudit.metrics.risk import record_correct, record_loss
+from fairaudit.metrics.within_model import Outcome, seed_scores
+from fairaudit.planning.plan import make_plan
+from fairaudit.results.jobs import read_result
+
+LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
+N = 4
+OPTIONS = {
+    "data": LOANS, "group": ("sex",), "seeds": 2, "epochs": 2, "method": ("dpsgd",), "tune": N,
+    "noise_multiplier": 1.0, "batch_size": 512,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def measured():
+    config = AuditConfig(**OPTIONS)
+    dataset = load_dataset(config)
+    plan = make_plan(config, dataset)
+    results = {job.id: run_job(plan, job, None) for job in plan.jobs}
+    return plan, dataset, results, measure(plan, dataset, results)
+
+
+def by_hand(plan, dataset, results, arm, of=""):
+    """Accuracy and loss of each group, [seeds, 2, groups]: each candidate's own, times its chance."""
+    found = []
+    for job in (job for job in plan.jobs if job.arm == arm):
+        arrays = results[job.id].arrays
+        labels, groups = (v[arrays["test_rows"]] for v in (dataset.labels, dataset.groupings[0].groups))
+        correct, loss = np.zeros(2), np.zeros(2)
+        for weight, p in zip(arrays["weights"], arrays[f"{of}probabilities"], strict=True):
+            for k in (0, 1):
+                rows = groups == k
+                correct[k] += weight * record_correct(p[None], labels)[0, rows].mean()
+                loss[k] += weight * record_loss(p[None], labels)[0, rows].mean()
+        found.append([correct, loss])
+    return np.array(found)
+
+
+def test_a_cost_is_the_difference_of_both_arms_expectations(measured):
+    plan, dataset, results, comparisons = measured
+    private, reference, twin = (
+        by_hand(plan, dataset, results, arm, of)
+        for arm, of in (("dpsgd", ""), ("sgd", ""), ("dpsgd", "twin."))
+    )
+    found = next(c for c in comparisons if c.arm == "dpsgd")
+    for k, group in enumerate(found.by_group):
+        values = {name: group.estimates[name].value for name in group.estimates}
+        assert values["accuracy"] == pytest.approx(private[:, 0, k].mean())
+        assert values["reference.accuracy"] == pytest.approx(reference[:, 0, k].mean())
+        assert values["privacy_cost"] == pytest.approx((reference - private)[:, 0, k].mean())
+        assert values["excess_risk"] == pytest.approx((private - reference)[:, 1, k].mean())
+        assert values["privacy_cost.clipping"] == pytest.approx((reference - twin)[:, 0, k].mean())
+        assert values["privacy_cost.noise"] == pytest.approx((twin - private)[:, 0, k].mean())
+
+
+def test_training_figures_are_weighted_too(measured):
+    plan, _, results, comparisons = measured
+    found = next(c for c in comparisons if c.arm == "dpsgd")
+    own = [results[job.id].arrays for job in plan.jobs if job.arm == "dpsgd"]
+    expected = np.mean([a["weights"] @ a["train_correct.0"] for a in own], axis=0)
+    got = [group.estimates["train.accuracy"].value for group in found.by_group]
+    assert got == pytest.approx(expected.tolist())
+
+
+def test_a_weight_of_one_is_that_candidate_alone_and_equal_weights_are_the_mean():
+    draw = np.random.default_rng(0)
+    p = draw.dirichlet([1, 1], (3, 50)).astype(np.float32)
+    labels, groups = draw.integers(0, 2, 50), draw.integers(0, 2, 50)
+    outcome = Outcome(2, 1)
+    alone = seed_scores(p[1:2], labels, groups, 2, outcome)
+    chosen = seed_scores(p, labels, groups, 2, outcome, weights=np.array([0.0, 1.0, 0.0]))
+    mean = seed_scores(p, labels, groups, 2, outcome)
+    alike = seed_scores(p, labels, groups, 2, outcome, weights=np.full(3, 1 / 3))
+    for a, b in (*zip(alone, chosen, strict=True), *zip(mean, alike, strict=True)):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_run_tells_its_search_is_taken_up_again_and_is_judged_by_its_epsilon(tmp_path):
+    words = ["run", "--data", str(LOANS), "--group", "sex", "--seeds", "2", "--epochs", "2"]
+    words += ["--method", "dpsgd", "--tune", str(N), "--batch-size", "512", "--out", str(tmp_path)]
+    first = CliRunner().invoke(app, [*words, "--fail-on", "epsilon > 3"])
+    assert first.exit_code == 0, first.output
+    report = json.loads((tmp_path / "report.json").read_text())
+    facts = report["privacy"]["dpsgd"]
+    assert facts["epsilon"]["pld"] is None
+    assert 2.97 <= facts["epsilon"]["rdp"] <= 3.0
+    assert "the search is charged" in facts["reason"]
+    text = (tmp_path / "report.md").read_text()
+    assert "nobody searched" not in text
+    assert f"{N} settings tried per seed and arm" in text
+    assert "- Misalignment: Not read: readings are of one setting" in text
+    assert "best of a random number of trainings by a noised score" in text
+    assert report["summary"]["methods"][0]["epsilon"] == facts["epsilon"]["rdp"]
+    stored = sorted((tmp_path / JOBS).glob("*.safetensors"))
+    kept = [read_result(tmp_path / JOBS, path.stem) for path in stored]
+    assert all(len(result.facts["tuning"]["candidates"]) == N for result in kept)
+    stored[0].unlink()
+    before = {path: path.stat().st_mtime_ns for path in stored[1:]}
+    again = CliRunner().invoke(app, [*words, "--fail-on", "epsilon > 2"])
+    assert again.exit_code == 1, again.output
+    assert {path: path.stat().st_mtime_ns for path in stored[1:]} == before
+    assert read_result(tmp_path / JOBS, stored[0].stem).arrays.keys() == kept[0].arrays.keys()

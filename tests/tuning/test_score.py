@@ -1,0 +1,137 @@
+"""White-box laws on the score query: one record's share is bounded, and what is released has noise."""
+
+import inspect
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairaudit.tuning.score import Accuracy, Score, WorstGroup, make_score, score_sensitivity
+
+GOALS = ("accuracy", "worst-group")
+RECORDS = st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1, max_size=40)
+
+
+def arrays(records):
+    correct, groups = zip(*records, strict=True)
+    return np.array(correct), np.array(groups)
+
+
+def made(goal, n=40, missing=None):
+    return make_score(goal, validation_rows=n, n_groups=4, missing=missing)
+
+
+def moves_too_far(score, records):
+    """The law: without any one record, the counts move by no more than the sensitivity that is charged."""
+    correct, groups = arrays(records)
+    whole = score.rows(correct, groups).sum(0)
+    return any(
+        np.linalg.norm(whole - score.rows(np.delete(correct, i), np.delete(groups, i)).sum(0))
+        > score.sensitivity + 1e-12
+        for i in range(len(correct))
+    )
+
+
+@pytest.mark.parametrize("goal", GOALS)
+@given(records=RECORDS)
+def test_one_record_moves_the_counts_by_no_more_than_is_charged(goal, records):
+    assert not moves_too_far(made(goal), records)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+@given(records=RECORDS)
+def test_a_record_adds_what_it_adds_alone(goal, records):
+    correct, groups = arrays(records)
+    score = made(goal)
+    rows = score.rows(correct, groups)
+    assert rows.shape == (len(correct), score.counts)
+    for i in range(len(correct)):
+        assert np.array_equal(rows[i : i + 1], score.rows(correct[i : i + 1], groups[i : i + 1]))
+
+
+def test_the_sensitivity_is_reached():
+    for goal in GOALS:
+        row = made(goal).rows(np.array([True]), np.array([2]))
+        assert np.linalg.norm(row) == pytest.approx(score_sensitivity(goal))
+
+
+class Shares(Accuracy):
+    """Broken: a record counts by its group's share, so each moves the others."""
+
+    def rows(self, correct, groups):
+        return (correct / np.bincount(groups, minlength=4)[groups])[:, None] * 20
+
+
+class Twice(WorstGroup):
+    """Broken: the sensitivity of one count for two."""
+
+    sensitivity = 1.0
+
+
+@pytest.mark.parametrize("broken", [Shares(40), Twice(4)])
+def test_a_query_whose_records_move_too_much_is_caught(broken):
+    assert moves_too_far(broken, [(True, 0), (True, 1), (True, 1), (False, 2)])
+
+
+def noise_that_shows(score, goal):
+    """Standard deviation of the counts over fresh noise, as ``value`` is handed them."""
+    seen = []
+
+    class Watched(type(score)):
+        def value(self, counts):
+            seen.append(counts)
+            return 0.0
+
+    watched = Watched(40) if goal == "accuracy" else Watched(4)
+    rng = np.random.default_rng(1)
+    correct, groups = rng.random(40) < 0.7, rng.integers(0, 4, 40)
+    for _ in range(2_000):
+        watched.release(correct, groups, 3.0, rng.standard_normal(watched.counts))
+    return np.std(seen, axis=0)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_every_released_count_has_its_noise(goal):
+    np.testing.assert_allclose(noise_that_shows(made(goal), goal), 3.0, rtol=0.1)
+
+
+class Unnoised(Accuracy):
+    """Broken: what is released is the count itself."""
+
+    def release(self, correct, groups, noise_std, noise):
+        return self.value(self.rows(correct, groups).sum(0))
+
+
+def test_a_score_without_noise_is_caught():
+    assert noise_that_shows(Unnoised(40), "accuracy").max() == 0.0
+
+
+def test_a_charged_score_cannot_be_had_without_noise():
+    with pytest.raises(AssertionError, match="noise"):
+        made("accuracy").release(np.array([True]), np.array([0]), 1.0, None)
+
+
+def test_what_is_made_of_the_counts_sees_no_record():
+    assert list(inspect.signature(Score.value).parameters) == ["self", "counts"]
+
+
+@given(records=RECORDS)
+def test_exact_scores_by_brute_force(records):
+    correct, groups = arrays(records)
+    share = made("accuracy", n=len(correct)).release(correct, groups, 0.0, None)
+    assert share == pytest.approx(correct.mean())
+    present = WorstGroup(4).release(correct, groups, 0.0, None)
+    expected = [correct[groups == k].mean() if (groups == k).any() else 0.0 for k in range(4)]
+    assert present == pytest.approx(min(expected))
+
+
+def test_records_without_a_group_steer_nothing():
+    correct, groups = np.array([False, False, True, True]), np.array([3, 3, 0, 1])
+    score = WorstGroup(4, missing=3)
+    assert not score.rows(correct, groups)[:2].any()
+    assert WorstGroup(2, missing=1).release(np.array([True]), np.array([0]), 0.0, None) == 1.0
+
+
+def test_counts_below_one_make_no_infinite_score():
+    assert np.isfinite(WorstGroup(4).value(np.array([3.0, 1, 1, 1, -2.0, 0.0, 0.5, 9.0])))

@@ -1,0 +1,430 @@
+"""A search with real trainings: what each part of it may read, what is charged, and what catches it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairaudit.cli.lines import plan_lines
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.split import draw_split, draw_validation, validation_groups, validation_size
+from fairaudit.data.tabular import load_dataset
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.errors import ConfigError, PrivacyError
+from fairaudit.execution import trials
+from fairaudit.execution.seed_data import prepare_seed
+from fairaudit.execution.trials import Division, Sanitised, divide
+from fairaudit.execution.worker import _method, _task, run_job
+from fairaudit.methods import teachers
+from fairaudit.methods.spec import Guarantee
+from fairaudit.metrics.risk import record_correct
+from fairaudit.planning.plan import make_plan
+from fairaudit.privacy.events import Gaussian
+from fairaudit.report import text
+from fairaudit.tuning.score import Accuracy
+
+LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
+N = 5
+
+
+def planned(**given):
+    fields = {
+        "data": LOANS, "group": ("sex",), "seeds": 1, "epochs": 2, "method": ("dpsgd",), "tune": N,
+        "noise_multiplier": 1.0, "batch_size": 512, "twins": False,
+    }  # fmt: skip
+    config = AuditConfig(**{**fields, **given})
+    return make_plan(config, load_dataset(config))
+
+
+def result_of(plan, arm="dpsgd"):
+    return run_job(plan, next(job for job in plan.jobs if job.arm == arm), None)
+
+
+def searched(plan, arm="dpsgd", change=lambda arm: arm, prepared=None):
+    """The search of one job, its arm or its data changed."""
+    job = next(job for job in plan.jobs if job.arm == arm)
+    prepared = prepared or prepare_seed(plan, job.seed, None, by_pool=False)
+    arm = plan.arm(arm)
+    task = _task(plan, job, arm, prepared, None)
+    return trials.search(change(arm), _method(arm), task, prepared)
+
+
+def tried(found):
+    return found.facts["tuning"]["candidates"]
+
+
+def column(found, name):
+    return np.array([candidate[name] for candidate in tried(found)])
+
+
+def test_a_job_leaves_every_candidate_and_its_chance():
+    plan = planned(twins=True)
+    found, arm = result_of(plan), plan.arm("dpsgd")
+    n_test = len(found.arrays["test_rows"])
+    assert found.arrays["probabilities"].shape == (N, n_test, 2)
+    assert found.arrays["twin.probabilities"].shape == (N, n_test, 2)
+    assert not np.array_equal(found.arrays["probabilities"], found.arrays["twin.probabilities"])
+    assert found.arrays["train_correct.0"].shape[0] == N
+    assert found.arrays["train_count.0"].sum() == found.facts["tuning"]["fit_rows"]
+    assert found.arrays["weights"] == pytest.approx(column(found, "weight"))
+    drawn = arm.tuning.candidates(plan.jobs[0].seed)
+    assert [c["settings"] for c in tried(found)] == [dict(c.settings) for c in drawn]
+    # Candidates of equal settings are trained anew, each on its batches and with its noise.
+    assert len({p.tobytes() for p in found.arrays["probabilities"]}) == N
+
+
+def test_chances_are_those_of_the_tries_that_are_charged():
+    """A search that always tries all n, charged as one of K, would put all on the best."""
+    plan = planned()
+    found, charge = result_of(plan), plan.arm("dpsgd").privacy.selection
+    order = np.argsort(-column(found, "released_score"), kind="stable")
+
+    def as_charged(weights):
+        return np.allclose(weights[order], charge.selection.chances(N))
+
+    assert as_charged(found.arrays["weights"])
+    fixed = searched(plan, change=lambda arm: replace(arm, tuning=replace(arm.tuning, selection=None)))
+    assert not as_charged(fixed.arrays["weights"])
+
+
+def test_scores_are_those_of_the_validation_rows():
+    plan = planned()
+    found = result_of(plan, "sgd")
+    prepared = prepare_seed(plan, 0, None, by_pool=False)
+    division = divide(prepared, prepared.pool)
+    assert len(division.validation) == found.facts["tuning"]["validation_rows"]
+    assert column(found, "score").tolist() == column(found, "released_score").tolist()
+    # Scikit-learn's accuracy of an outside model, given by its predictions of the same rows.
+    model = Sanitised(None, 2)
+    on = trials._outcomes([model] * N, prepared, division)[1]
+    labels = prepared.dataset.labels[prepared.encoded.split.train[division.validation]]
+    exact, _ = trials.score(plan.arm("sgd"), 0, on, prepared, division)
+    assert exact == pytest.approx([float((labels == 0).mean())] * N)
+
+
+def test_private_scores_have_the_noise_that_is_charged():
+    plan = planned()
+    arm = plan.arm("dpsgd")
+    rows = None
+    differences = []
+    for seed in range(60):
+        prepared = prepare_seed(plan, 0, None, by_pool=False)
+        division = divide(prepared, prepared.pool)
+        on = trials._outcomes([Sanitised(None, 2)] * N, prepared, division)[1]
+        exact, released = trials.score(arm, seed, on, prepared, division)
+        rows = len(division.validation)
+        differences += [b - a for a, b in zip(exact, released, strict=True)]
+    noise = arm.privacy.selection.score.noise_multiplier
+    assert arm.tuning.score_noise == noise
+    assert np.std(differences) * rows == pytest.approx(noise, rel=0.15)
+    assert len(set(differences)) == len(differences)  # drawn anew for every candidate of every seed
+
+
+class Unnoised(Accuracy):
+    """Broken: the exact count."""
+
+    def release(self, correct, groups, noise_std, noise):
+        return super().release(correct, groups, 0.0, None)
+
+
+def test_a_score_that_is_released_without_noise_is_caught(monkeypatch):
+    plan = planned()
+
+    def is_noised(found):
+        return (column(found, "score") != column(found, "released_score")).all()
+
+    assert is_noised(result_of(plan))
+    monkeypatch.setattr(
+        trials, "make_score", lambda goal, validation_rows, **other: Unnoised(validation_rows)
+    )
+    assert not is_noised(result_of(plan))
+
+
+def reads_validation_rows(plan):
+    """The law: the models are the same to the bit whatever stands in the validation rows."""
+    prepared = prepare_seed(plan, 0, None, by_pool=False)
+    whole = prepared.encoded.train.copy()
+    changed = whole.copy()
+    changed[draw_validation(prepared.dataset, prepared.encoded.split)] *= -3.0
+    other = prepared._replace(pool=type(prepared.pool)(
+        trials.torch.from_numpy(changed), prepared.pool.labels[:-1], prepared.pool.groups[:-1],
+        n_classes=2, n_groups=prepared.pool.n_groups,
+    ))  # fmt: skip
+    own, beside = (searched(plan, prepared=p).arrays["probabilities"] for p in (prepared, other))
+    return not np.array_equal(own, beside)
+
+
+def test_models_do_not_depend_on_validation_rows():
+    assert not reads_validation_rows(planned())
+
+
+def test_a_refit_on_all_rows_is_caught(monkeypatch):
+    def all_rows(prepared, pool):
+        found = divide(prepared, pool)
+        return Division(found.fit, found.validation, pool, prepared.encoded.split.train)
+
+    monkeypatch.setattr(trials, "divide", all_rows)
+    assert reads_validation_rows(planned())
+
+
+def test_fit_and_validation_rows_are_disjoint_and_all():
+    plan = planned()
+    for seed in (0, 1):
+        prepared = prepare_seed(plan, seed, None, by_pool=False)
+        division = divide(prepared, prepared.pool)
+        together = np.concatenate([division.fit, division.validation])
+        assert np.array_equal(np.sort(together), np.arange(len(prepared.encoded.split.train)))
+        assert division.pool.n_records == len(division.fit) == plan.schedule.n_public
+        assert np.array_equal(division.records, prepared.encoded.split.train[division.fit])
+        batch = division.pool.gather(trials.torch.arange(len(division.fit)), None)
+        assert np.array_equal(batch.inputs.numpy(), prepared.encoded.train[division.fit])
+
+
+@pytest.mark.parametrize("given", [{}, {"keep": {"F": 0.3}}, {"balance": True}])
+def test_validation_rows_are_stratified_and_as_many_at_every_seed(given):
+    config = AuditConfig(data=LOANS, group=("sex",), **given)
+    dataset = load_dataset(config)
+    groups, drawn = dataset.groupings[0].groups, []
+    for seed in range(3):
+        split = draw_split(dataset, config, seed)
+        rows = split.train[draw_validation(dataset, split)]
+        drawn.append(rows)
+        assert len(rows) == validation_size(len(split.train)) == round(0.2 * len(split.train))
+        assert np.bincount(groups[rows], minlength=2).tolist() == validation_groups(dataset, config).tolist()
+        for k in (0, 1):
+            share = dataset.labels[rows][groups[rows] == k].mean()
+            whole = dataset.labels[split.train][groups[split.train] == k].mean()
+            assert share == pytest.approx(whole, abs=0.01)
+    assert not np.array_equal(*drawn[:2])
+
+
+def test_a_training_that_no_charge_covers_is_caught():
+    plan = planned()
+    used = {c.form.event for c in plan.arm("dpsgd").tuning.candidates(0)}
+
+    def short(arm):
+        charge = arm.privacy.selection
+        left = tuple(event for event in charge.trainings if event != max(used, key=lambda e: e.steps))
+        return replace(arm, privacy=replace(arm.privacy, selection=replace(charge, trainings=left)))
+
+    with pytest.raises(AssertionError, match="not charged"):
+        searched(plan, change=short)
+
+
+def test_a_training_that_does_something_else_is_caught(monkeypatch):
+    honest = trials.fit_task
+
+    def longer(task, arm, candidate, division):
+        found = honest(task, arm, candidate, division)
+        return replace(found, epochs=found.epochs + 1)
+
+    monkeypatch.setattr(trials, "fit_task", longer)
+    with pytest.raises(AssertionError, match="planned"):
+        result_of(planned())
+
+
+def everything_is_scored(found):
+    """The law: n candidates, each with a chance and a finite score, diverged or not."""
+    weights = found.arrays["weights"]
+    return len(weights) == N == len(tried(found)) and (weights > 0).all() and weights.sum() > 1 - 1e-9
+
+
+def test_a_diverged_candidate_is_a_constant_model_scored_like_any_other(monkeypatch):
+    plan = planned(learning_rate=1e6, max_grad_norm=3e5, seed=1)
+    found = result_of(plan)
+    diverged = column(found, "diverged")
+    assert diverged.any()
+    assert everything_is_scored(found)
+    assert (found.arrays["probabilities"][diverged] == 0.5).all()
+    prepared = prepare_seed(plan, 1, None, by_pool=False)
+    division = divide(prepared, prepared.pool)
+    labels = prepared.dataset.labels[prepared.encoded.split.train[division.validation]]
+    assert column(found, "score")[diverged] == pytest.approx(float((labels == 0).mean()))
+    # Broken: a search that leaves out what diverged.
+    honest = trials.train
+    skipped = []
+
+    def skipping(method, task, prepared):
+        model = honest(method, task, prepared)
+        skipped.append(model.trained is None)
+        return model
+
+    monkeypatch.setattr(trials, "train", skipping)
+    monkeypatch.setattr(
+        type(plan.arm("dpsgd").tuning),
+        "weights",
+        lambda self, scores: np.where(skipped, 0.0, 1.0) / max(1, N - sum(skipped)),
+    )
+    assert not everything_is_scored(result_of(plan))
+
+
+def test_a_record_of_which_nothing_finite_is_said_counts_for_itself_alone():
+    class Partly:
+        def probabilities(self, features, groups):
+            found = trials.torch.tensor([[0.2, 0.8]]).repeat(1, len(features), 1).clone()
+            found[0, 1] = float("nan")
+            return found
+
+    said = Sanitised(Partly(), 2).probabilities(trials.torch.zeros(3, 2), trials.torch.zeros(3)).numpy()
+    np.testing.assert_allclose(said, [[[0.2, 0.8], [0.5, 0.5], [0.2, 0.8]]])
+    assert record_correct(said, np.array([1, 1, 1])).tolist() == [[1.0, 0.0, 1.0]]
+
+
+def test_arms_of_a_seed_train_on_the_same_batches_with_noise_of_their_own():
+    plan = planned(method=("dpsgd", "global-adapt"), noise_multiplier=0.0, max_grad_norm=1e5)
+    sgd, dpsgd = result_of(plan, "sgd"), result_of(plan, "dpsgd")
+    for a, b, c in zip(tried(sgd), tried(dpsgd), range(N), strict=True):
+        if a["is_default"]:  # no clipping, no noise: the reference's own training
+            assert a["settings"]["learning_rate"] == b["settings"]["learning_rate"]
+            np.testing.assert_allclose(
+                sgd.arrays["probabilities"][c], dpsgd.arrays["probabilities"][c], atol=1e-5
+            )
+
+
+def test_worst_group_is_refused_where_noise_would_steer_it():
+    with pytest.raises(ConfigError, match=r"validation rows; with noise of .* are needed"):
+        planned(tune_for="worst-group", noise_multiplier=30.0)
+    arm = planned(tune_for="worst-group").arm("dpsgd")
+    multiplier = arm.privacy.selection.score.noise_multiplier
+    assert arm.tuning.score_noise == pytest.approx(multiplier * 2**0.5)
+
+
+def test_a_charged_arm_meets_its_target_and_costs_more_than_one_training():
+    plan = planned(noise_multiplier=None, epsilon=(3.0,), method=("dpsgd", "global-adapt", "dpsgd-f"))
+    for arm in plan.arms[1:]:
+        privacy = arm.privacy
+        assert privacy.epsilon == privacy.epsilon_rdp <= 3.0
+        assert privacy.epsilon >= 0.99 * 3.0
+        assert privacy.epsilon_pld is None
+        assert privacy.base_epsilon < 2.0
+        fit, validation = privacy.selection.epsilons(plan.delta)
+        assert max(fit, validation) == privacy.epsilon
+        assert min(fit, validation) > 0.98 * 3.0
+        assert privacy.event in privacy.selection.trainings
+    assert plan.arm("sgd").tuning.score_noise == 0.0
+    assert plan.arm("sgd").tuning.selection == plan.arm("dpsgd").tuning.selection
+    assert plan.epsilon_if_all_released is None
+
+
+def test_an_uncharged_search_claims_no_epsilon_for_itself():
+    plan = planned(noise_multiplier=None, epsilon=(3.0,), tune_privacy="uncharged")
+    privacy, tuning = plan.arm("dpsgd").privacy, plan.arm("dpsgd").tuning
+    assert privacy.epsilon is None
+    assert privacy.event is None
+    assert privacy.guarantee.value == "not established"
+    assert "established for one training (epsilon 3.00); the search over 5 settings is not charged" in (
+        privacy.reason
+    )
+    assert tuning.score_noise == 0.0
+    assert tuning.selection is None
+    found = result_of(plan)
+    assert sorted(found.arrays["weights"]) == [0.0, 0.0, 0.0, 0.0, 1.0]
+
+
+def test_a_plan_says_that_a_search_is_not_charged_and_what_its_epsilon_is_of():
+    for charging, line, of in (
+        ("charged", "the search over 5 settings included, RDP", "the one model that a search releases"),
+        ("uncharged", "no arm has a guarantee: the search is not charged", "one training, not for a search"),
+    ):
+        plan = planned(tune_privacy=charging)
+        assert line in "\n".join(plan_lines(plan, seconds=1.0, cores=1))
+        told = dict(text._of_privacy(plan, 0))
+        assert told["per_run"].startswith(f"Epsilon is for {of}. ")
+
+
+def test_no_reading_is_taken_of_candidates():
+    given = {"batch_size": 128, "epochs": 60}  # enough steps for readings to be taken of them
+    assert planned(**given, tune=None).reads_angles
+    plan = planned(**given)
+    assert plan.config.diagnostics == "basic"
+    assert not plan.reads_angles
+    assert "--tune tries several" in plan.origins["diagnostics"]
+
+
+def test_what_somebody_else_claims_stays_a_claim_when_its_search_is_charged(monkeypatch):
+    monkeypatch.setattr("fairaudit.planning.guarantees.is_third_party", lambda spec: spec.name == "dpsgd")
+    monkeypatch.setattr("fairaudit.planning.guarantees.as_checked", lambda spec: Guarantee.UNCHECKED)
+    given = {"noise_multiplier": None, "epsilon": (3.0,)}
+    privacy = planned(**given).arm("dpsgd").privacy
+    assert privacy.guarantee is Guarantee.UNCHECKED
+    assert 2.97 < privacy.epsilon <= 3.0
+    privacy = planned(**given, tune_privacy="uncharged").arm("dpsgd").privacy
+    assert privacy.guarantee is Guarantee.NOT_ESTABLISHED
+    assert privacy.reason.startswith("claimed by its author for one training (epsilon 3.00)")
+
+
+def test_delta_is_of_all_training_rows_and_the_schedule_of_the_fit_rows():
+    plan, whole = planned(), planned(tune=None)
+    assert plan.delta == whole.delta
+    assert plan.schedule.n_public == whole.schedule.n_public - validation_size(whole.schedule.n_public)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"repeats": 2}, "--repeats"),
+        ({"diagnostics": "full"}, "--diagnostics full"),
+        ({"method": ("ablation",)}, "ablation"),
+        ({"method": ("dpsgd-matched",)}, "dpsgd-matched"),
+        ({"tune": None, "tune_for": "worst-group"}, "--tune-for"),
+        ({"tune": None, "tune_privacy": "uncharged"}, "--tune-privacy"),
+    ],
+)
+def test_what_does_not_go_with_a_search_is_refused(given, what):
+    with pytest.raises(ConfigError, match=what):
+        planned(**given)
+
+
+def test_all_leaves_controls_out_and_says_so():
+    plan = planned(method=("all",), epsilon=(), noise_multiplier=2.0)
+    assert "dpsgd-matched" not in {arm.method for arm in plan.arms}
+    assert any("dpsgd-matched" in notice.message for notice in plan.notices)
+
+
+def test_a_target_that_no_search_meets_is_refused():
+    with pytest.raises(PrivacyError, match="cannot be met"):
+        planned(noise_multiplier=None, epsilon=(0.003,))
+
+
+@pytest.mark.parametrize("change", [{"tune": N + 1}, {"tune_privacy": "uncharged"}])
+def test_another_search_is_another_job(change):
+    ids = {job.id for job in planned().jobs}
+    assert not ids & {job.id for job in planned(**change).jobs}
+    assert not ids & {job.id for job in planned(tune=None).jobs}
+    assert ids == {job.id for job in planned().jobs}
+
+
+@pytest.mark.parametrize("method", ["output-perturbation", "pate-hard"])
+def test_methods_without_steps_are_tuned_too(method):
+    plan = planned(method=(method,), noise_multiplier=None, epsilon=(3.0,), tune=2, tune_for="worst-group")
+    for arm in plan.arms:
+        found = result_of(plan, arm.key)
+        assert found.arrays["weights"].sum() == pytest.approx(1.0)
+        assert np.isfinite(found.arrays["probabilities"]).all()
+    charge = plan.arm(method).privacy.selection
+    assert len(charge.trainings) == 1
+    assert isinstance(charge.trainings[0], Gaussian)
+
+
+def test_a_teacher_that_diverges_moves_its_own_votes_alone():
+    """To stop, or to leave out its candidate, would let one record of one teacher move everything."""
+    fields = {"method": ("pate-hard",), "tune": None, "model": "mlp", "hidden": (4,), "epochs": 1}
+    plan = planned(**fields, noise_multiplier=None, epsilon=(3.0,), settings={"pate-hard": {"teachers": 4}})
+    job = next(job for job in plan.jobs if job.arm == "pate-hard")
+    prepared = prepare_seed(plan, 0, None, by_pool=True)
+    task = _task(plan, job, plan.arm("pate-hard"), prepared, None)
+    queried = teachers.queries(task)
+    votes = teachers.collect_votes(task, queried)
+    teacher = teachers.assign_teachers(task.records, 4, task.seed)
+    poisoned = prepared.encoded.train.copy()
+    poisoned[np.flatnonzero(teacher == 2)] = 1e30
+    pool = TrainingPool(
+        trials.torch.from_numpy(poisoned), task.pool.labels[:-1], task.pool.groups[:-1],
+        n_classes=2, n_groups=task.pool.n_groups,
+    )  # fmt: skip
+    changed = teachers.collect_votes(replace(task, pool=pool), queried)
+    assert changed.sum() == votes.sum()
+    assert (changed - votes).abs().max() <= 1.0
+    endless = replace(task, settings={**task.settings, "learning_rate": 1e30})
+    assert (teachers.collect_votes(endless, queried)[:, 0] == 4).all()
