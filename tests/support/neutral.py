@@ -86,7 +86,8 @@ NEUTRAL: tuple[str, ...] = (
     r"Misalignment: Clipping turns the step away from a group's gradient, in degrees: G N(?:, G N)*; for "
     r"whom most beyond this file, cannot tell\.",
     r"Next: This audit finds gaps from N points on; smaller ones need more test rows or seeds\.",
-    r"Next: To detect a gap of the size seen, N test rows per group(?: or N seeds)? would be needed\.",
+    r"Next: To detect a gap of the size seen, (?:N test rows per group(?: or N seeds)?|N seeds) would be "
+    r"needed\.",
     # What is not known.
     r"No gap is detected that could be taken apart\.",
     r"No gap within a model is detected to change with privacy\.",
