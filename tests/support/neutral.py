@@ -60,7 +60,8 @@ def assertions(said: Iterable[str], groups: Sequence[str], arms: Sequence[str]) 
 
 
 _GROUPS = r"G(?:, G)*"
-_OPEN = r"(?:cannot tell|none detected(?: among all that is compared)?, at most N (?:points?|nats))"
+_WHY = r"(?: \(group 'G' has N test records; a gate on a loss needs N\))?"
+_OPEN = rf"(?:cannot tell{_WHY}|none detected(?: among all that is compared)?, at most N (?:points?|nats))"
 # A shape says no more than figures, names or what is not known, or is the same whatever the audit finds.
 NEUTRAL: tuple[str, ...] = (
     # Names, and tables of figures.
