@@ -45,7 +45,7 @@ def reading(gap: Gap) -> str:
     """
     if gap.absolute.value is None:
         return ""
-    told = read_words(gap.reading, gap.size, gap.limit, gap.size.unit)
+    told = read_words(gap.reading, gap.size, gap.limit, spec_of(gap.metric).unit)
     return told.replace("difference detected", gap.direction, 1) if gap.direction else told
 
 

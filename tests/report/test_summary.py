@@ -16,6 +16,7 @@ from fairaudit.report.build import build_report
 from fairaudit.report.document import Table
 from fairaudit.report.facts import ReportWarning
 from fairaudit.report.parts import part_sentences
+from fairaudit.report.sections.gaps import section as gaps_section
 from fairaudit.report.sections.summary import section
 from fairaudit.report.summarize import payers, summarize, summarized
 from fairaudit.report.to_json import read_report, to_json
@@ -177,6 +178,18 @@ def test_of_three_groups_nobody_is_said_to_pay_and_no_gap_detected_in_one_breath
     assert method.line("clipping or noise").startswith("Of the gap between B and C of 3.0")
     (part,) = part_sentences(dataset_of_three)
     assert part.startswith("dpsgd, B against C: without any noise the gap is 2.9")
+
+
+def test_summary_and_tables_give_a_gap_of_too_few_rows_no_interval():
+    made = audited()
+    why = "group 'F' has 12 test records; 30 are needed"
+    size = estimate(0.029, reason=why)
+    few = replace(made.gaps[0], simultaneous=size, direction="", gated=False, reason=why)
+    report = report_of(replace(made, gaps=(few,)), arms=(arm("sgd", reference=None), arm("dpsgd")))
+    assert "Gap 2.9 (no interval) points" in report.summary.methods[0].headline
+    (shown,) = (b for b in gaps_section(report).blocks if isinstance(b, Table))
+    assert shown.rows[0][2].number.ends is None
+    assert "cannot tell" in shown.rows[0][-1]
 
 
 def test_of_many_who_pay_the_rest_are_counted():

@@ -60,7 +60,8 @@ def assertions(said: Iterable[str], groups: Sequence[str], arms: Sequence[str]) 
 
 
 _GROUPS = r"G(?:, G)*"
-_OPEN = r"(?:cannot tell|none detected(?: among all that is compared)?, at most N (?:points?|nats))"
+_WHY = r"(?: \(group 'G' has N test records; a gate on a loss needs N\))?"
+_OPEN = rf"(?:cannot tell{_WHY}|none detected(?: among all that is compared)?, at most N (?:points?|nats))"
 # A shape says no more than figures, names or what is not known, or is the same whatever the audit finds.
 NEUTRAL: tuple[str, ...] = (
     # Names, and tables of figures.
@@ -86,7 +87,8 @@ NEUTRAL: tuple[str, ...] = (
     r"Misalignment: Clipping turns the step away from a group's gradient, in degrees: G N(?:, G N)*; for "
     r"whom most beyond this file, cannot tell\.",
     r"Next: This audit finds gaps from N points on; smaller ones need more test rows or seeds\.",
-    r"Next: To detect a gap of the size seen, N test rows per group(?: or N seeds)? would be needed\.",
+    r"Next: To detect a gap of the size seen, (?:N test rows per group(?: or N seeds)?|N seeds) would be "
+    r"needed\.",
     # What is not known.
     r"No gap is detected that could be taken apart\.",
     r"No gap within a model is detected to change with privacy\.",

@@ -95,9 +95,8 @@ def _by_arm(comparison: Comparison, report: Report) -> Table:
         told = f"gap {plain(pair.a, 12)}, {plain(pair.b, 12)}"
         rows.append((told, "", "", "", Quantity(pair.absolute, POINTS), plain(reading(pair), 60)))
     if gap is not None:
-        estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
         told = "largest gap" if named else "gap"
-        rows.append((told, "", "", "", Quantity(estimate, POINTS), plain(reading(gap), 60)))
+        rows.append((told, "", "", "", Quantity(gap.size, POINTS), plain(reading(gap), 60)))
     return table((title, "#n", f"#{reference}", f"#{plain(comparison.arm)}", "#cost (points)", ""), rows)
 
 

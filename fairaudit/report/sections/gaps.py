@@ -67,13 +67,12 @@ def _named_risks(report: Report) -> Iterator[Words]:
 
 
 def _row(comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
-    estimate = gap.simultaneous if gap.kind == "max" else gap.absolute
     said = (plain(reading(gap), 80) or UNKNOWN) + _needed(gap)
     between = ", ".join(plain(name) for name in (gap.a, gap.b) if name)
     return (
         versus(comparison),
         f"{plain(comparison.grouping)}: {between or 'no pair'}",
-        Quantity(estimate, POINTS),
+        Quantity(gap.size, POINTS),
         *(
             bare(value, POINTS)
             for value in (gap.minimum_detectable, gap.signed.training_sd, gap.signed.records_sd)
