@@ -20,6 +20,7 @@ from fairaudit.report.sections.order import document
 from fairaudit.report.write import report_paths
 
 _MOST_GROUPS = 12
+_SAID_ABOVE = (CONTROL_NOT_RUN, "mostly_clipping")
 
 
 def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
@@ -57,7 +58,7 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     """What will be trained, at which epsilon, and about how long it takes."""
     yield f"  privacy {_privacy(plan)}"
     seeds = plan.config.seeds
-    of = f"{numbered(len(plan.arms), 'arm')} × {numbered(seeds, 'seed')}"
+    of = f"{numbered(len(plan.arms), 'method')} × {numbered(seeds, 'seed')}"
     trainings = f"{of} = {numbered(len(plan.jobs), 'training')}"
     facts = plan.model_facts
     if facts.parameters is not None:
@@ -81,7 +82,7 @@ def out_line(out: Path) -> str:
 
 def arm_lines(plan: Plan) -> Iterator[str]:
     """Every arm with its guarantee and its numbers."""
-    rows = [Row(("arm", "guarantee", "ε (PLD)", "ε (RDP)", "settings"))]
+    rows = [Row(("method", "guarantee", "ε (PLD)", "ε (RDP)", "settings"))]
     for arm in plan.arms:
         privacy = arm.privacy
         settings = ", ".join(f"{name} {value:.4g}" for name, value in arm.settings.items())
@@ -93,12 +94,16 @@ def arm_lines(plan: Plan) -> Iterator[str]:
             yield f"{plain(arm.key)}: guarantee: not established; {plain(arm.privacy.reason, 300)}"
 
 
-def result_lines(report: Report) -> Iterator[str]:
-    """The cost by group of every arm, its gap, and the control's answer."""
+def result_lines(report: Report, width: int | None = None) -> Iterator[str]:
+    """The summary, the cost by group of every method, its gap, and the control's answer.
+
+    Args:
+        report: What was found. width: Columns of the terminal, None where there is none.
+    """
     if not report.costs:
-        yield "No arm has a finished seed: nothing could be compared."
+        yield "No method has a finished seed: nothing could be compared."
         return
-    yield from to_lines(document(report))
+    yield from to_lines(document(report), width)
 
 
 def spoken_guarantee(guarantee: Guarantee) -> str:
@@ -130,7 +135,7 @@ def _privacy(plan: Plan) -> str:
     scope = f"δ = {plan.delta:g}, record level, {how}"
     targets = sorted({a.privacy.target_epsilon for a in claimed if a.privacy.target_epsilon is not None})
     if not claimed:
-        return "no arm has a guarantee"
+        return "no method has a guarantee"
     if len(targets) == 1:
         return f"ε ≤ {_target(targets[0])}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
     if targets:
@@ -168,9 +173,9 @@ def report_line(out: Path, formats: Sequence[str]) -> str:
 
 
 def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
-    """Warnings, and with ``verbose`` the notices; the control's sentence stands elsewhere."""
+    """Warnings, and with ``verbose`` the notices; what the control and the summary say stands there."""
     for warning in report.warnings:
-        if warning.level == "warning" and warning.code != CONTROL_NOT_RUN:
+        if warning.level == "warning" and warning.code not in _SAID_ABOVE:
             yield _noted("Warning", warning.message, warning.fix)
         elif verbose and warning.level == "notice":
             yield _noted("Note", warning.message, warning.fix)

@@ -10,7 +10,7 @@ from fairaudit.report.gaps import is_detected, main_gap, read_words, scale_of, w
 from fairaudit.report.gates import Outcome, verdicts, worst
 from fairaudit.report.model import UNHEALTHY, Report
 from fairaudit.report.names import plain
-from fairaudit.report.parts import Split, shortened_arms, split_cost, split_gap
+from fairaudit.report.parts import Split, part_name, shortened_arms, split_cost, split_gap
 from fairaudit.report.summary import (
     Cost,
     GapSummary,
@@ -94,7 +94,7 @@ def _method(report: Report, arm: ArmFacts, comparison: Comparison) -> MethodSumm
         "who pays": pays,
         "gap": gaps,
         "misalignment": _misalignment(misalignment, report, arm, comparison),
-        "clipping or noise": _clipping_or_noise(parts),
+        "clipping or noise": _clipping_or_noise(parts, is_split=bool(part_name(comparison))),
         "verdict": judged,
         "next": _next(report, arm, accuracy, risk, parts, verdict),
     }
@@ -285,9 +285,10 @@ def _misalignment(
     return f"Clipping turns the step away from a group's gradient, in degrees: {told}{least}; {most}."
 
 
-def _clipping_or_noise(parts: PartsSummary | None) -> str:
+def _clipping_or_noise(parts: PartsSummary | None, *, is_split: bool) -> str:
     if parts is None:
-        return ""
+        nothing = "Nothing is detected that could be split, so cannot tell whether a larger epsilon helps."
+        return nothing if is_split else ""
     unit = "points" if parts.metric == _ACCURACY else "nats"
     total, still, noise = (
         written(part, scale_of(parts.metric)) for part in (parts.total, parts.still, parts.noise)
