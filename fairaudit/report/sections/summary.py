@@ -141,8 +141,12 @@ def _next(methods: list[MethodSummary], report: Report) -> list[Words]:
     for method in methods:
         together.setdefault(method.line("next"), []).append(method)
     names = {id(m): title_of(m, report, epsilon=False) for m in methods}
+    whose = {
+        advice: "all methods" if len(together) == 1 else "; ".join(names[id(m)] for m in alike)
+        for advice, alike in together.items()
+    }
     return [
-        f"Next, {plain(', '.join(names[id(m)] for m in alike), 400)}: {plain(advice, 1000)}"
+        f"Next ({plain(whose[advice], 400)}): {plain(advice, 1000)}"
         for advice, alike in together.items()
         if advice and (len(alike) > 1 or _is_open(alike[0]))
     ]
