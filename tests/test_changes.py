@@ -80,7 +80,7 @@ def test_another_label_is_refused_always(change):
 
 def test_reports_without_a_common_arm_are_refused():
     renamed = (report_of().arms[1].model_copy(update={"key": "x"}),)
-    with pytest.raises(ConfigError, match="share no arm"):
+    with pytest.raises(ConfigError, match="share no method"):
         compare_reports(report_of(), report_of().model_copy(update={"arms": renamed}))
 
 

@@ -31,7 +31,7 @@ def test_the_reference_is_that_of_the_program(make):
 def test_each_example_has_the_verdict_of_its_name(make):
     for name, rule in make.EXAMPLES.items():
         text = (DOCS / "examples" / f"{name}.md").read_text(encoding="utf-8")
-        assert f"**{name.upper()}: " in text
+        assert f"**{name.upper()}:** " in text
         assert f"| {rule} |" in text
         assert f"fairaudit {' '.join(make.AUDIT)}" in text
         assert len(text.splitlines()) < 200

@@ -115,7 +115,7 @@ def test_a_gate_on_a_stored_report_ends_in_the_code_of_its_verdict(tmp_path, rep
         (("--fail-on", "accuracy_gap"), "no operator"),
         (("--fail-on", "acuracy_gap > 1"), "did you mean 'accuracy_gap'"),
         (("--noise-multiplier", "5", "--fail-on", "accuracy@sex=X < 1"), "no group 'X'"),
-        (("--noise-multiplier", "5", "--fail-on", "accuracy:pate-hard < 1"), "no arm 'pate-hard'"),
+        (("--noise-multiplier", "5", "--fail-on", "accuracy:pate-hard < 1"), "no method 'pate-hard'"),
         (("--fail-on", "epsilon.delta > 0"), "--baseline"),
         (("--baseline", "gone.json", "--fail-on", "epsilon.delta > 0"), "no report 'gone.json'"),
         (("--inconclusive", "maybe"), "inconclusive"),

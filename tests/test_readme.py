@@ -32,6 +32,20 @@ def test_each_marked_command_does_all_its_own_setup_in_one_line(name):
     assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
 
 
+@pytest.mark.slow
+def test_what_readme_shows_of_a_run_is_what_the_run_says(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    command, shown = re.search(
+        r"```sh\n(fairaudit [^\n]*)\n```\n\n```text\n(.*?)\n```", README, re.S
+    ).groups()
+    words = [*shlex.split(command)[1:-1], str(tmp_path / "out")]
+    assert app.main(words) == 1
+    said = [line.rstrip() for line in capsys.readouterr().err.splitlines()]
+    start = said.index(" Summary")
+    assert said[start : start + 1 + shown.count("\n")] == shown.splitlines()
+    assert "--out" in command
+
+
 def test_every_option_and_method_that_readme_types_exists():
     typed = [shlex.split(line, comments=True) for line in LINES]
     words = [

@@ -30,6 +30,7 @@ from fairaudit.cli.commands import (
     score,
     train,
 )
+from fairaudit.cli.options import PANELS
 from fairaudit.cli.streams import lost_answer, tell
 from fairaudit.config.options import Format
 from fairaudit.errors import (
@@ -58,6 +59,18 @@ _HELD = "\N{NON-BREAKING HYPHEN}"  # help is broken at the other kind, and a nam
 
 
 class _Command(TyperCommand):
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 (typer's signature)
+        """Options below the heads of their panels, in the panels' order; few of them below one head."""
+        records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx))}
+        placed = [name for names in PANELS.values() for name in names]
+        if not set(placed) <= set(records):
+            super().format_options(ctx, formatter)
+            return
+        others = [name for name in records if name not in placed]
+        for title, names in (*PANELS.items(), ("Other", others)):
+            with formatter.section(title):
+                formatter.write_dl([records[name] for name in names])
+
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 (typer's signature)
         for parameter in self.params:
             parameter.help = _HYPHEN.sub(_HELD, getattr(parameter, "help", None) or "")  # type: ignore[attr-defined]

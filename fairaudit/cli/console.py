@@ -35,6 +35,11 @@ class Screen:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal, None where stderr is none."""
+        return width_of(sys.stderr)
+
     def lines(self, lines: Iterable[str], *, style: str = "") -> None:
         """Text as it is; names in it are already plain."""
         if not self._quiet:

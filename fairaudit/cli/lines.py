@@ -23,6 +23,7 @@ from fairaudit.report.sections.order import document
 from fairaudit.report.write import report_paths
 
 _MOST_GROUPS = 12
+_SAID_ABOVE = (CONTROL_NOT_RUN, "mostly_clipping")
 
 
 def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
@@ -64,7 +65,7 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         if of_others:
             yield f"          {plain(listed(of_others), 300)}: {guarantee.value}"
     seeds = plan.config.seeds
-    of = f"{numbered(len(plan.arms), 'arm')} × {numbered(seeds, 'seed')}"
+    of = f"{numbered(len(plan.arms), 'method')} × {numbered(seeds, 'seed')}"
     each = plan.config.tune or 1
     of += f" × {numbered(each, 'setting')}" if plan.config.tune else ""
     trainings = f"{of} = {numbered(each * len(plan.jobs), 'training')}"
@@ -90,7 +91,7 @@ def out_line(out: Path) -> str:
 
 def arm_lines(plan: Plan) -> Iterator[str]:
     """Every arm with its guarantee and its numbers."""
-    rows = [Row(("arm", "guarantee", "ε (PLD)", "ε (RDP)", "settings"))]
+    rows = [Row(("method", "guarantee", "ε (PLD)", "ε (RDP)", "settings"))]
     for arm in plan.arms:
         privacy = arm.privacy
         settings = ", ".join(f"{name} {value:.4g}" for name, value in arm.settings.items())
@@ -106,12 +107,16 @@ def arm_lines(plan: Plan) -> Iterator[str]:
             yield f"{plain(arm.key)}: {plain(arm.privacy.reason, 300)}"
 
 
-def result_lines(report: Report) -> Iterator[str]:
-    """The cost by group of every arm, its gap, and the control's answer."""
+def result_lines(report: Report, width: int | None = None) -> Iterator[str]:
+    """The summary, the cost by group of every method, its gap, and the control's answer.
+
+    Args:
+        report: What was found. width: Columns of the terminal, None where there is none.
+    """
     if not report.costs:
-        yield "No arm has a finished seed: nothing could be compared."
+        yield "No method has a finished seed: nothing could be compared."
         return
-    yield from to_lines(document(report))
+    yield from to_lines(document(report), width)
 
 
 def spoken_guarantee(guarantee: Guarantee) -> str:
@@ -146,7 +151,7 @@ def _privacy(plan: Plan) -> str:
     targets = sorted({a.privacy.target_epsilon for a in claimed if a.privacy.target_epsilon is not None})
     if not claimed:
         uncharged = any(arm.tuning is not None and arm.tuning.is_uncharged for arm in plan.arms)
-        return "no arm has a guarantee" + (": the search is not charged" if uncharged else "")
+        return "no method has a guarantee" + (": the search is not charged" if uncharged else "")
     if len(targets) == 1:
         return f"ε ≤ {_target(targets[0])}, {scope} → {_per_arm({a.key: _sigma(a) for a in claimed}, 'σ = ')}"
     if targets:
@@ -184,9 +189,9 @@ def report_line(out: Path, formats: Sequence[str]) -> str:
 
 
 def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
-    """Warnings, and with ``verbose`` the notices; the control's sentence stands elsewhere."""
+    """Warnings, and with ``verbose`` the notices; what the control and the summary say stands there."""
     for warning in report.warnings:
-        if warning.level == "warning" and warning.code != CONTROL_NOT_RUN:
+        if warning.level == "warning" and warning.code not in _SAID_ABOVE:
             yield _noted("Warning", warning.message, warning.fix)
         elif verbose and warning.level == "notice":
             yield _noted("Note", warning.message, warning.fix)

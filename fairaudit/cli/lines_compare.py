@@ -38,7 +38,7 @@ def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
     yield from _count(found.changes)
 
 
-_HEAD = Row(("arm", "group", "metric", "before", "after", "change"))
+_HEAD = Row(("method", "group", "metric", "before", "after", "change"))
 
 
 def _epsilon(value: float | None) -> str:

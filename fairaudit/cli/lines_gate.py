@@ -49,7 +49,7 @@ def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> It
 def _open(gate: GateRecord) -> Iterator[str]:
     targets = [target for target in gate.targets if target.outcome == gate.outcome != "pass"]
     for target in targets[:_MOST_TARGETS]:
-        yield described(target) + (f" ({plain(target.reason, 200)})" if target.reason else "")
+        yield described(target, gate.unit) + (f" ({plain(target.reason, 200)})" if target.reason else "")
     if len(targets) > _MOST_TARGETS:
         yield f"{len(targets) - _MOST_TARGETS} more are in the report"
     if not gate.targets and gate.reason:

@@ -15,8 +15,41 @@ from fairaudit.config.presets.catalog import PRESETS
 from fairaudit.config.sources import ResolvedConfig, nested_settings, parse_pairs, resolve_config
 from fairaudit.errors import ConfigError
 
-_DATA = "Data", "Model and schedule", "Methods and privacy"
-_REPEAT = "Repetition", "Report", "Execution (never changes a result)"
+# Panel of the help -> its options; the others stand at the end.
+PANELS: Mapping[str, tuple[str, ...]] = {
+    "Data": (
+        *(
+            "data",
+            "label",
+            "positive",
+            "favourable",
+            "drop",
+            "missing",
+            "merge_rare",
+            "infer",
+            "image_column",
+        ),
+        *("resize", "channels", "pixel_range", "skip_bad_images", "split_column", "test_size", "public_data"),
+    ),
+    "Groups": (
+        *("group", "group_by_label", "intersect", "bin", "contrast", "compare", "group_as_feature"),
+        *("balance", "keep", "suppress_below"),
+    ),
+    "Privacy": (
+        *("method", "variant", "epsilon", "noise_multiplier", "delta", "max_grad_norm", "threshold"),
+        *("settings", "preset", "n_public"),
+    ),
+    "Training": (
+        *("model", "hidden", "activation", "epochs", "batch_size", "learning_rate", "optimizer"),
+        *("seeds", "repeats", "seed", "twins", "self_check", "diagnostics", "diagnostics_every"),
+    ),
+    "Report": ("out", "format", "json", "quiet", "verbose"),
+    "Gates": ("fail_on", "baseline", "inconclusive"),
+    "Execution (never changes a result)": (
+        *("device", "workers", "executor", "ray_address", "cpus_per_job", "gpus_per_job", "memory"),
+        *("resume", "config", "trust_config"),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +106,11 @@ OPTIONS: tuple[Option, ...] = (
     Option("activation", str, "Activation of mlp (default: tanh).", "tanh|relu"),
     Option("epochs", int, "Passes over the training rows (default: by rule).", "N"),
     Option("batch_size", int, "Expected batch size (default: by rule).", "N"),
-    Option("learning_rate", float, "Step size of every arm (default: by rule).", "RATE"),
+    Option("learning_rate", float, "Step size of every method (default: by rule).", "RATE"),
     Option("optimizer", str, "What is done with the released gradient (default: sgd).", "sgd|momentum|adam"),
     Option("method", list, "Method, `all` or `ablation`; repeat (default: global-adapt).", "NAME"),
     Option("variant", list, "Add a published form beside the default one; repeat.", "NAME"),
-    Option("epsilon", list, "Calibrate each arm to this epsilon; repeat to sweep (default: 3).", "E"),
+    Option("epsilon", list, "Calibrate each method to this epsilon; repeat to sweep (default: 3).", "E"),
     Option("noise_multiplier", float, "Set the noise instead; epsilons may differ.", "SIGMA"),
     Option("delta", float, "Delta (default: largest power of ten up to 1/(10 N)).", "D"),
     Option("max_grad_norm", float, "Clipping bound C (default: by rule).", "C"),
@@ -90,15 +123,15 @@ OPTIONS: tuple[Option, ...] = (
     Option("seeds", int, "Seeds; each has its own split, undersampling and start (default: 5).", "N"),
     Option("repeats", int, "Private runs per seed (default: 1).", "N"),
     Option("seed", int, "The first seed (default: 0).", "N"),
-    Option("self_check", bool, "Compare a private arm with itself: no gap should show."),
-    Option("twins", bool, "Train each noisy arm without noise too, to split its cost (default: twins)."),
+    Option("self_check", bool, "Compare a private method with itself: no gap should show."),
+    Option("twins", bool, "Train each private method without noise too, to split its cost (default: twins)."),
     Option(
         "diagnostics",
         str,
         "What is read of the training: full says why; auto is full where cheap, else basic (default: auto).",
         "auto|off|basic|full",
     ),
-    Option("diagnostics_every", int, "Steps between gradient readings, and kept steps of full.", "STEPS"),
+    Option("diagnostics_every", int, "Steps between gradient readings, and checkpoints of full.", "STEPS"),
     Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),
     Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),
     Option(

@@ -1,5 +1,6 @@
 """(Report, rules) -> verdict: the worst of what the rules say."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -133,13 +134,23 @@ def _checked(rule: Rule, report: Report, baseline: Report | None) -> GateRecord:
     outcome = worst(target.outcome for target in targets)
     return GateRecord(
         rule=rule.text,
-        words=rule.said_of("any private arm" if report.training else ""),
+        words=rule.said_of("any private method" if report.training else ""),
         outcome=outcome,
         reason=_reason(targets, outcome),
-        targets=tuple(sorted(targets, key=lambda target: -severity(target.outcome))),
+        targets=tuple(
+            sorted(targets, key=lambda target: (-severity(target.outcome), -_beyond(rule, target)))
+        ),
         left_out=found.left_out,
         unit=rule.metric.unit,
+        limit=rule.number,
     )
+
+
+def _beyond(rule: Rule, target: GateTarget) -> float:
+    """How far a number lies beyond the limit; below zero where it meets the limit."""
+    if target.value is None:
+        return -math.inf
+    return target.value - rule.number if rule.fails_above else rule.number - target.value
 
 
 def _changes(rule: Rule, now: tuple[Report, Targets], before: tuple[Report, Targets]) -> Targets:

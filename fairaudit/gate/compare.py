@@ -89,7 +89,7 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
     keys = [arm.key for arm in before.arms], [arm.key for arm in after.arms]
     shared = [key for key in keys[1] if key in keys[0]]
     if not shared:
-        raise ConfigError(f"the reports share no arm ({', '.join(keys[0])}; {', '.join(keys[1])})")
+        raise ConfigError(f"the reports share no method ({', '.join(keys[0])}; {', '.join(keys[1])})")
     of_before = {(c.arm, c.reference, c.grouping): c for c in before.comparisons}
     pairs = [(of_before.get((c.arm, c.reference, c.grouping)), c) for c in after.comparisons]
     return Changes(

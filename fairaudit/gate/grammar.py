@@ -100,7 +100,7 @@ class Rule:
     @property
     def words(self) -> str:
         """The condition in words."""
-        return self.said_of("any private arm")
+        return self.said_of("any private method")
 
     def said_of(self, every: str) -> str:
         """The condition in words.
@@ -174,7 +174,7 @@ def parse_rule(text: str) -> Rule:
     metric, statistic, is_change = _metric(name, shown)
     if metric.kind == "arm" and group is not None:
         raise ConfigError(
-            f"rule {_cut(shown)}: {metric.name} is of an arm, not of a group", hint="leave @ out"
+            f"rule {_cut(shown)}: {metric.name} is of a method, not of a group", hint="leave @ out"
         )
     if metric.kind == "mean_gap" and group is not None and group.names:
         raise ConfigError(f"rule {_cut(shown)}: a mean gap is over all groups", hint="use @GROUPING or no @")
@@ -258,7 +258,7 @@ def _parts(tokens: list[str], shown: str) -> tuple[str, GroupSelector | None, st
     # An arm has signs of its own: dpsgd:as-published@3.
     arm = "".join(_unquoted(token) for token in after)
     if colon < len(tokens) and not arm:
-        raise ConfigError(f"rule {_cut(shown)} names no arm after ':'", hint="for example :dpsgd")
+        raise ConfigError(f"rule {_cut(shown)} names no method after ':'", hint="for example :dpsgd")
     at = before.index("@") if "@" in before else len(before)
     name, selector = before[:at], before[at + 1 :]
     if len(name) != 1:

@@ -11,7 +11,8 @@ from fairaudit.results.estimates import NOTHING, Ends, Interval
 
 STRADDLES = "the 95 % interval includes the threshold"
 ONLY_ALONE = (
-    "beyond the limit by itself, but not once the interval is shared by all numbers of the rule for this arm"
+    "beyond the limit by itself, but not once the interval is shared by all numbers of the rule for this "
+    "method"
 )
 
 

@@ -87,7 +87,9 @@ class Vocabulary:
         """
         keys = [key for key, _ in self.arms]
         if rule.arm and not any(_is_arm(rule.arm, key, method) for key, method in self.arms):
-            raise ConfigError(f"rule {rule.text!r}: no arm {rule.arm!r}", hint=did_you_mean(rule.arm, keys))
+            raise ConfigError(
+                f"rule {rule.text!r}: no method {rule.arm!r}", hint=did_you_mean(rule.arm, keys)
+            )
         if rule.group is None:
             return
         if rule.group.bare:

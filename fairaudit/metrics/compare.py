@@ -28,9 +28,9 @@ from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, e
 FIXED_SPLIT = (
     "the expected gap over training randomness given this training set, on new people of the same population"
 )
-SEVERAL_SPLITS = "the expected gap of the recipe on new files and new people of the same population"
+SEVERAL_SPLITS = "the expected gap after retraining on a new sample of the same population"
 ONE_MODEL = "these models' gap on new people of the same population; another training may differ"
-NO_SEED = "no seed finished in every arm that is compared"
+NO_SEED = "no seed finished in every method that is compared"
 NO_POSITIVE = "no positive or favourable class is known: rates are given per class"
 TRAINING_ONLY = "training rows: no interval over records; gates read test rows"
 

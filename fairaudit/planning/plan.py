@@ -286,7 +286,7 @@ def _notices(config: AuditConfig, arms: tuple[Arm, ...]) -> list[Notice]:
         notices.append(
             Notice(
                 "unequal_epsilon",
-                "all arms share one noise multiplier, so their epsilons differ: "
+                "all methods share one noise multiplier, so their epsilons differ: "
                 + ", ".join(
                     f"{arm.key} {shown_up(arm.privacy.epsilon)}"
                     for arm in arms

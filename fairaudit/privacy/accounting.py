@@ -368,8 +368,9 @@ def _side_too_costly(side: SampledGaussian, sigma: float, delta: float, target: 
     reachable = f"--epsilon {_rounded_up(1.5 * alone, digits=2):g} or more, or " if alone < math.inf else ""
     noises = ", ".join(f"{release.noise_multiplier:g}" for release in side.releases)
     return PrivacyError(
-        f"epsilon {target:g} cannot be met: the side queries (noise {noises}) alone cost {shown_up(alone)}",
-        hint=f"use {reachable}a side noise of {enough:g} or more",
+        f"epsilon {target:g} cannot be met: the private counts of each step (noise multiplier {noises}) "
+        f"alone cost {shown_up(alone)}",
+        hint=f"use {reachable}a count_noise_multiplier of {enough:g} or more",
     )
 
 

@@ -39,8 +39,8 @@ from fairaudit.results.jobs import NUMERICS_VERSION, job_id
 NOT_STATED = "none stated: predictions were given, and how they were made is not known"
 _NOTHING_TRAINED = "predictions were given, nothing was trained"
 _ONE_MODEL = (
-    "One model was given for each arm. The intervals cover the choice of test rows and nothing else: another "
-    "training of the same recipe may give other figures."
+    "One model was given for each method. The intervals cover the choice of test rows and nothing else: "
+    "another training of the same method may give other figures."
 )
 _SHARED_BASELINE = (
     "One baseline stands beside several predictions, so every cost shares the luck of that one baseline; the "
@@ -170,7 +170,7 @@ def _limitations(found: ScoreFindings) -> tuple[Limitation, ...]:
     smallest = min(int(np.bincount(g.groups).min()) for g in found.dataset.groupings)
     gaps = sum(len(comparison.gaps) for comparison in found.comparisons)
     limits = (
-        f"Statistical limits: {numbered(max(counts), 'model')} per arm; "
+        f"Statistical limits: {numbered(max(counts), 'model')} per method; "
         f"the smallest group has {numbered(smallest, 'row')}; "
         f"{numbered(gaps, 'gap was', 'gaps were')} computed, of which some stand out by chance."
     )

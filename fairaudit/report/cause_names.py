@@ -8,7 +8,7 @@ _OF_MAGNITUDE = "excess risk of this step from clipping's magnitude, nats"
 SERIES: Mapping[str, str] = {
     "r_direction": _OF_DIRECTION,
     "r_magnitude_effective": f"{_OF_MAGNITUDE}, against a plain step of the same effective length",
-    "r_magnitude": "the same against a plain step of the arm's own learning rate",
+    "r_magnitude": "the same against a plain step of the method's own learning rate",
     "r_direction_star": f"{_OF_DIRECTION}; the split that turns first and shortens after",
     "r_magnitude_star": f"{_OF_MAGNITUDE}; the split that turns first and shortens after",
     "r_noise": "excess risk of this step from noise, nats",
@@ -22,7 +22,7 @@ SERIES: Mapping[str, str] = {
     "norm_group_mean": "norm of the group's mean gradient",
     "mean_gradient_norm": "mean norm of the group's record gradients",
     "mean_loss": "mean loss of the group, nats",
-    "mean_closeness": "closeness to the boundary, 1 - sum p^2",
+    "mean_closeness": "boundary proximity, 1 - sum p^2",
     "mean_input_norm": "mean norm of the group's inputs",
     "mean_trace": "mean trace of a record's Hessian, as the correlations take it",
     "hessian_trace": "trace of the group's Hessian",

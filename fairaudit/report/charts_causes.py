@@ -36,10 +36,10 @@ def parts_chart(report: Report) -> Chart | None:
         reading="What a private step adds to the group's training loss, beside a plain step: because "
         "clipping turns the gradient, because it shortens it, and because of noise. Whiskers are 95 % "
         "intervals over seeds.",
-        alt="For each group and arm, the parts of excess risk that come from direction, magnitude and noise.",
+        alt="The parts of each group's excess risk, by method: from direction, magnitude and noise.",
         panels=panels,
         table=data_table(
-            ("arm", "group", "part", "nats a step", "low", "high", "share"),
+            ("method", "group", "part", "nats a step", "low", "high", "share"),
             tuple(row for key, arm in causes.items() for row in _rows(key, arm)),
         ),
     )

@@ -21,13 +21,15 @@ from fairaudit.report.panels import (
     labels,
 )
 from fairaudit.report.written import POINTS, written
-from fairaudit.results.estimates import NOTHING, Comparison, Estimate, GroupMeasure
+from fairaudit.results.estimates import NOTHING, Comparison, GroupMeasure, Interval
 
 MOST_ROWS = 40
 OWN = "(own)"  # after an arm: beside the reference of its own, not beside sgd
 PERCENT = 100.0
+# Width of an axis at least: points of accuracy lost, points of accuracy, nats.
+_LEAST_COST, _LEAST_ACCURACY, _LEAST_RISK = 2.0, 10.0, 0.02
 
-_KEY = ("arm", "reference", "grouping", "group")
+_KEY = ("method", "reference", "grouping", "group")
 _ENDS = ("low", "high")
 
 
@@ -41,9 +43,51 @@ class Placed:
     series: str
 
 
+def gap_chart(report: Report) -> Chart | None:
+    """The largest gap of every method of the summary on one axis; None for a single one without a limit."""
+    methods = () if report.summary is None else report.summary.methods
+    known = [m for m in methods if m.accuracy.size.value is not None]
+    if not known or (len(known) == 1 and known[0].accuracy.limit is None):
+        return None
+    known.sort(key=lambda m: -(m.accuracy.size.value or 0.0))
+    names = labels([m.arm for m in known])
+    title = "largest gap between groups (points of accuracy lost)"
+    panels = []
+    for grouping in dict.fromkeys(m.grouping for m in methods):
+        own = [m for m in known if m.grouping == grouping]
+        bars = tuple(Bar(names[m.arm], "gap", m.accuracy.size.scaled(PERCENT)) for m in own)
+        limits = sorted({PERCENT * m.accuracy.limit for m in own if m.accuracy.limit is not None})
+        if bars:
+            name = labels([grouping])[grouping]
+            panels.append(Intervals(name, title, bars, limits=tuple(limits), least=_LEAST_COST))
+    has_limit = any(panel.limits for panel in panels)
+    return Chart(
+        name="gaps",
+        title="Largest gap of each method",
+        reading="How much more accuracy the group that loses most loses than the one that loses least. "
+        "Whiskers are the 95 % intervals that hold for all pairs of groups together."
+        + (" The marked line is the limit that a rule sets." if has_limit else ""),
+        alt="The largest gap in cost between groups of each method, with 95 % intervals.",
+        panels=tuple(panels),
+        table=data_table(
+            ("method", "grouping", "between", "gap (points)", *_ENDS, "limit (points)"),
+            tuple(
+                (
+                    *(m.arm, m.grouping, f"{m.accuracy.a}, {m.accuracy.b}"),
+                    *_cells(m.accuracy.size, PERCENT),
+                    None if m.accuracy.limit is None else PERCENT * m.accuracy.limit,
+                )
+                for m in known
+            ),
+        ),
+    )
+
+
 def cost_chart(report: Report) -> Chart | None:
     """Accuracy that each group loses in private training."""
-    panels = _interval_panels(report, "privacy_cost", "accuracy lost in private training (points)", PERCENT)
+    panels = _interval_panels(
+        report, "privacy_cost", "accuracy lost in private training (points)", PERCENT, _LEAST_COST
+    )
     if not panels:
         return None
     return Chart(
@@ -59,7 +103,7 @@ def cost_chart(report: Report) -> Chart | None:
 
 def risk_chart(report: Report) -> Chart | None:
     """Loss that each group gains with privacy."""
-    panels = _interval_panels(report, "excess_risk", "excess risk (nats)", 1.0)
+    panels = _interval_panels(report, "excess_risk", "excess risk (nats)", 1.0, _LEAST_RISK)
     if not panels:
         return None
     return Chart(
@@ -85,6 +129,7 @@ def accuracy_chart(report: Report) -> Chart | None:
                 if (before := value_of(p.group, "reference.accuracy")) is not None
                 and (after := value_of(p.group, "accuracy")) is not None
             ),
+            least=_LEAST_ACCURACY,
         )
         for title, placed in by_grouping(report.costs)
     )
@@ -184,11 +229,13 @@ def bar(place: Placed, metric: str, factor: float) -> Bar | None:
     return Bar(place.row, place.series, estimate.scaled(factor))
 
 
-def _interval_panels(report: Report, metric: str, x_title: str, factor: float) -> tuple[Panel, ...]:
+def _interval_panels(
+    report: Report, metric: str, x_title: str, factor: float, least: float
+) -> tuple[Panel, ...]:
     panels = []
     for title, placed in by_grouping(report.costs):
         bars = [bar(p, metric, factor) for p in placed]
-        panels.append(Intervals(title, x_title, tuple(b for b in bars if b is not None)))
+        panels.append(Intervals(title, x_title, tuple(b for b in bars if b is not None), least=least))
     return tuple(panel for panel in panels if panel.bars)
 
 
@@ -235,7 +282,9 @@ def _sweep_panels(report: Report, name: str, family: list[tuple[float, Compariso
     ]
     title = labels([name])[name]
     if costs:
-        yield Lines(f"{title}: cost", "epsilon", "points", tuple(costs), is_log=True, origin=0.0)
+        yield Lines(
+            f"{title}: cost", "epsilon", "points", tuple(costs), is_log=True, origin=0.0, least=_LEAST_COST
+        )
 
 
 def _estimate_table(report: Report, metric: str) -> Table:
@@ -256,7 +305,7 @@ def _key(comparison: Comparison, group: GroupMeasure) -> tuple[str, str, str, st
     return comparison.arm, comparison.reference, comparison.grouping, group.group
 
 
-def _cells(estimate: Estimate | None, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
+def _cells(estimate: Interval | None, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
     number = NOTHING if estimate is None else estimate.scaled(factor)
     return number.value, number.low, number.high
 

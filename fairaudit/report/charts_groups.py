@@ -26,7 +26,7 @@ def size_chart(report: Report) -> Chart | None:
     return Chart(
         name="group-sizes",
         title="Group sizes",
-        reading="Few test rows make wide intervals; few training rows are what privacy hides first.",
+        reading="Few test rows make wide intervals; DP noise often hurts small groups most.",
         alt="Training and test rows of each group.",
         panels=panels,
         table=data_table(
@@ -64,7 +64,7 @@ def selection_chart(report: Report) -> Chart | None:
         panels=tuple(panels),
         table=data_table(
             (
-                *("arm", "grouping", "group", "without privacy", "low", "high"),
+                *("method", "grouping", "group", "without privacy", "low", "high"),
                 *("with privacy", "low", "high", "impact ratio", "low", "high"),
             ),
             tuple(

@@ -29,11 +29,11 @@ def loss_chart(report: Report) -> Chart | None:
         Chart(
             name="training-loss",
             title="Training loss by group",
-            reading="Mean over seeds, one panel for each arm on the same scale. A group whose curve flattens "
-            "high, or rises, is not learned.",
-            alt="Training loss of each group by epoch, one panel for each arm.",
+            reading="Mean over seeds, one panel for each method on the same scale. A group whose curve "
+            "flattens high, or rises, is not learned.",
+            alt="Training loss of each group by epoch, one panel for each method.",
             panels=(),
-            table=data_table(("arm", "epoch", "group", "loss (nats)"), ()),
+            table=data_table(("method", "epoch", "group", "loss (nats)"), ()),
         ),
         y_title="loss (nats)",
     )
@@ -49,9 +49,9 @@ def norm_chart(report: Report) -> Chart | None:
             title="Gradient norm by group",
             reading="Mean norm of a group's per-record gradients before clipping. The group with the longer "
             "gradients loses more to clipping.",
-            alt="Mean gradient norm of each group by epoch, one panel for each arm.",
+            alt="Mean gradient norm of each group by epoch, one panel for each method.",
             panels=(),
-            table=data_table(("arm", "epoch", "group", "gradient norm"), ()),
+            table=data_table(("method", "epoch", "group", "gradient norm"), ()),
         ),
         y_title="gradient norm",
     )
@@ -68,9 +68,9 @@ def angle_chart(report: Report) -> Chart | None:
             reading="At 0° a step of training moves straight down the group's loss; above 90° it moves up. "
             "The angle of the mean cosine over seeds.",
             alt="Angle in degrees between each group's gradient and the clipped gradient, by step of "
-            "training, one panel for each arm.",
+            "training, one panel for each method.",
             panels=(),
-            table=data_table(("arm", "step", "group", "angle (degrees)"), ()),
+            table=data_table(("method", "step", "group", "angle (degrees)"), ()),
         ),
         y_title="angle (degrees)",
         change=_degrees,

@@ -11,8 +11,8 @@ from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Estimate
 
 _WHY = (
-    "Scaling by C/max(Z, norm) is DP-SGD with clipping bound Z and step size lr·C/Z, so a smaller "
-    "cost than dpsgd's may come from clipping less alone."
+    "Scaling by a threshold is DP-SGD with a larger clipping bound and a smaller step, so a smaller cost "
+    "than dpsgd's may come from clipping less alone."
 )
 
 

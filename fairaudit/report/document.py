@@ -144,10 +144,16 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's title; numbers stand to the right."""
+    """A column of a table.
+
+    Args:
+        title: A noun with its unit. is_number: Numbers stand to the right.
+        spare: Which columns a terminal leaves out where the table is too wide, the largest first; 0: none.
+    """
 
     title: str
     is_number: bool = False
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True)

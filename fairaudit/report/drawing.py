@@ -19,6 +19,7 @@ _NOMINAL_SERIES: Mapping[str, object] = {"field": "series", "type": "nominal"}
 _FEW_TICKS: Mapping[str, object] = {"tickCount": 8}
 _LEGEND_LETTERS = 60  # of one line beside a narrow panel
 _MARGIN, _ASIDE = 1.25, 1.03  # factors on a log scale
+_LIMIT_COLOUR = PALETTE[1]
 _FEW = 40  # points of a line up to which each of them gets a dot
 _FONT = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 _FILE_WIDTH, _FILE_INK, _FILE_FONT = 440, "#222222", "DejaVu Sans, Liberation Sans, Arial, sans-serif"
@@ -67,15 +68,19 @@ def _intervals(panel: Intervals) -> Spec:
     values: list[Spec] = [{"row": b.row, "series": b.series, **_figures(b.number)} for b in panel.bars]
     series = _series([b.series for b in panel.bars])
     dots = {"type": "point", "filled": True, "size": 75, "opacity": 1}
+    held = [number for b in panel.bars for number in (b.number.value, *(b.number.ends or ()))]
+    scale = _wide([*held, panel.origin, *panel.limits], panel.least)
     layers: list[Spec] = [
-        {"mark": dots, "encoding": {"x": _x("value", panel.x_title), "shape": _shape(series)}}
+        {"mark": dots, "encoding": {"x": _x("value", panel.x_title, scale), "shape": _shape(series)}}
     ]
     if any(b.number.ends for b in panel.bars):  # an axis of no numbers would be a warning
-        ends = {"x": _x("low", panel.x_title), "x2": {"field": "high"}}
+        ends = {"x": _x("low", panel.x_title, scale), "x2": {"field": "high"}}
         whisker: Spec = {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends}
         layers.insert(0, {**whisker, "transform": [{"filter": "isValid(datum.low)"}]})
     if panel.origin is not None:
         layers.insert(0, _line_at("x", panel.origin))
+    for limit in panel.limits:
+        layers += _limit_at(limit)
     return _in_rows(values, layers, ("value", "low", "high"))
 
 
@@ -88,19 +93,20 @@ def _changes(panel: Changes) -> Spec:
         {"row": c.row, "series": c.series, "before": c.before, "after": c.after} for c in panel.changes
     ]
     shape = _shape(_series([c.series for c in panel.changes]))
+    scale = _wide([end for c in panel.changes for end in (c.before, c.after)], panel.least)
     dot = {"type": "point", "size": 75, "opacity": 1, "strokeWidth": 2}
     layers: list[Spec] = [
         {
             "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.6},
-            "encoding": {"x": _x("before", panel.x_title), "x2": {"field": "after"}},
+            "encoding": {"x": _x("before", panel.x_title, scale), "x2": {"field": "after"}},
         },
         {
             "mark": {**dot, "filled": False},
-            "encoding": {"x": _x("before", panel.x_title), "shape": shape},
+            "encoding": {"x": _x("before", panel.x_title, scale), "shape": shape},
         },
         {
             "mark": {**dot, "filled": True},
-            "encoding": {"x": _x("after", panel.x_title), "shape": shape},
+            "encoding": {"x": _x("after", panel.x_title, scale), "shape": shape},
         },
     ]
     return _in_rows(values, layers, ("before", "after"))
@@ -126,7 +132,9 @@ def _lines(panel: Lines) -> Spec:
         x |= {"scale": {"type": "log", "domain": ends, "nice": False}, "axis": {"values": known}}
     else:
         x |= {"scale": {"zero": False, "nice": False}, "axis": {"grid": False}}
-    scale: Spec = {"zero": False} if panel.between is None else {"domain": list(panel.between)}
+    held = [number for p in panel.points for number in (p.number.value, *(p.number.ends or ()))]
+    wide = _wide([*held, panel.origin], panel.least)
+    scale: Spec = wide if panel.between is None else {"domain": list(panel.between)}
     y: Spec = {"field": "value", "type": "quantitative", "title": panel.y_title, "scale": scale}
     dash = {**_NOMINAL_SERIES, "legend": _legend(series), "scale": {"domain": series, "range": list(DASHES)}}
     layers: list[Spec] = [
@@ -187,14 +195,23 @@ def _series(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _x(field: str, title: str) -> Spec:
+def _x(field: str, title: str, scale: Spec | None = None) -> Spec:
     return {
         "field": field,
         "type": "quantitative",
         "title": title,
-        "scale": {"zero": False},
+        "scale": scale or {"zero": False},
         "axis": _FEW_TICKS,
     }
+
+
+def _wide(numbers: Sequence[float | None], least: float) -> Spec:
+    """The scale of an axis at least so wide; one that ends at zero goes on to the other side."""
+    known = [number for number in numbers if number is not None]
+    if not known or (missing := least - (max(known) - min(known))) <= 0:
+        return {"zero": False}
+    low = 0.0 if min(known) == 0 else missing if max(known) == 0 else missing / 2
+    return {"zero": False, "domain": [min(known) - low, max(known) + missing - low]}
 
 
 def _colour(series: Sequence[str]) -> Spec:
@@ -232,6 +249,21 @@ def _line_at(channel: str, value: float) -> Spec:
         "mark": {"type": "rule", "strokeDash": [2, 2], "opacity": 0.7, "aria": False},
         "encoding": {channel: {"field": "at", "type": "quantitative"}},
     }
+
+
+def _limit_at(limit: float) -> list[Spec]:
+    """A marked line, and what it is."""
+    data = {"values": [{"at": limit, "said": f"limit {limit:g}"}]}
+    x: Spec = {"field": "at", "type": "quantitative"}
+    text: Spec = {"type": "text", "align": "left", "dx": 4, "y": 6, "color": _LIMIT_COLOUR, "aria": False}
+    return [
+        {
+            "data": data,
+            "mark": {"type": "rule", "color": _LIMIT_COLOUR, "strokeWidth": 2, "strokeDash": [6, 3]},
+            "encoding": {"x": x, "description": {"field": "said", "type": "nominal"}},
+        },
+        {"data": data, "mark": text, "encoding": {"x": x, "text": {"field": "said", "type": "nominal"}}},
+    ]
 
 
 def _theme(ink: str, font: str) -> Spec:

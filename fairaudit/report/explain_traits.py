@@ -16,7 +16,7 @@ TRAIT_NAMES: Mapping[str, str] = {
     "mean_gradient_norm": "gradient norm",
     "mean_input_norm": "input norm",
     "hessian_trace": "curvature (Hessian trace)",
-    "mean_closeness": "closeness to the decision boundary",
+    "mean_closeness": "boundary proximity",
     "clipped_share": "share of clipped records",
 }
 SPOKEN = {
@@ -24,7 +24,7 @@ SPOKEN = {
     "size": "size",
     "mean_loss": "loss",
     "excess_norm": "length clipped off",
-    "angle_turned": "angle turned by clipping",
+    "angle_turned": "gradient angle",
     "eigenvalue_largest": "largest eigenvalue of the Hessian",
 }
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from fairaudit.results.estimates import Interval
-from fairaudit.results.numbers import HighEnd, LowEnd, Part
+from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 Unit = Literal["fraction", "ratio", "nats", ""]
@@ -48,8 +48,10 @@ class GateTarget(Interval):
 class GateRecord(Part):
     """One rule: as it was given, in words, and what it said of each of its targets.
 
-    ``left_out`` names the groups that a rule without selector does not judge, with the reason.
+    ``targets``: The worst first. ``left_out`` names the groups that a rule without selector does not judge,
+    with the reason.
     ``unit``: Of its numbers; "" for those of a guarantee, and in reports of earlier versions.
+    ``limit``: What they are held against; None in reports of earlier versions.
     """
 
     rule: str
@@ -59,6 +61,7 @@ class GateRecord(Part):
     targets: tuple[GateTarget, ...]
     left_out: tuple[str, ...]
     unit: Unit = ""
+    limit: Figure | None = None
 
 
 def verdicts(gates: Sequence[GateRecord]) -> dict[str, Outcome]:

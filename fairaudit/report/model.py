@@ -193,7 +193,7 @@ class Report(Part):
 
     def _repr_html_(self) -> str:
         """The cost by group as a table, for notebooks; every name is escaped."""
-        head = "".join(f"<th>{title}</th>" for title in ("arm", "group", "test rows", "cost (points)"))
+        head = "".join(f"<th>{title}</th>" for title in ("method", "group", "test rows", "cost (points)"))
         body = "".join(
             f"<tr><td>{_cell(c.arm)}</td><td>{_cell(f'{c.grouping} {g.group}')}</td>"
             f"<td>{'' if g.n_test is None else g.n_test}</td>"

@@ -37,12 +37,19 @@ def alone(value: float) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Dots with whiskers beside a line at ``origin``."""
+    """Dots with whiskers beside a line at ``origin``.
+
+    Args:
+        limits: What rules allow, each a marked line. least: Width of the axis at least, so that next to
+            nothing does not look like much.
+    """
 
     title: str
     x_title: str
     bars: tuple[Bar, ...]
     origin: float | None = 0.0
+    limits: tuple[float, ...] = ()
+    least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +64,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Hollow dots before, filled dots after, and the way between them."""
+    """Hollow dots before, filled dots after, and the way between them; ``least`` as of intervals."""
 
     title: str
     x_title: str
     changes: tuple[Change, ...]
+    least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,10 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """One line per series over x; ``between`` fixes the y axis, so that panels can be compared."""
+    """One line per series over x; ``between`` fixes the y axis, so that panels can be compared.
+
+    ``least`` as of intervals, of the y axis.
+    """
 
     title: str
     x_title: str
@@ -85,6 +96,7 @@ class Lines:
     between: tuple[float, float] | None = None
     is_log: bool = False
     origin: float | None = None
+    least: float = 0.0
 
 
 Panel: TypeAlias = Intervals | Changes | Amounts | Lines

@@ -30,7 +30,7 @@ MEANINGS: Mapping[str, str] = {
     "xi_drawn_se": "standard error of that xi, nats",
     "trace_agreement": "share of pairs of groups in which larger trace and larger excess risk coincide",
     "flip_probability": "probability that noise changes the winner of a query",
-    "closeness": "closeness to the boundary, 1 - sum p^2 of the clean student",
+    "closeness": "boundary proximity, 1 - sum p^2 of the clean student",
     "input_norm": "mean norm of the inputs, constant included",
     "excess_risk": "excess risk on the student pool against the clean votes, nats",
     "gradient_norm": "norm of the group's mean gradient at the clean student",
@@ -47,7 +47,7 @@ MEANINGS: Mapping[str, str] = {
     "group_noise_multiplier": "noise next to the group's longest gradient, mean over steps",
     "individual_epsilon": "upper bound on the epsilon that this noise would have given the group's records: "
     "descriptive, no guarantee",
-    "spearman_closeness_flip": "rank correlation of closeness and flip probability",
+    "spearman_closeness_flip": "rank correlation of boundary proximity and flip probability",
     "spearman_norm_excess": "rank correlation of input norm and excess risk",
     "spearman_flip_excess": "rank correlation of flip probability and excess risk",
 }

@@ -25,7 +25,7 @@ _TRAN = "Tran et al. 2021"
 _TRAITS = {
     "hessian_trace": (f"{_TRAN}, Thm 4", "Hessian trace"),
     "mean_input_norm": (f"{_TRAN}, after Thm 3", "input norm"),
-    "mean_closeness": (f"{_TRAN}, after Thm 4", "closeness to the decision boundary"),
+    "mean_closeness": (f"{_TRAN}, after Thm 4", "boundary proximity"),
 }
 
 

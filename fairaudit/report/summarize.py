@@ -9,7 +9,7 @@ from fairaudit.report.gaps import detected_gap, is_detected, main_gap, read_word
 from fairaudit.report.gates import Outcome, verdicts, worst
 from fairaudit.report.model import UNHEALTHY, Report
 from fairaudit.report.names import plain
-from fairaudit.report.parts import Split, shortened_arms, split_cost, split_gap
+from fairaudit.report.parts import Split, part_name, shortened_arms, split_cost, split_gap
 from fairaudit.report.summary import (
     Cost,
     GapSummary,
@@ -93,7 +93,9 @@ def _method(report: Report, arm: ArmFacts, comparison: Comparison) -> MethodSumm
         "who pays": pays,
         "gap": gaps,
         "misalignment": _misalignment(misalignment, report, arm, comparison),
-        "clipping or noise": _clipping_or_noise(parts, is_one_of_many=len(comparison.by_group) > 2),
+        "clipping or noise": _clipping_or_noise(
+            parts, is_split=bool(part_name(comparison)), is_one_of_many=len(comparison.by_group) > 2
+        ),
         "verdict": judged,
         "next": _next(report, arm, accuracy, risk, parts, verdict),
     }
@@ -292,9 +294,10 @@ def _misalignment(
     return f"Clipping turns the step away from a group's gradient, in degrees: {told}{least}; {most}."
 
 
-def _clipping_or_noise(parts: PartsSummary | None, *, is_one_of_many: bool) -> str:
+def _clipping_or_noise(parts: PartsSummary | None, *, is_split: bool, is_one_of_many: bool) -> str:
     if parts is None:
-        return ""
+        nothing = "Nothing is detected that could be split, so cannot tell whether a larger epsilon helps."
+        return nothing if is_split else ""
     unit = "points" if parts.metric == _ACCURACY else "nats"
     total, still, noise = (
         written(part, scale_of(parts.metric)) for part in (parts.total, parts.still, parts.noise)

@@ -90,7 +90,7 @@ _GROUP_USE = (
     "model, which may need a legal basis of its own."
 )
 _REFERENCE = (
-    "The non-private reference has no guarantee, and test rows are protected by none of the arms. "
+    "The non-private reference has no guarantee, and test rows are protected by none of the methods. "
     "Never ship the reference beside a private model."
 )
 _NO_ATTACK = (
@@ -107,16 +107,16 @@ LABELS_TAKEN_AS_TRUE = (
 )
 _DUPLICATES = (
     "Epsilon protects one row. {rows} an earlier one; a person with several rows is "
-    "protected less, and a row on both sides of a split flatters every arm."
+    "protected less, and a row on both sides of a split flatters every method."
 )
 _POOL = (
     "The student pool is not protected: features and groups of {records} are taken as public, and epsilon "
-    "covers the teachers' records only. The pool's records are not tested on, and these arms' inputs are "
+    "covers the teachers' records only. The pool's records are not tested on, and these methods' inputs are "
     "scaled by what the pool shows. {who}."
 )
 _COPIES = (
-    "{who} thresholds that another arm's training released. Their privacy cost adds up; such "
-    "an arm is a control for this audit, not a model to release."
+    "{who} thresholds that another method's training released. Their privacy cost adds up; such "
+    "a method is a control for this audit, not a model to release."
 )
 _SUPPRESSION = (
     "Groups with fewer than {least} are suppressed. That hides small cells from a casual "
@@ -156,7 +156,7 @@ def not_covered(config: AuditConfig, *, fitted: bool, source: str | None) -> tup
     """What an established epsilon leaves out, in short; ``source`` is the arm whose releases are read."""
     items = []
     if source is not None:
-        items.append(f"the release of {source} that this arm reads: its epsilon comes on top")
+        items.append(f"the release of {source} that this method reads: its epsilon comes on top")
     if fitted:
         items.append("preprocessing fitted on training rows")
     if config.balance or config.keep:

@@ -61,6 +61,13 @@ CHANGES = Scale(1.0, figure)
 GATED = Scale(1.0, figure, exact=shown_up)
 
 
+def gated(unit: str, decimals: int = 2) -> Scale:
+    """How a number of a gate is written: fractions in points, with so many decimals of them."""
+    if unit == "fraction":
+        return Scale(100.0, partial(number, decimals=decimals), suffix=" points")
+    return GATED._replace(suffix=" nats") if unit == "nats" else GATED
+
+
 def written(estimate: Interval | None, scale: Scale = OWN_UNIT, *, unknown: str = "") -> str:
     """A number with its interval, ``2.9 [1.2, 4.6]``; never 0 for what is undefined.
 

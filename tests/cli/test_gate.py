@@ -123,7 +123,7 @@ def test_github_gets_annotations_and_the_report_in_its_summary(folder):
     assert json.loads(done.stdout)["verdict"] == "fail"
     text = summary.read_text("utf-8")
     assert text.startswith("earlier step\n# Cost of private training by group")
-    assert "**FAIL: a gate fails.**" in text
+    assert "**FAIL:** largest gap (global-adapt) 2.9 points [1.2, 4.6], limit 1 point." in text
     assert "## Gates" in text
 
 

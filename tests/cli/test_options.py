@@ -1,8 +1,10 @@
 import inspect
+import re
 
 import pytest
 
-from fairaudit.cli.options import OPTIONS, Given, takes_audit_options
+from fairaudit.cli import app
+from fairaudit.cli.options import OPTIONS, PANELS, Given, takes_audit_options
 from fairaudit.config.options import AuditConfig
 
 
@@ -22,6 +24,21 @@ def parse():
 
 def test_every_field_of_the_config_has_an_option_and_no_option_is_without_a_field():
     assert sorted(option.field for option in OPTIONS) == sorted(AuditConfig.model_fields)
+
+
+def test_every_option_stands_in_one_panel_of_the_help_and_panels_stand_in_order(capsys):
+    placed = [name for names in PANELS.values() for name in names]
+    assert len(placed) == len(set(placed))
+    assert {option.field for option in OPTIONS} <= set(placed)
+    for command in ("run", "plan", "ablate"):
+        assert app.main([command, "--help"]) == 0
+        shown = capsys.readouterr().out
+        heads = [line.removesuffix(":") for line in shown.splitlines() if line[:1].isupper()]
+        assert heads[1:] == [*PANELS, "Other"]
+        gates = shown[shown.index("\nGates:") : shown.index("\nExecution")]
+        assert set(re.findall(r"^  (--[a-z-]+)", gates, flags=re.M)) == {
+            "--fail-on", "--baseline", "--inconclusive",
+        }  # fmt: skip
 
 
 def test_options_repeat_where_fields_are_lists_or_tables():

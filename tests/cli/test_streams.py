@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairaudit.io.standard_streams import Stream
+from fairaudit.report.to_json import read_report, to_json
 
 HERE = Path(__file__).resolve().parent
 STORED = HERE.parent / "golden" / "report.json"
@@ -80,7 +80,9 @@ def endings(request, tmp_path_factory):
     (made / "kept" / "jobs").mkdir(parents=True)
     (made / "kept" / "jobs" / "lock").touch()
     (made / "people.csv").write_text(people(), encoding="utf-8")
-    shutil.copy(STORED, made)
+    report = read_report(STORED.read_text(encoding="utf-8"), name=STORED.name)
+    named = report.data.model_copy(update={"name": "anträge.parquet"})  # a letter that is not ASCII
+    (made / STORED.name).write_text(to_json(report.model_copy(update={"data": named})), encoding="utf-8")
     cases = [(command, condition) for command in commands for condition in (*UNTOLD, *TOLD, LEFT)]
     cases += [(DEFECT, "full disk")] * (DEFECT in commands)
     rules = {"PASS": PASS, "FAIL": FAIL, "OPEN": OPEN}

@@ -112,7 +112,7 @@ def three_arms():
 
 
 def test_a_rule_without_selector_covers_every_private_arm_and_every_group():
-    assert places(gates(three_arms(), "accuracy < 0.5")[0]) == [
+    assert sorted(places(gates(three_arms(), "accuracy < 0.5")[0])) == [
         ("dpsgd", "sex", "F"),
         ("dpsgd", "sex", "M"),
         ("global-adapt", "sex", "F"),
@@ -312,10 +312,8 @@ def test_what_two_comparisons_of_an_arm_share_is_judged_once_and_costs_against_b
         comparison("pate-hard", reference="pate-hard-clean"), comparison("pate-hard", (0.3, 0.1)), arms=arms
     )
     assert len(gates(report, "accuracy@F < 0.5")[0].targets) == 1
-    assert [t.reference for t in gates(report, "privacy_cost@F > 0.5")[0].targets] == [
-        "pate-hard-clean",
-        "sgd",
-    ]
+    costs = gates(report, "privacy_cost@F > 0.5")[0].targets
+    assert [t.reference for t in costs] == ["sgd", "pate-hard-clean"]  # the one nearest to failing first
 
 
 def three_groups():
@@ -390,17 +388,17 @@ def test_the_change_of_an_epsilon_is_that_of_the_decimals_that_people_read(earli
     assert tuple(gate.outcome for gate in found.gates) == outcomes
     target = found.gates[0].targets[0]
     assert target.value == target.low == target.high == {3.1: 0.1, 3.126: 0.12}[later]
-    assert described(target) == described(stored(found).gates[0].targets[0])
+    assert described(target, "") == described(stored(found).gates[0].targets[0], "")
 
 
 def test_a_number_that_is_not_compared_is_not_said_to_be():
     (cost,) = gates(report_of(), "privacy_cost@F > 0.02")[0].targets
     (trained,) = gates(report_of(), "train.privacy_cost@F > 0.02")[0].targets
-    assert "against sgd" in described(cost)
-    assert "against sgd" in described(trained)
+    assert "against sgd" in described(cost, "fraction")
+    assert "against sgd" in described(trained, "fraction")
     for rule in ("impact_ratio@F < 0.8", "selection_rate@F > 0.1", "accuracy_gap > 0.2"):
         (target,) = gates(report_of(), rule)[0].targets
-        assert (target.reference, "against" in described(target)) == ("", False)
+        assert (target.reference, "against" in described(target, "")) == ("", False)
 
 
 def test_what_the_baseline_lacks_or_leaves_undefined_is_inconclusive():

@@ -86,7 +86,7 @@ def test_every_part_of_a_rule_is_read(text, expected):
         ('accuracy@"sex > 0.7', "is not a group"),
         ("accuracy_gap@sex=a,b,c > 0.7", "between two groups"),
         ("privacy_cost_mean_gap@sex=F > 0", "over all groups"),
-        ("accuracy: > 0.7", "names no arm"),
+        ("accuracy: > 0.7", "names no method"),
         ("accuracy > 0." + "1" * 3000, "too long"),
     ],
 )
@@ -115,21 +115,21 @@ def test_every_metric_that_is_offered_can_be_used_and_is_said_in_words(name):
     [
         ("privacy_cost_gap.ci_high > 0.02",
          "fails if the gap between groups in accuracy lost in private training, upper end of the 95 % "
-         "interval, under any private arm is above 0.02 (2 points)"),
+         "interval, under any private method is above 0.02 (2 points)"),
         ("accuracy@sex=F:dpsgd < 0.7", "fails if the accuracy for sex = F under dpsgd is below 0.7 (70 %)"),
         ("accuracy@sex=F:dpsgd < 70%", "fails if the accuracy for sex = F under dpsgd is below 0.7 (70 %)"),
         ("privacy_cost@F > 1pt",
-         "fails if the accuracy lost in private training for F under any private arm is above 0.01 "
+         "fails if the accuracy lost in private training for F under any private method is above 0.01 "
          "(1 point)"),
         ("accuracy.delta@F < -2pts",
-         "fails if the change since the baseline of the accuracy for F under any private arm "
+         "fails if the change since the baseline of the accuracy for F under any private method "
          "is below -0.02 (-2 points)"),
         ("loss@overall >= 1",
-         "fails if the loss (nats) for all test rows under any private arm is at least 1"),
+         "fails if the loss (nats) for all test rows under any private method is at least 1"),
         ("accuracy_gap.delta <= 0",
          "fails if the change since the baseline of the gap between groups in accuracy "
-         "under any private arm is at most 0 (0 points)"),
-        ("epsilon > 3", "fails if the epsilon under any private arm is above 3"),
+         "under any private method is at most 0 (0 points)"),
+        ("epsilon > 3", "fails if the epsilon under any private method is above 3"),
     ],
 )  # fmt: skip
 def test_a_rule_is_echoed_in_words(text, words):

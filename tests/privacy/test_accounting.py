@@ -261,7 +261,7 @@ def test_a_target_met_by_the_smallest_noise_gets_that():
 
 
 def suggested(error: PrivacyError) -> list[float]:
-    return [float(number) for number in re.findall(r"(?:epsilon|noise of) ([\d.e+-]+)", error.hint)]
+    return [float(number) for number in re.findall(r"(?:epsilon|multiplier of) ([\d.e+-]+)", error.hint)]
 
 
 @pytest.mark.parametrize("side", [(6.0, 8.0), pytest.param((4.0,), marks=pytest.mark.slow)])

@@ -188,6 +188,20 @@ def test_no_page_scrolls_sideways(browser, pages, width):
         assert browser.run("document.documentElement.scrollWidth") <= width
 
 
+def test_what_a_page_folds_is_opened_for_print_and_folded_again(browser, pages):
+    path, _ = pages["handmade"]
+    browser.open(path, media="print")
+    browser.run("document.querySelector('#limitations').append(document.createElement('details')), 1")
+    closed = "[...document.querySelectorAll('main details:not([open])')]"
+    folded = f"{closed}.filter((one) => !one.closest('figure')).length"
+    before = browser.run(folded)
+    assert before >= 1
+    browser.run("window.dispatchEvent(new Event('beforeprint')), 1")
+    assert browser.run(folded) == 0
+    browser.run("window.dispatchEvent(new Event('afterprint')), 1")
+    assert browser.run(folded) == before
+
+
 def test_the_charts_follow_the_theme(browser, pages):
     path, _ = pages["handmade"]
     inks = []

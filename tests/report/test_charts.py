@@ -11,6 +11,8 @@ from handmade import arm, circumstances, comparison, dataset, findings, plan, pr
 from hostile import hostile_report
 from several import several
 
+from fairaudit.gate.check import judged
+from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.build import Findings, build_report
 from fairaudit.report.build_causes import TRAITS
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Why
@@ -134,6 +136,7 @@ def test_an_invalid_specification_would_be_noticed(report):
 
 # section -> the charts of its numbers
 HOMES = {
+    "summary": ("gaps",),
     "costs": ("privacy-cost", "accuracy", "excess-risk"),
     "sweep": ("epsilon-sweep",),
     "selection": ("selection-rate",),
@@ -287,3 +290,40 @@ def test_long_lines_have_no_dots():
     points = tuple(Point(float(i), "F", alone(1.0)) for i in range(200))
     text = json.dumps(page_spec(Lines("", "step", "loss", points), description=""))
     assert '"point"' not in text
+
+
+def test_the_gaps_of_all_methods_share_an_axis_with_the_limit_that_a_rule_sets():
+    report = judged(several(), parse_rules(["privacy_cost_gap > 3 points"]))
+    (gaps,) = (chart for chart in charts(report) if chart.name == "gaps")
+    assert [panel.title for panel in gaps.panels] == ["sex", "region"]
+    for panel in gaps.panels:
+        assert [bar.row for bar in panel.bars] == [
+            bar.row for bar in sorted(panel.bars, key=lambda bar: -bar.number.value)
+        ]
+        assert len(panel.bars) == 4
+        assert panel.limits == (3.0,)
+        said = [
+            v["said"]
+            for one in page_spec(panel, description="")["layer"]
+            for v in one["data"]["values"]
+            if "said" in v
+        ]
+        assert set(said) == {"limit 3"}
+    unlimited = next(chart for chart in charts(several()) if chart.name == "gaps")
+    assert all(panel.limits == () for panel in unlimited.panels)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "least", "ends"),
+    [
+        ((0.0, 0.1), 2.0, [0.0, 2.0]),
+        ((-0.1, 0.1), 2.0, [-1.0, 1.0]),
+        ((-0.2, 0.0), 2.0, [-2.0, 0.0]),
+        ((0.0, 5.0), 2.0, None),
+    ],
+)
+def test_an_axis_is_never_so_narrow_that_next_to_nothing_looks_like_much(numbers, least, ends):
+    panel = Intervals("t", "points", tuple(Bar(f"{n}", "s", alone(n)) for n in numbers), least=least)
+    dots = page_spec(panel, description="")["layer"][-1]["layer"][-1]
+    found = dots["encoding"]["x"]["scale"].get("domain")
+    assert found == (None if ends is None else pytest.approx(ends))

@@ -99,7 +99,7 @@ def test_one_reference_needs_no_word():
 
 def test_arms_of_a_sweep_are_told_together():
     text = to_markdown(swept(KEYS))
-    assert "- Arms: sgd, dpsgd@8 @1, global@1 @8;" in text
+    assert "- Methods: sgd, dpsgd@8 @1, global@1 @8;" in text
     (line,) = [line for line in text.splitlines() if line.startswith("- **dpsgd@8 @1**")]
     assert line.count("ε ≤") == line.count("δ = 1e-06") == 2
     assert text.count("If all private models of this audit were released") == 1

@@ -11,6 +11,7 @@ import pytest
 import several as made
 from documents import charts, full_text
 from golden import assert_golden
+from handmade import circumstances, findings
 from scipy import stats
 from second_reader import (
     Tables,
@@ -27,11 +28,17 @@ from several import GROUPINGS, NAMED, PRIVATE, SERIES, several
 from fairaudit.cli.lines import result_lines
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
+from fairaudit.report.build import build_report
 from fairaudit.report.parts import part_sentences
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report, to_json
 
+HEADS = {
+    "loss": "loss (nats)",
+    "gradient_norm": "mean gradient norm of a record",
+    "clipped": "clipped (share)",
+}
 PAIRS = [(arm, grouping, group) for grouping in GROUPINGS for arm in PRIVATE for group in GROUPINGS[grouping]]
 
 
@@ -113,41 +120,41 @@ def test_no_two_figures_are_alike(stored):
 
 @WHERE
 def test_costs(texts, stored, where):
-    rows = texts[where].rows("Cost by group", "arm", "cost", "excess risk")
-    assert [(row["arm"], row["group"]) for row in rows] == [(a, f"{by} = {g}") for a, by, g in PAIRS]
+    rows = texts[where].rows("Cost by group", "method", "cost (points)", "excess risk (nats)")
+    assert [(row["method"], row["group"]) for row in rows] == [(a, f"{by} = {g}") for a, by, g in PAIRS]
     for row, place in zip(rows, PAIRS, strict=True):
         found = estimates(stored, *place)
         (group,) = (g for g in comparison(stored, *place[:2])["by_group"] if g["group"] == place[2])
         assert says(row["test rows"], group["n_test"])
-        assert says(row["non-private"], found["reference.accuracy"]["value"])
-        assert says(row["private"], found["accuracy"]["value"])
-        assert says(row["cost"], *interval(found["privacy_cost"]), factor=100)
-        assert says(row["excess risk"], *interval(found["excess_risk"]))
+        assert says(row["non-private accuracy"], found["reference.accuracy"]["value"])
+        assert says(row["private accuracy"], found["accuracy"]["value"])
+        assert says(row["cost (points)"], *interval(found["privacy_cost"]), factor=100)
+        assert says(row["excess risk (nats)"], *interval(found["excess_risk"]))
 
 
 @WHERE
 def test_gaps(texts, stored, where):
-    rows = texts[where].rows("Gaps between groups", "between", "gap in cost", "reading")
+    rows = texts[where].rows("Gaps between groups", "between", "gap in cost (points)", "reading")
     assert len(rows) == len(PRIVATE) * 3  # the pair of two groups; the named one and the largest of three
     seen = set()
     for row in rows:
         grouping, _, between = row["between"].partition(": ")
         named, a_b = grouping == "region" and between == ", ".join(NAMED), between.split(", ")
         kind = "pair" if named or grouping == "sex" else "max"
-        found = gap(stored, row["arm"], grouping, a_b, kind=kind)
+        found = gap(stored, row["method"], grouping, a_b, kind=kind)
         size = found["simultaneous" if kind == "max" else "absolute"]
-        assert says(row["gap in cost"], *interval(size), factor=100)
-        assert says(row["minimum detectable"], found["minimum_detectable"], factor=100)
-        assert says(row["from seeds"], found["signed"]["training_sd"], factor=100)
-        assert says(row["from shared test rows"], found["signed"]["records_sd"], factor=100)
-        costs = {group: estimates(stored, row["arm"], grouping, group)["privacy_cost"] for group in a_b}
+        assert says(row["gap in cost (points)"], *interval(size), factor=100)
+        assert says(row["minimum detectable (points)"], found["minimum_detectable"], factor=100)
+        assert says(row["SD, seeds (points)"], found["signed"]["training_sd"], factor=100)
+        assert says(row["SD, shared test rows (points)"], found["signed"]["records_sd"], factor=100)
+        costs = {group: estimates(stored, row["method"], grouping, group)["privacy_cost"] for group in a_b}
         worse = max(a_b, key=lambda group: costs[group]["value"])
         most = f"none detected, at most {100 * size['high']:.1f}".removesuffix(".0")
         assert row["reading"].partition(";")[0] == (
             f"worse for {worse}" if size["low"] > 0 else f"{most} points"
         )
         assert found["named"] == named
-        seen.add((row["arm"], row["between"]))
+        seen.add((row["method"], row["between"]))
     assert len(seen) == len(rows)
 
 
@@ -171,13 +178,14 @@ def test_costs_over_epsilon(texts, stored, where):
 
 @UNCUT
 def test_costs_in_their_parts(texts, stored, where):
-    heads = ("cost", "cost without noise", "cost of noise", "risk", "risk without noise", "risk of noise")
-    rows = texts[where].rows("Clipping or noise", "arm", *heads)
+    parts = ("", " without noise", " from noise")
+    heads = [f"cost{part} (points)" for part in parts] + [f"excess risk{part} (nats)" for part in parts]
+    rows = texts[where].rows("Clipping or noise", "method", *heads)
     expected = [(arm, grouping, group) for grouping, names in GROUPINGS.items() for arm in PRIVATE
                 for group in ("gap", *names, "all rows")]  # fmt: skip
     assert len(rows) == len(expected)
     for row, (arm, grouping, group) in zip(rows, expected, strict=True):
-        assert row["arm"] == arm
+        assert row["method"] == arm
         for head, metric in zip(heads, made.SPLIT, strict=True):
             factor = 100 if head.startswith("cost") else 1
             if group == "gap":
@@ -230,9 +238,9 @@ def half_of_all(stored, signed):
 
 @UNCUT
 def test_within_each_model(texts, stored, where):
-    rows = texts[where].rows("Within each model", "arm", "accuracy", "loss", "tpr", "fpr", "precision")
+    rows = texts[where].rows("Within each model", "method", "accuracy", "loss", "tpr", "fpr", "precision")
     for row, place in zip(rows, PAIRS, strict=True):
-        assert (row["arm"], row["group"]) == (place[0], place[2])
+        assert (row["method"], row["group"]) == (place[0], place[2])
         found = estimates(stored, *place)
         for metric in ("accuracy", "loss", "tpr", "fpr", "precision"):
             before, after = (found[side + metric]["value"] for side in ("reference.", ""))
@@ -241,7 +249,7 @@ def test_within_each_model(texts, stored, where):
     for row in changes:
         a, b = row["between"].split(", ")
         grouping = next(name for name, groups in GROUPINGS.items() if a in groups)
-        found = gap(stored, row["arm"], grouping, (a, b), metric=f"change.{row['metric']}")
+        found = gap(stored, row["method"], grouping, (a, b), metric=f"change.{row['metric']}")
         assert (found["a"], found["b"]) == (a, b)
         value, half = found["signed"]["value"], half_of_all(stored, found["signed"])
         assert says(row["change of the gap"], value, value - half, value + half)
@@ -264,21 +272,21 @@ def test_selection_rates(texts, stored, where):
 def test_last_readings_of_the_training(texts, report, where):
     """A mean over the seeds that finished, from the numbers that the trainings left."""
     section = "Appendix: training, group by group"
-    for row in texts[where].rows(section, "arm", "group", *(name.replace("_", " ") for name in SERIES)):
-        seeds = [s for s in range(5) if f"{row['arm']}-{s}" != made.LOST]
+    for row in texts[where].rows(section, "method", "group", *HEADS.values()):
+        seeds = [s for s in range(5) if f"{row['method']}-{s}" != made.LOST]
         for name in SERIES:
             k = GROUPINGS["sex"].index(row["group"])
-            mean = math.fsum(made.drawn(name, row["arm"], seed, 183, k) for seed in seeds) / len(seeds)
-            assert says(row[name.replace("_", " ")], mean)
-    for row in texts[where].rows(section, "arm", "threshold", number=1):
-        seeds = [s for s in range(5) if f"{row['arm']}-{s}" != made.LOST]
-        last = [made.drawn("threshold", row["arm"], seed, 1) for seed in seeds]
+            mean = math.fsum(made.drawn(name, row["method"], seed, 183, k) for seed in seeds) / len(seeds)
+            assert says(row[HEADS[name]], mean)
+    for row in texts[where].rows(section, "method", "threshold", number=1):
+        seeds = [s for s in range(5) if f"{row['method']}-{s}" != made.LOST]
+        last = [made.drawn("threshold", row["method"], seed, 1) for seed in seeds]
         assert says(row["threshold"], math.fsum(last) / len(last))
 
 
 @UNCUT
 def test_epsilons_of_the_register_are_those_of_their_arm_and_never_below(texts, stored, where):
-    rows = texts[where].rows("Appendix: what a register of deployments asks for", "model", "ε", "δ", "steps")
+    rows = texts[where].rows("Appendix: entry for a DP deployment registry", "model", "ε", "δ", "steps")
     assert [row["model"] for row in rows] == list(PRIVATE)
     for row in rows:
         true, ((shown, digits),) = stored["privacy"][row["model"]]["epsilon"]["pld"], numbers(row["ε"])
@@ -322,7 +330,7 @@ FIGURES = {
 @pytest.mark.parametrize("name", FIGURES)
 def test_numbers_below_a_figure(texts, stored, name):
     (table,) = texts["html"][name]
-    assert [(dict(row)["arm"], dict(row)["grouping"], dict(row)["group"]) for row in table] == PAIRS
+    assert [(dict(row)["method"], dict(row)["grouping"], dict(row)["group"]) for row in table] == PAIRS
     for row, place in zip(table, PAIRS, strict=True):
         heads = [head for head, _ in row]
         for title, (metric, number) in FIGURES[name].items():
@@ -336,12 +344,12 @@ def test_numbers_below_a_figure(texts, stored, name):
 def test_numbers_below_the_sweep(texts, stored):
     (table,) = texts["html"]["epsilon-sweep"]
     for row in map(dict, table):
-        assert row["arm"].endswith(f"@{row['epsilon']}")
+        assert row["method"].endswith(f"@{row['epsilon']}")
         if row["group"].startswith("gap "):
             between = row["group"].removeprefix("gap ").split(", ")
-            found = gap(stored, row["arm"], row["grouping"], between)["absolute"]
+            found = gap(stored, row["method"], row["grouping"], between)["absolute"]
         else:
-            found = estimates(stored, row["arm"], row["grouping"], row["group"])["privacy_cost"]
+            found = estimates(stored, row["method"], row["grouping"], row["group"])["privacy_cost"]
         for title, end in (("cost (points)", "value"), ("low", "low"), ("high", "high")):
             assert shows_six_digits(row[title], 100 * found[end])
 
@@ -371,32 +379,41 @@ def test_marks_of_the_figures_stand_in_the_row_of_their_arm_and_the_colour_of_th
 # --- the terminal ------------------------------------------------------------------------------------
 
 
-def test_the_terminal_shows_the_costs_of_every_arm_under_its_name(report, stored):
-    blocks = of_console(result_lines(report))
-    assert [(head[3], head[0]) for head, _ in blocks] == [
-        (arm, "group" if grouping == "sex" else grouping) for grouping in GROUPINGS for arm in PRIVATE
-    ]
-    for (_, _, _, arm, _), rows in blocks:
-        grouping = "sex" if len(rows) == 3 else "region"
-        for cells in rows[: len(GROUPINGS[grouping])]:
-            found = estimates(stored, arm, grouping, cells[0])
-            assert says(cells[2], found["reference.accuracy"]["value"])
-            assert says(cells[3], found["accuracy"]["value"])
-            assert says(cells[4], *interval(found["privacy_cost"]), factor=100)
-        for cells in rows[len(GROUPINGS[grouping]) :][: 1 if grouping == "sex" else 2]:
-            kind = "pair" if cells[0] != "largest gap" else "max"
-            between = NAMED if cells[0].startswith("gap ") else None
-            (found,) = (
-                g
-                for g in comparison(stored, arm, grouping)["gaps"]
-                if (g["metric"], g["kind"]) == ("privacy_cost", kind)
-                and (between is None or (g["a"], g["b"]) == between)
-            )
-            size = found["simultaneous" if kind == "max" else "absolute"]
-            assert says(cells[1], *interval(size), factor=100)
-            assert cells[2] == (
-                found["direction"] or f"none detected, at most {100 * size['high']:.1f} points"
-            )
+def test_the_terminal_shows_many_methods_in_one_table_the_largest_cost_of_a_group_first(report, stored):
+    lines = list(result_lines(report))
+    start = next(i for i, line in enumerate(lines) if line.startswith(" method "))
+    rows = [re.split(r" {2,}", line.strip()) for line in lines[start + 1 : start + 9]]
+    names = [(arm, grouping) for grouping in GROUPINGS for arm in PRIVATE]
+    assert sorted(tuple(row[0].split(", by ")) for row in rows) == sorted(names)
+    largest = []
+    for row in rows:
+        arm, grouping = row[0].split(", by ")
+        costs = [estimates(stored, arm, grouping, group)["privacy_cost"] for group in GROUPINGS[grouping]]
+        most = max(costs, key=lambda cost: cost["value"])
+        assert says(row[3], *interval(most), factor=100)
+        largest.append(most["value"])
+    assert largest == sorted(largest, reverse=True)
+    assert not any(re.split(r" {2,}", line.strip())[1:2] == ["n"] for line in lines)  # no table for each
+
+
+@pytest.mark.parametrize(("columns", "kept"), [(200, 8), (120, 5), (90, 4)])
+def test_a_narrow_terminal_has_fewer_columns_and_no_broken_row(report, columns, kept):
+    lines = list(result_lines(report, columns))
+    start = next(i for i, line in enumerate(lines) if line.startswith(" method "))
+    table = lines[start : start + 9]
+    assert all(len(line) <= columns for line in table)
+    heads = re.split(r" {2,}", table[0].strip())
+    assert heads[0] == "method"
+    assert {"paid by", "largest cost", "largest gap"} <= set(heads)
+    assert len(heads) >= kept
+
+
+def test_the_terminal_shows_the_costs_of_a_few_methods_by_group():
+    report = build_report(findings(), circumstances())
+    (block,) = of_console(result_lines(report))
+    assert block[0] == ["group", "n", "non-private", "global-adapt", "cost (points)"]
+    assert [row[0] for row in block[1][:3]] == ["F", "M", "gap"]
+    assert block[1][0][1:] == ["382", "0.842", "0.801", "4.1 [2.7, 5.5]"]
 
 
 # --- as reviewed, and as gates read it ---------------------------------------------------------------

@@ -36,7 +36,7 @@ def test_every_rule_is_one_test_case_of_a_valid_file():
     cases = root.findall("testsuite/testcase")
     assert [case.get("name") for case in cases] == RULES
     assert [[child.tag for child in case] for case in cases] == [["failure"], ["error"], []]
-    assert "global-adapt · sex = F, M against sgd: 0.029 [0.01188, 0.04612]" in cases[0][0].text
+    assert "global-adapt · sex = F, M against sgd: 2.90 points [1.19, 4.61]" in cases[0][0].text
 
 
 @pytest.mark.parametrize(("counts_as", "tag"), [("fail", "failure"), ("pass", "skipped"), (None, "error")])

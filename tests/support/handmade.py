@@ -206,7 +206,7 @@ def comparison(
         arm=key,
         reference=reference,
         grouping="sex",
-        estimand="the expected gap of the recipe on new files and new people of the same population",
+        estimand="the expected gap after retraining on a new sample of the same population",
         overall=measure("", sum(costs) / len(costs)),
         by_group=tuple(measure(name, cost) for name, cost in zip(names, costs, strict=True)),
         gaps=tuple(gaps),

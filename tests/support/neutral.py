@@ -74,9 +74,12 @@ NEUTRAL: tuple[str, ...] = (
     r"; a gap of this size needs N seeds)?",
     r"Groups: \w+ \(G N(?:, G N)*\)",
     r"Cost of private training by group: [\w.]+",
-    r"Cost by group|Gaps between groups|gap in cost|change of the gap",
+    r"Cost by group|Gaps between groups|gap in cost \(points\)|change of the gap",
+    r"largest gap|gap in loss \(nats\)|of the gap, without noise",
+    r"method +(?:epsilon +)?paid by +largest cost +largest gap.*",
+    r"cosine\(group gradient, (?:clipped )?batch gradient\)|‖group gradient‖",
     r"Cost by group \(accuracy; N interval over seeds and test rows\)",
-    r"Intervals: N; the expected gap of the recipe on new files and new people of the same population",
+    r"Intervals: N; the expected gap after retraining on a new sample of the same population",
     r"The minimum detectable gap is what this audit would find four times out of five; a smaller gap may "
     r"exist unseen\.",
     # The summary, where no difference is detected.
@@ -89,7 +92,11 @@ NEUTRAL: tuple[str, ...] = (
     r"Next: This audit finds gaps from N points on; smaller ones need more test rows or seeds\.",
     r"Next: To detect a gap of the size seen, (?:N test rows per group(?: or N seeds)?|N seeds) would be "
     r"needed\.",
+    r"Costs and gaps in points of accuracy, with N intervals; the largest cost of a group first\.",
+    r"Where a group's cosine falls from the batch gradient to the clipped one, clipping turns training away "
+    r"from the group\.",
     # What is not known.
+    r"A dash under \"paid by\": no difference between groups is detected\.",
     r"No gap is detected that could be taken apart\.",
     r"No gap within a model is detected to change with privacy\.",
     r"No difference in added loss between groups is detected \(at most, in nats: ARM N(?:, ARM N)*\), so "

@@ -111,7 +111,7 @@ def compared(key, grouping):
         arm=key,
         reference="" if key == "sgd" else "sgd",
         grouping=grouping,
-        estimand="the expected gap of the recipe on new files and new people of the same population",
+        estimand="the expected gap after retraining on a new sample of the same population",
         overall=measured(key, grouping, ""),
         by_group=tuple(measured(key, grouping, name) for name in names),
         gaps=() if key == "sgd" else gaps(key, grouping, names),

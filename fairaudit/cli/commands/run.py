@@ -12,7 +12,7 @@ from fairaudit.errors import EXIT_TRAINING
 
 @takes_audit_options
 def run(given: Given) -> None:
-    """Train, measure each arm's cost by group, report."""
+    """Train, measure each method's cost by group, report."""
     audit(given)
 
 
@@ -52,7 +52,7 @@ def audit(given: Given, home: str | None = None) -> None:
         report = carry_out(prepared, screen.listen, command=["fairaudit", *sys.argv[1:]])
     finally:
         screen.stop()
-    screen.lines(result_lines(report))
+    screen.lines(result_lines(report, screen.width))
     screen.lines(warning_lines(report, verbose=given.verbose))
     out = resolved.config.out
     screen.lines([report_line(out, resolved.config.format)])

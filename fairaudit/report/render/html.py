@@ -13,6 +13,7 @@ import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from fairaudit.errors import numbered
 from fairaudit.report import document as doc
 from fairaudit.report.drawing import page_spec
 from fairaudit.report.model import Report
@@ -101,7 +102,8 @@ def _figure(chart: doc.Chart) -> Markup:
         for number, panel in enumerate(chart.panels)
     )
     numbers = _details(
-        f"The numbers of this figure ({len(chart.table.rows):,} rows)", _table(chart.table, chart.title)
+        f"The numbers of this figure ({numbered(len(chart.table.rows), 'row')})",
+        _table(chart.table, chart.title),
     )
     return Markup(
         '<figure id="{name}" aria-labelledby="{name}-title">\n<h3 id="{name}-title">{title}</h3>\n'

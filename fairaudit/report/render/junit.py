@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from fairaudit.report.gates import GateRecord, GateTarget
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
-from fairaudit.report.written import GATED, written
+from fairaudit.report.written import gated, written
 
 _ELEMENT = {"fail": "failure", "inconclusive": "error"}
 _COUNTS_AS = {"fail": "failure", "pass": "skipped"}
@@ -54,20 +54,20 @@ def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> st
     if element != "skipped":
         found.set("type", gate.outcome)
     lines = [plain(gate.reason, _LONGEST)] if gate.reason else []
-    lines += [_told(target) for target in gate.targets if target.outcome != "pass"]
+    lines += [_told(target, gate.unit) for target in gate.targets if target.outcome != "pass"]
     found.text = "\n".join(lines)
     return element
 
 
-def _told(target: GateTarget) -> str:
-    return f"{target.outcome}: {described(target)}" + (
+def _told(target: GateTarget, unit: str) -> str:
+    return f"{target.outcome}: {described(target, unit)}" + (
         f"; {plain(target.reason, 300)}" if target.reason else ""
     )
 
 
-def described(target: GateTarget) -> str:
-    """Where a number stands and what it is, in plain text."""
+def described(target: GateTarget, unit: str) -> str:
+    """Where a number stands and what it is, in plain text; a fraction in points."""
     group = " = ".join(plain(name) for name in (target.grouping, target.group) if name)
     against = f" against {plain(target.reference)}" if target.reference else ""
     where = " · ".join(filter(None, (plain(target.arm), group)))
-    return f"{where}{against}: {written(target, GATED)}"
+    return f"{where}{against}: {written(target, gated(unit))}"

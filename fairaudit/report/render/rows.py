@@ -28,10 +28,15 @@ class Row(NamedTuple):
     note: str = ""
 
 
-def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[str]:
-    """Columns of equal width, two spaces apart; columns not in ``left`` are right-aligned."""
-    from rich.cells import cell_len  # only tables need it
+def cell_len(text: str) -> int:
+    """Columns that a text takes in a terminal."""
+    from rich.cells import cell_len as columns_of  # only tables need it
 
+    return columns_of(text)
+
+
+def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[TableLine]:
+    """Columns of equal width, two spaces apart; columns not in ``left`` are right-aligned."""
     widths = [max(cell_len(row.cells[i]) for row in rows) for i in range(len(rows[0].cells))]
     for row in rows:
         cells = [

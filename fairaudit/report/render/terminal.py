@@ -4,16 +4,20 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.report import document as doc
 from fairaudit.report.names import visible
-from fairaudit.report.render.rows import Row, aligned
+from fairaudit.report.render.rows import Row, TableLine, aligned, cell_len
 
 
-def to_lines(whole: doc.Document) -> Iterator[str]:
-    """What a terminal shows of a document: each section's brief, or all of one of the first rank."""
+def to_lines(whole: doc.Document, width: int | None = None) -> Iterator[str]:
+    """What a terminal shows of a document: each section's brief, or all of one of the first rank.
+
+    Args:
+        whole: The document. width: Columns that there are; None for any number.
+    """
     for section in whole.sections:
-        yield from lines_of(_shown(section))
+        yield from lines_of(_shown(section), width)
 
 
-def lines_of(blocks: Sequence[doc.Block]) -> Iterator[str]:
+def lines_of(blocks: Sequence[doc.Block], width: int | None = None) -> Iterator[str]:
     """Blocks as lines, one blank before each; charts have no place here."""
     for block in blocks:
         match block:
@@ -26,10 +30,10 @@ def lines_of(blocks: Sequence[doc.Block]) -> Iterator[str]:
             case doc.Bullets():
                 yield from (f" - {spoken(item)}" for item in block.items)
             case doc.Table():
-                yield from _table(block)
+                yield from _table(block, width)
             case doc.Details():
                 yield f" {visible(block.summary)}"
-                yield from lines_of(block.blocks)
+                yield from lines_of(block.blocks, width)
             case doc.Figures():
                 pass
 
@@ -56,11 +60,19 @@ def _shown(section: doc.Section) -> tuple[doc.Block, ...]:
     return (*heading, *section.blocks) if section.rank is doc.Rank.MAIN else ()
 
 
-def _table(block: doc.Table) -> Iterator[str]:
+def _table(block: doc.Table, width: int | None) -> Iterator[str]:
     has_note = block.columns[-1].title == ""
-    titles = [visible(column.title) for column in block.columns]
-    rows = [titles, *([spoken(cell) for cell in row] for row in block.rows)]
-    left = frozenset(i for i, column in enumerate(block.columns) if not column.is_number)
-    yield from aligned([Row(tuple(r[:-1]), r[-1]) if has_note else Row(tuple(r)) for r in rows], left=left)
+    spare = sorted({column.spare for column in block.columns}, reverse=True)
+    lines: list[TableLine] = []
+    for most in spare:  # without those beyond, one by one until the table fits
+        kept = [i for i, column in enumerate(block.columns) if column.spare <= most]
+        titles = [visible(block.columns[i].title) for i in kept]
+        rows = [titles, *([spoken(row[i]) for i in kept] for row in block.rows)]
+        left = frozenset(n for n, i in enumerate(kept) if not block.columns[i].is_number)
+        noted = [Row(tuple(r[:-1]), r[-1]) if has_note else Row(tuple(r)) for r in rows]
+        lines = list(aligned(noted, left=left))
+        if width is None or max(map(cell_len, lines)) <= width:
+            break
+    yield from lines
     if block.note:
         yield f" {block.note}"

@@ -1,4 +1,4 @@
-"""What was audited: data, label, groups, arms, and how well the reference learned."""
+"""What was audited: data, label, groups, methods, and how well the reference learned."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def _items(report: Report) -> Iterator[Words]:
         else f"model {plain(training.model)}{_size(training)}, {numbered(training.seeds, 'seed')}, "
         + _runs(report, training)
     )
-    yield f"Arms: {arms}; {how}"
+    yield f"Methods: {arms}; {how}"
     partial = "PARTIAL: some trainings have no result, see warnings"
     yield f"Status: {'complete' if report.status == 'complete' else partial}"
     if report.comparisons:

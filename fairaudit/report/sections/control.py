@@ -13,4 +13,4 @@ def section(report: Report) -> Section | None:
     label = "Control: " if control.status == "run" else ""
     brief = (Text(label + plain(control.message, 2000)),) if control.status != "not needed" else ()
     whole = (Text(plain(control.message, 4000)),)
-    return Section("control", "Control: does scaling do more than clip less?", Rank.DETAIL, whole, brief)
+    return Section("control", "Control: DP-SGD with matched clipping", Rank.DETAIL, whole, brief)

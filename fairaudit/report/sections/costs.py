@@ -23,7 +23,8 @@ from fairaudit.report.document import (
 from fairaudit.report.gaps import COST, main_gap, named_gaps, reading
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
-from fairaudit.report.written import POINTS, UNKNOWN
+from fairaudit.report.sections.summary import is_table
+from fairaudit.report.written import POINTS, UNKNOWN, written
 from fairaudit.results.estimates import Comparison, GroupMeasure
 
 _MOST_GROUPS = 12  # of a grouping in a terminal
@@ -45,11 +46,12 @@ def section(report: Report) -> Section | None:
         for group in comparison.by_group
     ]
     before, after = before_and_after(is_trained=report.training is not None)
-    head = ("arm", "group", "#test rows", f"#{before}", f"#{after}", "#cost", "#excess risk", "note")
+    head = ("method", "group", "#test rows", f"#{before} accuracy", f"#{after} accuracy",
+            "#cost (points)", "#excess risk (nats)", "note")  # fmt: skip
     blocks: tuple[Block, ...] = (
         Text(
-            f"Accuracy on {report.test_rows}; cost in points of accuracy lost, excess risk in nats of loss "
-            "gained, with intervals."
+            f"Accuracy on {report.test_rows}; the cost is accuracy lost, the excess risk is loss gained. "
+            "Intervals are 95 %, over seeds and test rows."
         ),
         *bullets(
             [
@@ -64,10 +66,18 @@ def section(report: Report) -> Section | None:
 
 
 def _brief(report: Report) -> Iterator[Block]:
-    yield Text("Cost by group (accuracy; 95 % interval over seeds and test rows)")
-    made = [_by_arm(comparison, report) for comparison in report.costs]
-    yield Table(made[0].columns, tuple(row for one in made for row in (_titles(one), *one.rows))[1:])
-    yield Text(f"n: {report.test_rows}")
+    """What a terminal shows: a table for each method, or only what the summary's table of many lacks."""
+    if is_table(report):
+        for comparison in report.costs:
+            for pair in named_gaps(comparison):
+                between = f"{versus(comparison)}, {plain(pair.a, 24)} and {plain(pair.b, 24)}"
+                size = written(pair.absolute, POINTS)
+                yield Text(f"Gap of {between}: {size} points, {plain(reading(pair), 80) or 'undefined'}")
+    else:
+        yield Text("Cost by group (accuracy; 95 % interval over seeds and test rows)")
+        made = [_by_arm(comparison, report) for comparison in report.costs]
+        yield Table(made[0].columns, tuple(row for one in made for row in (_titles(one), *one.rows))[1:])
+        yield Text(f"n: {report.test_rows}")
     if words := attack_sentence(report.privacy):
         yield Text(plain(words, 1000))
     for why, arms in report.configurations.items():

@@ -24,7 +24,8 @@ from fairaudit.report.written import POINTS, UNKNOWN, written
 from fairaudit.results.estimates import Comparison, Gap
 
 _HEAD = (
-    *("arm", "between", "#gap in cost", "#minimum detectable", "#from seeds", "#from shared test rows"),
+    *("method", "between", "#gap in cost (points)", "#minimum detectable (points)"),
+    *("#SD, seeds (points)", "#SD, shared test rows (points)"),
     "reading",
 )
 
@@ -41,10 +42,9 @@ def section(report: Report) -> Section | None:
     ]
     blocks: list[Block] = [
         Text(
-            "In points. The minimum detectable gap is what this audit would find four times out of five; "
-            "a smaller gap may exist unseen. The last two figures are standard deviations that the interval "
-            "adds up: of what differs between seeds (training, and test rows where each seed has its own), "
-            "and of the test rows that seeds share."
+            "The minimum detectable gap is what this audit would find four times out of five; a smaller gap "
+            "may exist unseen. The interval adds up two standard deviations (SD): of what differs between "
+            "seeds (training, and test rows where each seed has its own), and of test rows that seeds share."
         ),
         table(_HEAD, rows),
     ]

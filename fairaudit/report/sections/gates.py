@@ -5,7 +5,7 @@ from fairaudit.report.document import Badge, Block, Cell, Rank, Section, Text, t
 from fairaudit.report.gates import GateTarget
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
-from fairaudit.report.written import GATED, UNKNOWN, interval_alone, value_alone
+from fairaudit.report.written import UNKNOWN, Scale, gated, interval_alone, value_alone
 
 _MOST_TARGETS = 12
 
@@ -25,14 +25,14 @@ def section(report: Report) -> Section | None:
     ]
     blocks: list[Block] = [table(("outcome", "rule", "in words", "found"), rows, most=20)]
     open_targets = [
-        (plain(gate.rule, 80), *_cells(target))
+        (plain(gate.rule, 80), *_cells(target, gated(gate.unit)))
         for gate in report.gates
         for target in gate.targets
         if target.outcome != "pass"
     ]
     if open_targets:
         told = "What does not pass. The shared interval holds for all numbers of a rule together."
-        head = ("rule", "outcome", "arm", "group", "#value", "#interval", "#shared interval", "reason")
+        head = ("rule", "outcome", "method", "group", "#value", "#interval", "#shared interval", "reason")
         blocks += [Text(told), table(head, open_targets, most=_MOST_TARGETS)]
     left_out = dict.fromkeys(name for gate in report.gates for name in gate.left_out)
     if left_out:
@@ -46,15 +46,15 @@ def _summary(targets: tuple[GateTarget, ...], reason: str) -> str:
     return told or plain(reason, 200)
 
 
-def _cells(target: GateTarget) -> tuple[Cell, ...]:
+def _cells(target: GateTarget, scale: Scale) -> tuple[Cell, ...]:
     own = "" if target.reference in (REFERENCE, "", None) else f" against {plain(target.reference)}"
     where = " = ".join(plain(part) for part in (target.grouping, target.group) if part)
     return (
         (Badge(target.outcome, target.outcome),),
         plain(target.arm) + own,
         where or UNKNOWN,
-        value_alone(target, GATED),
-        interval_alone(target, GATED),
-        interval_alone(target.shared, GATED),
+        value_alone(target, scale),
+        interval_alone(target, scale),
+        interval_alone(target.shared, scale),
         plain(target.reason, 200) or UNKNOWN,
     )

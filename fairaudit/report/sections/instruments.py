@@ -42,7 +42,7 @@ def section(report: Report) -> Section | None:
     )
     return Section(
         "instruments",
-        "Appendix: which section speaks to which instrument",
+        "Appendix: mapping to regulations and standards",
         Rank.APPENDIX,
         (Text(told), Bullets(items)),
     )

@@ -30,7 +30,7 @@ def section(report: Report) -> Section | None:
         for comparison in report.comparisons
         for group in comparison.by_group
     ]
-    head = ("arm", "group", "#test rows", *(f"#{METRICS[m].title}" for m in metrics), "note")
+    head = ("method", "group", "#test rows", *(f"#{METRICS[m].title}" for m in metrics), "note")
     gaps = [row for comparison in report.comparisons for row in _gaps(comparison, metrics)]
     blocks = (
         Text(
@@ -38,7 +38,9 @@ def section(report: Report) -> Section | None:
             "so there is no cost of privacy."
         ),
         table(head, rows, most=_MOST_ROWS),
-        table(("arm", "grouping", "metric", "largest gap between", "#gap", "reading"), gaps, most=_MOST_ROWS),
+        table(
+            ("method", "grouping", "metric", "largest gap between", "#gap", "reading"), gaps, most=_MOST_ROWS
+        ),
     )
     return Section("metrics", "Metrics by group", Rank.SECOND, blocks, brief=tuple(_brief(report)))
 

@@ -15,18 +15,22 @@ def section(report: Report) -> Section | None:
     """None where no comparison is split."""
     rows = [row for comparison in report.costs for row in _rows(comparison)]
     sentences = [plain(sentence, 600) for sentence in part_sentences(report)]
-    brief = tuple(Text(sentence) for sentence in sentences)
+    is_told = report.summary is not None and bool(report.summary.methods)  # the summary says it, too
+    brief = () if is_told else tuple(Text(sentence) for sentence in sentences)
     if not rows:
         return None
-    costs = [f"#{title}{part}" for title in ("cost", "risk") for part in ("", " without noise", " of noise")]
+    costs = [
+        f"#{title}{part} ({unit})"
+        for title, unit in (("cost", "points"), ("excess risk", "nats"))
+        for part in ("", " without noise", " from noise")
+    ]
     blocks: tuple[Block, ...] = (
         Text(
-            "Every noisy training was repeated without its noise, all else equal. What that costs against "
-            "the non-private model less noise alone does not remove; the rest is the noise, and falls as "
-            "epsilon grows. Cost in points of accuracy, risk in nats."
+            "Every private training was repeated without noise, all else equal. Less noise alone does not "
+            "remove the cost without noise; the cost from noise falls as epsilon grows."
         ),
         *bullets([*(sentences or ["No gap is detected that could be taken apart."]), *_following(report)]),
-        table(("arm", "of", *costs), rows, most=16),
+        table(("method", "of", *costs), rows, most=16),
     )
     return Section("parts", "Clipping or noise", Rank.SECOND, blocks, brief)
 

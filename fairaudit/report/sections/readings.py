@@ -38,7 +38,7 @@ def section(report: Report) -> Section | None:
     ]
     blocks: tuple[Block, ...] = (
         Text("Means over seeds; group readings in the order of the groups. None of it is private."),
-        table(("arm", "reading", "values"), rows, most=24),
+        table(("method", "reading", "values"), rows, most=24),
         *bullets(claims),
     )
     return Section("readings", "What noise does to each group", Rank.DETAIL, blocks)

@@ -22,7 +22,7 @@ def section(report: Report) -> Section | None:
     head = ("model", "#ε", "#δ", "mechanism", "sampling", "#steps", "#noise multiplier")
     blocks = (
         Text(
-            "What a public register of differential privacy deployments records (Dwork, Kohli and Mulligan "
+            "What a public registry of differential privacy deployments records (Dwork, Kohli and Mulligan "
             "2019; Nanayakkara, Ghazi and Vadhan 2025), as far as an audit knows it. Who deploys the model, "
             "for what, and about whom, is for its owner to state."
         ),
@@ -37,7 +37,7 @@ def section(report: Report) -> Section | None:
         ),
         table(head, [_row(key, facts) for key, facts in established.items()], most=8),
     )
-    return Section("register", "Appendix: what a register of deployments asks for", Rank.APPENDIX, blocks)
+    return Section("register", "Appendix: entry for a DP deployment registry", Rank.APPENDIX, blocks)
 
 
 def _row(key: str, facts: PrivacyFacts) -> tuple[Cell, ...]:

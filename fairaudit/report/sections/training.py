@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from fairaudit.report.charts_training import training_charts
 from fairaudit.report.decomposition import Curve
-from fairaudit.report.document import Block, Cell, Code, Rank, Section, Text, bare, figures, table
+from fairaudit.report.document import Block, Cell, Rank, Section, Text, bare, figures, table
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 
@@ -14,12 +14,22 @@ _ORDER = (
     *("cos_batch_clipped", "norm_batch", "norm_clipped", "threshold"),
 )
 _TOLD = (
-    "The last readings of each (the last window of a long curve), mean over seeds. ",
-    Code("cos group batch"),
-    " is the cosine between a group's gradient and the whole batch's, ",
-    Code("cos group clipped"),
-    " between it and what clipping left: where it falls, clipping turns training away from the group.",
+    "The last readings of each (the last window of a long curve), mean over seeds. Where a group's cosine "
+    "falls from the batch gradient to the clipped one, clipping turns training away from the group."
 )
+# reading -> head of its column
+_HEADS = {
+    "loss": "loss (nats)",
+    "gradient_norm": "mean gradient norm of a record",
+    "clipped": "clipped (share)",
+    "scale": "mean scaling factor",
+    "cos_group_batch": "cosine(group gradient, batch gradient)",
+    "cos_group_clipped": "cosine(group gradient, clipped batch gradient)",
+    "cos_batch_clipped": "cosine(batch gradient, clipped batch gradient)",
+    "norm_group": "‖group gradient‖",
+    "norm_batch": "‖batch gradient‖",
+    "norm_clipped": "‖clipped batch gradient‖",
+}
 
 
 def section(report: Report) -> Section | None:
@@ -46,8 +56,8 @@ def _tables(arms: Mapping[str, tuple[Curve, ...]]) -> list[Block]:
             by_group.append((plain(arm), plain(group), *read))
         single = {name: next(iter(read.values())) for name, read in last.items() if len(read) == 1}
         by_arm.append((plain(arm), *(bare(single.get(name)) for name in whole)))
-    tables: list[Block] = [table(("arm", "group", *_heads(grouped)), by_group, most=12)]
-    return [*tables, table(("arm", *_heads(whole)), by_arm, most=8)] if whole else tables
+    tables: list[Block] = [table(("method", "group", *_heads(grouped)), by_group, most=12)]
+    return [*tables, table(("method", *_heads(whole)), by_arm, most=8)] if whole else tables
 
 
 def _names(arms: Mapping[str, tuple[Curve, ...]], *, by_group: bool) -> list[str]:
@@ -59,4 +69,4 @@ def _names(arms: Mapping[str, tuple[Curve, ...]], *, by_group: bool) -> list[str
 
 
 def _heads(names: list[str]) -> list[str]:
-    return [f"#{plain(name.replace('_', ' '))}" for name in names]
+    return [f"#{_HEADS.get(name) or plain(name.replace('_', ' '))}" for name in names]

@@ -68,11 +68,12 @@ def _parts(causes: Mapping[str, ArmCauses], most: int) -> Iterator[Block]:
     yield Heading("The parts of a step")
     yield Text(
         "Mean per step in thousandths of a nat, with intervals over seeds; direction, magnitude (against a "
-        "plain step of the same effective length) and noise add up to what a step costs. Trace, share of "
-        "clipped records, closeness to the boundary and input norm are means over the kept steps."
+        "plain step of the same effective length) and noise add up to the loss increase of a step. The other "
+        "columns are means over the checkpoints; the gradient angle is that by which clipping turns the "
+        "batch's gradient away from the group's."
     )
-    head = ("arm", "group", "#direction", "#magnitude", "#noise", "#turned °", "#Tr H", "#clipped",
-            "#closeness", "#input norm")  # fmt: skip
+    head = ("method", "group", "#direction", "#magnitude", "#noise", "#gradient angle (degrees)",
+            "#Hessian trace", "#clipped (share)", "#boundary proximity", "#input norm")  # fmt: skip
     yield table(head, rows, most=8)
     yield from _errors(causes, most)
 

@@ -35,14 +35,14 @@ def section(report: Report) -> Section | None:
     before, after = before_and_after(is_trained=report.training is not None)
     blocks: list[Block] = [
         Text(f"{before.capitalize()} → {after}, on test rows. A dash is undefined, not zero."),
-        table(("arm", "group", *(f"#{METRICS[m].title}" for m in metrics)), rows, most=14),
+        table(("method", "group", *(f"#{METRICS[m].title}" for m in metrics)), rows, most=14),
     ]
     if changes:
         told = (
             "Gaps within the model that are detected to change with privacy (first group minus second; the "
             "intervals hold for all gaps that could stand here together):"
         )
-        blocks += [Text(told), table(("arm", "metric", "between", "#change of the gap"), changes, most=8)]
+        blocks += [Text(told), table(("method", "metric", "between", "#change of the gap"), changes, most=8)]
     elif report.changed is not None:
         blocks.append(Text("No gap within a model is detected to change with privacy."))
     return Section("within", "Within each model", Rank.DETAIL, tuple(blocks))

@@ -12,6 +12,14 @@
     (error) => { console.error(error); }
   );
 
+  // Paper cannot be unfolded: what is folded is opened for printing, and folded again.
+  let unfolded = [];
+  window.addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("main details:not([open])")].filter((one) => !one.closest("figure"));
+    for (const one of unfolded) one.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const one of unfolded) one.open = false; });
+
   // "4.1 [2.6, 5.5]" sorts by 4.1, "1,278" by 1278; a dash is undefined and always comes last.
   const key = (cell) => {
     const text = cell.textContent.trim();
