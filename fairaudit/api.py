@@ -100,7 +100,8 @@ def score_predictions(
     """Measure predictions of your own by group; trains nothing.
 
     Args:
-        data: A DataFrame or the path of a table. group: As of :func:`run_audit`.
+        data: A DataFrame or the path of a table.
+        group: As of :func:`run_audit`.
         label: Column of what was true.
         predictions: Column of a model's predictions, or several: seeds of one recipe.
         baseline: Columns of the models to compare with, as many, or one for all, or none.
@@ -117,7 +118,8 @@ def check_gates(report: Report, rules: Names, baseline: Report | None = None) ->
     """Hold a report against rules, as ``fairaudit gate`` does with its file.
 
     Args:
-        report: Of an audit or a scoring. rules: The failing conditions, as ``privacy_cost_gap > 2pt``.
+        report: Of an audit or a scoring.
+        rules: The failing conditions, as ``privacy_cost_gap > 2pt``.
         baseline: An earlier report, for rules about a change.
 
     Raises:

@@ -38,7 +38,7 @@ from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import Rule, parse_rules
 from fairaudit.gate.targets import Vocabulary
 from fairaudit.planning.plan import Plan, make_plan, records_path
-from fairaudit.report.build import Circumstances, Findings, build_report
+from fairaudit.report.build import AuditResults, RunMetadata, build_report
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import earlier_reports, is_of_others, put_aside, where_put, write_report
@@ -53,9 +53,12 @@ class Prepared:
     """An audit that is decided and not yet trained.
 
     Args:
-        resolved: The options. dataset: The table. plan: What will be trained.
+        resolved: The options.
+        dataset: The table.
+        plan: What will be trained.
         seconds: Stage -> wall time in s.
-        rules: Gates, known to fit the plan. baseline: The report that changes are measured from.
+        rules: Gates, known to fit the plan.
+        baseline: The report that changes are measured from.
     """
 
     resolved: ResolvedConfig
@@ -120,7 +123,8 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
     """Train what is not finished, measure, and write the report; partial when a seed failed.
 
     Args:
-        prepared: What :func:`prepare` decided. listener: Who watches.
+        prepared: What :func:`prepare` decided.
+        listener: Who watches.
         command: As typed, for the report.
 
     Raises:
@@ -165,8 +169,8 @@ def examined(
     )
     comparisons = _timed("measuring", seconds, listener, lambda: measure(plan, dataset, outcome.by_job))
     failures = {failure.job_id: failure.message for failure in outcome.failures}
-    findings = Findings(resolved, plan, dataset, outcome.by_job, failures, comparisons)
-    report = build_report(findings, _circumstances(config, seconds, command))
+    findings = AuditResults(resolved, plan, dataset, outcome.by_job, failures, comparisons)
+    report = build_report(findings, _run_metadata(config, seconds, command))
     return judged(report, prepared.rules, prepared.baseline)
 
 
@@ -232,8 +236,8 @@ def _timed(stage: str, seconds: dict[str, float], listener: Listener, work: Call
     return value
 
 
-def _circumstances(config: AuditConfig, seconds: dict[str, float], command: Sequence[str]) -> Circumstances:
-    return Circumstances(
+def _run_metadata(config: AuditConfig, seconds: dict[str, float], command: Sequence[str]) -> RunMetadata:
+    return RunMetadata(
         version=__version__,
         created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
         command=tuple(command),

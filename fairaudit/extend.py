@@ -12,10 +12,10 @@ from fairaudit.methods.defaults import (
     MAX_GRAD_NORM,
     NOISE_MULTIPLIER,
     THRESHOLD,
+    PublicSizes,
     Rule,
     Search,
     Setting,
-    Sizes,
 )
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.methods.spec import Conversion, Guarantee, MethodSpec, Need, Variant
@@ -38,10 +38,10 @@ __all__ = [
     "NoClip",
     "Objective",
     "PublicFacts",
+    "PublicSizes",
     "Rule",
     "Search",
     "Setting",
-    "Sizes",
     "Task",
     "TrainedReplicates",
     "Variant",

@@ -22,8 +22,8 @@ from fairaudit.io.atomic import refuse_unusable
 from fairaudit.metrics.compare import compare, measure_reference
 from fairaudit.metrics.hard_labels import of_labels
 from fairaudit.metrics.risk import Predictions
-from fairaudit.report.build import Circumstances
-from fairaudit.report.build_score import ScoreFindings, build_score_report
+from fairaudit.report.build import RunMetadata
+from fairaudit.report.build_score import ScoreResults, build_score_report
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import is_of_others, put_aside, where_put, write_report
@@ -61,7 +61,8 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     the recipe, as in an audit, and gates need five of them.
 
     Args:
-        config: What to score. command: As typed, for the report.
+        config: What to score.
+        command: As typed, for the report.
 
     Raises:
         FairauditError: The table, a rule or the output cannot be used.
@@ -79,14 +80,14 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None
     refuse_without_baseline(rules, has_baseline=earlier is not None)
     scored = load_scored(shared, config.y_pred, config.baseline_pred)
-    found = ScoreFindings(
+    found = ScoreResults(
         config=shared,
         settings=_settings(config),
         dataset=scored.dataset,
         arms=_arms(scored),
         comparisons=measure_scored(scored),
     )
-    report = build_score_report(found, _circumstances(command, time.perf_counter() - started))
+    report = build_score_report(found, _run_metadata(command, time.perf_counter() - started))
     report = judged(report, rules, earlier)
     put_aside(shared.out)  # one on other data, which a scoring that is refused has left in its place
     return write_report(report, shared.out, shared.format)
@@ -144,8 +145,8 @@ def _settings(config: ScoreConfig) -> dict[str, JsonValue]:
     }
 
 
-def _circumstances(command: Sequence[str], seconds: float) -> Circumstances:
-    return Circumstances(
+def _run_metadata(command: Sequence[str], seconds: float) -> RunMetadata:
+    return RunMetadata(
         version=__version__,
         created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
         command=tuple(command),

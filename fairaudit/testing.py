@@ -27,12 +27,12 @@ from torch import Tensor
 from fairaudit.engine.loop import NORM_GUARD, Loop, Training
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
-from fairaudit.engine.release import Row
+from fairaudit.engine.release import GradientSum
 from fairaudit.engine.rules import ClippingRule, Objective
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
 from fairaudit.methods.base import Task
-from fairaudit.methods.defaults import Sizes
+from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.models.zoo import make_model
@@ -89,21 +89,21 @@ class _Watched:
         found: object = getattr(self.part, name)
         return found
 
-    def absorb(self, state: object, answer: Tensor) -> object:
+    def update(self, state: object, answer: Tensor) -> object:
         self.answers.append(answer.clone())
         if self.told:
             cells = torch.linspace(-2.0, 6.0, answer.shape[1]) + len(self.answers)
             answer = cells.expand_as(answer).clone()
-        after: object = self.part.absorb(state, answer)
+        after: object = self.part.update(state, answer)
         return after
 
     def sensitivity(self, released: object) -> Tensor:
         self.claims.append(self.part.sensitivity(released).clone())
         return self.claims[-1].clone()
 
-    def advance(self, released: object) -> object:
+    def step(self, released: object) -> object:
         self.released.append(_tensors(released))
-        after: object = self.part.advance(released)
+        after: object = self.part.step(released)
         return after
 
 
@@ -260,7 +260,7 @@ def broken_laws(spec: MethodSpec) -> dict[str, str]:
 
 def _settings(spec: MethodSpec) -> dict[str, float]:
     """Every setting at its default, or at an inner point of its range; noise that is no special value."""
-    sizes = Sizes(RECORDS, WIDTH, "logistic", GROUPS, 0, 1.3, STEPS, RECORDS / STEPS)
+    sizes = PublicSizes(RECORDS, WIDTH, "logistic", GROUPS, 0, 1.3, STEPS, RECORDS / STEPS)
     found = {}
     for name, setting in spec.settings.items():
         high = setting.high if isinstance(setting.high, float | int) else setting.high.value(sizes)
@@ -322,7 +322,7 @@ class _Summing(Loop):
         super().__init__(network, pool, training)
         self.kept = kept
 
-    def _close(self, sums: dict[Row, Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
+    def _close(self, sums: dict[GradientSum, Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
         self.kept.append(sums[self.training.release.rows[0]].clone())
         return super()._close(sums, sensitivity, batch)
 
@@ -346,8 +346,8 @@ def _states(spec: MethodSpec) -> Iterator[tuple[ClippingRule[Any], Any]]:
             if rule.query_noise_multiplier is not None:
                 like = rule.query(released, norms, group)[:, 0]
                 signs = torch.where(torch.arange(like.shape[1]) % 2 == 0, 1.0, 0.5)
-                released = rule.absorb(released, (answer * signs).expand_as(like).clone())
-            released = rule.advance(released)
+                released = rule.update(released, (answer * signs).expand_as(like).clone())
+            released = rule.step(released)
         yield rule, released
 
 

@@ -82,7 +82,7 @@ LENDS_GENERATORS = {"privacy.borrowed"}  # to code that knows no other; puts the
 GLOBAL_GENERATOR = {"manual_seed", "seed", "set_rng_state", "get_rng_state", "initial_seed"}
 NOISE_IN, INIT_IN = {"privacy.noise"}, {"models.zoo"}
 
-MAX_FILE, MAX_FUNCTION = 400, 60
+MAX_FILE, MAX_FUNCTION = 420, 60  # each parameter of a docstring has a line of its own
 
 
 @dataclass(frozen=True)
@@ -386,7 +386,7 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
         {"gate.check": "import fairaudit.report.model", "report.model": "import numpy as np"},
         "reading a report imports numpy: gate.check -> report.model",
     ),
-    (files_and_functions_fit_a_screen, {"planning.plan": "x = 1\n" * 401}, "401 lines"),
+    (files_and_functions_fit_a_screen, {"planning.plan": "x = 1\n" * 421}, "421 lines"),
     (
         files_and_functions_fit_a_screen,
         {"planning.plan": "def f():\n" + "    x = 1\n" * 61},

@@ -80,7 +80,7 @@ def test_a_worker_survives_where_its_lifeline_is_held_by_somebody_else(toys, tmp
     run.process.kill()
     run.process.wait(20)
     time.sleep(1)
-    assert workers <= set(run.survivors())  # so it is the lifeline that ends them in the tests above
+    assert workers <= set(run.survivors())  # so it is the parent_pipe that ends them in the tests above
 
 
 @pytest.mark.parametrize(("mode", "code"), [("plain", -signal.SIGTERM), ("handler", 143)])

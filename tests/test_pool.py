@@ -267,7 +267,7 @@ UNHEARD = """
 from multiprocessing import Pipe
 from fairaudit.execution import local as pool
 parent, tasks = Pipe()
-watched, lifeline = Pipe(duplex=False)  # open to the end, so that it is not what ends the worker
+watched, parent_pipe = Pipe(duplex=False)  # open to the end, so that it is not what ends the worker
 parent.send(1)
 pool._work(lambda task: parent.close(), tasks, watched)
 """

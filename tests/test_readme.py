@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairaudit.cli import app
-from fairaudit.cli.options import OPTIONS
+from fairaudit.config.options import OPTIONS
 from fairaudit.config.presets.catalog import PRESETS
 from fairaudit.methods.catalog import catalog
 

@@ -18,7 +18,7 @@ from fairaudit.config.sources import resolve_config
 from fairaudit.errors import EXIT_INPUT, ConfigError, TrainingError
 from fairaudit.methods import catalog as catalog_module
 from fairaudit.methods.catalog import Guarantee, MethodSpec, catalog
-from fairaudit.methods.defaults import LEARNING_RATE, Rule, Setting, Sizes
+from fairaudit.methods.defaults import LEARNING_RATE, PublicSizes, Rule, Setting
 from fairaudit.methods.fairlens import FairLens
 from fairaudit.planning.plan import make_plan
 
@@ -49,7 +49,7 @@ def planned(spec, values, **given):
 
 def ends(spec, name):
     setting = spec.setting(name)
-    sizes = Sizes(100_000_000, 6, "logistic", pool=30)  # half of the 60 test rows
+    sizes = PublicSizes(100_000_000, 6, "logistic", pool=30)  # half of the 60 test rows
     high = setting.high.value(sizes) if isinstance(setting.high, Rule) else setting.high
     return setting.low, high
 
@@ -92,7 +92,7 @@ def test_every_default_lies_in_its_range_whatever_the_sizes():
     for n in (1, 30, 10_000, 10**9):
         for columns in (1, 100, 10_000):
             for name in ("logistic", "mlp"):
-                sizes = Sizes(n, columns, name, groups=200, pool=max(1, n // 10))
+                sizes = PublicSizes(n, columns, name, groups=200, pool=max(1, n // 10))
                 for key, rule in RULES.items():
                     if key in SETTINGS and not (key == "teachers" and n == 1):
                         assert SETTINGS[key].admits(rule.value(sizes), sizes), (key, sizes)

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import circumstances, findings
+from handmade import findings, metadata
 
 from fairaudit.audit import audit, prepare
 from fairaudit.cli import app
@@ -34,7 +34,7 @@ def out(tmp_path, monkeypatch):
 
 def write_earlier(out, name):
     """A report on the data file of that name."""
-    report = build_report(findings(), circumstances())
+    report = build_report(findings(), metadata())
     report = report.model_copy(update={"data": report.data.model_copy(update={"name": name})})
     write_report(report, out, ("json", *RENDERINGS))
 
@@ -184,7 +184,7 @@ def test_a_full_disk_loses_no_report(out, monkeypatch):
 
     monkeypatch.setattr("fairaudit.io.atomic.os.open", full)
     with pytest.raises(OutputError, match="no space left"):
-        write_report(build_report(findings(), circumstances()), out, ("json",))
+        write_report(build_report(findings(), metadata()), out, ("json",))
     assert (out / "report.previous.json").read_bytes() == before
     put_aside(out)  # the next run that fails leaves it, too
     assert json.loads((out / "report.previous.json").read_bytes()) == json.loads(before)

@@ -26,7 +26,9 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
     """Measure what was trained; a seed without a result is left out of its arm.
 
     Args:
-        plan: What was planned. dataset: Labels and groups. results: Job id -> result.
+        plan: What was planned.
+        dataset: Labels and groups.
+        results: Job id -> result.
     """
     if plan.config.self_check:
         _check_against_sklearn(plan, dataset, results)

@@ -82,8 +82,10 @@ def choose(
     choice that was stopped goes on where it was, and comes to the same end.
 
     Args:
-        found: What :func:`candidates` decided. listener: Who watches the trainings.
-        on_look: Called with every test as it is made. command: As typed, for the report.
+        found: What :func:`candidates` decided.
+        listener: Who watches the trainings.
+        on_look: Called with every test as it is made.
+        command: As typed, for the report.
 
     Raises:
         OutputError: The output directory cannot be used.

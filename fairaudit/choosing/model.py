@@ -26,14 +26,17 @@ class TestedNumber(Part):
     """One number that a rule was held against at one look.
 
     Args:
-        rule: Its text. metric: What it is about. limit: Its number.
+        rule: Its text.
+        metric: What it is about.
+        limit: Its number.
         reference, grouping, group: Where the number stands; ``group`` is "" for all rows.
         unit: ``fraction``, ``ratio``, ``nats``, or "" for an epsilon.
         value: Mean over seeds, None where it is undefined.
         bound: The one-sided limit at the test's level, on the side that fails: it must keep the rule.
         other_bound: The one-sided 95 % limit on the other side: where it breaks the rule, no more seeds are
             tried.
-        outcome: What the rule says. reason: Why it says nothing, or "".
+        outcome: What the rule says.
+        reason: Why it says nothing, or "".
         seeds_needed, rows_factor: About what would decide it: seeds, and times as many test rows.
     """
 
@@ -57,9 +60,16 @@ class Tested(Part):
     """One arm at one look, in the order in which they were looked at.
 
     Args:
-        method: With its variant. arm: Its key. target_epsilon: As asked for. epsilon: PLD, as reached.
-        look: The first is 1. seeds: So many were trained. level: One-sided, of a pass.
-        outcome: The worst of its numbers. numbers: All of them. left_out: Groups too small to be judged.
+        method: With its variant.
+        arm: Its key.
+        target_epsilon: As asked for.
+        epsilon: PLD, as reached.
+        look: The first is 1.
+        seeds: So many were trained.
+        level: One-sided, of a pass.
+        outcome: The worst of its numbers.
+        numbers: All of them.
+        left_out: Groups too small to be judged.
         gap, cost, accuracy: With 95 % intervals, for readers; ``cost`` is that of the group that pays most.
         gap_between, cost_group: Of which groups.
         trainings: A digest of all that the trainings follow from.
@@ -98,13 +108,18 @@ class Choice(Part):
     Args:
         status: ``recommended``; ``none passes``: every method breaks a rule at its largest epsilon;
             ``undecided``: no method passes, and at least one might.
-        arm: That is recommended, or None. nearest: The arm that came nearest to passing, where none does.
-        answer: In one sentence. attack: What the recommended epsilon leaves to an attacker.
-        methods: In the order of the command. tests: In the order in which they were made.
-        alpha: Shared by ``methods`` times ``looks``. level: What each test gets of it.
+        arm: That is recommended, or None.
+        nearest: The arm that came nearest to passing, where none does.
+        answer: In one sentence.
+        attack: What the recommended epsilon leaves to an attacker.
+        methods: In the order of the command.
+        tests: In the order in which they were made.
+        alpha: Shared by ``methods`` times ``looks``.
+        level: What each test gets of it.
         promise, conditions: What is promised, and on which conditions.
         failed: Trainings that ended without a model, by arm and seed.
-        train: The command that trains it for release. reproduce: The command of this choice.
+        train: The command that trains it for release.
+        reproduce: The command of this choice.
     """
 
     schema_version: Literal[1] = 1

@@ -28,10 +28,12 @@ class Number(NamedTuple):
     """A measured number with its variances.
 
     Args:
-        value: Mean over seeds. seed_variance: V_seed.
-        record_variance: V_rec, from which what is in V_seed too is not taken off: with skewed or rarely
-            bad seeds the narrower form breaks the level.
-        seeds: How many. is_size: An absolute value.
+        value: Mean over seeds.
+        seed_variance: V_seed.
+        record_variance: V_rec, from which what is in V_seed too is not taken off: with skewed or rarely bad
+            seeds the narrower form breaks the level.
+        seeds: How many.
+        is_size: An absolute value.
     """
 
     value: float
@@ -51,7 +53,8 @@ class Number(NamedTuple):
         """What a limit says of the number.
 
         Args:
-            fails: Whether a value breaks the rule. fails_above: Large values do.
+            fails: Whether a value breaks the rule.
+            fails_above: Large values do.
             level: Of the limit that must keep the rule for a pass.
         """
         # A size above a limit may come from either sign, so a rule on small sizes has two ways to err.
@@ -74,7 +77,8 @@ def needed(number: Number, limit: float, level: float) -> Needed:
 
     Args:
         number: As measured; it is taken to stay where it is, and V_seed to shrink as 1 / seeds.
-        limit: The rule's. level: Of a pass, held fixed.
+        limit: The rule's.
+        level: Of a pass, held fixed.
     """
     margin = abs(limit - number.value)
     if margin == 0.0:
@@ -110,7 +114,8 @@ class Course:
     """How far the tests have come: per method epsilon after epsilon, per epsilon look after look.
 
     Args:
-        families: Method -> its arms, the largest epsilon first. looks: Seeds at each look.
+        families: Method -> its arms, the largest epsilon first.
+        looks: Seeds at each look.
     """
 
     families: Mapping[str, Sequence[str]]

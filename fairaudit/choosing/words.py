@@ -22,7 +22,8 @@ def answer(status: Status, test: Tested, methods: int) -> str:
     """The answer in one sentence.
 
     Args:
-        status: Of the choice. test: The last look at the recommended arm, else at the nearest.
+        status: Of the choice.
+        test: The last look at the recommended arm, else at the nearest.
         methods: How many were looked at.
     """
     if status == "recommended":

@@ -30,9 +30,9 @@ from fairaudit.cli.commands import (
     score,
     train,
 )
-from fairaudit.cli.options import PANELS
-from fairaudit.cli.streams import lost_answer, tell
-from fairaudit.config.options import Format
+from fairaudit.cli.options import ALSO
+from fairaudit.cli.streams import lost_answer, print_stderr
+from fairaudit.config.options import PANELS, Format
 from fairaudit.errors import (
     EXIT_BUG,
     EXIT_INPUT,
@@ -62,12 +62,16 @@ class _Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 (typer's signature)
         """Options below the heads of their panels, in the panels' order; few of them below one head."""
         records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx))}
-        placed = [name for names in PANELS.values() for name in names]
+        panels = {
+            title: (*(option.field for option in options), *ALSO.get(title, ()))
+            for title, options in PANELS.items()
+        }
+        placed = [name for names in panels.values() for name in names]
         if not set(placed) <= set(records):
             super().format_options(ctx, formatter)
             return
         others = [name for name in records if name not in placed]
-        for title, names in (*PANELS.items(), ("Other", others)):
+        for title, names in (*panels.items(), ("Other", others)):
             with formatter.section(title):
                 formatter.write_dl([records[name] for name in names])
 
@@ -204,7 +208,7 @@ def _log(error: BaseException) -> str:
 
 
 def _say(line: str) -> None:
-    tell(plain(_one_line(line), _LONGEST))
+    print_stderr(plain(_one_line(line), _LONGEST))
 
 
 def _one_line(text: str) -> str:

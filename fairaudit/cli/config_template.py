@@ -24,7 +24,8 @@ def starter_file(found: Inspection, config: AuditConfig) -> str:
     """The file's text; it can be used as it is where the inspection found no problem.
 
     Args:
-        found: What is in the data. config: The options that it was inspected with.
+        found: What is in the data.
+        config: The options that it was inspected with.
     """
     return "\n".join([*_data(found, config), *_audit(config), *_gates(found)]) + "\n"
 

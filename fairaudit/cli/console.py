@@ -11,14 +11,14 @@ from fairaudit.cli.folding import folded, width_of
 from fairaudit.cli.streams import no_command
 from fairaudit.errors import FairauditError, numbered
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
-from fairaudit.io.standard_streams import silence
+from fairaudit.io.standard_streams import write_to_nothing
 from fairaudit.report.names import plain
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Go on without a reader, also in a program whose streams nobody secured."""
-        silence(sys.stderr)
+        write_to_nothing(sys.stderr)
 
 
 class Screen:

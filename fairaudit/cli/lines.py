@@ -6,7 +6,7 @@ from pathlib import Path
 from fairaudit.config.options import ASSUMED
 from fairaudit.config.sources import DEFAULT, ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
-from fairaudit.data.naming import spoken_shape
+from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.plan import Arm, Plan
@@ -32,7 +32,7 @@ def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
     columns = (
         f"{numbered(dataset.rows_read, 'row')} x {numbered(dataset.columns_read, 'column')}"
         if shape is None
-        else f"{numbered(dataset.rows_read, 'image')} of {spoken_shape(shape)}"
+        else f"{numbered(dataset.rows_read, 'image')} of {shape_text(shape)}"
     )
     size = f"{columns}"
     digest = f"sha256 {dataset.digest[:4]}…{dataset.digest[-2:]}"
@@ -40,7 +40,7 @@ def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
     positive, favourable = (
         None if i is None else dataset.classes[i] for i in (dataset.positive, dataset.favourable)
     )
-    outcomes = spoken_outcomes(positive, favourable, dataset.favourable_origin)
+    outcomes = outcomes_text(positive, favourable, dataset.favourable_origin)
     yield f"  label   {plain(dataset.label)}   ({dataset.label_origin}; {outcomes})"
     for grouping in dataset.groupings:
         counts = [(name, int((grouping.groups == k).sum())) for k, name in enumerate(grouping.names)]
@@ -49,7 +49,7 @@ def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
         yield f"  group   {plain(grouping.name)}   {shown}{more}"
 
 
-def spoken_outcomes(positive: str | None, favourable: str | None, origin: str) -> str:
+def outcomes_text(positive: str | None, favourable: str | None, origin: str) -> str:
     """The positive class, and the favourable one unless it is that class and somebody said so."""
     told = f"positive = {'not known' if positive is None else plain(positive)}"
     if origin == ASSUMED:
@@ -76,12 +76,12 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         yield f"  model   {plain(plan.model)} · {size} · per-sample gradients by {facts.gradients}{why}"
     twins = each * seeds * sum(arm.has_twin for arm in plan.arms)
     trainings += f", {twins:,} of them once more without noise" if twins else ""
-    yield f"  plan    {trainings} · about {spoken_time(seconds)} on {numbered(cores, 'core')}"
+    yield f"  plan    {trainings} · about {duration_text(seconds)} on {numbered(cores, 'core')}"
     if "diagnostics" in plan.origins:
         yield f"  read    {plan.origins['diagnostics']}"
     if reading:
         kept = numbered(len(plan.schedule.kept(plan.config.diagnostics_every)), "kept step")
-        yield f"  read    {kept} of each private training: at most about {spoken_time(reading)}"
+        yield f"  read    {kept} of each private training: at most about {duration_text(reading)}"
 
 
 def out_line(out: Path) -> str:
@@ -96,7 +96,7 @@ def arm_lines(plan: Plan) -> Iterator[str]:
         privacy = arm.privacy
         settings = ", ".join(f"{name} {value:.4g}" for name, value in arm.settings.items())
         pld, rdp = (_epsilon(value) for value in (privacy.epsilon_pld, privacy.epsilon_rdp))
-        rows.append(Row((plain(arm.key), spoken_guarantee(privacy.guarantee), pld, rdp, settings)))
+        rows.append(Row((plain(arm.key), guarantee_text(privacy.guarantee), pld, rdp, settings)))
     yield from aligned(rows, left=frozenset({0, 1, 4}))
     if words := attack_sentence(privacy_facts(plan, fitted=())):
         yield plain(words, 1000)
@@ -111,7 +111,8 @@ def result_lines(report: Report, width: int | None = None) -> Iterator[str]:
     """The summary, the cost by group of every method, its gap, and the control's answer.
 
     Args:
-        report: What was found. width: Columns of the terminal, None where there is none.
+        report: What was found.
+        width: Columns of the terminal, None where there is none.
     """
     if not report.costs:
         yield "No method has a finished seed: nothing could be compared."
@@ -119,12 +120,12 @@ def result_lines(report: Report, width: int | None = None) -> Iterator[str]:
     yield from to_lines(document(report), width)
 
 
-def spoken_guarantee(guarantee: Guarantee) -> str:
+def guarantee_text(guarantee: Guarantee) -> str:
     """The status as it is shown in every table."""
     return "no privacy" if guarantee is Guarantee.NONE else guarantee.value
 
 
-def spoken_time(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A rough time for people: two digits at most."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
@@ -133,7 +134,7 @@ def spoken_time(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def spoken_trainings(count: int, size: int) -> str:
+def trainings_text(count: int, size: int) -> str:
     """Finished trainings and the bytes that they take."""
     if not size:
         return numbered(count, "training")

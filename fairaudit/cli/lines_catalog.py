@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fairaudit.cli.lines import spoken_guarantee
+from fairaudit.cli.lines import guarantee_text
 from fairaudit.methods.catalog import Guarantee, MethodSpec, is_third_party
 from fairaudit.methods.checks import as_checked
 from fairaudit.report.render.rows import Row, aligned
@@ -13,7 +13,7 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
     for spec in specs:
         aliases = f"  (also {', '.join(spec.aliases)})" if spec.aliases else ""
         yield f"{spec.name}{aliases}"
-        yield f"  guarantee  {spoken_guarantee(guarantee_of(spec))}"
+        yield f"  guarantee  {guarantee_text(guarantee_of(spec))}"
         yield f"  does       {spec.summary}"
         yield f"  source     {spec.source}"
         yield f"  settings   {', '.join(spec.settings)}"
@@ -26,7 +26,7 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
         for item in spec.unprotected:
             yield f"  open       not protected: {item}"
         for variant in spec.variants:
-            yield f"  variant    {variant.name}: {spoken_guarantee(variant.guarantee)}; {variant.reason}"
+            yield f"  variant    {variant.name}: {guarantee_text(variant.guarantee)}; {variant.reason}"
 
 
 def guarantee_of(spec: MethodSpec) -> Guarantee:

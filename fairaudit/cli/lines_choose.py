@@ -8,7 +8,7 @@ from fairaudit.choosing.choose import Candidates
 from fairaudit.choosing.model import Choice, Tested
 from fairaudit.choosing.write import choice_paths
 from fairaudit.cli.estimate import estimated_seconds
-from fairaudit.cli.lines import report_line, spoken_time
+from fairaudit.cli.lines import duration_text, report_line
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import narrowed
 from fairaudit.report.names import plain
@@ -23,7 +23,7 @@ def course_lines(found: Candidates, cores: int) -> Iterator[str]:
         targets = " then ".join(f"{arm.privacy.target_epsilon:g}" for arm in arms)
         yield f"  choose  {plain(name)}: epsilon {targets}, δ = {plan.delta:g}"
     first = narrowed(plan, [arms[0].key for arms in found.families.values()], found.looks[0])
-    least, most = (spoken_time(estimated_seconds(each, cores)) for each in (first, plan))
+    least, most = (duration_text(estimated_seconds(each, cores)) for each in (first, plan))
     sizes = ", then ".join(map(str, found.looks))
     yield (
         f"  looks   {sizes} seeds, each test at {100 * found.course.level:.3g} % · first look about {least}, "

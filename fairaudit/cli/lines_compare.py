@@ -17,7 +17,8 @@ def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
     """What differs: options, guarantees, then costs and whatever else changed beyond its interval.
 
     Args:
-        found: The comparison. every: Show also what did not change beyond its interval.
+        found: The comparison.
+        every: Show also what did not change beyond its interval.
     """
     if not found.same_data:
         yield "The reports are of different data: a change may come from the data alone."

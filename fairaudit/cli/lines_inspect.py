@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fairaudit.cli.lines import spoken_outcomes
+from fairaudit.cli.lines import outcomes_text
 from fairaudit.data.inspect import Inspection
 from fairaudit.errors import numbered
 from fairaudit.report.names import plain
@@ -17,7 +17,7 @@ def inspection_lines(found: Inspection) -> Iterator[str]:
     yield f"{plain(found.name)}  {size} · sha256 {found.digest[:16]}…"
     yield from _columns(found)
     if found.label is not None:
-        outcomes = spoken_outcomes(found.positive, found.favourable, found.favourable_origin)
+        outcomes = outcomes_text(found.positive, found.favourable, found.favourable_origin)
         yield f"label    {plain(found.label)}   ({found.label_origin or 'given'}; {outcomes})"
     if found.label is None or found.problem:
         yield f"labels?  {_names(found.label_candidates)}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fairaudit.cli.lines import report_line, spoken_outcomes, warning_lines
+from fairaudit.cli.lines import outcomes_text, report_line, warning_lines
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import numbered
 from fairaudit.report.model import Report
@@ -17,7 +17,7 @@ def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
     rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
     yield f"fairaudit {report.tool.version} · {plain(data.name)} {rows}"
     label = data.label
-    outcomes = spoken_outcomes(label.positive, label.favourable, label.favourable_origin)
+    outcomes = outcomes_text(label.positive, label.favourable, label.favourable_origin)
     yield f"  label   {plain(label.column)}   ({outcomes})"
     models = ", ".join(f"{plain(arm.key)} {arm.seeds_planned}" for arm in report.arms)
     yield f"  models  {models}; nothing is trained, and no privacy is stated"

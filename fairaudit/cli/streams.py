@@ -11,12 +11,12 @@ from fairaudit.cli.folding import folded, width_of
 _COMMAND = re.compile(r"^([ \t]*)(?=::)", re.MULTILINE)
 
 
-def answer(lines: Iterable[str]) -> None:
+def print_stdout(lines: Iterable[str]) -> None:
     """A command's answer on stdout, for people and pipes."""
     _write(map(no_command, lines), sys.stdout)
 
 
-def tell(line: str) -> None:
+def print_stderr(line: str) -> None:
     """How the program ended, on stderr."""
     _write([no_command(line)], sys.stderr)
 

@@ -5,6 +5,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from fairaudit.config.declared import Declaration, DeclaredColumn, read_declaration
+from fairaudit.config.presets.catalog import PRESETS
 from fairaudit.errors import ConfigError
 
 
@@ -201,6 +203,146 @@ class AuditConfig(BaseModel):
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
             return value
         return tuple(name.strip() for part in parts for name in part.split(",") if name.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One field on the command line.
+
+    Args:
+        field: Name in AuditConfig.
+        kind: What it is; ``list`` repeats, ``dict`` repeats NAME=VALUE.
+        help: One line.
+        metavar: Shown for the value.
+        flags: Spelling, where it is not the field's name with dashes.
+    """
+
+    field: str
+    kind: type
+    help: str
+    metavar: str | None = None
+    flags: str | None = None
+
+
+# Panel of the help -> its options: a row for each field, which says what AuditConfig does not.
+PANELS: Mapping[str, tuple[Option, ...]] = {
+    "Data": (
+        Option("data", str, "Table, or images (folder, npz, parquet); a file, folder or glob.", "PATH"),
+        Option("label", str, "Column to predict; inferred when left out and unambiguous.", "COL"),
+        Option("positive", str, "The label that rates are about; inferred from common spellings.", "VALUE"),
+        Option("favourable", str, "The label that people want; gates on impact ratios need it.", "VALUE"),
+        Option("drop", list, "Column to leave out; repeat.", "COL"),
+        Option("columns", str, "What is publicly known of the columns; nothing is learned of them.", "FILE"),
+        Option(
+            "missing", str, "What to do with missing feature values (default: impute).", "impute|drop|error"
+        ),
+        Option("merge_rare", float, "Merge levels below this share of rows (default: 0.002).", "SHARE"),
+        Option("infer", bool, "Guess label and positive value from the file (default: infer)."),
+        Option("image_column", str, "Column or array of images, where several hold some.", "COL"),
+        Option("resize", str, "Scale all images to one size.", "HxW"),
+        Option("channels", str, "Grey or colour; auto: grey where all are (default: auto).", "auto|grey|rgb"),
+        Option(
+            "pixel_range", str, "Scale pixels to -1..1 or to 0..1 (default: symmetric).", "symmetric|unit"
+        ),
+        Option("skip_bad_images", bool, "Leave out images that cannot be read; they are counted."),
+        Option("split_column", str, "Column that says train or test for each row.", "COL"),
+        Option("test_size", float, "Share of rows held out (default: 0.2).", "SHARE"),
+        Option("public_data", str, "Public table for PATE's student; else half of the test rows.", "PATH"),
+    ),
+    "Groups": (
+        Option("group", list, "Column of groups; repeat. The first steers the splits.", "COL"),
+        Option("group_by_label", bool, "Take the classes of the label as groups, too."),
+        Option("intersect", bool, "Also compare the intersections of the group columns."),
+        Option("bin", dict, "Cut a numeric group at edges or quantiles; repeat.", "COL=EDGES|qN"),
+        Option("contrast", dict, "Turn a column into value / not value; repeat.", "COL=VALUE"),
+        Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),
+        Option("group_as_feature", bool, "Give the group column to the model."),
+        Option("balance", bool, "Cut all groups to one size before the split."),
+        Option("keep", dict, "Keep this fraction of a group's training rows; repeat.", "GROUP=FRACTION"),
+        Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),
+    ),
+    "Privacy": (
+        Option("method", list, "Method, `all` or `ablation`; repeat (default: global-adapt).", "NAME"),
+        Option("variant", list, "Add a published form beside the default one; repeat.", "NAME"),
+        Option("epsilon", list, "Calibrate each method to this epsilon; repeat to sweep (default: 3).", "E"),
+        Option("noise_multiplier", float, "Set the noise instead; epsilons may differ.", "SIGMA"),
+        Option("delta", float, "Delta (default: largest power of ten up to 1/(10 N)).", "D"),
+        Option("max_grad_norm", float, "Clipping bound C (default: by rule).", "C"),
+        Option("threshold", float, "Threshold Z of the global methods (default: by rule).", "Z"),
+        Option("settings", dict, "One method's number, as global.threshold=50.", "NAME=VALUE"),
+        Option("preset", str, f"A paper's settings: {', '.join(PRESETS)}.", "NAME"),
+        Option("n_public", int, "Number of training records, as a public constant.", "N"),
+    ),
+    "Training": (
+        Option(
+            "model",
+            str,
+            "logistic, mlp, cnn or module:factory, which runs that code (default: logistic; images: cnn).",
+            "NAME",
+        ),
+        Option("hidden", list, "Width of a hidden layer of mlp; repeat (default: 256, 256).", "WIDTH"),
+        Option("activation", str, "Activation of mlp (default: tanh).", "tanh|relu"),
+        Option("epochs", int, "Passes over the training rows (default: by rule).", "N"),
+        Option("batch_size", int, "Expected batch size (default: by rule).", "N"),
+        Option("learning_rate", float, "Step size of every method (default: by rule).", "RATE"),
+        Option(
+            "optimizer", str, "What is done with the released gradient (default: sgd).", "sgd|momentum|adam"
+        ),
+        Option("seeds", int, "Seeds; each has its own split, undersampling and start (default: 5).", "N"),
+        Option("repeats", int, "Private runs per seed (default: 1).", "N"),
+        Option("seed", int, "The first seed (default: 0).", "N"),
+        Option(
+            "twins", bool, "Train each private method without noise too, to split its cost (default: twins)."
+        ),
+        Option("self_check", bool, "Compare a private method with itself: no gap should show."),
+        Option("tune", int, "Try N settings of every arm on held-out training rows; charge the search.", "N"),
+        Option("tune_for", str, "What a setting is chosen by (default: accuracy).", "accuracy|worst-group"),
+        Option(
+            "tune_privacy", str, "Whether epsilon covers the search (default: charged).", "charged|uncharged"
+        ),
+        Option(
+            "diagnostics",
+            str,
+            "What is read of the training: full says why; auto: full where cheap, else basic (default: auto).",
+            "auto|off|basic|full",
+        ),
+        Option(
+            "diagnostics_every", int, "Steps between gradient readings, and checkpoints of full.", "STEPS"
+        ),
+    ),
+    "Report": (
+        Option(
+            "out",
+            str,
+            f"Folder of the report and of finished trainings (default: {OUT}/NAME, after the data).",
+            "DIR",
+        ),
+        Option(
+            "format",
+            list,
+            "Report files: json, md, html, junit, model-card; svg or png charts (default: json,md,html).",
+            "KIND,...",
+        ),
+    ),
+    "Gates": (
+        Option("fail_on", list, "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
+        Option("baseline", str, "Earlier report, for rules with .delta.", "REPORT"),
+        Option("inconclusive", str, "What an inconclusive rule counts as; else exit 3.", "fail|pass"),
+    ),
+    "Execution (never changes a result)": (
+        Option(
+            "device", str, "Where to train; auto: a GPU if there is one (default: auto).", "auto|cpu|cuda"
+        ),
+        Option("workers", int, "Trainings at a time (default: one per core).", "N"),
+        Option("executor", str, "Where trainings are run (default: local).", "local|ray"),
+        Option("ray_address", str, "Ray cluster to use, or `auto`; else one is started here.", "ADDRESS"),
+        Option("cpus_per_job", float, "Processors that a training asks of Ray (default: 1).", "N"),
+        Option("gpus_per_job", float, "GPUs that a training asks of Ray (default: 0).", "N"),
+        Option("memory", int, "Activations kept between the two passes of a step.", "MIB"),
+        Option("resume", bool, "Go on from finished trainings, or not.", None, "--resume/--fresh"),
+    ),
+}
+OPTIONS = tuple(option for options in PANELS.values() for option in options)
 
 
 def option_words(config: AuditConfig) -> str:

@@ -53,9 +53,12 @@ class Archive:
     ``split`` tells the two apart.
 
     Args:
-        path: The file. columns: Column -> its arrays, in order of the parts.
+        path: The file.
+        columns: Column -> its arrays, in order of the parts.
         parts: Part of each such array, ``("",)`` where the archive has no parts.
-        rows: Rows of each part. image: The column of images. options: How they are read.
+        rows: Rows of each part.
+        image: The column of images.
+        options: How they are read.
         ignored: Arrays that are no column.
     """
 
@@ -123,7 +126,9 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
     """Find the arrays of an archive.
 
     Args:
-        path: The file. image: ``image_column``, or None to find it. options: How images are read.
+        path: The file.
+        image: ``image_column``, or None to find it.
+        options: How images are read.
 
     Raises:
         DataError: Not an archive, no or several arrays of images, one of another type or shape, or a

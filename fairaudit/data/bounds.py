@@ -18,7 +18,8 @@ def refuse_bomb(path: Path, unpacked: int) -> None:
     """Stop at a compressed file of almost nothing that would fill the memory.
 
     Args:
-        path: The file. unpacked: Bytes that it holds, as declared or counted so far.
+        path: The file.
+        unpacked: Bytes that it holds, as declared or counted so far.
 
     Raises:
         DataError: More than a hundred times its size, and more than 1 GiB.

@@ -71,7 +71,8 @@ class RowKeys(NamedTuple):
 
     Args:
         keys: ``[N]``: a code, the number, or a float's bits; anything where the value is missing.
-        missing: ``[N]``. codes: Where the column is no number.
+        missing: ``[N]``.
+        codes: Where the column is no number.
     """
 
     keys: Int64
@@ -108,7 +109,8 @@ class PlainColumns:
     """Columns made plain, one after the other.
 
     Args:
-        kept: Column -> its values in a plain type. dropped: Column -> reason.
+        kept: Column -> its values in a plain type.
+        dropped: Column -> reason.
         infinite, blank: Columns that held infinities, and empty text.
     """
 

@@ -95,8 +95,8 @@ class Dataset:
         name: File name, for people.
         format: ``csv``, ``parquet``, ``feather``, ``image folder``, ``npz``.
         digest: sha256 of the content of everything that was read.
-        features: Raw feature columns, N rows; neither label nor (unless asked) group columns. Images
-            are one column of uint8 tensors ``[H, W, C]``.
+        features: Raw feature columns, N rows; neither label nor (unless asked) group columns. Images are one
+            column of uint8 tensors ``[H, W, C]``.
         labels: Class of each row, ``[N]`` in ``0..Y-1``.
         classes: Class names, ``[Y]``.
         label: Name of the label column.
@@ -104,7 +104,8 @@ class Dataset:
         positive: Index of the class that rates are about, or None where none is known.
         groupings: The first steers stratification, balance and the methods that read groups.
         split: Per row 0 train, 1 test when ``--split-column`` gives it, else None.
-        rows_read: Rows in the file; columns_read: columns in the file.
+        rows_read: Rows in the file;
+        columns_read: columns in the file.
         dropped_rows: reason -> group name -> count (first grouping).
         missing: column -> group name -> count of missing values (first grouping).
         dropped_columns: column -> reason.
@@ -206,7 +207,8 @@ class Encoded:
 
     Args:
         split: Which rows these are.
-        train: ``[n_train, d]`` float32, or ``[n_train, H, W, C]``. test: ``[n_test, ...]`` float32.
+        train: ``[n_train, d]`` float32, or ``[n_train, H, W, C]``.
+        test: ``[n_test, ...]`` float32.
         names: Input names, ``[d]``; none for images.
         fitted: What was learned from the training rows ("mean of age"): not private.
         merged: column -> number of rare levels merged into one.

@@ -48,7 +48,8 @@ def lay_over(
     """The table as declared; each value becomes what it does by itself, whatever other rows hold.
 
     Args:
-        table: Columns in plain types. declared: Of some or all of them.
+        table: Columns in plain types.
+        declared: Of some or all of them.
         keep: May move a column that was made to where a large table's columns are.
 
     Raises:

@@ -58,7 +58,8 @@ class ImageStack:
     """The pixels of N images, filled one after the other.
 
     Args:
-        n_images: N. options: How to read them.
+        n_images: N.
+        options: How to read them.
     """
 
     def __init__(self, n_images: int, options: ImageOptions) -> None:
@@ -72,7 +73,9 @@ class ImageStack:
         """Decode the image of a row.
 
         Args:
-            row: Its place. name: What a message calls it. content: Its file, None where there is none.
+            row: Its place.
+            name: What a message calls it.
+            content: Its file, None where there is none.
 
         Raises:
             DataError: It cannot be read (unless such are skipped), or its size is another one.
@@ -166,7 +169,8 @@ def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
     """Pixels that came without files, in the size and the channels asked for.
 
     Args:
-        pixels: ``[N, H, W, C]``, C being 1 or 3. options: How images are read.
+        pixels: ``[N, H, W, C]``, C being 1 or 3.
+        options: How images are read.
     """
     channels = {"auto": pixels.shape[3], "grey": 1, "rgb": 3}[options.channels]
     size = options.size or pixels.shape[1:3]

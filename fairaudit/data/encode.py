@@ -61,7 +61,8 @@ class TableEncoder:
     that every seed has the same inputs; otherwise test rows have no influence at all.
 
     Args:
-        records: All rows. merge_rare: As above.
+        records: All rows.
+        merge_rare: As above.
         in_memory: Inputs of more bytes are made when they are read; the same bits.
     """
 

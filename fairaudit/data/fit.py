@@ -23,7 +23,8 @@ class FittedNumber:
 
     Args:
         names: Of the input and, where there is one, of the indicator of missing values.
-        fitted: What was learned. exponent: Exact, so nothing is rounded by it.
+        fitted: What was learned.
+        exponent: Exact, so nothing is rounded by it.
         median, mean, deviation: Of the training values; a deviation of 0 is a constant column.
     """
 
@@ -40,12 +41,14 @@ class FittedCategory:
     """A category: every code sets one of the column's inputs to a value.
 
     Args:
-        names: Of the inputs, ``[w]``. fitted: What was learned.
+        names: Of the inputs, ``[w]``.
+        fitted: What was learned.
         places: Which input a code sets, ``[levels + 1]`` in ``0..w-1``; the last code is a gap's.
         values: To what, ``[levels + 1]``; 0 for a code that has no input.
         one_hot: Whether each code that training rows show sets its input to 1; else two share an input.
         merged: Rare levels that share an input.
-        levels: Whose codes these are. unseen: Input and value of a level that is none of them.
+        levels: Whose codes these are.
+        unseen: Input and value of a level that is none of them.
     """
 
     names: tuple[str, ...]
@@ -65,8 +68,10 @@ def fit(records: Records, rows: Int64, merge_rare: float) -> list[Fitted]:
     """Every column's constants, in column order.
 
     Args:
-        records: The table. rows: Training rows. merge_rare: Share below which levels are merged;
-            0 takes lists of levels and of columns with missing values from all rows.
+        records: The table.
+        rows: Training rows.
+        merge_rare: Share below which levels are merged; 0 takes lists of levels and of columns with missing
+            values from all rows.
     """
     found: dict[int, Fitted] = {
         number: as_declared(field) for number, field in enumerate(records.layout.fields) if field.declared

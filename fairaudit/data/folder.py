@@ -31,7 +31,8 @@ class _Listing:
     """Images below a folder.
 
     Args:
-        files: Paths below it with ``/``, sorted. others: Number of other files.
+        files: Paths below it with ``/``, sorted.
+        others: Number of other files.
     """
 
     files: tuple[str, ...]
@@ -52,10 +53,14 @@ class ImageFolder:
     """A folder of images whose files are listed and not opened yet.
 
     Args:
-        root: The folder. files: Path below it of each row's image.
-        columns: What is known of each image. metadata: Metadata files below the root.
-        image: Name of the column of images. declared, declared_by: The label.
-        options: How images are read. notices: What listing the files showed.
+        root: The folder.
+        files: Path below it of each row's image.
+        columns: What is known of each image.
+        metadata: Metadata files below the root.
+        image: Name of the column of images.
+        declared, declared_by: The label.
+        options: How images are read.
+        notices: What listing the files showed.
     """
 
     root: Path

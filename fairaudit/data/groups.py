@@ -60,7 +60,8 @@ def make_groupings(
     """The groupings asked for, over all rows of the table, and what to say about them.
 
     Args:
-        table: Its group columns are read. config: Which.
+        table: Its group columns are read.
+        config: Which.
         by_label: The classes as groups, after those that were named; None where not asked for.
 
     Raises:
@@ -92,7 +93,8 @@ def label_grouping(name: str, label: LabelColumn) -> Grouping:
     """The classes as groups; rows without a label, which no audit uses, have the missing level.
 
     Args:
-        name: The label's column. label: Its classes.
+        name: The label's column.
+        label: Its classes.
     """
     return _with_missing(name, Levels(label.codes, label.classes))
 

@@ -40,7 +40,9 @@ def numbers_look_like_ids(name: str, present: Numbers, rows: int) -> bool:
     """:func:`looks_like_id` of numbers as they are, of which most columns need not be sorted.
 
     Args:
-        name: Column. present: Its values, repeats included, without gaps. rows: Of the table.
+        name: Column.
+        present: Its values, repeats included, without gaps.
+        rows: Of the table.
     """
     if len(present) < 2 or not _all_whole(present):
         return False

@@ -43,7 +43,9 @@ def find_images(source: Source, wanted: str | None, dropped: tuple[str, ...]) ->
     """The column of images of a table file, None where it holds none.
 
     Args:
-        source: The file. wanted: ``image_column``, or None to find it. dropped: Columns left out.
+        source: The file.
+        wanted: ``image_column``, or None to find it.
+        dropped: Columns left out.
 
     Raises:
         DataError: Several columns hold images, the wanted one does not, or its shape is no image's.

@@ -12,7 +12,7 @@ from fairaudit.data.dataset import Dataset, Grouping, Notice, Split
 from fairaudit.data.encode import encode
 from fairaudit.data.groups import make_groupings
 from fairaudit.data.infer import NoLabel, run_command, suggestion
-from fairaudit.data.naming import spoken_shape
+from fairaudit.data.naming import shape_text
 from fairaudit.data.pixels import shape_of
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import CheckedTable, make_dataset, read_checked
@@ -24,8 +24,9 @@ class ColumnSummary:
     """One column.
 
     Args:
-        name: Its name. type: Arrow type as read. role: ``label``, ``group``, ``feature``,
-            ``dropped``, ``split`` or ``unused``.
+        name: Its name.
+        type: Arrow type as read.
+        role: ``label``, ``group``, ``feature``, ``dropped``, ``split`` or ``unused``.
         missing: Fraction of rows without a value, None where the column is not read.
         distinct: Number of distinct values, None likewise.
         note: Why it is dropped, or "".
@@ -62,8 +63,11 @@ class RunSummary:
     """What ``run`` would train on.
 
     Args:
-        rows: Usable rows. train, test: Rows per seed. features: Raw columns used.
-        inputs: Model inputs of the first seed. classes: class -> rows.
+        rows: Usable rows.
+        train, test: Rows per seed.
+        features: Raw columns used.
+        inputs: Model inputs of the first seed.
+        classes: class -> rows.
         duplicate_rows: Rows that repeat an earlier one.
     """
 
@@ -81,11 +85,13 @@ class Inspection:
     """Everything `fairaudit inspect` shows; plain values, ready for JSON through ``asdict``.
 
     Args:
-        name, format, digest: The file. rows, columns: Its size.
+        name, format, digest: The file.
+        rows, columns: Its size.
         schema: Its columns, in order.
         label, label_origin, positive: The label chosen and why, None and "" where there is none.
         favourable, favourable_origin: The outcome that people want, and who said so.
-        label_candidates: Columns that are named like a label. group_candidates: That could be groups.
+        label_candidates: Columns that are named like a label.
+        group_candidates: That could be groups.
         groupings: Sizes and rates of the groups asked for, over usable rows.
         would_run: What ``run`` would do, or None where it would refuse.
         problem, hint: Why it would refuse and what to do, or "".
@@ -220,7 +226,7 @@ def _schema(checked: CheckedTable, dataset: Dataset | None, config: AuditConfig)
             # A CSV's types are known only once all of it is read.
             shown = column.type if checked.source.format == "csv" else field.type
             shape = shape_of(column.type)
-            shown = f"image {spoken_shape(shape)}" if shape else shown
+            shown = f"image {shape_text(shape)}" if shape else shown
         role = roles.get(field.name, "unused")
         note = reasons.get(field.name, "")
         summaries.append(ColumnSummary(field.name, str(shown), role, missing, distinct, note))

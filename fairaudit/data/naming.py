@@ -136,7 +136,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
     return did_you_mean(*_showable(name, known))
 
 
-def spoken_shape(shape: tuple[int, int, int]) -> str:
+def shape_text(shape: tuple[int, int, int]) -> str:
     """Height, width, channels as ``28 x 28 grey`` or ``64 x 64 colour``."""
     height, width, channels = shape
     return f"{height} x {width} {'grey' if channels == 1 else 'colour'}"

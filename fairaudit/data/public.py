@@ -47,7 +47,8 @@ class PoolEncoded:
 
     Args:
         encoded: Training and test rows; pool rows of the audited table are not among the latter.
-        pool: [m, d]. groups: [m], or None where they are not known.
+        pool: [m, d].
+        groups: [m], or None where they are not known.
     """
 
     encoded: Encoded
@@ -114,8 +115,9 @@ class PoolEncoder:
     the pool says nothing about them. The pool's own records are not protected. Source: docs/methods.md 5.2.
 
     Args:
-        rows: Of the audited table. encoder: Of those rows, then the public ones; it must take its lists of
-            levels from the rows that it is fitted on, see :func:`merge_rare_of_pool`.
+        rows: Of the audited table.
+        encoder: Of those rows, then the public ones; it must take its lists of levels from the rows that it
+            is fitted on, see :func:`merge_rare_of_pool`.
         public: The public rows; None where the pool is half of the test rows.
     """
 

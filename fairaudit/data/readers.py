@@ -64,11 +64,13 @@ class Source:
     """A file that is known to be a table, before its rows are read.
 
     Args:
-        path: Where it is. format: ``csv``, ``parquet`` or ``feather``.
+        path: Where it is.
+        format: ``csv``, ``parquet`` or ``feather``.
         schema: Column names and types; of a CSV the types are a first guess.
         declared: ``label``, ``positive`` and ``favourable`` as the file or its sidecar declares them.
         declared_by: ``declared in the file`` or ``declared beside the file``, or "".
-        delimiter, encoding: Of a CSV. text_bytes: Of a CSV, unpacked.
+        delimiter, encoding: Of a CSV.
+        text_bytes: Of a CSV, unpacked.
     """
 
     path: Path

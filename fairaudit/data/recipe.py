@@ -22,8 +22,10 @@ class _Numbers:
     """How a block of n numbers is standardised: ``(x - centre) / spread``.
 
     Args:
-        block: Where they are. exponents: x is first divided by 2 to this, ``[n]``; None: by 1.
-        centre, spread: ``[n]``. fill: What a missing value becomes, ``[n]``.
+        block: Where they are.
+        exponents: x is first divided by 2 to this, ``[n]``; None: by 1.
+        centre, spread: ``[n]``.
+        fill: What a missing value becomes, ``[n]``.
         runs: (first, end, input): neighbours in the block that are neighbours among the inputs.
         gaps: (place, input) of each indicator.
     """
@@ -81,9 +83,11 @@ class _Codes:
     """How some of a block's categories are expanded: every code sets one input.
 
     Args:
-        block: Where they are. used: Their places in it, or None for all.
+        block: Where they are.
+        used: Their places in it, or None for all.
         offsets: Where each one's codes begin in the two look-ups.
-        inputs: Of each code. values: What it sets the input to.
+        inputs: Of each code.
+        values: What it sets the input to.
     """
 
     block: Block
@@ -122,7 +126,8 @@ class Recipe:
     """One seed's constants, laid out for decoding many records at once.
 
     Args:
-        layout: Of the records. fitted: What the seed learned of each column, in column order.
+        layout: Of the records.
+        fitted: What the seed learned of each column, in column order.
 
     Attributes:
         width: d, inputs of a record. one_hot: Columns that are one-hot categories.
@@ -162,7 +167,9 @@ class DecodedRows:
     """Inputs of some rows, made when they are asked for; indexed like an array of rows.
 
     Args:
-        records: All rows. rows: Which. recipe: How.
+        records: All rows.
+        rows: Which.
+        recipe: How.
     """
 
     records: Records

@@ -29,7 +29,8 @@ class NumberField:
     """A number or a time in s.
 
     Args:
-        name: Column. type: ``float32`` where that holds every value exactly, else ``float64``.
+        name: Column.
+        type: ``float32`` where that holds every value exactly, else ``float64``.
         gaps: Whether a value is missing in some row; NaN there.
         declared: What is publicly known of it, or None.
     """
@@ -45,7 +46,8 @@ class CategoryField:
     """A category as the code of its level.
 
     Args:
-        name: Column. levels: Sorted, or as declared; a missing value has the code ``len(levels)``.
+        name: Column.
+        levels: Sorted, or as declared; a missing value has the code ``len(levels)``.
         gaps: Whether a value is missing in some row; of declared levels, whether one may be.
         declared: Whether the levels are publicly known, and not those that rows hold.
     """
@@ -64,8 +66,10 @@ class Block:
     """Fields of one type, next to each other in the record.
 
     Args:
-        fields: Their indices in the column order, ascending. type: numpy's name of it.
-        start: First byte in the record. gaps: Whether values may be missing.
+        fields: Their indices in the column order, ascending.
+        type: numpy's name of it.
+        start: First byte in the record.
+        gaps: Whether values may be missing.
     """
 
     fields: tuple[int, ...]
@@ -88,7 +92,9 @@ class Layout:
     """Where everything is in a record; numbers first, by type, then the codes.
 
     Args:
-        fields: In column order. numbers: Blocks of numbers. codes: The block of categories.
+        fields: In column order.
+        numbers: Blocks of numbers.
+        codes: The block of categories.
     """
 
     fields: tuple[Field, ...]
@@ -127,7 +133,8 @@ class Records:
     """All rows of a table.
 
     Args:
-        layout: What a record holds. table: ``[N, width]``; in memory, or a map of a file.
+        layout: What a record holds.
+        table: ``[N, width]``; in memory, or a map of a file.
     """
 
     layout: Layout
@@ -148,7 +155,8 @@ class RecordWriter:
     """Looks at every column once, then gives the records from the first row to the last.
 
     Args:
-        features: The columns. declared: What is publicly known of some of them; they hold nothing else.
+        features: The columns.
+        declared: What is publicly known of some of them; they hold nothing else.
     """
 
     def __init__(self, features: pa.Table, declared: Mapping[str, DeclaredColumn] = NOTHING) -> None:

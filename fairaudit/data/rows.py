@@ -36,9 +36,12 @@ class Chosen:
     """The rows that are used and what became of the others.
 
     Args:
-        used: Row indices into the file, ascending. columns: Names of the feature columns.
-        dropped: reason -> group -> count. missing: column -> group -> count.
-        reasons: column -> why it is dropped. doubled: Rows that are alike: features, groups and label.
+        used: Row indices into the file, ascending.
+        columns: Names of the feature columns.
+        dropped: reason -> group -> count.
+        missing: column -> group -> count.
+        reasons: column -> why it is dropped.
+        doubled: Rows that are alike: features, groups and label.
     """
 
     used: Int64
@@ -53,7 +56,8 @@ class _Missing:
     """What is missing, by column and group, as the columns come by.
 
     Args:
-        groups: Group of each labelled row, ``[n]``. names: Of the groups.
+        groups: Group of each labelled row, ``[n]``.
+        names: Of the groups.
     """
 
     def __init__(self, groups: Int64, names: Sequence[str]) -> None:
@@ -78,8 +82,11 @@ def choose_rows(
     """Rows with a label, thinned by the policy for missing values; columns that are left of them.
 
     Args:
-        table: The columns that may be features. label: Of all rows. groupings: Of all rows.
-        config: The policy. group_columns: Those that are no features, all rows: part of a record too.
+        table: The columns that may be features.
+        label: Of all rows.
+        groupings: Of all rows.
+        config: The policy.
+        group_columns: Those that are no features, all rows: part of a record too.
 
     Raises:
         DataError: Nothing is left; missing values where they are an error; a column of a thousand texts.

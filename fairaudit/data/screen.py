@@ -88,7 +88,8 @@ def leaks(
 
     Args:
         columns: Names and codes, on the rows of :func:`leak_sample`.
-        label: Its column. labels, groupings: On all rows.
+        label: Its column.
+        labels, groupings: On all rows.
     """
     sample = leak_sample(len(labels))
     target = labels[sample]

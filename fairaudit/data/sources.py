@@ -59,7 +59,8 @@ class TableFiles:
     """One table file, or several whose rows follow each other.
 
     Args:
-        files: In the order of their names. images: Where images are in them, or None.
+        files: In the order of their names.
+        images: Where images are in them, or None.
         options: How those are read.
     """
 

@@ -110,7 +110,8 @@ def largest_remainder(total: int, sizes: Int64) -> Int64:
     Ties go to the first; exact integer arithmetic, so every machine agrees.
 
     Args:
-        total: At most ``sizes.sum()``. sizes: ``[K]``.
+        total: At most ``sizes.sum()``.
+        sizes: ``[K]``.
 
     Returns:
         ``[K]``, each within 1 of its exact share.
@@ -198,7 +199,8 @@ def _draw(rows: Int64, cells: NDArray[np.int64], wanted: Int64, stream: np.rando
     """``wanted[c]`` of the rows of each cell c, at random without replacement, ascending.
 
     Args:
-        rows: Indices to draw from. cells: Cell of every row of the dataset, ``[N]``.
+        rows: Indices to draw from.
+        cells: Cell of every row of the dataset, ``[N]``.
     """
     shuffled = stream.permutation(rows)
     cell = cells[shuffled]

@@ -42,9 +42,11 @@ class CheckedTable:
     """The readable columns of a file, before anything is made of them.
 
     Args:
-        source: The data. digest: sha256 of their content.
+        source: The data.
+        digest: sha256 of their content.
         table: Columns in plain types, ``contrast`` applied.
-        dropped: column -> reason. notices: What reading it showed.
+        dropped: column -> reason.
+        notices: What reading it showed.
         spool: Where the columns of a large table are, or None where they are in memory.
     """
 

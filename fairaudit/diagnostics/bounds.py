@@ -41,7 +41,8 @@ def lower_bounds(
     """Bounds on differences between groups, [K, K] each, nats; NaN where no batch is kept.
 
     Args:
-        batches, means, sampling: Of the step. spectrum: Of the groups' Hessians.
+        batches, means, sampling: Of the step.
+        spectrum: Of the groups' Hessians.
         bound: C, the largest norm of a processed gradient.
 
     Returns:
@@ -76,7 +77,9 @@ def sufficient_condition(group_norms: Tensor, shares: Tensor, max_grad_norm: flo
     For two groups; sufficient for full batches only.
 
     Args:
-        group_norms: ||g_a||, [2]. shares: p_a, [2]. max_grad_norm: C.
+        group_norms: ||g_a||, [2].
+        shares: p_a, [2].
+        max_grad_norm: C.
     """
     assert len(shares) == 2
     left = group_norms * (shares - shares.square() / 2)

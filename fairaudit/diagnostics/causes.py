@@ -89,7 +89,8 @@ class CauseReading:
     """The readings of one training, one kept step at a time.
 
     Args:
-        method: Whose steps. task: Its training.
+        method: Whose steps.
+        task: Its training.
     """
 
     def __init__(self, method: GradientMethod, task: Task) -> None:
@@ -327,7 +328,10 @@ def stratified(groups: Tensor, n_groups: int, count: int, seed: int) -> Tensor:
     """At most ``count`` record numbers, as many of each group as there are, ascending.
 
     Args:
-        groups: Of every record, [N]. n_groups: K. count: How many. seed: Audit seed.
+        groups: Of every record, [N].
+        n_groups: K.
+        count: How many.
+        seed: Audit seed.
     """
     stream = numpy_stream(seed, "probe", "records")
     left, chosen = count, []

@@ -30,7 +30,8 @@ def refuse_too_many(count: int, parameters: int) -> None:
     """Stop before training rather than out of memory after hours.
 
     Args:
-        count: Checkpoints. parameters: Numbers kept at each, over all replicates.
+        count: Checkpoints.
+        parameters: Numbers kept at each, over all replicates.
 
     Raises:
         TrainingError: They would take more than 2 GiB.
@@ -46,7 +47,8 @@ class Sums(NamedTuple):
     """Weighted sums of the gradients of some records, for W rows of weights.
 
     Args:
-        plain: Of the loss, as they are, [W, R, P]. processed: Of the objective, as scaled by the rule.
+        plain: Of the loss, as they are, [W, R, P].
+        processed: Of the objective, as scaled by the rule.
         norms, scale, unclipped: Of each record, [R, B]; ``unclipped`` is the rule's factor of a zero
             gradient.
     """
@@ -63,11 +65,13 @@ class Moments:
     """First moments of the gradients of the whole training split at one checkpoint, float64.
 
     Args:
-        group: g_a, [R, K, P]; NaN for an absent group. whole: Mean over all records, [R, P].
+        group: g_a, [R, K, P]; NaN for an absent group.
+        whole: Mean over all records, [R, P].
         total, processed: Sums over all records, of g_i and of the processed gradients, [R, P].
-        excess: Mean of norm times the share that the rule takes beyond its factor of a zero gradient,
-            per group, [R, K].
-        clipped: Share of records so shortened, [R, K]. gradient_norm: Mean norm, [R, K].
+        excess: Mean of norm times the share that the rule takes beyond its factor of a zero gradient, per
+            group, [R, K].
+        clipped: Share of records so shortened, [R, K].
+        gradient_norm: Mean norm, [R, K].
     """
 
     group: Tensor
@@ -83,7 +87,8 @@ class StepReader:
     """Reads gradient sums at one kept step; draws nothing, changes nothing.
 
     Args:
-        method: Whose objective and rule made the step. task: The training's task.
+        method: Whose objective and rule made the step.
+        task: The training's task.
         checkpoint: The step.
     """
 

@@ -105,7 +105,8 @@ def correlate(readings: RecordReadings, *, seed: int, label: str | int = 0) -> C
 
     Args:
         readings: Of :func:`read_records`.
-        seed: The audit seed. label: Tells the resampling of one reading from another's (arm, step).
+        seed: The audit seed.
+        label: Tells the resampling of one reading from another's (arm, step).
     """
     records = readings.records
     edges = records.edges

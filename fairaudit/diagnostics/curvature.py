@@ -71,7 +71,8 @@ def hvp(landscape: Landscape, vectors: Tensor) -> Tensor:
     """H_a v for every group a and for the whole, exact.
 
     Args:
-        landscape: Model, parameters, records. vectors: [V, P].
+        landscape: Model, parameters, records.
+        vectors: [V, P].
 
     Returns:
         [V, K + 1, P], in the landscape's type; NaN for an absent group.
@@ -84,7 +85,10 @@ def probe_signs(seed: int, n_parameters: int, probes: int = PROBES, *, label: st
     """Rademacher vectors of +-1, [V, P], int8, from a stream that no training draws from.
 
     Args:
-        seed: The audit seed. n_parameters: P. probes: V. label: Tells sets of probes apart.
+        seed: The audit seed.
+        n_parameters: P.
+        probes: V.
+        label: Tells sets of probes apart.
     """
     stream = numpy_stream(seed, "probe", "trace", label)
     return torch.from_numpy(stream.integers(0, 2, (probes, n_parameters), dtype="int8") * 2 - 1)
@@ -99,7 +103,8 @@ def traces(landscape: Landscape, *, seed: int, probes: int = PROBES) -> Traces:
 
     Args:
         landscape: Model, parameters, records.
-        seed: The audit seed. probes: How many, where probes are drawn.
+        seed: The audit seed.
+        probes: How many, where probes are drawn.
 
     Source: Hutchinson 1990; the closed form is in ``exact_trace.py``.
     """

@@ -35,7 +35,8 @@ class _Curvature:
     """The Hessian of each record's loss in the values at one place of the chain.
 
     Args:
-        logits: [n, Y]. targets: Class numbers, [n].
+        logits: [n, Y].
+        targets: Class numbers, [n].
     """
 
     def __init__(self, logits: Tensor, targets: Tensor) -> None:
@@ -137,7 +138,8 @@ def traces_of_records(landscape: Landscape, layers: list[Layer]) -> Tensor:
     """tr H_i of every record, in group order, [n].
 
     Args:
-        landscape: What is read. layers: Its layers, a chain.
+        landscape: What is read.
+        layers: Its layers, a chain.
     """
     size, matrix = landscape.theta.element_size(), work_of(layers).matrix
     widest = max(max(layer.shape) for layer in layers if isinstance(layer, Linear))

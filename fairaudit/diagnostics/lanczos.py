@@ -66,7 +66,8 @@ def lanczos(
     Args:
         apply: The operator, [P] -> [P].
         start: A vector with a part along every eigenvector, [P].
-        tolerance: See above. iterations: At most so many products.
+        tolerance: See above.
+        iterations: At most so many products.
 
     Returns:
         NaN with a reason where the residuals did not fall in time, or a product was not finite.

@@ -18,7 +18,9 @@ class Records:
     """Records in group order, so that every group is one slice. Build with :meth:`of`.
 
     Args:
-        features: [n, ...]. targets: Class numbers, [n]. groups: Group numbers, ascending, [n].
+        features: [n, ...].
+        targets: Class numbers, [n].
+        groups: Group numbers, ascending, [n].
         squared_norms: Of the features, [n], float64.
         order: Where each row stood when it was given, [n].
         edges: Group k is rows ``edges[k]`` to ``edges[k + 1]``, [K + 1].
@@ -48,10 +50,12 @@ class Records:
         """Sort records by group; a group may be absent.
 
         Args:
-            features: [n, ...]. targets: [n]. groups: [n], in 0..K-1.
+            features: [n, ...].
+            targets: [n].
+            groups: [n], in 0..K-1.
             n_groups: K.
-            shares: Each group's share of all records, [K], where these are a sample that is not
-                proportional to them; default: their own shares.
+            shares: Each group's share of all records, [K], where these are a sample that is not proportional
+                to them; default: their own shares.
 
         Raises:
             TrainingError: There are no records.

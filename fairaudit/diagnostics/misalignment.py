@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fairaudit.engine.observe import Observer, StepView
-from fairaudit.engine.release import Row
+from fairaudit.engine.release import GradientSum
 
 
 def cosine(a: Tensor, b: Tensor) -> Tensor:
@@ -31,7 +31,9 @@ class Misalignment(Observer):
 
     every: int  # steps between readings
 
-    needs: ClassVar[frozenset[Row]] = frozenset({Row.WHOLE, Row.CLIPPED, Row.GROUPS})
+    needs: ClassVar[frozenset[GradientSum]] = frozenset(
+        {GradientSum.WHOLE, GradientSum.CLIPPED, GradientSum.GROUPS}
+    )
 
     def wants(self, step: int) -> bool:
         """Every so many steps, the first included."""
@@ -39,7 +41,9 @@ class Misalignment(Observer):
 
     def observe(self, view: StepView) -> Mapping[str, Tensor]:
         """This step's cosines and norms."""
-        batch, clipped, groups = (view.sums[row] for row in (Row.WHOLE, Row.CLIPPED, Row.GROUPS))
+        batch, clipped, groups = (
+            view.sums[row] for row in (GradientSum.WHOLE, GradientSum.CLIPPED, GradientSum.GROUPS)
+        )
         return {
             "cos_batch_clipped": cosine(batch, clipped),
             "cos_group_batch": cosine(groups, batch.unsqueeze(1)),

@@ -24,7 +24,8 @@ class Batches:
     """M Poisson batches of one step, shared by all groups and all terms; float64.
 
     Args:
-        plain: g_B, sums over the batch divided by qN, [M, P]. clipped: gbar_B, likewise.
+        plain: g_B, sums over the batch divided by qN, [M, P].
+        clipped: gbar_B, likewise.
         probes: Rademacher sums of g_i minus their mean over each of the first S batches, [S, P].
         clipped_probes: The same signs on the processed gradients.
         unclipped: u, the rule's factor of a gradient that it does not clip; C/Z of a rule that scales all.
@@ -63,7 +64,8 @@ class Means:
 
     Args:
         group: g_a of each group and of everybody, [K + 1, P].
-        plain: g_D = sum g_i / N, [P]. clipped: gbar_D, likewise.
+        plain: g_D = sum g_i / N, [P].
+        clipped: gbar_D, likewise.
     """
 
     group: Tensor
@@ -95,8 +97,11 @@ class Sampling:
     """How the step samples and moves.
 
     Args:
-        learning_rate: eta. sample_rate: q. n_public: N, of the divisor qN.
-        n_records: Records there really are. noise_std: sigma s / (qN), of the averaged gradient.
+        learning_rate: eta.
+        sample_rate: q.
+        n_public: N, of the divisor qN.
+        n_records: Records there really are.
+        noise_std: sigma s / (qN), of the averaged gradient.
     """
 
     learning_rate: float

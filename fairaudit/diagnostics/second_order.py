@@ -61,7 +61,8 @@ class CurveBook:
     """An elementwise function on a chunk of records, [n, h] each.
 
     Args:
-        slope: f'(x). bend: f''(x) times the output gradient, None where f'' is zero.
+        slope: f'(x).
+        bend: f''(x) times the output gradient, None where f'' is zero.
     """
 
     slope: Tensor
@@ -73,7 +74,8 @@ class Pass:
     """One forward and one backward pass over a chunk of records, with what second order needs.
 
     Args:
-        rows: Which records. steps: A book per layer, in the order of the forward pass.
+        rows: Which records.
+        steps: A book per layer, in the order of the forward pass.
         probabilities: Softmax outputs, [n, Y].
     """
 
@@ -122,7 +124,8 @@ class Direction:
     """The part of V parameter vectors that belongs to one Linear layer.
 
     Args:
-        flat: [V * out, in], a matrix for ``x -> V x``. turned: [out, V * in], for ``d -> d V``.
+        flat: [V * out, in], a matrix for ``x -> V x``.
+        turned: [out, V * in], for ``d -> d V``.
         bias: [V, out], None without one.
     """
 

@@ -33,7 +33,9 @@ class Step:
     """One layer on a chunk of records.
 
     Args:
-        layer: The layer at the parameters. x: Input. delta: Output gradient.
+        layer: The layer at the parameters.
+        x: Input.
+        delta: Output gradient.
         curve: Of an elementwise function, else None.
     """
 

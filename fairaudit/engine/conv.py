@@ -29,7 +29,9 @@ class ConvShape:
     """Sizes of a convolution on images of one size, groups = 1.
 
     Args:
-        image: (H, W, C), as it comes. outputs: O. window: Kernel, stride, padding and dilation.
+        image: (H, W, C), as it comes.
+        outputs: O.
+        window: Kernel, stride, padding and dilation.
         has_bias: Whether b exists.
     """
 

@@ -89,7 +89,8 @@ class IsolatedTape(GradientTape):
     A record with a non-finite output or gradient has both zeroed, as on any tape.
 
     Args:
-        network: The replicates. rows: The most weight rows that are ever asked for at once.
+        network: The replicates.
+        rows: The most weight rows that are ever asked for at once.
         budget: Bytes of gradients kept between the two passes; performance only.
     """
 

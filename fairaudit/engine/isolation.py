@@ -72,8 +72,10 @@ class _Work:
     """What is computed of each record.
 
     Args:
-        one: (handed values, record, ...) -> tensor, as vmap runs it. alone: The same, as the loop runs it.
-        values: Parameters by name. stream: Names the draws.
+        one: (handed values, record, ...) -> tensor, as vmap runs it.
+        alone: The same, as the loop runs it.
+        values: Parameters by name.
+        stream: Names the draws.
     """
 
     one: Callable[..., Tensor]
@@ -86,7 +88,8 @@ class _Mode:
     """A copy of the module as it trains, or as it predicts, and how its records are run.
 
     Args:
-        module: The copy, which is what runs. constants: Buffers and frozen parameters by name.
+        module: The copy, which is what runs.
+        constants: Buffers and frozen parameters by name.
     """
 
     def __init__(self, module: nn.Module, constants: Values) -> None:
@@ -251,7 +254,8 @@ class Isolated:
         """Gradient [n, P] of each record's <delta, output> as it trains; see :meth:`outputs`.
 
         Args:
-            values, x, stream: As there. delta: Output gradients [n, Y].
+            values, x, stream: As there.
+            delta: Output gradients [n, Y].
         """
         mode = self._training
 

@@ -60,7 +60,8 @@ class Parametric(Layer):
         """What the weighted sums need of a chunk, and its norms.
 
         Args:
-            x: Inputs. delta: Output gradients.
+            x: Inputs.
+            delta: Output gradients.
             x_norms: sqrt(|x|^2 + 1) of each record, where it is known.
 
         Returns:

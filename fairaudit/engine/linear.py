@@ -17,7 +17,8 @@ class Linear(Parametric):
     Args:
         theta: All parameters, ``[R, P]``; updated in place by the optimizer.
         start: First index of this layer in P.
-        shape: (outputs, inputs). has_bias: Whether b exists.
+        shape: (outputs, inputs).
+        has_bias: Whether b exists.
 
     Source: Li et al. 2022 (ghost norm), Bu et al. 2023 (book-keeping).
     """
@@ -98,7 +99,9 @@ class ImageLinear(Linear):
     The weight is rearranged, once a pass, rather than every record.
 
     Args:
-        theta, start: As of Linear. image: (H, W, C). outputs, has_bias: As of the module.
+        theta, start: As of Linear.
+        image: (H, W, C).
+        outputs, has_bias: As of the module.
     """
 
     def __init__(self, theta: Tensor, start: int, image: Shape, outputs: int, has_bias: bool) -> None:

@@ -16,9 +16,9 @@ from fairaudit.engine.devices import CPU, on_cpu
 from fairaudit.engine.observe import Checkpoint, Observer, StepView
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
-from fairaudit.engine.release import Realised, Release, Row, UnprovenRelease
+from fairaudit.engine.release import GradientSum, Realised, Release, UnprovenRelease
 from fairaudit.engine.replicates import tape_of
-from fairaudit.engine.rules import Asks, ClippingRule, Objective, PublicFacts
+from fairaudit.engine.rules import ClippingRule, Objective, PublicFacts, SideQuery
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
@@ -35,17 +35,18 @@ TapeMaker = Callable[[Stacked, int, int], GradientTape]  # network, most weight 
 class Asking(Generic[S]):
     """One part's side of the step: its state, its query and the noise on it."""
 
-    def __init__(self, part: Asks[S], replicates: int, facts: PublicFacts, noise: GaussianNoise) -> None:
+    def __init__(self, part: SideQuery[S], replicates: int, facts: PublicFacts, noise: GaussianNoise) -> None:
         self.part = part
         self.noise = noise
         self.released = part.init(replicates, facts)
         self.state = self.released
 
-    def absorb(self, query: Tensor, present: Tensor | None) -> None:
+    def update(self, query: Tensor, present: Tensor | None) -> None:
         """Sum the query over the batch, add noise, let the part digest the answer.
 
         Args:
-            query: [R, B, Q], rows of norm at most 1. present: [R, B] or None.
+            query: [R, B, Q], rows of norm at most 1.
+            present: [R, B] or None.
         """
         multiplier = self.part.query_noise_multiplier
         assert multiplier is not None
@@ -53,11 +54,11 @@ class Asking(Generic[S]):
             query = query * present.unsqueeze(-1)
         answer = query.sum(1)
         drawn = self.noise.fill(torch.empty_like(answer))
-        self.released = self.part.absorb(self.state, answer.add_(drawn, alpha=multiplier))
+        self.released = self.part.update(self.state, answer.add_(drawn, alpha=multiplier))
 
-    def advance(self) -> None:
+    def step(self) -> None:
         """Move to the next step's state."""
-        self.state = self.released = self.part.advance(self.released)
+        self.state = self.released = self.part.step(self.released)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,15 @@ class Training:
     """Everything a training is made of.
 
     Args:
-        objective, rule: The method. release: How a step closes.
+        objective, rule: The method.
+        release: How a step closes.
         objective_noise, rule_noise: Noise of their queries.
-        optimizer: Moves theta. sampler: Draws the batches. facts: What is public.
+        optimizer: Moves theta.
+        sampler: Draws the batches.
+        facts: What is public.
         epochs: Passes; steps are epochs * sampler.steps_per_epoch.
-        observers: Readers. checkpoints: Steps kept for readings after training.
+        observers: Readers.
+        checkpoints: Steps kept for readings after training.
         budget: Bytes of activations kept; performance only.
         tape: How a batch goes through the network.
     """
@@ -143,7 +148,7 @@ class Loop:
         self.checkpoints: list[Checkpoint] = []
         self.taken = 0
         most = self._wanted(training.observers)
-        rows = len(most) + (pool.n_groups - 1 if Row.GROUPS in most else 0)
+        rows = len(most) + (pool.n_groups - 1 if GradientSum.GROUPS in most else 0)
         self.tape = training.tape(network, rows, training.budget)
 
     @torch.inference_mode()  # nothing asks for autograd, whose bookkeeping costs a tenth
@@ -160,7 +165,7 @@ class Loop:
         asks = training.objective.query_noise_multiplier is not None
         logits, group = self.tape.forward(batch.inputs, batch.norms, clean=asks), self._lead(batch.group)
         if asks:
-            objective.absorb(
+            objective.update(
                 training.objective.query(objective.state, self._lead(logits), group), batch.present
             )
         delta = training.objective.output_gradient(objective.released, logits, batch.targets, batch.group)
@@ -169,7 +174,7 @@ class Loop:
         norms = self._lead(self.tape.backward(delta))
         upper = norms * NORM_GUARD
         if training.rule.query_noise_multiplier is not None:
-            rule.absorb(training.rule.query(rule.state, upper, group), batch.present)
+            rule.update(training.rule.query(rule.state, upper, group), batch.present)
         sensitivity = training.rule.sensitivity(rule.released)
         scale = training.rule.scale(rule.released, upper, group)
         if step in training.checkpoints:
@@ -183,8 +188,8 @@ class Loop:
         training.optimizer.step(self.network.theta, self._close(sums, sensitivity, batch))
         if isinstance(training.release, UnprovenRelease):
             self.trace.add(step, training.release.describe())
-        objective.advance()
-        rule.advance()
+        objective.step()
+        rule.step()
         self.taken += 1
 
     def _checkpoint(self, step: int, sensitivity: Tensor) -> Checkpoint:
@@ -201,7 +206,7 @@ class Loop:
         logits: Tensor,
         norms: Tensor,
         scale: Tensor,
-        sums: dict[Row, Tensor],
+        sums: dict[GradientSum, Tensor],
         watchers: list[Observer],
     ) -> Iterator[tuple[Observer, StepView]]:
         """Each watcher with a view that holds only the sums that it needs."""
@@ -246,28 +251,33 @@ class Loop:
         """With the replicate axis that the single-replicate fast path leaves out."""
         return values.unsqueeze(0) if self.single else values
 
-    def _wanted(self, watchers: Sequence[Observer]) -> tuple[Row, ...]:
+    def _wanted(self, watchers: Sequence[Observer]) -> tuple[GradientSum, ...]:
         """The release's rows first, then what these observers need; GROUPS, the widest, last."""
         release = self.training.release.rows
         if not watchers:
             return release
-        return (*release, *(r for r in Row if r not in release and any(r in w.needs for w in watchers)))
+        return (
+            *release,
+            *(r for r in GradientSum if r not in release and any(r in w.needs for w in watchers)),
+        )
 
-    def _sums(self, scale: Tensor, group: Tensor, wanted: tuple[Row, ...]) -> dict[Row, Tensor]:
+    def _sums(
+        self, scale: Tensor, group: Tensor, wanted: tuple[GradientSum, ...]
+    ) -> dict[GradientSum, Tensor]:
         """The wanted sums of gradients; the tape's own tensors, but for the groups'."""
         rows: list[Tensor] = []
         for row in wanted:
-            if row is Row.GROUPS:
+            if row is GradientSum.GROUPS:
                 rows += [(group == k).to(scale.dtype) for k in range(self.pool.n_groups)]
             else:
-                rows.append(scale if row is Row.CLIPPED else torch.ones_like(scale))
+                rows.append(scale if row is GradientSum.CLIPPED else torch.ones_like(scale))
         sums = self.tape.sums(rows)
         return {
-            row: torch.stack(sums[number:], 1) if row is Row.GROUPS else sums[number]
+            row: torch.stack(sums[number:], 1) if row is GradientSum.GROUPS else sums[number]
             for number, row in enumerate(wanted)
         }
 
-    def _close(self, sums: dict[Row, Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
+    def _close(self, sums: dict[GradientSum, Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
         """The gradient [R, P]; only an unproven release is told about the batch."""
         training = self.training
         rows = [sums[row] for row in training.release.rows]

@@ -13,8 +13,10 @@ class _Normalise(Materialised):
     """``y = (x - mean) / sqrt(var + eps) * w + b``, mean and variance over parts of one record.
 
     Args:
-        theta, start: As of any layer. shape: Of a record. size: Entries of w, and of b. eps: Added
-            to the variance.
+        theta, start: As of any layer.
+        shape: Of a record.
+        size: Entries of w, and of b.
+        eps: Added to the variance.
     """
 
     def __init__(self, theta: Tensor, start: int, shape: Shape, size: int, eps: float) -> None:
@@ -65,7 +67,10 @@ class GroupNorm(_Normalise):
     """Over all positions of some channels; one w and b per channel.
 
     Args:
-        theta, start: As of any layer. shape: (H, W, C). groups: Of channels. eps: Added to the variance.
+        theta, start: As of any layer.
+        shape: (H, W, C).
+        groups: Of channels.
+        eps: Added to the variance.
     """
 
     def __init__(self, theta: Tensor, start: int, shape: Shape, groups: int, eps: float) -> None:
@@ -90,7 +95,8 @@ class LayerNorm(_Normalise):
     """Over everything; a w and a b for each number.
 
     Args:
-        theta, start: As of any layer. shape: (d,) or (H, W, C), stored channels first.
+        theta, start: As of any layer.
+        shape: (d,) or (H, W, C), stored channels first.
         eps: Added to the variance.
     """
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from fairaudit.engine.release import Row
+from fairaudit.engine.release import GradientSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,11 @@ class StepView:
     and change after the call.
 
     Args:
-        step: From 0. last_of_epoch: Whether an epoch ends here.
-        logits, targets: [R, B, Y]. norms, scale: [R, B]. group, index: [R, B].
+        step: From 0.
+        last_of_epoch: Whether an epoch ends here.
+        logits, targets: [R, B, Y].
+        norms, scale: [R, B].
+        group, index: [R, B].
         unclipped: The factor that the rule gives a zero gradient, [R, B]; a smaller one is a clip.
         present: [R, B] booleans, or None where nothing is padded.
         sums: The rows asked for, sums over the batch divided by qN.
@@ -36,7 +39,7 @@ class StepView:
     group: Tensor
     index: Tensor
     present: Tensor | None
-    sums: Mapping[Row, Tensor]
+    sums: Mapping[GradientSum, Tensor]
     n_groups: int
 
 
@@ -45,10 +48,12 @@ class Checkpoint:
     """A step as it was taken, for heavy readings after training: nothing has to be drawn again.
 
     Args:
-        step: From 0. parameters: theta before the step, [R, P].
-        objective_released, rule_released: What this step's parts had released, noise included; only
-            the objective and the rule that made them can read them.
-        sensitivity: [R]. learning_rate: eta of this step.
+        step: From 0.
+        parameters: theta before the step, [R, P].
+        objective_released, rule_released: What this step's parts had released, noise included; only the
+            objective and the rule that made them can read them.
+        sensitivity: [R].
+        learning_rate: eta of this step.
     """
 
     step: int
@@ -62,7 +67,7 @@ class Checkpoint:
 class Observer(ABC):
     """Reads steps and returns numbers; it is handed nothing that it could change training with."""
 
-    needs: ClassVar[frozenset[Row]] = frozenset()
+    needs: ClassVar[frozenset[GradientSum]] = frozenset()
 
     @abstractmethod
     def wants(self, step: int) -> bool:

@@ -52,7 +52,9 @@ class Patches:
     """Weight gradients per record, for images of one size.
 
     Args:
-        image: (H, W, C). outputs: O. window: Of the convolution.
+        image: (H, W, C).
+        outputs: O.
+        window: Of the convolution.
     """
 
     def __init__(self, image: Shape, outputs: int, window: Window) -> None:

@@ -44,8 +44,10 @@ class Batch(NamedTuple):
     """One step's records; padded entries have zero inputs and targets.
 
     Args:
-        inputs: [(R,) B, d], or images [(R,) B, H, W, C]. targets: One-hot labels, [(R,) B, Y].
-        group: [(R,) B]. records: Their numbers, [(R,) B].
+        inputs: [(R,) B, d], or images [(R,) B, H, W, C].
+        targets: One-hot labels, [(R,) B, Y].
+        group: [(R,) B].
+        records: Their numbers, [(R,) B].
         norms: Of the inputs with a bias 1 appended, [(R,) B].
         present: [R, B] booleans, or None where nothing is padded.
     """
@@ -62,9 +64,12 @@ class TrainingPool:
     """Inputs, one-hot labels and groups of N records, with a null record behind them for padding.
 
     Args:
-        features: [N, d] or [N, H, W, C], float32; or rows that are made batch by batch, where all are
-            too many to keep. labels: [N] int64 in 0..Y-1.
-        groups: [N] int64 in 0..K-1. n_classes: Y. n_groups: K.
+        features: [N, d] or [N, H, W, C], float32; or rows that are made batch by batch, where all are too
+            many to keep.
+        labels: [N] int64 in 0..Y-1.
+        groups: [N] int64 in 0..K-1.
+        n_classes: Y.
+        n_groups: K.
     """
 
     def __init__(

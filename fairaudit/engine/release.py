@@ -14,7 +14,7 @@ from fairaudit.privacy.events import NoisyRelease
 from fairaudit.privacy.noise import GaussianNoise
 
 
-class Row(Enum):
+class GradientSum(Enum):
     """Sums of gradients that a step can be asked for; each costs one weighted sum."""
 
     CLIPPED = auto()  # the whole batch, as scaled by the rule: [R, P]
@@ -25,7 +25,7 @@ class Row(Enum):
 class Release(ABC):
     """Closes a step without knowing the batch: sums in, gradient out."""
 
-    rows: ClassVar[tuple[Row, ...]] = (Row.CLIPPED,)
+    rows: ClassVar[tuple[GradientSum, ...]] = (GradientSum.CLIPPED,)
 
     @abstractmethod
     def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
@@ -40,7 +40,8 @@ class GaussianRelease(Release):
     """Sum plus noise of std noise_multiplier * sensitivity, over qN: the only private release.
 
     Args:
-        noise_multiplier: sigma. noise: Where the noise comes from; one draw per step.
+        noise_multiplier: sigma.
+        noise: Where the noise comes from; one draw per step.
     """
 
     def __init__(self, noise_multiplier: float, noise: GaussianNoise) -> None:
@@ -81,7 +82,8 @@ class Realised:
     """What only an unproven release is told: the batch as it was drawn.
 
     Args:
-        size: Records in the batch, [R]. groups: Those of each group, [R, K].
+        size: Records in the batch, [R].
+        groups: Those of each group, [R, K].
         described: What the rule describes of this step's released state.
     """
 
@@ -93,7 +95,7 @@ class Realised:
 class UnprovenRelease(ABC):
     """Closes a step with the batch in view, so nothing can be proved of it; it has no event."""
 
-    rows: ClassVar[tuple[Row, ...]] = (Row.CLIPPED,)
+    rows: ClassVar[tuple[GradientSum, ...]] = (GradientSum.CLIPPED,)
 
     @abstractmethod
     def __call__(

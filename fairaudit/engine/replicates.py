@@ -22,7 +22,8 @@ def stack(modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CP
     """Replicates of one architecture, by the make that fits it.
 
     Args:
-        modules: One per replicate. seed: Of what an isolated module draws while it trains.
+        modules: One per replicate.
+        seed: Of what an isolated module draws while it trains.
         device: Where they lie.
 
     Raises:
@@ -46,7 +47,8 @@ def tape_of(stacked: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET) -> Gr
     """A tape of the make of the replicates.
 
     Args:
-        stacked: The replicates. rows: The most weight rows that are ever asked for at once.
+        stacked: The replicates.
+        rows: The most weight rows that are ever asked for at once.
         budget: Bytes of books kept between the two passes; performance only.
     """
     if isinstance(stacked, IsolatedNetwork):

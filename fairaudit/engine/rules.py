@@ -25,8 +25,10 @@ class PublicFacts:
     """All that a rule, an objective or a release may know in advance.
 
     Args:
-        n_public: N. expected_batch_size: qN per replicate, [R].
-        n_groups: K. n_classes: Y.
+        n_public: N.
+        expected_batch_size: qN per replicate, [R].
+        n_groups: K.
+        n_classes: Y.
     """
 
     n_public: int
@@ -39,7 +41,7 @@ class PublicFacts:
         object.__setattr__(self, "divisor", self.expected_batch_size.unsqueeze(1))
 
 
-class Asks(ABC, Generic[State]):
+class SideQuery(ABC, Generic[State]):
     """A part of a step that may ask one noised question about the batch.
 
     A part that asks nothing keeps ``query_noise_multiplier`` None and its state is what is released.
@@ -56,11 +58,11 @@ class Asks(ABC, Generic[State]):
     def init(self, replicates: int, facts: PublicFacts) -> State:
         """The state at step 0: constants only."""
 
-    def absorb(self, state: State, answer: Tensor) -> State:
+    def update(self, state: State, answer: Tensor) -> State:
         """The state with this step's noised answer [R, Q]; computed once per step."""
         return state
 
-    def advance(self, released: State) -> State:
+    def step(self, released: State) -> State:
         """The next step's state, from released values only."""
         return released
 
@@ -69,7 +71,7 @@ class Asks(ABC, Generic[State]):
         return {}
 
 
-class Objective(Asks[State]):
+class Objective(SideQuery[State]):
     """What is differentiated; asks between the forward and the backward pass."""
 
     def query(self, state: State, logits: Tensor, group: Tensor) -> Tensor:
@@ -81,7 +83,7 @@ class Objective(Asks[State]):
         """Gradient of each record's own objective at its logits, [(R,) B, Y] (rule R1)."""
 
 
-class ClippingRule(Asks[State]):
+class ClippingRule(SideQuery[State]):
     """How each record's gradient is scaled; asks after the norms are known."""
 
     def query(self, state: State, norms: Tensor, group: Tensor) -> Tensor:

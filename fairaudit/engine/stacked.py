@@ -62,9 +62,10 @@ class GradientTape(ABC):
         """Logits [(R,) B, Y] of inputs [(R,) B, d] or [(R,) B, H, W, C].
 
         Args:
-            x: Inputs. norms: Of the inputs with a bias 1 appended, [(R,) B], where they are known.
-            clean: Zero the rows that are not finite now, for a query before the backward pass;
-                otherwise that pass does it.
+            x: Inputs.
+            norms: Of the inputs with a bias 1 appended, [(R,) B], where they are known.
+            clean: Zero the rows that are not finite now, for a query before the backward pass; otherwise that
+                pass does it.
         """
 
     @abstractmethod

@@ -62,7 +62,7 @@ _MALLOC_THRESHOLDS = {-3: 2**30, -1: 2**31 - 1, -2: 2**26}  # mmap threshold, tr
 class _Worker:
     process: ForkServerProcess
     tasks: Connection
-    lifeline: Connection
+    parent_pipe: Connection
 
 
 def warm_up(preload: Sequence[str] = PRELOAD) -> None:
@@ -115,7 +115,7 @@ class Pool(Generic[Task, Answer]):
         for worker in workers:
             worker.process.kill()  # finished files are whole, half-written ones have another name
         for worker in workers:
-            _bury(worker)
+            _close_worker(worker)
 
     @property
     def idle(self) -> tuple[int, ...]:
@@ -144,7 +144,7 @@ class Pool(Generic[Task, Answer]):
             self._idle[number] = worker
         except (EOFError, OSError):
             worker.process.kill()  # what no longer answers must not go on computing either
-            answer = Died(_bury(worker))
+            answer = Died(_close_worker(worker))
             self._idle[number] = None
         del self._busy[number]
         return answer
@@ -166,24 +166,24 @@ def _start(serve: Callable[[Task], Answer], preload: Sequence[str]) -> _Worker:
 def _fork(serve: Callable[[Task], Answer]) -> _Worker:
     context = multiprocessing.get_context("forkserver")
     near, far = context.Pipe()
-    watched, lifeline = context.Pipe(duplex=False)
+    watched, parent_pipe = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(serve, far, watched), name="fairaudit-worker", daemon=True)
     try:
         with _no_main_module():
             process.start()
     except BaseException:
         near.close()
-        lifeline.close()
+        parent_pipe.close()
         raise
     finally:
         far.close()  # or the worker's death would not close the pipe
         watched.close()
-    return _Worker(process, near, lifeline)
+    return _Worker(process, near, parent_pipe)
 
 
-def _bury(worker: _Worker) -> str:
+def _close_worker(worker: _Worker) -> str:
     """Free what belonged to a worker, and say what it died of."""
-    worker.lifeline.close()
+    worker.parent_pipe.close()
     worker.tasks.close()
     worker.process.join()
     code = worker.process.exitcode or 0
@@ -191,14 +191,14 @@ def _bury(worker: _Worker) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def _work(serve: Callable[[Task], Answer], tasks: Connection, lifeline: Connection) -> None:
+def _work(serve: Callable[[Task], Answer], tasks: Connection, parent_pipe: Connection) -> None:
     """The life of a worker; without memory for its own needs it dies, which costs a task, not the run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     try:
-        _watch_over(lifeline)
+        _watch_over(parent_pipe)
         os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
         secure()
-        settle_in()
+        configure_worker()
         while True:
             task = tasks.recv()
             tasks.send(answer_of(serve, task))
@@ -217,26 +217,26 @@ def answer_of(serve: Callable[[Task], Answer], task: Task) -> Answer | Raised:
         return Raised(known, "".join(traceback.format_exception(error)))
 
 
-def settle_in() -> None:
+def configure_worker() -> None:
     """Make this process a worker: one thread, and freed memory kept."""
     _use_one_thread()
     keep_freed_memory()
 
 
-def _watch_over(lifeline: Connection) -> None:
+def _watch_over(parent_pipe: Connection) -> None:
     """End this process with its parent.
 
     Not a `threading.Thread`: where a new thread finds no memory to begin with, starting one waits for ever.
     """
     try:
-        _thread.start_new_thread(_end_with_parent, (lifeline,))
+        _thread.start_new_thread(_end_with_parent, (parent_pipe,))
     except RuntimeError as error:
         raise MemoryError from error  # no room for a thread
 
 
-def _end_with_parent(lifeline: Connection) -> None:
+def _end_with_parent(parent_pipe: Connection) -> None:
     with contextlib.suppress(EOFError, OSError):
-        lifeline.recv()
+        parent_pipe.recv()
     os._exit(0)
 
 

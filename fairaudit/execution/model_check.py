@@ -31,7 +31,9 @@ def examine(config: AuditConfig, digest: str, work: str = EXAMINE) -> ModelFacts
     """Make the model once, on the first seed's records, and say what it is.
 
     Args:
-        config: The options. digest: Of the data file. work: ``module:function`` that does it.
+        config: The options.
+        digest: Of the data file.
+        work: ``module:function`` that does it.
 
     Raises:
         ConfigError: The factory or its model cannot be used.

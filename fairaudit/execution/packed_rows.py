@@ -24,8 +24,10 @@ class PackedRows:
     """Inputs of N training rows; those that are read have the bits of :class:`DecodedRows`.
 
     Args:
-        table: ``[N, width]``, a map of a file. shape: (N, d).
-        dense: Values of the inputs that any number may be in. ones: Inputs that are 1.
+        table: ``[N, width]``, a map of a file.
+        shape: (N, d).
+        dense: Values of the inputs that any number may be in.
+        ones: Inputs that are 1.
         runs: (first, end, input): neighbours in ``dense`` that are neighbours among the inputs.
     """
 

@@ -25,7 +25,9 @@ class JobFinished:
     """One training is on disk.
 
     Args:
-        arm: Its arm's key. seed: Its seed. seconds: Its wall time in s.
+        arm: Its arm's key.
+        seed: Its seed.
+        seconds: Its wall time in s.
         finished: How many of total are now on disk.
     """
 

@@ -25,7 +25,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from fairaudit.errors import ConfigError
 from fairaudit.execution.executor import Died, Raised
-from fairaudit.execution.local import ONE_THREAD, answer_of, available_cores, environment, settle_in
+from fairaudit.execution.local import ONE_THREAD, answer_of, available_cores, configure_worker, environment
 from fairaudit.io.scratch import scratch
 
 Shared = TypeVar("Shared")
@@ -245,7 +245,7 @@ class _Worker(Generic[Shared, Task, Answer]):
 
     def __init__(self, serve: Callable[[Shared, Task], Answer], shared: Shared) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-        settle_in()
+        configure_worker()
         self._serve = partial(serve, shared)
 
     def greeting(self) -> dict[str, str]:

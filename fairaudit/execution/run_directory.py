@@ -45,7 +45,8 @@ class RunDir:
     """Where one run keeps its finished jobs.
 
     Args:
-        out: The user's output directory. jobs: The directory of job files inside it.
+        out: The user's output directory.
+        jobs: The directory of job files inside it.
         before: Name of the data that the run before was of, if their content was another; else "".
     """
 

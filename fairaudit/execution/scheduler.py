@@ -34,7 +34,9 @@ class JobFailure:
     """A job that ended without a result.
 
     Args:
-        job_id, arm, seed: Which. message: One line. kind: Name of the error's class.
+        job_id, arm, seed: Which.
+        message: One line.
+        kind: Name of the error's class.
     """
 
     job_id: str
@@ -49,7 +51,8 @@ class Results:
     """What the plan came to.
 
     Args:
-        by_job: Job id -> result, in the order of the plan. failures: The other jobs, same order.
+        by_job: Job id -> result, in the order of the plan.
+        failures: The other jobs, same order.
     """
 
     by_job: Mapping[str, JobResult]
@@ -62,7 +65,8 @@ class Execution:
 
     Args:
         workers: Trainings at a time, None for as many as there is room for.
-        train: ``module:function`` of type `Train`. preload: Modules that local workers find imported.
+        train: ``module:function`` of type `Train`.
+        preload: Modules that local workers find imported.
         cluster: What to ask of Ray; None for processes of this machine.
         inputs: What workers on a cluster train on: they may see no file of this machine.
     """
@@ -204,7 +208,7 @@ def _settle(
 ) -> None:
     """Enter what became of a job."""
     if isinstance(answer, Died):
-        _mourn(board, job, answer, listener)
+        _handle_worker_death(board, job, answer, listener)
     elif isinstance(answer, Raised):
         if answer.error is None:
             raise WorkerBug(f"{job.arm}, seed {job.seed}\n{answer.report}")
@@ -217,7 +221,7 @@ def _settle(
         listener(JobFinished(job.arm, job.seed, answer.seconds, len(board.done), len(board.jobs)))
 
 
-def _mourn(board: _Board, job: Job, death: Died, listener: Listener) -> None:
+def _handle_worker_death(board: _Board, job: Job, death: Died, listener: Listener) -> None:
     """A worker died at this job: try again, for it may have been killed by mistake, but not for ever."""
     board.deaths[job.id] += 1
     if board.deaths[job.id] < _ATTEMPTS:

@@ -81,7 +81,8 @@ def prepare_seed(plan: Plan, seed: int, inputs: Inputs | None, *, by_pool: bool)
     """A seed's split and encoding.
 
     Args:
-        plan, seed: Which. inputs: The data, where this process cannot read them itself.
+        plan, seed: Which.
+        inputs: The data, where this process cannot read them itself.
         by_pool: Encode by what the student pool shows, not the training rows.
 
     Raises:
@@ -95,7 +96,8 @@ def first_records(config: AuditConfig, digest: str) -> Prepared:
     """The first seed's data, before there is a plan.
 
     Args:
-        config: The options. digest: Of the data file.
+        config: The options.
+        digest: Of the data file.
 
     Raises:
         DataError, OutputError: The data cannot be read, or are not those of the digest.
@@ -121,7 +123,9 @@ def prepare_rows(
     """The encoding of a split that no seed of an audit drew.
 
     Args:
-        dataset, config: As of a plan. split: Which rows. by_pool: As of :func:`prepare_seed`.
+        dataset, config: As of a plan.
+        split: Which rows.
+        by_pool: As of :func:`prepare_seed`.
         queries: Records that the pool must have, where there are so many.
 
     Raises:

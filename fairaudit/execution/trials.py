@@ -44,7 +44,8 @@ class Division:
 
     Args:
         fit, validation: Places among the seed's training rows, ascending.
-        pool: The fit rows alone. records: Their ids.
+        pool: The fit rows alone.
+        records: Their ids.
     """
 
     fit: NDArray[np.int64]
@@ -80,7 +81,8 @@ def search(arm: Arm, method: Method, task: Task, prepared: Prepared) -> Found:
     """Train and score every candidate of a seed.
 
     Args:
-        arm: With a search. method, task: How it trains, as it would on all training rows.
+        arm: With a search.
+        method, task: How it trains, as it would on all training rows.
         prepared: The seed's data.
     """
     tuning = arm.tuning
@@ -160,7 +162,8 @@ def score(
     """Every candidate's score on the validation rows: exact, for the audit alone, and as it is released.
 
     Args:
-        arm, seed: Whose. found: The candidates on all training rows.
+        arm, seed: Whose.
+        found: The candidates on all training rows.
         prepared, division: The seed's data.
     """
     tuning = arm.tuning

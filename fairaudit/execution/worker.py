@@ -46,7 +46,9 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     """Train one arm at one seed and keep what it predicts.
 
     Args:
-        plan: The frozen plan. job: Which. source: The result of ``job.source_id``, for a control.
+        plan: The frozen plan.
+        job: Which.
+        source: The result of ``job.source_id``, for a control.
         inputs: The data, where this process cannot read them itself.
 
     Raises:

@@ -25,7 +25,9 @@ class Verdict:
     """One record per rule, and the worst of them: a failure of one method is a failure.
 
     Args:
-        gates: One for each rule. outcome: The worst of them. rules: Themselves, where they are known.
+        gates: One for each rule.
+        outcome: The worst of them.
+        rules: Themselves, where they are known.
     """
 
     gates: tuple[GateRecord, ...]

@@ -79,7 +79,8 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
     """Set two reports, as read from their files, side by side.
 
     Args:
-        before: The first. after: The second; changes are second minus first.
+        before: The first.
+        after: The second; changes are second minus first.
         other_data: The reports may be of different data.
 
     Raises:

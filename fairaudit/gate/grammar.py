@@ -63,7 +63,8 @@ class Rule:
         is_change: About the difference to a baseline report.
         group: Which groups, or None for all.
         arm: Which arms, or "" for all that are private.
-        operator: How a number fails. number: Against what.
+        operator: How a number fails.
+        number: Against what.
     """
 
     text: str

@@ -47,7 +47,9 @@ def widened(value: float, ends: Ends, factor: float) -> Ends:
     """The interval with both halves grown.
 
     Args:
-        value: The estimate. ends: Its own interval. factor: At least 1.
+        value: The estimate.
+        ends: Its own interval.
+        factor: At least 1.
     """
     return Ends(value - factor * (value - ends.low), value + factor * (ends.high - value))
 
@@ -56,10 +58,12 @@ def widened_size(value: float, ends: Ends, factor: float, *, is_largest: bool) -
     """The interval of an absolute value with both halves grown; it ends at 0.
 
     Args:
-        value: The estimate. ends: Its own interval, cut at 0 and, above, at the largest size that there
-            can be: of its two halves the longer is the whole one, or reaches to 0. factor: At least 1.
-        is_largest: The value is the largest of several. Its ends may be those of others among them,
-            so what is grown is more than the upper half: an upper end that is never too low.
+        value: The estimate.
+        ends: Its own interval, cut at 0 and, above, at the largest size that there can be: of its two halves
+            the longer is the whole one, or reaches to 0.
+        factor: At least 1.
+        is_largest: The value is the largest of several. Its ends may be those of others among them, so what
+            is grown is more than the upper half: an upper end that is never too low.
     """
     upper = factor * ends.high if is_largest else value + factor * (ends.high - value)
     lower = ends.low if is_largest else min(ends.low, 2 * value - ends.high)
@@ -73,7 +77,8 @@ def student_quantile(level: float, degrees: int) -> float:
     Written out because a gate that waited for scipy would take twice as long.
 
     Args:
-        level: Above one half. degrees: At least 1.
+        level: Above one half.
+        degrees: At least 1.
     """
     low, high = 0.0, 1.0
     while _student_cdf(high, degrees) < level:

@@ -24,7 +24,9 @@ def judge(rule: Rule, target: Target, *, among: int) -> GateTarget:
     together, for one of many is found beyond a threshold by luck; to pass all, each one's own suffices.
 
     Args:
-        rule: The condition. target: The number. among: How many numbers of that arm the rule is held against.
+        rule: The condition.
+        target: The number.
+        among: How many numbers of that arm the rule is held against.
     """
     reading, number = target.reading, target.reading.number
     shared = _shared(reading, among)
@@ -52,7 +54,8 @@ def change(now: Reading, before: Reading | None, *, same_trainings: bool) -> Rea
     a difference. Only the same trainings cannot have changed: others may show equal numbers by chance.
 
     Args:
-        now: Of the report. before: Of the baseline, None where it has no such number.
+        now: Of the report.
+        before: Of the baseline, None where it has no such number.
         same_trainings: Both numbers are of the very same trainings.
     """
     if before is None:

@@ -34,9 +34,10 @@ class Metric(NamedTuple):
     """What a rule is about.
 
     Args:
-        name: As it was written. key: The name under which the report holds it.
-        kind: ``arm`` (of a guarantee), ``group``, ``gap`` (the largest, or of named groups),
-            ``mean_gap`` (over all pairs of groups).
+        name: As it was written.
+        key: The name under which the report holds it.
+        kind: ``arm`` (of a guarantee), ``group``, ``gap`` (the largest, or of named groups), ``mean_gap``
+            (over all pairs of groups).
         words: For people.
     """
 

@@ -32,7 +32,8 @@ class Reading:
 
     Args:
         number: Its value and 95 % interval.
-        seeds: The value at each seed. n_seeds: How many.
+        seeds: The value at each seed.
+        n_seeds: How many.
         variances: Of the interval, where it is this number's own.
         is_size: An absolute value, so its interval ends at 0.
         reason: Why no gate may read it, or "".
@@ -369,8 +370,10 @@ def read_estimate(estimate: Estimate | None, reason: str, *, is_size: bool, own_
     """A report's estimate as a verdict needs it.
 
     Args:
-        estimate: None where the report holds none. reason: Why gates may not read it, or "".
-        is_size: An absolute value. own_variances: Its variances are those of its interval.
+        estimate: None where the report holds none.
+        reason: Why gates may not read it, or "".
+        is_size: An absolute value.
+        own_variances: Its variances are those of its interval.
     """
     if estimate is None:
         said = reason or "the report holds no such number"

@@ -26,7 +26,8 @@ def unjudged(rule: Rule, group: str, report: Report, comparison: Comparison) -> 
     """How far rows that are not in it could move a rule's number, and why in words; "" where there are none.
 
     Args:
-        rule, report, comparison: Where the number stands. group: Of the number; "" for all or several.
+        rule, report, comparison: Where the number stands.
+        group: Of the number; "" for all or several.
 
     Whoever gives predictions also gives the table: rows without truth or group, or in groups too small to
     be judged, may be those on which the model is wrong.

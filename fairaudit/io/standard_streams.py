@@ -39,10 +39,10 @@ class Stream(io.TextIOWrapper):
     def _give_up(self, error: OSError) -> None:
         if not isinstance(error, BrokenPipeError):
             self.lost = self.lost or error
-        silence(self)
+        write_to_nothing(self)
 
 
-def silence(stream: TextIO) -> None:
+def write_to_nothing(stream: TextIO) -> None:
     """Send nowhere what follows, and what is still in the buffer: Python flushes it at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())

@@ -63,10 +63,15 @@ class Task:
     """One job for a method.
 
     Args:
-        arm: Key; names the noise streams. seed: Audit seed. repeats: R.
-        settings: The arm's numbers. optimizer: Name.
+        arm: Key; names the noise streams.
+        seed: Audit seed.
+        repeats: R.
+        settings: The arm's numbers.
+        optimizer: Name.
         model: A fresh start of this seed's model; every call gives the same parameters.
-        pool: Training records. steps_per_epoch, epochs: The schedule. n_public: N.
+        pool: Training records.
+        steps_per_epoch, epochs: The schedule.
+        n_public: N.
         sampling: Label of each repeat's sampling stream, [R]; equal labels share a stream.
         source: Released series of the arm that this one controls, name -> [T, R'].
         budget: Bytes of activations kept; performance only.
@@ -109,7 +114,8 @@ class TrainedReplicates:
     """R trained copies.
 
     Args:
-        network: The replicates. trace: Readings over time.
+        network: The replicates.
+        trace: Readings over time.
         event: What training did, counted as it went, or None where nothing is claimed.
         checkpoints: The steps that the task asked for.
         kept: Raw intermediate values, name -> tensor, for the readings after training; never stored.

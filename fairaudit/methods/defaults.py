@@ -14,15 +14,18 @@ BORNE = 0.7  # nats by which all noise of a training may move a logit
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class PublicSizes:
     """What a rule may read.
 
     Args:
-        n_public: N, training records. columns: Raw feature columns. model: Its name.
+        n_public: N, training records.
+        columns: Raw feature columns.
+        model: Its name.
         groups: K, groups of the first grouping, the level of rows without one included.
         pool: Records of the student pool.
         noise_multiplier: sigma of the arm if it released gradients alone; 0 where none has noise.
-        steps: T of that arm. expected_batch_size: qN, the same.
+        steps: T of that arm.
+        expected_batch_size: qN, the same.
     """
 
     n_public: int
@@ -63,7 +66,7 @@ class Rule:
     """A default: its value for given sizes, and the words that the report prints for it."""
 
     text: str
-    value: Callable[[Sizes], float]
+    value: Callable[[PublicSizes], float]
 
 
 def power_of_two(value: float, low: int, high: int) -> int:
@@ -117,14 +120,14 @@ class Setting:
     default: Rule | None = None
     search: Search | None = None
 
-    def admits(self, value: float, sizes: Sizes) -> bool:
+    def admits(self, value: float, sizes: PublicSizes) -> bool:
         """Whether the value lies in the range; NaN does not."""
         high = self.high.value(sizes) if isinstance(self.high, Rule) else self.high
         if self.or_zero and value == 0:
             return True
         return self.low <= value <= high and (not self.whole or value == int(value))
 
-    def range(self, sizes: Sizes | None = None) -> str:
+    def range(self, sizes: PublicSizes | None = None) -> str:
         """The range in words; without sizes, what its end depends on is named."""
         if not isinstance(self.high, Rule):
             high = _end(self.high)
@@ -138,7 +141,7 @@ def _end(value: float) -> str:
     return f"{int(value):,}" if value == int(value) else f"{value:g}"
 
 
-def _step(sizes: Sizes) -> float:
+def _step(sizes: PublicSizes) -> float:
     """Without noise twice the inverse of the loss's smoothness; noise makes it shorter.
 
     With gradients of norm G a softmax regression has smoothness G^2 / 4 at most. All noise of a training
@@ -233,11 +236,11 @@ def effective_step(step: float, threshold: float, bound: float) -> float:
     return step * threshold / bound
 
 
-def _least_steps(sizes: Sizes) -> int:
+def _least_steps(sizes: PublicSizes) -> int:
     return 1000 if sizes.is_linear else 500
 
 
-def _batch(sizes: Sizes) -> float:
+def _batch(sizes: PublicSizes) -> float:
     return SCHEDULE_RULES["batch_size"].value(sizes)
 
 

@@ -16,7 +16,9 @@ class Descent:
     """How long and how far.
 
     Args:
-        steps: Of every replicate. learning_rate: Step size. penalty: lambda of lambda/2 |theta|^2.
+        steps: Of every replicate.
+        learning_rate: Step size.
+        penalty: lambda of lambda/2 |theta|^2.
     """
 
     steps: int

@@ -115,7 +115,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
         rows = norms.new_zeros(*norms.shape, 2 * n_groups)
         return rows.scatter_(2, cell.unsqueeze(-1), 1.0)
 
-    def absorb(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+    def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
         """C_k = C0 min(1 + r_k / rho, kappa), from the noised counts."""
         clipped, others = answer.floor().clamp_min_(0.0).chunk(2, 1)
         count = clipped + others

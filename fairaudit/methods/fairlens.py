@@ -132,7 +132,7 @@ class FairLens(Objective[GroupStatistics]):
         rows.scatter_(2, cell, math.sqrt(0.5))
         return rows.scatter_(2, cell + n_groups, s.unsqueeze(-1) * math.sqrt(0.5))
 
-    def absorb(self, state: GroupStatistics, answer: Tensor) -> GroupStatistics:
+    def update(self, state: GroupStatistics, answer: Tensor) -> GroupStatistics:
         """Running statistics, then the weights of this step."""
         counts, sums = (answer * math.sqrt(2.0)).chunk(2, 1)
         running = replace(

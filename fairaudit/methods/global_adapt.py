@@ -98,7 +98,7 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
         """1 for a record whose norm exceeds tau Z, [R, B, 1]."""
         return (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype).unsqueeze(-1)
 
-    def absorb(self, state: ThresholdState, answer: Tensor) -> ThresholdState:
+    def update(self, state: ThresholdState, answer: Tensor) -> ThresholdState:
         """Keep the noised share of exceeding records."""
         return replace(state, exceeding=answer[:, 0] / state.expected_batch_size)
 
@@ -110,7 +110,7 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
         """C / max(norm, Z)."""
         return self.max_grad_norm / norms.maximum(released.threshold.unsqueeze(-1))
 
-    def advance(self, released: ThresholdState) -> ThresholdState:
+    def step(self, released: ThresholdState) -> ThresholdState:
         """Z exp(-eta_Z + share), within [C, ceiling]."""
         moved = released.threshold * (released.exceeding - self.threshold_learning_rate).exp()
         return replace(released, threshold=moved.clamp(self.max_grad_norm, self.ceiling))

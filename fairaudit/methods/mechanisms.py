@@ -67,7 +67,8 @@ class GaussianMechanism:
     """Gaussian releases about all records at once.
 
     Args:
-        released: What is released. count: The setting that holds how often, or None for once.
+        released: What is released.
+        count: The setting that holds how often, or None for once.
     """
 
     released: str

@@ -34,7 +34,11 @@ def sensitivity(
     TOLERANCE, so TOLERANCE / lambda away.
 
     Args:
-        feature_norm: R. intercept: b. penalty: lambda. n_public: n0, the divisor. classes: Y.
+        feature_norm: R.
+        intercept: b.
+        penalty: lambda.
+        n_public: n0, the divisor.
+        classes: Y.
 
     Source: docs/methods.md 4.1, 4.2.
     """

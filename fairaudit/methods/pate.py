@@ -6,10 +6,10 @@ from fairaudit.methods.defaults import (
     LEARNING_RATE,
     NOISE_DRAWS,
     NOISE_MULTIPLIER,
+    PublicSizes,
     Rule,
     Search,
     Setting,
-    Sizes,
 )
 from fairaudit.methods.mechanisms import GaussianMechanism
 from fairaudit.methods.spec import Conversion, Guarantee, MethodSpec, Need, Variant
@@ -56,12 +56,12 @@ _TEACHERS = {
 _PUBLIC = ("features and groups of the student pool, which are taken as public",)
 
 
-def _student_penalty(given: float, settings: Mapping[str, float], sizes: Sizes) -> float:
+def _student_penalty(given: float, settings: Mapping[str, float], sizes: PublicSizes) -> float:
     """From a sum of losses plus lambda |theta|^2 to their mean plus (lambda'/2) |theta|^2."""
     return 2.0 * given / settings["queries"]
 
 
-def _teacher_penalty(given: float, settings: Mapping[str, float], sizes: Sizes) -> float:
+def _teacher_penalty(given: float, settings: Mapping[str, float], sizes: PublicSizes) -> float:
     """The same for a teacher of the expected N / k records: its own number is not public."""
     return 2.0 * given * settings["teachers"] / sizes.n_public
 

@@ -89,7 +89,7 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
         rows = norms.new_zeros(*norms.shape, state.weight.shape[1])
         return rows.scatter_(2, group.unsqueeze(-1), 1.0)
 
-    def absorb(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
+    def update(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
         """theta_k = min((qN / K) / max(count, b_min), theta_max)."""
         even = state.expected_batch_size.unsqueeze(1) / answer.shape[1]
         weight = even / answer.clamp_min(self.smallest_count)

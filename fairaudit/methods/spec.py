@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fairaudit.methods.defaults import EPOCHS_SEARCH, Search, Setting, Sizes
+from fairaudit.methods.defaults import EPOCHS_SEARCH, PublicSizes, Search, Setting
 from fairaudit.methods.mechanisms import GaussianMechanism, Mechanism, SampledMechanism
 from fairaudit.privacy.events import PrivacyEvent
 
@@ -61,14 +61,15 @@ class Conversion:
     """A setting given in another convention of the literature.
 
     Args:
-        into: The setting that it stands for. text: The rule in words.
+        into: The setting that it stands for.
+        text: The rule in words.
         value: From the given number, the arm's other settings and public sizes to that setting.
         setting: What the given number is and the values that it may have.
     """
 
     into: str
     text: str
-    value: Callable[[float, Mapping[str, float], Sizes], float]
+    value: Callable[[float, Mapping[str, float], PublicSizes], float]
     setting: Setting
 
 
@@ -77,24 +78,26 @@ class MethodSpec:
     """One training method.
 
     Args:
-        name: Canonical name. aliases: Other spellings accepted.
-        summary: One line. source: Paper and equation.
+        name: Canonical name.
+        aliases: Other spellings accepted.
+        summary: One line.
+        source: Paper and equation.
         guarantee: Status of the default form.
         trainer: ``module:Class``, imported by the worker that trains.
         settings: The numbers that it reads, by name, in the order in which they are decided.
         conversions: Other names under which a setting can be given, in a paper's convention.
         needs: What data or model must offer, beside group labels.
-        side_queries: Released beside the gradient: query name -> the setting that holds its
-            noise multiplier.
-        relative_queries: The same with noise in proportion: query name -> the setting that holds
-            its noise multiplier over the gradient's.
+        side_queries: Released beside the gradient: query name -> the setting that holds its noise multiplier.
+        relative_queries: The same with noise in proportion: query name -> the setting that holds its noise
+            multiplier over the gradient's.
         gaussian: What it releases of all records at once; None: it trains by steps on samples.
         scales_by_threshold: Its gradients shrink by C/Z, so a linear model's shared step is scaled by Z/C.
         reads_groups: Group labels enter training (disparate treatment).
         reference: Method its cost is measured against, or None for a reference itself.
         reference_of: The method whose settings this reference takes, or None.
         settings_of: The method whose settings an ablation takes, or None.
-        control_of: The method whose series it reads, or None. source_series: Which series.
+        control_of: The method whose series it reads, or None.
+        source_series: Which series.
         ablation: No noise and no guarantee, to take a method apart; `all` leaves it out.
         readings: ``module:function`` that reads a finished training for the report, or "".
         meanings: What each of these readings is, by name, with its unit.

@@ -16,10 +16,11 @@ class GroupAssociation:
 
     Args:
         correlation: Mean over seeds of Pearson's correlation over groups; NaN with two groups.
-        agreement: Fraction of seeds at which the group with more of the property has the higher cost,
-            over all pairs of groups; NaN where none can be compared.
+        agreement: Fraction of seeds at which the group with more of the property has the higher cost, over
+            all pairs of groups; NaN where none can be compared.
         compared: Pairs of groups, over all seeds, that differ in both.
-        n_groups: K. n_seeds: S, those with a finite value.
+        n_groups: K.
+        n_seeds: S, those with a finite value.
     """
 
     correlation: float

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.descriptive import shuffle_p
-from fairaudit.metrics.gaps import Cut, gaps_of, reading, too_few_for_gates
+from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
 from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate
 from fairaudit.metrics.names import CONSTANT, COSTS
 from fairaudit.metrics.registry import spec_of, within_model
@@ -72,10 +72,11 @@ def compare(
         private, baseline: Their predictions, seed by seed, on the same rows in the same order.
         labels: Class of every record, ``[N]``.
         grouping: How to cut the records into groups.
-        positive: The class that rates are about, or None. n_classes: Y.
+        positive: The class that rates are about, or None.
+        n_classes: Y.
         fixed_split: All seeds share one split; only names the estimand.
-        one_model: One model of each arm is what is measured, not how such models are trained; then
-            the intervals are over test records alone.
+        one_model: One model of each arm is what is measured, not how such models are trained; then the
+            intervals are over test records alone.
         favourable: The class that who is selected is given; None for the positive one.
         twin: The arm without its noise, or None where there is none.
     """
@@ -186,10 +187,14 @@ def _paired(
     return kept, matched
 
 
-def _cut(predictions: Sequence[Predictions], grouping: Grouping, one_model: bool) -> tuple[Cut, Records]:
+def _cut(
+    predictions: Sequence[Predictions], grouping: Grouping, one_model: bool
+) -> tuple[GroupSelection, Records]:
     rows = [p.rows for p in predictions] or [np.empty(0, dtype=np.int64)]
     records = Records.of(rows, grouping.groups, len(grouping.names))
-    return Cut(grouping.names, grouping.missing, records.count(), len(predictions), one_model), records
+    return GroupSelection(
+        grouping.names, grouping.missing, records.count(), len(predictions), one_model
+    ), records
 
 
 class _Training(NamedTuple):
@@ -251,7 +256,7 @@ def _with_shuffles(
     baseline: Sequence[Predictions],
     labels: Int64,
     records: Records,
-    cut: Cut,
+    cut: GroupSelection,
 ) -> list[Gap]:
     """The label-shuffle reference, on the largest gap of both costs."""
     out = list(gaps)
@@ -278,7 +283,7 @@ _OUTCOMES = {"privacy_cost": (record_correct, -1.0), "excess_risk": (record_loss
 def _comparison(
     names: tuple[str, str, str],
     estimand: str,
-    cut: Cut,
+    cut: GroupSelection,
     tables: Mapping[str, MetricTable],
     train: _Training,
     gaps: Sequence[Gap],
@@ -299,7 +304,9 @@ def _comparison(
     )
 
 
-def _measure(k: int, cut: Cut, tables: Mapping[str, MetricTable], train: _Training) -> GroupMeasure:
+def _measure(
+    k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], train: _Training
+) -> GroupMeasure:
     """All numbers of group k, or of all test rows where k is K."""
     is_group = k < len(cut.names)
     estimates = {
@@ -329,7 +336,7 @@ def _measure(k: int, cut: Cut, tables: Mapping[str, MetricTable], train: _Traini
     )
 
 
-def _worst(groups: Sequence[GroupMeasure], cut: Cut) -> dict[str, str]:
+def _worst(groups: Sequence[GroupMeasure], cut: GroupSelection) -> dict[str, str]:
     """Metric -> the group that fares worst, among groups that are large enough."""
     worst: dict[str, str] = {}
     for metric in groups[0].estimates if groups else ():
@@ -346,7 +353,7 @@ def _worst(groups: Sequence[GroupMeasure], cut: Cut) -> dict[str, str]:
     return worst
 
 
-def _nothing(names: tuple[str, str, str], outcome: Outcome, cut: Cut, estimand: str) -> Measured:
+def _nothing(names: tuple[str, str, str], outcome: Outcome, cut: GroupSelection, estimand: str) -> Measured:
     """No seed finished: every group and number is named, nothing is known."""
     named = [spec.name for spec in within_model() if spec.needs_a_class]
     trained = [f"train.{spec.name}" for spec in within_model() if spec.is_on_training]

@@ -18,8 +18,9 @@ class _Kinds(NamedTuple):
     """Records that a shuffle cannot tell apart, ``[T]`` kinds.
 
     Args:
-        size: Records of each kind. tested, total, squares, cross: Their mean number of seeds
-            tested c, sum of differences e, e^2 and e c; tested_squares: c^2.
+        size: Records of each kind.
+        tested, total, squares, cross: Their mean number of seeds tested c, sum of differences e, e^2 and e c;
+        tested_squares: c^2.
     """
 
     size: Int64

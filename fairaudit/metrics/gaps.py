@@ -29,13 +29,15 @@ NO_OVERALL_RATIO = "an impact ratio compares groups; all rows together have none
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class GroupSelection:
     """The groups of one grouping as they are in the test rows of all seeds.
 
     Args:
-        names: Group names, ``[K]``. missing: The level of rows without a group, or None.
+        names: Group names, ``[K]``.
+        missing: The level of rows without a group, or None.
         counts: Distinct test records, ``[K + 1]``, the last over all.
-        n_seeds: Seeds measured. one_model: One model is what is measured, so no seeds are missing.
+        n_seeds: Seeds measured.
+        one_model: One model is what is measured, so no seeds are missing.
     """
 
     names: tuple[str, ...]
@@ -69,7 +71,7 @@ class Cut:
         return "" if n >= LEAST_SEEDS else f"{numbered(n, 'seed')}; gates need {LEAST_SEEDS}"
 
 
-def reading(table: MetricTable, cut: Cut, a: int, b: int | None = None) -> Spread:
+def reading(table: MetricTable, cut: GroupSelection, a: int, b: int | None = None) -> Spread:
     """A contrast whose reason also says where too few records leave no honest interval."""
     spread = contrast(table, a, b)
     if a == len(cut.names) and "groups" in spec_of(table.name).needs:
@@ -82,14 +84,14 @@ def reading(table: MetricTable, cut: Cut, a: int, b: int | None = None) -> Sprea
     return spread
 
 
-def _said_of_group(reason: str, cut: Cut, a: int, b: int | None) -> str:
+def _said_of_group(reason: str, cut: GroupSelection, a: int, b: int | None) -> str:
     empty = [k for k in (a, b) if k is not None and not cut.counts[k]]
     if not empty:
         return reason
     return cut.too_few(empty[0]) if empty[0] < len(cut.names) else "no test records"
 
 
-def _too_thin(table: MetricTable, cut: Cut, k: int) -> str:
+def _too_thin(table: MetricTable, cut: GroupSelection, k: int) -> str:
     """A rate needs records of its class; a loss has no floor, so a small group has no interval."""
     n, of_group = int(table.counts[k]), int(cut.counts[k])
     where = f" in group {cut.names[k]!r}" if k < len(cut.names) else ""
@@ -101,7 +103,7 @@ def _too_thin(table: MetricTable, cut: Cut, k: int) -> str:
     return ""
 
 
-def gaps_of(table: MetricTable, cut: Cut) -> list[Gap]:
+def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
     """Every gap of one metric: pairs, each group against all rows, and the largest.
 
     An absent group has no gap. ``simultaneous`` shares the 5 % among the pairs of groups that are
@@ -117,7 +119,7 @@ def gaps_of(table: MetricTable, cut: Cut) -> list[Gap]:
     return [*pairs, *population, *_extremes(table, cut, family)]
 
 
-def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> Gap:
+def _gap(table: MetricTable, cut: GroupSelection, groups: tuple[int, int], family: int) -> Gap:
     a, b = groups
     spread = reading(table, cut, a, b)
     whole = len(cut.names)
@@ -148,7 +150,7 @@ def _gap(table: MetricTable, cut: Cut, groups: tuple[int, int], family: int) -> 
     )
 
 
-def too_few_for_gates(table: MetricTable, cut: Cut, groups: Sequence[int]) -> str:
+def too_few_for_gates(table: MetricTable, cut: GroupSelection, groups: Sequence[int]) -> str:
     """Why gates do not read this metric for these groups, or "" (K stands for all rows)."""
     spec = spec_of(table.name)
     small = [k for k in groups if table.counts[k] < spec.least_gated]
@@ -179,7 +181,7 @@ def direction(metric: str, a: str, b: str | None, value: float) -> str:
     return f"lower for {b if value > 0 else a}"
 
 
-def _extremes(table: MetricTable, cut: Cut, family: int) -> list[Gap]:
+def _extremes(table: MetricTable, cut: GroupSelection, family: int) -> list[Gap]:
     """The largest gap, and for costs of three groups or more the mean over pairs."""
     eligible = cut.eligible
     usable = [k for k in eligible if not np.isnan(table.by_seed[:, k]).any()]

@@ -121,9 +121,11 @@ class MetricTable:
     Index K stands for all test rows.
 
     Args:
-        name: Metric name. unit: Of its values. by_seed: ``[S, K + 1]``; NaN where undefined.
-        covariance: Test-record covariances ``[2, K + 1, K + 1]``, the floor on their diagonals: that
-            of the mean over seeds, and that of two seeds. NaN where no honest ones exist.
+        name: Metric name.
+        unit: Of its values.
+        by_seed: ``[S, K + 1]``; NaN where undefined.
+        covariance: Test-record covariances ``[2, K + 1, K + 1]``, the floor on their diagonals: that of the
+            mean over seeds, and that of two seeds. NaN where no honest ones exist.
         counts: Distinct records behind each value, ``[K + 1]``.
         reason: Why there is no value or no interval, or "".
         one_model: The interval is about this one model on new people, not about its training.
@@ -150,10 +152,13 @@ class Spread:
         by_seed: Y_s, ``[S]``; NaN where undefined.
         value: D, their mean where defined; NaN where there is none.
         seed_variance: V_seed; NaN for one seed, 0 where one model is what is measured.
-        shared_variance: V_shared. record_variance: V_rec, the same or larger; of its excess V_seed
-            holds as much in expectation.
-        n_test: Distinct records behind it. n_min: In the smaller of its groups.
-        unit: Of Y. bounds: Where D lies. reason: Why it is undefined or without interval, or "".
+        shared_variance: V_shared.
+        record_variance: V_rec, the same or larger; of its excess V_seed holds as much in expectation.
+        n_test: Distinct records behind it.
+        n_min: In the smaller of its groups.
+        unit: Of Y.
+        bounds: Where D lies.
+        reason: Why it is undefined or without interval, or "".
     """
 
     by_seed: Float64
@@ -204,7 +209,8 @@ class Influences:
     """What each test record contributes to M metrics, summed up seed by seed.
 
     Args:
-        records: The index of all test rows. metrics: M.
+        records: The index of all test rows.
+        metrics: M.
     """
 
     def __init__(self, records: Records, metrics: int) -> None:
@@ -247,8 +253,10 @@ def _products(own: Float64, every: Float64, groups: Int64, n_groups: int) -> Flo
     """Sums over records of the products of their influences, ``[M, K + 1, K + 1]``.
 
     Args:
-        own: Of each record on its own group's value, ``[M, n]``. every: On the value over all rows.
-        groups: Of each record, ``[n]``. n_groups: K.
+        own: Of each record on its own group's value, ``[M, n]``.
+        every: On the value over all rows.
+        groups: Of each record, ``[n]``.
+        n_groups: K.
     """
     out = np.zeros((len(own), n_groups + 1, n_groups + 1))
     k = np.arange(n_groups)

@@ -27,7 +27,8 @@ class ArmScores:
     """M within-model metrics of one arm, or of the change between two, over all seeds.
 
     Args:
-        records: The index of all test rows. metrics: M.
+        records: The index of all test rows.
+        metrics: M.
 
     Attributes:
         influences: Of the records on them. behind: Records that each rests on at any seed, ``[M, U]``.
@@ -168,7 +169,8 @@ def costs_between(
 
     Args:
         after, before: Seed by seed, in the order of ``records``.
-        labels, records, outcome: As of :func:`both_tables`. part: What is named so.
+        labels, records, outcome: As of :func:`both_tables`.
+        part: What is named so.
     """
     change = ArmScores(records, len(_BEHIND_COSTS))
     for p, q, place in zip(after, before, records.places, strict=True):

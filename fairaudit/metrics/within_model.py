@@ -26,7 +26,8 @@ class Outcome:
     """What is predicted, which class rates are about, and which outcome people want.
 
     Args:
-        n_classes: Y. positive: Index of the class that is true or false, or None where none is known.
+        n_classes: Y.
+        positive: Index of the class that is true or false, or None where none is known.
         favourable: Index of the class that who is selected is given; None for that of the rate.
     """
 
@@ -111,7 +112,8 @@ def seed_scores(
 
     Args:
         probabilities: ``[P, n, Y]``.
-        labels: ``[n]``. groups: ``[n]`` in ``0..n_groups - 1``.
+        labels: ``[n]``.
+        groups: ``[n]`` in ``0..n_groups - 1``.
         n_groups: K, absent groups included.
         outcome: Which classes count.
         metrics: Names out of ``outcome.metrics``, in that order; None for all.

@@ -19,8 +19,10 @@ def logistic_yardstick(
     """Accuracy of scikit-learn's logistic regression on the same split.
 
     Args:
-        train: ``[n, d]``, or images ``[n, H, W, C]``, of which every k-th is used where they are
-            many. train_labels: ``[n]``. test: ``[m, ...]``. test_labels: ``[m]``.
+        train: ``[n, d]``, or images ``[n, H, W, C]``, of which every k-th is used where they are many.
+        train_labels: ``[n]``.
+        test: ``[m, ...]``.
+        test_labels: ``[m]``.
         n_classes: Y; a training split with one class only predicts that class.
 
     Returns:

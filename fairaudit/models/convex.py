@@ -106,7 +106,8 @@ class StreamedProblem:
     Args:
         records: Gives features [n, d] and targets [n, Y], float64, of all records.
         n_features, n_classes: d, Y.
-        penalty: lambda. divisor: What the sum of losses is divided by.
+        penalty: lambda.
+        divisor: What the sum of losses is divided by.
     """
 
     records: Callable[[], Iterator[tuple[Tensor, Tensor]]]
@@ -148,7 +149,8 @@ def minimise(problems: Problems, start: Tensor | None = None) -> Tensor:
     """The minimiser of every problem.
 
     Args:
-        problems: R of them. start: [R, H, d] to start from, zero by default.
+        problems: R of them.
+        start: [R, H, d] to start from, zero by default.
 
     Returns:
         [R, H, d] float64; H is 1 for two classes (the score of class 1) and Y for more.

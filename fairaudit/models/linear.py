@@ -18,7 +18,8 @@ class BoundedInputs:
     claiming it of the longer row would under-noise by up to 41 %. Source: docs/methods.md 4.2.
 
     Args:
-        norm: R, or infinity for no clipping. intercept: b, the constant; 0 for none.
+        norm: R, or infinity for no clipping.
+        intercept: b, the constant; 0 for none.
         means, deviations: Per group [K, d], subtracted and divided by before clipping, or None.
     """
 
@@ -57,7 +58,8 @@ class LogisticModels:
     """R logistic regressions.
 
     Args:
-        weights: [R, H, d] float64; H is 1 for two classes. inputs: What they see of a record.
+        weights: [R, H, d] float64; H is 1 for two classes.
+        inputs: What they see of a record.
     """
 
     weights: Tensor

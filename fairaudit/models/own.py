@@ -20,8 +20,10 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
     """What the factory ``package.module:factory`` makes; its start is drawn from the global generators.
 
     Args:
-        name: Of the factory. shape: Of a record, (d,) or (H, W, C): images are channels last in this
-            program and channels first for the factory. classes: Y.
+        name: Of the factory.
+        shape: Of a record, (d,) or (H, W, C): images are channels last in this program and channels first for
+            the factory.
+        classes: Y.
 
     Raises:
         ConfigError: The factory cannot be found, or does not make a module.
@@ -31,7 +33,7 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
     try:
         module = factory(given, classes)
     except BaseException as error:
-        raise _foreign(f"--model {name} raised", error, _CALL) from error
+        raise _user_error(f"--model {name} raised", error, _CALL) from error
     if not isinstance(module, nn.Module):
         raise ConfigError(
             f"--model {name} returned a {type(module).__name__}, not a torch.nn.Module", hint=_CALL
@@ -43,7 +45,9 @@ def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -
     """Whether a module reads records and puts out one number per class.
 
     Args:
-        name: Of the factory. module: Reads inputs as they are encoded. records: A few of them.
+        name: Of the factory.
+        module: Reads inputs as they are encoded.
+        records: A few of them.
         classes: Y.
 
     Raises:
@@ -56,7 +60,7 @@ def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -
         raise
     except BaseException as error:
         hint = "tables come as [n, d], images as [n, C, H, W], float32"
-        raise _foreign(f"the model of --model {name} cannot read its input:", error, hint) from error
+        raise _user_error(f"the model of --model {name} cannot read its input:", error, hint) from error
     shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
     if shape != (len(records), classes):
         raise ConfigError(
@@ -85,7 +89,7 @@ def _factory(name: str) -> Callable[[Shape, int], object]:
         module = importlib.import_module(path)
     except BaseException as error:
         hint = "run where the module lies, or name its folder in PYTHONPATH"
-        raise _foreign(f"module {path!r} of --model cannot be imported:", error, hint) from error
+        raise _user_error(f"module {path!r} of --model cannot be imported:", error, hint) from error
     factory = getattr(module, attribute, None)
     if factory is None:
         names = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == path]
@@ -102,7 +106,7 @@ def _modules(name: str, module: nn.Module) -> set[str]:
     return {each for each in modules if not each.startswith("torch.")}
 
 
-def _foreign(what: str, error: BaseException, hint: str) -> ConfigError:
+def _user_error(what: str, error: BaseException, hint: str) -> ConfigError:
     if isinstance(error, KeyboardInterrupt):
         raise error
     return ConfigError(f"{what} {said(error)}", hint=hint)

@@ -25,8 +25,12 @@ def make_model(
     reproduction only.
 
     Args:
-        name: One of MODELS. inputs: d, or (H, W, C) for cnn. classes: Y.
-        hidden: Widths of the mlp. activation: ``tanh`` or ``relu``. seed: Of the init stream.
+        name: One of MODELS.
+        inputs: d, or (H, W, C) for cnn.
+        classes: Y.
+        hidden: Widths of the mlp.
+        activation: ``tanh`` or ``relu``.
+        seed: Of the init stream.
 
     Raises:
         ConfigError: Unknown name.

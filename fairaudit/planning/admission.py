@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from fairaudit.methods.defaults import Sizes
+from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.spec import MethodSpec, Need
 
 RECORDS_PER_TEACHER = 100
@@ -16,7 +16,7 @@ class Lacking(NamedTuple):
     remedy: str
 
 
-def unmet(spec: MethodSpec, sizes: Sizes) -> Lacking | None:
+def unmet(spec: MethodSpec, sizes: PublicSizes) -> Lacking | None:
     """The first need of ``spec`` that data and model do not meet, or None."""
     if Need.CONVEX_MODEL in spec.needs and sizes.model != CONVEX:
         return Lacking(f"needs a convex model, and the model is {sizes.model}", f"use --model {CONVEX}")

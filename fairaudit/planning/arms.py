@@ -10,7 +10,7 @@ from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, c
 from fairaudit.methods.defaults import effective_step
 from fairaudit.planning.admission import Lacking, unmet
 from fairaudit.planning.guarantees import ArmPrivacy, of_one_training, of_search
-from fairaudit.planning.settings import Numbers, check_settings
+from fairaudit.planning.settings import SettingsResolver, check_settings
 from fairaudit.privacy.accounting import calibrate
 from fairaudit.tuning.around import Around
 from fairaudit.tuning.charge import charged_search, uncharged_search
@@ -68,14 +68,16 @@ class Arm:
 
     Args:
         key: ``method``, ``method:variant``, ``method@epsilon`` (sweeps), ``method#self-check``.
-        method: Canonical method name. variant: Variant name or None.
+        method: Canonical method name.
+        variant: Variant name or None.
         settings: Resolved numbers (learning_rate, max_grad_norm, noise_multiplier, ...).
         reference: Key of the arm that its cost is measured against, None for the reference.
         source: Key of the arm whose released thresholds it reads, or None.
         reads_groups: Group labels enter training.
-        trainer: ``module:Class``. repeats: Private runs per seed; 1 for a reference.
-        shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms);
-            a self-check arm draws its own.
+        trainer: ``module:Class``.
+        repeats: Private runs per seed; 1 for a reference.
+        shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms); a self-check
+            arm draws its own.
         has_twin: It is trained once more without its noise, on the same streams.
         tuning: How its settings are sought at each seed; None: ``settings`` are its own.
     """
@@ -100,7 +102,7 @@ class Arm:
         return find(self.method).without_noise(self.settings) is not None
 
 
-def make_schedule(numbers: Numbers) -> Schedule:
+def make_schedule(numbers: SettingsResolver) -> Schedule:
     """How long to train: the options, else the rules.
 
     Raises:
@@ -120,7 +122,7 @@ def make_schedule(numbers: Numbers) -> Schedule:
     )
 
 
-def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, ...]:
+def make_arms(numbers: SettingsResolver, schedule: Schedule, delta: float) -> tuple[Arm, ...]:
     """The references, then every method in every asked form and at every asked epsilon.
 
     Raises:
@@ -148,7 +150,7 @@ def make_arms(numbers: Numbers, schedule: Schedule, delta: float) -> tuple[Arm, 
     return tuple(arms)
 
 
-def _chosen(numbers: Numbers) -> list[MethodSpec]:
+def _chosen(numbers: SettingsResolver) -> list[MethodSpec]:
     """The private methods asked for, once each; a control brings the method that it reads."""
     config = numbers.config
     specs = _admitted(numbers)
@@ -166,7 +168,7 @@ def _chosen(numbers: Numbers) -> list[MethodSpec]:
     return ordered
 
 
-def _admitted(numbers: Numbers) -> dict[str, MethodSpec]:
+def _admitted(numbers: SettingsResolver) -> dict[str, MethodSpec]:
     """The methods asked for by name, and with `all` those that data and model admit."""
     asked = [find(name) for name in numbers.config.method if name not in SETS]
     specs = {spec.name: spec for spec in asked if spec.reference is not None}
@@ -186,7 +188,7 @@ def _admitted(numbers: Numbers) -> dict[str, MethodSpec]:
     return specs
 
 
-def _lacking(numbers: Numbers, spec: MethodSpec) -> Lacking | None:
+def _lacking(numbers: SettingsResolver, spec: MethodSpec) -> Lacking | None:
     """The first need of the method that is not met: of data and model, or noise of its own."""
     if numbers.config.tune and (spec.control_of or spec.ablation):
         return Lacking("is about one setting, and --tune tries several", ONE_SETTING)
@@ -197,7 +199,7 @@ def _lacking(numbers: Numbers, spec: MethodSpec) -> Lacking | None:
 
 
 def _arm(
-    numbers: Numbers,
+    numbers: SettingsResolver,
     schedule: Schedule,
     delta: float,
     spec: MethodSpec,
@@ -251,8 +253,8 @@ def _arm(
 
 
 def _knowing_noise(
-    numbers: Numbers, spec: MethodSpec, schedule: Schedule, delta: float, target: float | None
-) -> Numbers:
+    numbers: SettingsResolver, spec: MethodSpec, schedule: Schedule, delta: float, target: float | None
+) -> SettingsResolver:
     """The numbers, whose rules then read what noise the target asks of the gradient alone.
 
     It is one and the same for every method that trains by noised steps, so that they keep one step.
@@ -269,7 +271,7 @@ def _knowing_noise(
     return replace(numbers, sizes=sizes)
 
 
-def _settings(numbers: Numbers, spec: MethodSpec, beside: tuple[str, ...]) -> dict[str, float]:
+def _settings(numbers: SettingsResolver, spec: MethodSpec, beside: tuple[str, ...]) -> dict[str, float]:
     """The arm's numbers: its own setting, else the shared option, else the rule.
 
     A control takes the settings of the method that it controls, a reference those of its method;
@@ -318,7 +320,7 @@ def _converted(spec: MethodSpec, own: Mapping[str, float]) -> dict[str, str]:
 
 
 def _noise_multiplier(
-    numbers: Numbers,
+    numbers: SettingsResolver,
     spec: MethodSpec,
     settings: Mapping[str, float],
     schedule: Schedule,
@@ -332,7 +334,7 @@ def _noise_multiplier(
     )
 
 
-def _given_noise(numbers: Numbers, spec: MethodSpec) -> float:
+def _given_noise(numbers: SettingsResolver, spec: MethodSpec) -> float:
     given = numbers.own(spec).get("noise_multiplier", numbers.config.noise_multiplier)
     assert given is not None
     return numbers.checked(spec, "noise_multiplier", given)

@@ -31,8 +31,9 @@ class Effort:
     """The work of one audit.
 
     Args:
-        training: Of all steps, twins included. full, angles: Of the readings of kept steps that
-            ``--diagnostics full`` takes, and of those that find angles alone.
+        training: Of all steps, twins included.
+        full, angles: Of the readings of kept steps that ``--diagnostics full`` takes, and of those that find
+            angles alone.
     """
 
     training: float
@@ -56,7 +57,9 @@ def effort(
     """Count the work of a plan; an arm counts once for every repeat, seeds are alike.
 
     Args:
-        config: The options. arms, schedule: What is trained. facts, model: Of the model.
+        config: The options.
+        arms, schedule: What is trained.
+        facts, model: Of the model.
     """
     weights = products(config, facts, model)
     record, batch = RECORD + weights, schedule.expected_batch_size
@@ -92,7 +95,8 @@ def choose_level(effort: Effort, *, searches: bool = False) -> tuple[str, str]:
     """The level of ``--diagnostics auto``, and the rule that it follows from in words.
 
     Args:
-        effort: Of the plan. searches: Every arm tries several settings, of which no readings are taken.
+        effort: Of the plan.
+        searches: Every arm tries several settings, of which no readings are taken.
     """
     if searches:
         return "basic", "basic by rule: readings are of one setting, and --tune tries several"

@@ -16,13 +16,14 @@ class ArmPrivacy:
     """What an arm guarantees, known before any training.
 
     Args:
-        guarantee: Status; reason: why not established, what is charged beside a training, or "".
+        guarantee: Status;
+        reason: why not established, what is charged beside a training, or "".
         event: What one run releases, or None where nothing is claimed.
-        epsilon_pld: Headline epsilon of one run at the plan's delta. epsilon_rdp: For comparison
-            with papers. None where nothing is claimed.
+        epsilon_pld: Headline epsilon of one run at the plan's delta.
+        epsilon_rdp: For comparison with papers. None where nothing is claimed.
         target_epsilon: What it was calibrated to, or None (noise multiplier given).
-        selection: What a charged search releases; ``event`` is then one training at the default setting,
-            and the search's epsilon is by RDP alone, for PLD knows no such search.
+        selection: What a charged search releases; ``event`` is then one training at the default setting, and
+            the search's epsilon is by RDP alone, for PLD knows no such search.
         base_epsilon: PLD epsilon of one training of that search, the dearest candidate.
     """
 

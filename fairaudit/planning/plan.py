@@ -13,12 +13,12 @@ from fairaudit.data.split import training_size, validation_groups, validation_si
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import REFERENCE, find
-from fairaudit.methods.defaults import Sizes, default_delta
+from fairaudit.methods.defaults import PublicSizes, default_delta
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, Schedule, make_arms, make_schedule
 from fairaudit.planning.effort import choose_level, effort
 from fairaudit.planning.guarantees import ArmPrivacy
-from fairaudit.planning.settings import Numbers, Place, Unread, unread_settings
+from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
 from fairaudit.results.jobs import JOBS, RECORDS, job_id
@@ -33,7 +33,9 @@ class Job:
 
     Args:
         id: Hash of everything that its result depends on, and of nothing else.
-        arm: Key. seed: Audit seed. repeats: Private runs trained as stacked replicates.
+        arm: Key.
+        seed: Audit seed.
+        repeats: Private runs trained as stacked replicates.
         source_id: Id of the job whose released state it reads, or None.
     """
 
@@ -49,13 +51,16 @@ class Plan:
     """Everything that is decided before training.
 
     Args:
-        config: The options. digest: sha256 of the data file.
-        model: Resolved model name. schedule, delta: Resolved.
-        arms: The reference first. jobs: Seed-major, so that a seed's encoding is reused.
+        config: The options.
+        digest: sha256 of the data file.
+        model: Resolved model name.
+        schedule, delta: Resolved.
+        arms: The reference first.
+        jobs: Seed-major, so that a seed's encoding is reused.
         origins: Resolved setting -> the rule that set it, for the report.
-        epsilon_if_all_released: PLD epsilon of releasing every private model of established
-            arms, or None.
-        notices: Warnings of the plan itself. model_facts: What is known of the model.
+        epsilon_if_all_released: PLD epsilon of releasing every private model of established arms, or None.
+        notices: Warnings of the plan itself.
+        model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting.
         reads_angles: How far clipping turns the step is read of kept steps, though not everything is.
     """
@@ -83,7 +88,8 @@ def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
     """The part of a plan that these arms need, over its first seeds; jobs keep their ids.
 
     Args:
-        plan: The whole. keys: Of arms; what they are measured against and what they read come along.
+        plan: The whole.
+        keys: Of arms; what they are measured against and what they read come along.
         seeds: How many, at most those of the plan.
     """
     wanted = {REFERENCE, *keys}
@@ -140,21 +146,22 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
     """Decide everything that training needs, epsilon included; trains nothing.
 
     Args:
-        config, dataset: What was asked. own_model: What a worker found a user's own model to be.
+        config, dataset: What was asked.
+        own_model: What a worker found a user's own model to be.
 
     Raises:
         ConfigError: Unknown method, variant or setting; delta not below 1/N.
         PrivacyError: A target epsilon that cannot be met; a count noise too large for the batch.
     """
     n_public = config.n_public or training_size(dataset, config)
-    sizes = Sizes(
+    sizes = PublicSizes(
         n_public - validation_size(n_public) if config.tune else n_public,
         max(1, dataset.n_raw_inputs),
         resolve_model(config.model, dataset.image_shape),
         len(dataset.groupings[0].names) if dataset.groupings else 1,
         pool_size(dataset, config),
     )
-    numbers = Numbers(config, sizes)
+    numbers = SettingsResolver(config, sizes)
     schedule = make_schedule(numbers)
     delta = config.delta or default_delta(n_public)
     if delta >= 1.0 / n_public:
@@ -272,7 +279,7 @@ def _refuse_small_groups(config: AuditConfig, dataset: Dataset, arms: tuple[Arm,
             )
 
 
-def _omissions(numbers: Numbers) -> list[Notice]:
+def _omissions(numbers: SettingsResolver) -> list[Notice]:
     return [
         Notice("method_left_out", f"{name} is left out: {why}", level="notice")
         for name, why in numbers.omitted.items()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.methods.catalog import find
-from fairaudit.methods.defaults import SCHEDULE_RULES, Sizes
+from fairaudit.methods.defaults import SCHEDULE_RULES, PublicSizes
 from fairaudit.methods.spec import MethodSpec
 
 Place = tuple[str, str]  # method, setting
@@ -21,16 +21,18 @@ class Unread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class SettingsResolver:
     """Where an arm's numbers come from: the options, else the rules; remembers what was decided.
 
     Args:
-        config: The options. sizes: What a rule may read.
-        origins: Setting -> the rule that set it. omitted: Method that `all` left out -> why.
+        config: The options.
+        sizes: What a rule may read.
+        origins: Setting -> the rule that set it.
+        omitted: Method that `all` left out -> why.
     """
 
     config: AuditConfig
-    sizes: Sizes
+    sizes: PublicSizes
     origins: dict[str, str] = field(default_factory=dict)
     omitted: dict[str, str] = field(default_factory=dict)
 
@@ -76,7 +78,7 @@ class Numbers:
         return float(value)
 
 
-def check_settings(numbers: Numbers) -> None:
+def check_settings(numbers: SettingsResolver) -> None:
     """Every given setting exists and lies in its range, whether or not its method is trained."""
     seen: dict[tuple[str, str], str] = {}
     for name, values in numbers.config.settings.items():
@@ -97,11 +99,14 @@ def check_settings(numbers: Numbers) -> None:
             numbers.checked(owner, setting, value)
 
 
-def unread_settings(numbers: Numbers, trained: Iterable[tuple[str, Iterable[str]]]) -> dict[Place, Unread]:
+def unread_settings(
+    numbers: SettingsResolver, trained: Iterable[tuple[str, Iterable[str]]]
+) -> dict[Place, Unread]:
     """Given settings that nothing reads, by method and setting as given.
 
     Args:
-        numbers: What was asked. trained: Method of each arm, and names of the numbers that it has.
+        numbers: What was asked.
+        trained: Method of each arm, and names of the numbers that it has.
     """
     read: set[Place] = set()
     for method, settings in trained:

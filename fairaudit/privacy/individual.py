@@ -25,9 +25,10 @@ def individual_epsilon(
     up after the fact proves nothing without a filter that stops in time.
 
     Args:
-        noise_multipliers: The gradient's noise std over the longest gradient that the group's records
-            could have, [T] or [T, R]: at every step, of every repeat.
-        event: What each step released, the gradient first. delta: In (0, 1).
+        noise_multipliers: The gradient's noise std over the longest gradient that the group's records could
+            have, [T] or [T, R]: at every step, of every repeat.
+        event: What each step released, the gradient first.
+        delta: In (0, 1).
 
     Returns:
         At least 0, and at most the run's own epsilon where no multiplier is below the planned one.

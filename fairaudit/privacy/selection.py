@@ -122,7 +122,8 @@ class SelectionEvent:
     in both never.
 
     Args:
-        selection: The number of tries. trainings: What a candidate's training may release.
+        selection: The number of tries.
+        trainings: What a candidate's training may release.
         score: What a candidate's score releases.
     """
 
@@ -154,7 +155,8 @@ def base_epsilon(
     """The epsilon of one training with which a whole search meets a target.
 
     Args:
-        selection: The number of tries. delta: In (0, 1).
+        selection: The number of tries.
+        delta: In (0, 1).
         events: From the epsilon that every candidate's noise is calibrated to, to what they release.
         target: Not exceeded; missed by at most half a per cent.
 

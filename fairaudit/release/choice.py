@@ -29,10 +29,13 @@ class Wish:
     """What was asked for.
 
     Args:
-        report: Path of a stored report. method: Its name. variant: A form of it, or None.
+        report: Path of a stored report.
+        method: Its name.
+        variant: A form of it, or None.
         epsilon: Of a sweep's arms, the one with this target; None where there is one.
         data: Where the data lie now; None: where they lay for the audit.
-        despite_change: Other data than the audited ones. despite_gates: Rules that do not pass.
+        despite_change: Other data than the audited ones.
+        despite_gates: Rules that do not pass.
         fitted: Preprocessing that is an exact function of training rows.
         figures: The audit's figures in the card.
     """
@@ -53,9 +56,14 @@ class Choice:
     """What is trained, on what, and on which audit's word.
 
     Args:
-        wish: As asked. report: The audit. report_sha256: Of its file.
-        audited: The arm in the report. plan: With this arm and its reference. arm: Of the plan.
-        dataset: The data. changed: Whether they are not those of the audit.
+        wish: As asked.
+        report: The audit.
+        report_sha256: Of its file.
+        audited: The arm in the report.
+        plan: With this arm and its reference.
+        arm: Of the plan.
+        dataset: The data.
+        changed: Whether they are not those of the audit.
     """
 
     wish: Wish

@@ -19,8 +19,11 @@ class HeldOut:
     """One group's accuracy.
 
     Args:
-        grouping, group: Whose; ("", "") is all rows. rows: Held out. accuracy: None without rows.
-        expected: 95 % prediction interval of one new training, or None. reason: Why there is none, or "".
+        grouping, group: Whose; ("", "") is all rows.
+        rows: Held out.
+        accuracy: None without rows.
+        expected: 95 % prediction interval of one new training, or None.
+        reason: Why there is none, or "".
     """
 
     grouping: str
@@ -58,8 +61,11 @@ def held_out(
     """Accuracy by group on some rows, beside what the audit's seeds let expect.
 
     Args:
-        report: Of the audit. arm: Key of the arm in it. dataset: The data.
-        rows: Of the data, [n]. probabilities: On them, [n, Y].
+        report: Of the audit.
+        arm: Key of the arm in it.
+        dataset: The data.
+        rows: Of the data, [n].
+        probabilities: On them, [n, Y].
     """
     correct = probabilities.argmax(1) == dataset.labels[rows]
     repeats = next(facts.repeats for facts in report.arms if facts.key == arm)

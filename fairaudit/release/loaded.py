@@ -40,7 +40,8 @@ class Predictions:
     """What a model says of a table, and what of the table was not as it knows it.
 
     Args:
-        probabilities: [n, Y] float32. outside: column -> values not listed or out of range.
+        probabilities: [n, Y] float32.
+        outside: column -> values not listed or out of range.
         missing: column -> missing values.
     """
 
@@ -219,7 +220,9 @@ def table_bytes(model: ReleasedModel, found: Predictions, suffix: str) -> bytes:
     """Predictions as a table: ``prediction``, then ``probability_CLASS`` of every class, row by row.
 
     Args:
-        model: Whose. found: What it says. suffix: ``.parquet`` or ``.csv``.
+        model: Whose.
+        found: What it says.
+        suffix: ``.parquet`` or ``.csv``.
     """
     winners = model.classes_[found.probabilities.argmax(1)]
     columns: dict[str, object] = {"prediction": pa.array(winners.tolist(), pa.string())}

@@ -26,7 +26,8 @@ def release(choice: Choice, out: Path) -> list[HeldOut]:
     """Train, write the folder, then look at the rows that were held out.
 
     Args:
-        choice: What is trained. out: The folder; it must not be there.
+        choice: What is trained.
+        out: The folder; it must not be there.
 
     Returns:
         Accuracy by group on the held-out rows; it stays beside the report and is no part of the folder.

@@ -30,7 +30,8 @@ class NumberColumn(_Part):
 
     Args:
         inputs: Names of the input and, where there is one, of the indicator of missing values.
-        range: What may occur, or None. outside: What becomes of other values.
+        range: What may occur, or None.
+        outside: What becomes of other values.
     """
 
     kind: Literal["number", "time"]
@@ -48,7 +49,8 @@ class CategoryColumn(_Part):
     """A category: its levels, an unlisted text and a missing value each set an input to a value.
 
     Args:
-        inputs: Names. places, values: Which input, to what: ``[levels + 2]``, the last two as above.
+        inputs: Names.
+        places, values: Which input, to what: ``[levels + 2]``, the last two as above.
     """
 
     kind: Literal["category"]
@@ -129,7 +131,10 @@ def column_of(
     """A column as it was encoded in training.
 
     Args:
-        name: Of the column. kind: Of its values. constants: As encoded. declared: Of it, or None.
+        name: Of the column.
+        kind: Of its values.
+        constants: As encoded.
+        declared: Of it, or None.
     """
     if isinstance(constants, FittedNumber):
         told = declared if isinstance(declared, DeclaredNumber) else None
@@ -168,7 +173,8 @@ class TableInputs:
     """Rows of any table as a recipe's inputs, and how many values were not as it knows them.
 
     Args:
-        columns: Of the recipe. table: In plain types; columns that the recipe lacks are not read.
+        columns: Of the recipe.
+        table: In plain types; columns that the recipe lacks are not read.
 
     Attributes:
         outside, missing: column -> values that are not as listed or within the range; that are missing.

@@ -76,7 +76,8 @@ def evidence(choice: Choice, files: Mapping[str, bytes]) -> dict[str, JsonValue]
     """``evidence.json``: an in-toto statement that the audit of this recipe was judged by its rules.
 
     Args:
-        choice: What was trained. files: Of the folder, name -> content.
+        choice: What was trained.
+        files: Of the folder, name -> content.
 
     Source: https://github.com/in-toto/attestation, spec/v1 and spec/predicates/test-result.md.
     """

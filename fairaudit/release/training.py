@@ -37,8 +37,10 @@ class Trained:
     """A model to be released, and how it did on the rows that it did not see.
 
     Args:
-        tensors: Name -> values. recipe: What else a prediction needs.
-        test: Rows of the data that were held out. probabilities: On them, [n, Y].
+        tensors: Name -> values.
+        recipe: What else a prediction needs.
+        test: Rows of the data that were held out.
+        probabilities: On them, [n, Y].
     """
 
     tensors: dict[str, NDArray[np.generic]]

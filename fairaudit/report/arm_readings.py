@@ -26,7 +26,9 @@ class ArmReadings:
     """One arm's readings, mean over the repeats of each seed.
 
     Args:
-        steps: Kept steps, [C]. total_steps: T. seeds: Of the finished jobs, [S].
+        steps: Kept steps, [C].
+        total_steps: T.
+        seeds: Of the finished jobs, [S].
         values: Name -> [S, C, ...]; NaN is unknown.
         hessian_records: That curvature was read from, at the first seed.
     """
@@ -95,7 +97,9 @@ def misalignment(found: ArmReadings, names: Sequence[str], hidden: Collection[st
     """How far clipping turns the step from each group's gradient, in degrees.
 
     Args:
-        found: The readings, with ``ANGLE``. names: Groups. hidden: Suppressed ones.
+        found: The readings, with ``ANGLE``.
+        names: Groups.
+        hidden: Suppressed ones.
     """
     angles = found.averaged(ANGLE)  # [S, K]
     shown = [k for k, name in enumerate(names) if name not in hidden and np.isfinite(angles[:, k]).any()]
@@ -129,7 +133,8 @@ def over_seeds(
     """Mean and 95 % interval of the mean over seeds; no interval below two known values.
 
     Args:
-        values: Of each seed. is_share: They lie between 0 and 1, and so do the ends of the interval.
+        values: Of each seed.
+        is_share: They lie between 0 and 1, and so do the ends of the interval.
         many: How many figures share the 5 % (Bonferroni), of which a sentence picks.
     """
     values = np.array(values, dtype=np.float64)  # None is NaN

@@ -31,11 +31,13 @@ MANY_GROUPS_SEEDS = 10  # recommended for three groups and more
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class AuditResults:
     """What an audit found, before it is written down.
 
     Args:
-        resolved: The options. plan: What was decided. dataset: The table.
+        resolved: The options.
+        plan: What was decided.
+        dataset: The table.
         results: Job id -> result of every finished job.
         failures: Job id -> one line, for jobs that ended without a result.
         comparisons: What was measured, by arm and grouping.
@@ -50,12 +52,16 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class RunMetadata:
     """When, where and how fast: everything in which two runs of one command differ.
 
     Args:
-        version: The tool's. created_utc: ISO 8601. command: As typed.
-        environment: name -> version. workers: Processes used. seconds: Stage -> wall time in s.
+        version: The tool's.
+        created_utc: ISO 8601.
+        command: As typed.
+        environment: name -> version.
+        workers: Processes used.
+        seconds: Stage -> wall time in s.
     """
 
     version: str
@@ -66,7 +72,7 @@ class Circumstances:
     seconds: Mapping[str, float]
 
 
-def build_report(findings: Findings, circumstances: Circumstances) -> Report:
+def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     """The report of an audit; partial when a planned training has no result."""
     plan, dataset, results = findings.plan, findings.dataset, findings.results
     first_job = next((results[job.id] for job in plan.jobs if job.id in results), None)
@@ -82,14 +88,14 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
     read = diagnostics(plan, dataset, results, first)
     report = Report(
         numerics_version=NUMERICS_VERSION,
-        tool=Tool(name="fairaudit", version=circumstances.version),
-        created_utc=circumstances.created_utc,
+        tool=Tool(name="fairaudit", version=metadata.version),
+        created_utc=metadata.created_utc,
         status="partial" if any(arm.failed for arm in arms) else "complete",
-        command=circumstances.command,
+        command=metadata.command,
         reproduce=reproduce_command(findings.resolved),
         config=_settings(findings.resolved),
-        environment=dict(circumstances.environment),
-        execution=_execution(findings.resolved, circumstances),
+        environment=dict(metadata.environment),
+        execution=_execution(findings.resolved, metadata),
         data=data,
         training=training_facts(plan),
         arms=arms,
@@ -104,7 +110,7 @@ def build_report(findings: Findings, circumstances: Circumstances) -> Report:
         why=explain(read.decomposition, arms, first, control),
         warnings=tuple(_warnings(findings, arms, check, control, first, swept, read)),
         limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
-        timing=dict(circumstances.seconds),
+        timing=dict(metadata.seconds),
     )
     return summarized(report)
 
@@ -130,11 +136,11 @@ def _settings(resolved: ResolvedConfig) -> dict[str, Setting]:
     return {name: Setting(value=value, origin=resolved.origins[name]) for name, value in values.items()}
 
 
-def _execution(resolved: ResolvedConfig, circumstances: Circumstances) -> Execution:
+def _execution(resolved: ResolvedConfig, metadata: RunMetadata) -> Execution:
     config = resolved.config
     return Execution(
         device=config.device,
-        workers=circumstances.workers,
+        workers=metadata.workers,
         executor=config.executor,
         memory=config.memory,
         resume=config.resume,
@@ -143,7 +149,7 @@ def _execution(resolved: ResolvedConfig, circumstances: Circumstances) -> Execut
 
 
 def _warnings(
-    findings: Findings,
+    findings: AuditResults,
     arms: Sequence[ArmFacts],
     check: Yardstick,
     control: Control,
@@ -180,7 +186,7 @@ def _of_results(arms: Sequence[ArmFacts], control: Control) -> Iterator[ReportWa
         )
 
 
-def _of_twins(findings: Findings) -> Iterator[ReportWarning]:
+def _of_twins(findings: AuditResults) -> Iterator[ReportWarning]:
     """Twins that have no result: their arm's cost is not split."""
     told: set[str] = set()
     for job in findings.plan.jobs:

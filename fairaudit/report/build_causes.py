@@ -51,7 +51,8 @@ def decomposition(
     """Everything that was read of kept steps; None where none was asked for.
 
     Args:
-        plan, dataset, results: The audit. compared: By the first grouping.
+        plan, dataset, results: The audit.
+        compared: By the first grouping.
     """
     if plan.config.diagnostics != "full":
         return None
@@ -98,7 +99,9 @@ def arm_causes(
     """The readings of one arm in the report's types.
 
     Args:
-        found: The readings. dataset: Names. hidden: Suppressed groups.
+        found: The readings.
+        dataset: Names.
+        hidden: Suppressed groups.
         pair: Two groups that bounds are about, by a publication or because their costs are told apart.
         costs: The arm beside plain training.
     """

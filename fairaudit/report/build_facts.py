@@ -44,7 +44,8 @@ def data_facts(
     """The table as it was used.
 
     Args:
-        dataset, config: Of the audit. first: What depends on the seed is taken from this job.
+        dataset, config: Of the audit.
+        first: What depends on the seed is taken from this job.
         split: Where no job has split the rows.
     """
     least = config.suppress_below

@@ -82,7 +82,9 @@ def selections(
     """Selection rates and impact ratios of every arm, the reference's once per grouping.
 
     Args:
-        comparisons: As they are told. measured: The same as they were measured. dataset: Its classes.
+        comparisons: As they are told.
+        measured: The same as they were measured.
+        dataset: Its classes.
     """
     favourable = None if dataset.favourable is None else dataset.classes[dataset.favourable]
     found: dict[tuple[str, str], Selection] = {}

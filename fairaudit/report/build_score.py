@@ -13,7 +13,7 @@ from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.report.build import Circumstances, from_notice
+from fairaudit.report.build import RunMetadata, from_notice
 from fairaudit.report.build_facts import data_facts
 from fairaudit.report.build_measured import disclosed, selections
 from fairaudit.report.changed import changed_gaps
@@ -53,12 +53,14 @@ _TEST_ROWS = (
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreFindings:
+class ScoreResults:
     """What was given and what was measured.
 
     Args:
-        config: The options that an audit shares. settings: Those that the report repeats.
-        dataset: The rows. arms: Arm key -> number of models; the baseline first, if there is one.
+        config: The options that an audit shares.
+        settings: Those that the report repeats.
+        dataset: The rows.
+        arms: Arm key -> number of models; the baseline first, if there is one.
         comparisons: What was measured, by arm and grouping.
     """
 
@@ -69,7 +71,7 @@ class ScoreFindings:
     comparisons: Sequence[Measured]
 
 
-def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Report:
+def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
     """The report on given predictions."""
     dataset, config = found.dataset, found.config
     named = named_pairs(config.compare, dataset.groupings)
@@ -84,13 +86,13 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
     keys = list(found.arms)
     report = Report(
         numerics_version=NUMERICS_VERSION,
-        tool=Tool(name="fairaudit", version=circumstances.version),
-        created_utc=circumstances.created_utc,
+        tool=Tool(name="fairaudit", version=metadata.version),
+        created_utc=metadata.created_utc,
         status="complete",
-        command=circumstances.command,
+        command=metadata.command,
         reproduce=_reproduce(found.settings),
         config={name: Setting(value=value, origin="option") for name, value in found.settings.items()},
-        environment=dict(circumstances.environment),
+        environment=dict(metadata.environment),
         execution=Execution(
             device="cpu", workers=None, executor="none", memory=None, resume=False, out=str(config.out)
         ),
@@ -109,7 +111,7 @@ def build_score_report(found: ScoreFindings, circumstances: Circumstances) -> Re
         diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}, "claims": ()}),
         warnings=tuple(map(from_notice, dataset.notices)),
         limitations=_limitations(found),
-        timing=dict(circumstances.seconds),
+        timing=dict(metadata.seconds),
     )  # fmt: skip
     return summarized(report)
 
@@ -133,7 +135,7 @@ _PRIVACY = PrivacyFacts(
 )
 
 
-def _arm(key: str, found: ScoreFindings) -> ArmFacts:
+def _arm(key: str, found: ScoreResults) -> ArmFacts:
     first, count = next(iter(found.arms)), found.arms[key]
     columns = [found.settings["y_pred"], found.settings["baseline_pred"]]
     return ArmFacts(
@@ -160,7 +162,7 @@ def _data(dataset: Dataset, config: AuditConfig) -> DataFacts:
     return facts.model_copy(update={"duplicate_rows": None})  # not looked for
 
 
-def _limitations(found: ScoreFindings) -> tuple[Limitation, ...]:
+def _limitations(found: ScoreResults) -> tuple[Limitation, ...]:
     counts = set(found.arms.values())
     texts = [("report_not_private", REPORT_NOT_DP), ("test_rows", _TEST_ROWS)]
     if counts == {1}:

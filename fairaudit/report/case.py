@@ -17,7 +17,9 @@ class Case:
     """One arm whose cost is to be explained.
 
     Args:
-        arm: Its facts. causes: Its readings. comparison: Against its reference, first grouping.
+        arm: Its facts.
+        causes: Its readings.
+        comparison: Against its reference, first grouping.
         payer, other: Two groups whose excess risks are told apart, the larger first.
     """
 
@@ -68,7 +70,9 @@ def cases_of(
     """The arms in which a group's cost can be explained, in the plan's order; controls are left out.
 
     Args:
-        decomposition: What was read of kept steps. arms: All arms. compared: By the first grouping.
+        decomposition: What was read of kept steps.
+        arms: All arms.
+        compared: By the first grouping.
     """
     for arm, comparison in read_arms(decomposition, arms, compared):
         causes, pair = decomposition.arms[arm.key], detected_pair(comparison)

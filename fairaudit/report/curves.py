@@ -25,8 +25,12 @@ def curve(
     """The curve of a reading of every seed, averaged over windows where it is long.
 
     Args:
-        name: Of the reading. steps: When it was taken, [T_obs]. columns: Names, [columns].
-        by_seed: [S, T_obs, columns]; NaN is unknown. meaning: In words. most: Windows.
+        name: Of the reading.
+        steps: When it was taken, [T_obs].
+        columns: Names, [columns].
+        by_seed: [S, T_obs, columns]; NaN is unknown.
+        meaning: In words.
+        most: Windows.
     """
     windows = np.array_split(np.arange(len(steps)), min(len(steps), most))
     means = np.stack(

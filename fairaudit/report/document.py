@@ -147,7 +147,8 @@ class Column:
     """A column of a table.
 
     Args:
-        title: A noun with its unit. is_number: Numbers stand to the right.
+        title: A noun with its unit.
+        is_number: Numbers stand to the right.
         spare: Which columns a terminal leaves out where the table is too wide, the largest first; 0: none.
     """
 

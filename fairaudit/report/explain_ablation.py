@@ -22,7 +22,8 @@ def ablation(arms: Sequence[ArmFacts], compared: Sequence[Comparison]) -> tuple[
     """Sentences on the arms of the ablation; none where it was not trained.
 
     Args:
-        arms: All arms. compared: By the first grouping.
+        arms: All arms.
+        compared: By the first grouping.
     """
     found = {arm.method: c for arm in arms for c in compared if c.arm == arm.key and c.reference}
     if SHORTER not in found or TURNED not in found or CLIPPED not in found:

@@ -16,7 +16,8 @@ def levers(case: Case, doubted: Collection[str]) -> Iterator[Sentence]:
     """Expectations, none where no share is told.
 
     Args:
-        case: The arm and its payer. doubted: Parts that trained models do not bear out.
+        case: The arm and its payer.
+        doubted: Parts that trained models do not bear out.
     """
     shares = {part: share for part, share in told_shares(case.payer).items() if part not in doubted}
     size = {part: shares[part].value or 0.0 if part in shares else 0.0 for part in PART_NAMES}

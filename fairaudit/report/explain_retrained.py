@@ -37,7 +37,9 @@ def retrained(case: Case, arms: Sequence[ArmFacts], compared: Sequence[Compariso
     """What the twin without noise and the ablation of clipping say of the payer's parts.
 
     Args:
-        case: The arm. arms: All arms. compared: By the first grouping.
+        case: The arm.
+        arms: All arms.
+        compared: By the first grouping.
     """
     found = (_by_twin(case), _by_ablation(case, arms, compared))
     return Retrained(

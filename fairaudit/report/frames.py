@@ -19,7 +19,8 @@ class NotebookChart:
     """A chart that a notebook shows.
 
     Args:
-        spec: Vega-Lite, with its data. alt: What it shows, in words.
+        spec: Vega-Lite, with its data.
+        alt: What it shows, in words.
     """
 
     spec: dict[str, Any]

@@ -53,7 +53,9 @@ def read_words(read: Reading, size: Interval, limit: float | None, unit: str) ->
     """A reading in words, with the limit that it was held against.
 
     Args:
-        read: Of the interval of ``size``. limit: Or None. unit: Of both.
+        read: Of the interval of ``size``.
+        limit: Or None.
+        unit: Of both.
     """
     allowed = "" if limit is None else f"limit {with_unit(limit, unit)}"
     high = None if size.ends is None else size.ends.high

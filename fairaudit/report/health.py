@@ -34,9 +34,12 @@ def health(
     """Warnings about arms whose cost says more of their settings than of privacy.
 
     Args:
-        arms: What was trained. compared: By the first grouping, references included.
+        arms: What was trained.
+        compared: By the first grouping, references included.
         swept: Methods at several epsilons.
-        curves: Arm -> readings over training, where they were taken. check: Of the reference. n_classes: Y.
+        curves: Arm -> readings over training, where they were taken.
+        check: Of the reference.
+        n_classes: Y.
     """
     seen: set[str] = set()
     shortened, of_key = shortened_arms(arms), {arm.key: arm for arm in arms}

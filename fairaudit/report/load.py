@@ -45,7 +45,8 @@ def vetted(text: str, *, name: str) -> Report:
     """The report in a text, as a program wrote it: no key twice, no contradiction, nothing changed.
 
     Args:
-        text: The file's content. name: What to call the file in an error.
+        text: The file's content.
+        name: What to call the file in an error.
 
     Raises:
         DataError: It is none, or damaged.

@@ -40,8 +40,8 @@ class Intervals:
     """Dots with whiskers beside a line at ``origin``.
 
     Args:
-        limits: What rules allow, each a marked line. least: Width of the axis at least, so that next to
-            nothing does not look like much.
+        limits: What rules allow, each a marked line.
+        least: Width of the axis at least, so that next to nothing does not look like much.
     """
 
     title: str

@@ -24,7 +24,8 @@ class Split:
     """A number and its two parts, which sum to it.
 
     Args:
-        metric: The cost. name: Of the part without noise, one of ``PARTS``.
+        metric: The cost.
+        name: Of the part without noise, one of ``PARTS``.
         total, still, noise: The number, what is left of it without any noise, and what noise adds.
         is_still, is_noise: Whether the part is shown to be above zero.
     """

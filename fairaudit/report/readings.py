@@ -66,7 +66,8 @@ def claims(plan: Plan, results: Results, differing: Collection[str]) -> tuple[Cl
     """What the papers claim of the chosen methods, and at how many seeds it held here.
 
     Args:
-        plan: The arms. results: What they read.
+        plan: The arms.
+        results: What they read.
         differing: Arms under which groups are detected to pay differently; others have no order to claim.
     """
     return (*_trace_claims(plan, results, differing), *_label_claims(plan, results))

@@ -34,7 +34,8 @@ class Asked:
     """One claim before it is judged.
 
     Args:
-        statement, source: In words. expected: The sign that the paper says.
+        statement, source: In words.
+        expected: The sign that the paper says.
         values: At each seed, [S]; NaN is unknown.
         swapped: The same with the two groups exchanged, where that is not the negative; else None.
     """
@@ -56,7 +57,9 @@ def sign_claims(
     """Every claim that the trained arms can be asked.
 
     Args:
-        plan: The arms. found: Arm -> its readings, those with terms only. names: Groups.
+        plan: The arms.
+        found: Arm -> its readings, those with terms only.
+        names: Groups.
         payers: Arm -> two groups whose costs are told apart, the larger first.
         published: The order of two groups that a publication reports, or None.
     """

@@ -24,9 +24,10 @@ class GapSummary(Part):
         metric: Which cost.
         size: The largest gap, with the interval that holds for all pairs of groups together.
         a, b: The groups that it lies between, the one that pays more first; "" where there is no gap.
-        reading: What its interval says. limit: The largest size that a rule allows, or None.
-        payers: Groups that are shown to pay more than another and not to pay less than any; () where
-            nothing is shown.
+        reading: What its interval says.
+        limit: The largest size that a rule allows, or None.
+        payers: Groups that are shown to pay more than another and not to pay less than any; () where nothing
+            is shown.
         groups: What every group that takes part pays, the most first.
         overall: What all rows together pay.
         minimum_detectable: Gap that this audit would find with power .80.
@@ -113,12 +114,14 @@ class MethodSummary(Part):
     """One method that could be shipped, by one grouping.
 
     Args:
-        arm, reference, grouping: Whose comparison. epsilon: Of one model, None where none is proved.
+        arm, reference, grouping: Whose comparison.
+        epsilon: Of one model, None where none is proved.
         accuracy, excess_risk: What each costs whom; the risk is None where no loss was measured.
-        misalignment: None where it was not read. parts: None where no noise-free twin was trained, or
-            nothing is detected that could be split.
+        misalignment: None where it was not read.
+        parts: None where no noise-free twin was trained, or nothing is detected that could be split.
         verdict: What all rules together say of this arm by this grouping; None where no rule judges it.
-        headline: The answer in one sentence. lines: In a few more, by topic.
+        headline: The answer in one sentence.
+        lines: In a few more, by topic.
     """
 
     arm: str

@@ -38,7 +38,8 @@ def sweeps(comparisons: Sequence[Comparison], arms: dict[str, SweepArm]) -> tupl
     """The curves over epsilon of every method that ran at several.
 
     Args:
-        comparisons: Of arms with their references. arms: Those that were calibrated to an epsilon.
+        comparisons: Of arms with their references.
+        arms: Those that were calibrated to an epsilon.
     """
     return tuple(_sweeps(comparisons, arms))
 

@@ -136,7 +136,8 @@ def limitations(
     """Every limitation that applies to this audit.
 
     Args:
-        plan: What was trained. dataset: On what.
+        plan: What was trained.
+        dataset: On what.
         comparisons: What was measured.
         fitted: How many quantities preprocessing learned from training rows.
     """

@@ -36,8 +36,10 @@ def explain(
     """The explanation; None where neither steps were read nor clipping was taken apart.
 
     Args:
-        decomposition: What was read of kept steps. arms: All arms.
-        compared: By the first grouping. control: What the control showed.
+        decomposition: What was read of kept steps.
+        arms: All arms.
+        compared: By the first grouping.
+        control: What the control showed.
     """
     apart = ablation(arms, compared)
     if decomposition is None:

@@ -55,7 +55,8 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     """Write ``report.*`` into ``out``.
 
     Args:
-        report: What to write. out: The directory, made where there is none.
+        report: What to write.
+        out: The directory, made where there is none.
         formats: Of :data:`FORMATS`.
 
     Returns:
@@ -99,7 +100,9 @@ def is_of_others(out: Path, data: str, held: str | None = None) -> bool:
     """Whether the report that lies in a directory is of another data file: a run that is refused leaves it.
 
     Args:
-        out: The directory. data: Name of the file. held: What the report is of if it does not say so.
+        out: The directory.
+        data: Name of the file.
+        held: What the report is of if it does not say so.
     """
     try:
         name = json.loads((out / f"report.{JSON}").read_bytes())["data"]["name"]

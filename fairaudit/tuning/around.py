@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from fairaudit.errors import ConfigError
-from fairaudit.methods.defaults import Search, Sizes
+from fairaudit.methods.defaults import PublicSizes, Search
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.privacy.events import PrivacyEvent
 from fairaudit.tuning.search import EPOCHS, Choice, Coordinate, Form, Goal, Tuning
@@ -20,14 +20,17 @@ class Around:
     """What a search is built of before its noise is known.
 
     Args:
-        spec: The method. resolved: From the epsilon of one training to the default setting, noise
-            included; None: the noise is given.
-        sizes: What the ends of ranges may depend on. steps_per_epoch, epochs: The schedule. delta: In (0, 1).
+        spec: The method.
+        resolved: From the epsilon of one training to the default setting, noise included; None: the noise is
+            given.
+        sizes: What the ends of ranges may depend on.
+        steps_per_epoch, epochs: The schedule.
+        delta: In (0, 1).
     """
 
     spec: MethodSpec
     resolved: Callable[[float | None], dict[str, float]]
-    sizes: Sizes
+    sizes: PublicSizes
     steps_per_epoch: int
     epochs: int
     delta: float
@@ -57,7 +60,7 @@ class Around:
 
 
 def _coordinates_of(
-    spec: MethodSpec, settings: Mapping[str, float], epochs: int, sizes: Sizes
+    spec: MethodSpec, settings: Mapping[str, float], epochs: int, sizes: PublicSizes
 ) -> dict[str, Coordinate]:
     """What a method's search varies: each of its ranges around the default, within what is admitted.
 
@@ -97,7 +100,8 @@ def _forms_of(
 
     Args:
         spec, settings, coordinates: The method, its default setting, what is searched.
-        steps_per_epoch, epochs: The schedule. noise: How noise is set; None for a method without.
+        steps_per_epoch, epochs: The schedule.
+        noise: How noise is set; None for a method without.
 
     Raises:
         ConfigError: A range would change what is released, which only choices may.

@@ -26,7 +26,8 @@ def charged_search(sought: Sought, trials: int, delta: float, target: float | No
 
     Args:
         sought: From the epsilon of one training (None: its noise is given) to the search.
-        trials: Mean of K, and the candidates that are trained at a seed. delta: In (0, 1).
+        trials: Mean of K, and the candidates that are trained at a seed.
+        delta: In (0, 1).
         target: Epsilon of the whole search; None: whatever the given noise costs.
 
     Raises:

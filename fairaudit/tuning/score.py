@@ -31,7 +31,8 @@ class Score(ABC):
         """What each record adds to the counts, ``[n, Q]``, from itself alone.
 
         Args:
-            correct: Whether each is classified correctly, ``[n]``. groups: ``[n]``.
+            correct: Whether each is classified correctly, ``[n]``.
+            groups: ``[n]``.
         """
 
     @abstractmethod
@@ -86,7 +87,8 @@ class WorstGroup(Score):
     """The smallest accuracy of a group, from counts of the correct and of all records of each.
 
     Args:
-        n_groups: K. missing: The level of records without a group, which is none; or None.
+        n_groups: K.
+        missing: The level of records without a group, which is none; or None.
     """
 
     sensitivity: ClassVar[float] = math.sqrt(2.0)

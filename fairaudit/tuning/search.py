@@ -63,7 +63,8 @@ class Form:
     """What the choices among a few decide: how long a candidate trains, its noise, what it releases.
 
     Args:
-        epochs: Passes. noise_multiplier: Of the training; None where the method has none.
+        epochs: Passes.
+        noise_multiplier: Of the training; None where the method has none.
         event: What the training releases, or None where nothing is claimed.
     """
 
@@ -79,7 +80,8 @@ class Candidate:
     Args:
         number: Of n; candidates of one number in all arms of a seed share their draws.
         is_default: The coin fell on the default setting.
-        settings: The arm's numbers, its noise included. form: Epochs, noise, event.
+        settings: The arm's numbers, its noise included.
+        form: Epochs, noise, event.
     """
 
     number: int
@@ -93,8 +95,10 @@ class Tuning:
     """How one arm's settings are sought.
 
     Args:
-        trials: n, candidates that are trained at each seed. goal: What a score is.
-        settings: The default setting. coordinates: Name -> what is searched; ``epochs`` among them.
+        trials: n, candidates that are trained at each seed.
+        goal: What a score is.
+        settings: The default setting.
+        coordinates: Name -> what is searched; ``epochs`` among them.
         forms: By the values of the coordinates that are choices, in the order of ``coordinates``.
         score_noise: Standard deviation of the noise on each count of a score, in records; 0: exact.
         selection: Of how many tries the best is released; None: of all n.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from golden import assert_golden
-from handmade import circumstances, dataset, findings, plan
+from handmade import dataset, findings, metadata, plan
 
 from fairaudit import errors
 from fairaudit.audit import Prepared
@@ -39,7 +39,7 @@ def finished(monkeypatch):
 
     def stand_in(**changes):
         found = findings()
-        report = build_report(found, circumstances()).model_copy(update=changes)
+        report = build_report(found, metadata()).model_copy(update=changes)
         prepared = Prepared(found.resolved, dataset(), plan(found.resolved.config), {})
         monkeypatch.setattr("fairaudit.audit.prepare", lambda resolved, listener: prepared)
         monkeypatch.setattr("fairaudit.audit.carry_out", lambda *_, command: report)
@@ -135,7 +135,7 @@ def test_an_error_that_typer_would_take_for_something_else_is_a_bug(monkeypatch,
 def test_without_a_reader_the_code_is_the_same(tmp_path, arguments, code):
     """As in ``fairaudit ... 2>&1 | head``: the other end of the pipe is closed."""
     path = tmp_path / "report.json"
-    path.write_text(to_json(build_report(findings(), circumstances())))
+    path.write_text(to_json(build_report(findings(), metadata())))
     command = [str(path) if argument == "REPORT" else argument for argument in arguments]
     nobody, pipe = os.pipe()
     os.close(nobody)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fairaudit.cli import app
-from fairaudit.cli.lines import spoken_trainings
+from fairaudit.cli.lines import trainings_text
 from fairaudit.results.jobs import JobResult, write_result
 
 
@@ -39,7 +39,7 @@ def test_clean_says_how_much_it_removed(tmp_path, monkeypatch, capsys):
     ],
 )
 def test_a_size_is_told_in_a_unit_that_shows_it(size, said):
-    assert spoken_trainings(3, size) == said
+    assert trainings_text(3, size) == said
 
 
 def test_clean_of_several_audits_asks_which(tmp_path, monkeypatch, capsys):

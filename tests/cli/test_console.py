@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from fairaudit.cli.console import Screen
-from fairaudit.cli.lines import spoken_time
+from fairaudit.cli.lines import duration_text
 from fairaudit.errors import DataError
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, StageStarted
 from fairaudit.report.render.rows import Row, aligned
@@ -88,7 +88,7 @@ def test_wide_characters_keep_the_columns_straight():
 
 
 def test_times_are_spoken_roughly():
-    assert [spoken_time(s) for s in (0.2, 8.4, 600, 9000)] == ["1 s", "8 s", "10 min", "2.5 h"]
+    assert [duration_text(s) for s in (0.2, 8.4, 600, 9000)] == ["1 s", "8 s", "10 min", "2.5 h"]
 
 
 def test_a_screen_that_nobody_reads_stops_nothing():

@@ -7,7 +7,7 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from handmade import circumstances, findings
+from handmade import findings, metadata
 from reports import report_of
 
 from fairaudit.cli import app
@@ -20,7 +20,7 @@ PASS, FAIL, OPEN = ("privacy_cost_gap > 0.05", "privacy_cost_gap > 0.01", "priva
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    (tmp_path / "report.json").write_text(to_json(build_report(findings(), circumstances())), "utf-8")
+    (tmp_path / "report.json").write_text(to_json(build_report(findings(), metadata())), "utf-8")
     (tmp_path / "broken.json").write_text('{"schema_version": 1', "utf-8")
     (tmp_path / "old.json").write_text('{"schema_version": 0}', "utf-8")
     (tmp_path / "new.json").write_text('{"schema_version": 3}', "utf-8")

@@ -4,8 +4,8 @@ import re
 import pytest
 
 from fairaudit.cli import app
-from fairaudit.cli.options import OPTIONS, PANELS, Given, takes_audit_options
-from fairaudit.config.options import AuditConfig
+from fairaudit.cli.options import ALSO, Given, takes_audit_options
+from fairaudit.config.options import OPTIONS, PANELS, AuditConfig
 
 
 @pytest.fixture
@@ -27,9 +27,7 @@ def test_every_field_of_the_config_has_an_option_and_no_option_is_without_a_fiel
 
 
 def test_every_option_stands_in_one_panel_of_the_help_and_panels_stand_in_order(capsys):
-    placed = [name for names in PANELS.values() for name in names]
-    assert len(placed) == len(set(placed))
-    assert {option.field for option in OPTIONS} <= set(placed)
+    assert ALSO.keys() <= PANELS.keys()
     for command in ("run", "plan", "ablate"):
         assert app.main([command, "--help"]) == 0
         shown = capsys.readouterr().out

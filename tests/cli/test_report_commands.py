@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from golden import assert_golden
-from handmade import circumstances, comparison, findings
+from handmade import comparison, findings, metadata
 from reports import report_of, sealed
 
 from fairaudit.cli import app
@@ -19,7 +19,7 @@ HEAVY = {"torch", "pandas", "pyarrow", "numpy", "scipy", "sklearn", "fairlearn"}
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    (tmp_path / "a.json").write_text(to_json(build_report(findings(), circumstances())), "utf-8")
+    (tmp_path / "a.json").write_text(to_json(build_report(findings(), metadata())), "utf-8")
     (tmp_path / "b.json").write_text(to_json(report_of(comparison(costs=(0.141, 0.012)))), "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

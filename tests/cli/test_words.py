@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import circumstances, comparison, findings
+from handmade import comparison, findings, metadata
 
 from fairaudit.cli import app
 from fairaudit.config.model_names import resolve_model
@@ -82,7 +82,7 @@ def test_no_report_counts_one_as_many():
     small = replace(
         found, plan=replace(found.plan, jobs=tuple(seeds)), dataset=replace(found.dataset, duplicate_rows=1)
     )
-    report = build_report(small, circumstances())
+    report = build_report(small, metadata())
     texts = [to_markdown(report), json.dumps(report.model_dump(mode="json"))]
     assert "1 row repeats" in texts[0]
     for text in texts:
@@ -174,7 +174,7 @@ def test_the_reference_check_says_which_way_it_differs(ours, theirs, said):
         reason="",
     )
     assert check.reading == said
-    report = build_report(findings(), circumstances()).model_copy(update={"yardstick": check})
+    report = build_report(findings(), metadata()).model_copy(update={"yardstick": check})
     assert (said in to_markdown(report).replace("**", "")) or not said
     if "above" in said:
         assert "within one point" not in to_markdown(report)
@@ -194,5 +194,5 @@ def test_test_rows_of_several_splits_are_explained_where_they_stand(options, sai
     if "split_column" in options:
         split = np.zeros(found.dataset.n_rows, np.int64)
         found = replace(found, dataset=replace(found.dataset, split=split))
-    report = build_report(replace(found, comparisons=(comparison(),)), circumstances())
+    report = build_report(replace(found, comparisons=(comparison(),)), metadata())
     assert said in to_markdown(report)

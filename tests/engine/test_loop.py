@@ -10,7 +10,7 @@ from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.diagnostics.misalignment import Misalignment
 from fairaudit.engine.loop import NORM_GUARD, Trace
 from fairaudit.engine.observe import Observer
-from fairaudit.engine.release import GaussianRelease, Row
+from fairaudit.engine.release import GaussianRelease, GradientSum
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.methods.sgd import Sgd
 
@@ -90,7 +90,7 @@ def test_rules_are_handed_norms_that_are_upper_bounds(form):
 class Everything(Observer):
     """Asks for every row at every step."""
 
-    needs = frozenset(Row)
+    needs = frozenset(GradientSum)
 
     def __init__(self):
         self.views = []
@@ -170,11 +170,13 @@ def test_the_rows_an_observer_sees_are_sums_over_the_expected_batch():
     scale = (0.5 / rows.norm(dim=1)).clamp(max=1.0)
     expected_batch = 30 / 6
     (view,) = watcher.views
-    torch.testing.assert_close(view[Row.WHOLE][0], rows.sum(0) / expected_batch, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(view[Row.CLIPPED][0], scale @ rows / expected_batch, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(view[GradientSum.WHOLE][0], rows.sum(0) / expected_batch, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        view[GradientSum.CLIPPED][0], scale @ rows / expected_batch, rtol=1e-4, atol=1e-6
+    )
     for k in range(3):
         own = rows[pool.groups[batch] == k].sum(0) / expected_batch
-        torch.testing.assert_close(view[Row.GROUPS][0, k], own, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(view[GradientSum.GROUPS][0, k], own, rtol=1e-4, atol=1e-6)
 
 
 def test_an_event_counts_the_steps_that_were_taken():

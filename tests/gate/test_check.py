@@ -2,7 +2,7 @@
 
 import pytest
 from changed import replace
-from handmade import arm, circumstances, comparison, estimate, findings, gap, privacy
+from handmade import arm, comparison, estimate, findings, gap, metadata, privacy
 from reports import report_of, stored, with_measure
 
 from fairaudit.errors import ConfigError
@@ -417,7 +417,7 @@ def test_a_baseline_of_another_label_is_refused():
 
 
 def test_a_fresh_report_and_its_file_get_the_same_verdict():
-    fresh = build_report(findings(), circumstances())
+    fresh = build_report(findings(), metadata())
     rules = parse_rules(["epsilon > 3.13488", "privacy_cost_gap > 0.02", "privacy_cost.max@F > 0"])
     found = judged(fresh, rules)
     assert found.privacy["global-adapt"].epsilon.pld == 3.1348761234  # full precision is kept
@@ -427,6 +427,6 @@ def test_a_fresh_report_and_its_file_get_the_same_verdict():
 
 
 def test_without_rules_a_report_has_no_verdict():
-    report = build_report(findings(), circumstances())
+    report = build_report(findings(), metadata())
     assert judged(report, ()) is report
     assert (report.gates, report.verdict, exit_code(report)) == ((), None, 0)

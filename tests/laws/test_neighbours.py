@@ -433,7 +433,7 @@ class FromTheRawCount(GlobalAdaptiveClip):
         state.exceeding.copy_(rows.sum((1, 2)))
         return rows
 
-    def absorb(self, state, answer):
+    def update(self, state, answer):
         return state
 
 
@@ -527,7 +527,7 @@ def test_an_objective_treats_a_record_alike_alone_and_in_company(form):
     objective = form.make().objective(task)
     released = objective.init(1, task.facts())
     if objective.query_noise_multiplier is not None:
-        released = objective.absorb(released, torch.tensor([[900.0, 500.0, 700.0, 200.0, 300.0, 100.0]]))
+        released = objective.update(released, torch.tensor([[900.0, 500.0, 700.0, 200.0, 300.0, 100.0]]))
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(9, 2, generator=generator) * 10
     targets = nn.functional.one_hot(torch.arange(9) % 2, 2).float()

@@ -259,9 +259,9 @@ def test_a_side_query_is_noised_with_its_own_multiplier(form):
     kind = type(rule)
 
     class Heard(kind):
-        def absorb(self, state, answer):
+        def update(self, state, answer):
             answers.append(answer.clone())
-            return kind.absorb(self, state, answer)
+            return kind.update(self, state, answer)
 
     object.__setattr__(rule, "__class__", Heard)
     train(

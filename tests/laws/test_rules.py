@@ -34,8 +34,8 @@ def released_after(rule, task, answers):
     for answer in answers:
         if rule.query_noise_multiplier is not None:
             rows = rule.query(released, torch.ones(task.repeats, 1), torch.zeros(task.repeats, 1).long())
-            released = rule.absorb(released, told(answer, rows[:, 0]))
-        released = rule.advance(released)
+            released = rule.update(released, told(answer, rows[:, 0]))
+        released = rule.step(released)
     return released
 
 

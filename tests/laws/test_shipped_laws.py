@@ -68,7 +68,7 @@ class Peeking(FlatClip):
         object.__setattr__(self, "longest", float(norms.max()) if norms.numel() else 1.0)
         return FlatClip.scale(self, released, norms, group)
 
-    def advance(self, released):
+    def step(self, released):
         return released.new_full(released.shape, 0.1 + self.longest / 100)
 
 

@@ -3,13 +3,13 @@ from plans import keys, plan
 
 from fairaudit.errors import ConfigError
 from fairaudit.methods.catalog import find
-from fairaudit.methods.defaults import Sizes
+from fairaudit.methods.defaults import PublicSizes
 from fairaudit.planning.admission import unmet
 
 
 def lacking(name, **sizes):
     return unmet(
-        find(name), Sizes(**{"n_public": 1000, "columns": 5, "model": "logistic", "pool": 100, **sizes})
+        find(name), PublicSizes(**{"n_public": 1000, "columns": 5, "model": "logistic", "pool": 100, **sizes})
     )
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from fairaudit.methods.defaults import Sizes, default_delta, power_of_two
+from fairaudit.methods.defaults import PublicSizes, default_delta, power_of_two
 from fairaudit.models.zoo import make_model
 
 
@@ -23,7 +23,7 @@ def test_delta_is_the_largest_power_of_ten_within_a_tenth_of_one_over_n(n):
 @given(st.integers(1, 10**8), st.integers(1, 5000), st.sampled_from(["logistic", "logistic-squashed", "mlp"]))
 def test_every_rule_gives_a_usable_number_for_every_size(n, columns, model):
     for name, rule in RULES.items():
-        value = rule.value(Sizes(n, columns, model))
+        value = rule.value(PublicSizes(n, columns, model))
         assert math.isfinite(value)
         assert value > 0
         assert rule.text
@@ -40,12 +40,12 @@ def test_a_power_of_two_is_one_and_within_its_bounds(value):
 
 @pytest.mark.parametrize(("n", "batch"), [(100, 32), (23_512, 256), (10**8, 4096)])
 def test_batches_grow_with_the_root_of_n(n, batch):
-    assert RULES["batch_size"].value(Sizes(n, 10, "logistic")) == batch
+    assert RULES["batch_size"].value(PublicSizes(n, 10, "logistic")) == batch
 
 
 @pytest.mark.parametrize(("model", "steps"), [("logistic", 1000), ("mlp", 500), ("cnn", 500)])
 def test_small_data_train_for_a_least_number_of_steps(model, steps):
-    sizes = Sizes(1600, 256, model)
+    sizes = PublicSizes(1600, 256, model)
     batch, epochs = (RULES[name].value(sizes) for name in ("batch_size", "epochs"))
     assert steps <= epochs * math.ceil(1600 / batch) < steps + math.ceil(1600 / batch)
 
@@ -53,7 +53,7 @@ def test_small_data_train_for_a_least_number_of_steps(model, steps):
 @pytest.mark.parametrize("side", [16, 28])
 def test_a_networks_bound_is_above_its_first_gradients(side):
     # Below them `global` drops nearly every gradient and learns nothing but noise.
-    sizes = Sizes(1600, side**2, "cnn")
+    sizes = PublicSizes(1600, side**2, "cnn")
     model = make_model("cnn", (side, side, 1), 4, hidden=(), activation="tanh", seed=0)
     images = torch.randn(16, 1, side, side, generator=torch.Generator().manual_seed(0)).sign()
     bound = RULES["threshold"].value(sizes)
@@ -66,8 +66,8 @@ def test_the_bound_is_that_of_standardised_records(columns, model):
     start = make_model(model, columns, 2, hidden=(256, 256), activation="tanh", seed=0)
     records = torch.randn(200, columns, generator=torch.Generator().manual_seed(0))
     found = norms(start, records, 2)
-    bound = RULES["max_grad_norm"].value(Sizes(10_000, columns, model))
-    assert bound == RULES["threshold"].value(Sizes(10_000, columns, model))
+    bound = RULES["max_grad_norm"].value(PublicSizes(10_000, columns, model))
+    assert bound == RULES["threshold"].value(PublicSizes(10_000, columns, model))
     clipped = sum(norm > bound for norm in found) / len(found)
     assert clipped < 0.1
     assert max(found) > bound / 4  # nor is noise added to room that nothing fills
@@ -84,13 +84,13 @@ def norms(model, records, classes):
 
 
 def noisy(model="logistic", columns=9, sigma=1.0, steps=1000, batch=128.0):
-    return Sizes(5000, columns, model, noise_multiplier=sigma, steps=steps, expected_batch_size=batch)
+    return PublicSizes(5000, columns, model, noise_multiplier=sigma, steps=steps, expected_batch_size=batch)
 
 
 @pytest.mark.parametrize(("model", "plain"), [("logistic", 2 / 10), ("mlp", 0.04), ("cnn", 0.04)])
 def test_little_noise_leaves_the_reference_its_step_and_more_shortens_it(model, plain):
     step = RULES["learning_rate"].value
-    assert step(noisy(model, sigma=0.0)) == step(Sizes(5000, 9, model)) == pytest.approx(plain)
+    assert step(noisy(model, sigma=0.0)) == step(PublicSizes(5000, 9, model)) == pytest.approx(plain)
     assert step(noisy(model, sigma=0.1)) == pytest.approx(plain)
     assert step(noisy(model, sigma=20.0)) == pytest.approx(step(noisy(model, sigma=10.0)) / 2)
     assert step(noisy(model, sigma=10.0)) < plain / 5
@@ -124,4 +124,4 @@ def test_counts_get_more_noise_where_gradients_have_much(sigma, batch, noise):
     ("pool", "queries"), [(0, 1), (1, 1), (7_000, 7_000), (20_000, 20_000), (10**6, 20_000)]
 )
 def test_a_large_student_pool_is_not_labelled_as_a_whole(pool, queries):
-    assert RULES["queries"].value(Sizes(10**7, 10, "logistic", pool=pool)) == queries
+    assert RULES["queries"].value(PublicSizes(10**7, 10, "logistic", pool=pool)) == queries

@@ -53,7 +53,7 @@ def decoupled(kind, classes, pool, group, n_groups):
     logits = tape.forward(batch.inputs)
     state = objective.init(1, facts)
     answer = objective.query(state, logits.unsqueeze(0), group.unsqueeze(0)).sum(1)
-    released = objective.absorb(state, answer)  # exact statistics: no noise
+    released = objective.update(state, answer)  # exact statistics: no noise
     delta = objective.output_gradient(released, logits, batch.targets, group)
     tape.backward(delta - (torch.softmax(logits, -1) - batch.targets))
     return tape.sums([torch.ones(1, pool.n_records)])[0][0] / pool.n_records
@@ -100,7 +100,7 @@ def test_the_running_noise_is_that_of_many_noised_counts():
     state = objective.init(4000, PublicFacts(10, torch.full((4000,), 5.0), 1, 2))
     generator = torch.Generator().manual_seed(0)
     for _ in range(40):
-        state = objective.absorb(state, 3.0 * torch.randn(4000, 2, generator=generator))
+        state = objective.update(state, 3.0 * torch.randn(4000, 2, generator=generator))
     assert float(state.counts.std()) == pytest.approx(objective.running_noise, rel=0.06)
 
 
@@ -115,7 +115,7 @@ def test_the_query_holds_counts_and_scores_within_a_norm_of_one(classes):
     rows = objective.query(objective.init(1, facts), logits, group)
     assert (rows.norm(dim=-1) <= 1 + 1e-6).all()
     assert float(rows[0, 4].norm()) == pytest.approx(1.0)
-    state = objective.absorb(objective.init(1, facts), rows.sum(1))
+    state = objective.update(objective.init(1, facts), rows.sum(1))
     torch.testing.assert_close(state.counts, torch.full((1, 3), 2.0))
     s = scores(logits[0])
     expected = torch.stack([s[0] + s[3], s[1] + s[4], s[2]])  # what is not finite counts as 0

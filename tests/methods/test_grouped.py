@@ -17,7 +17,7 @@ def bounds(trainer, answer, **given):
     """Bounds C_k of a form after one noised answer, [K], in units of C0."""
     task = make_task(FORM["dpsgd-f"], make_pool(groups=len(answer) // 2), **{"max_grad_norm": 0.5, **given})
     rule = trainer.rule(task)
-    released = rule.absorb(rule.init(1, task.facts()), torch.tensor([answer]))
+    released = rule.update(rule.init(1, task.facts()), torch.tensor([answer]))
     return (released.bound[0] / 0.5).tolist(), rule, released
 
 
@@ -93,7 +93,7 @@ def test_the_trace_holds_bounds_and_effective_multipliers():
 def weights(trainer, answer, **given):
     task = make_task(FORM["reweight"], make_pool(groups=len(answer)), **given)
     rule = trainer.rule(task)
-    released = rule.absorb(rule.init(1, task.facts()), torch.tensor([answer]))
+    released = rule.update(rule.init(1, task.facts()), torch.tensor([answer]))
     return released.weight[0].tolist(), rule, released
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import chromium
 import pytest
 from documents import charts
-from handmade import circumstances, findings
+from handmade import findings, metadata
 from hostile import NAMES, hostile_report
 
 from fairaudit.report.build import build_report
@@ -31,9 +31,9 @@ def browser():
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     reports = {
-        "handmade": build_report(findings(), circumstances()),
+        "handmade": build_report(findings(), metadata()),
         "hostile": hostile_report(),
-        "one seed": without_intervals(build_report(findings(), circumstances())),
+        "one seed": without_intervals(build_report(findings(), metadata())),
     }
     for name, report in reports.items():
         (folder / f"{name}.html").write_text(to_html(report), encoding="utf-8")

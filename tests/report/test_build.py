@@ -3,12 +3,12 @@ import pytest
 from changed import replace
 from handmade import (
     arm,
-    circumstances,
     comparison,
     dataset,
     findings,
     gap,
     measure,
+    metadata,
     plan,
     privacy,
     resolved,
@@ -18,14 +18,14 @@ from handmade import (
 from fairaudit.data.dataset import Notice
 from fairaudit.data.groups import NamedPair
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 from fairaudit.report.build_measured import disclosed
 from fairaudit.report.model import VOLATILE
 from fairaudit.results.estimates import Comparison
 
 
 def report_of(found):
-    return build_report(found, circumstances())
+    return build_report(found, metadata())
 
 
 def codes(report):
@@ -35,7 +35,7 @@ def codes(report):
 def audit_of(arms, comparisons, **options):
     settled = resolved(**options)
     made = plan(settled.config, tuple(arms))
-    return Findings(settled, made, dataset(), results(made), {}, tuple(comparisons))
+    return AuditResults(settled, made, dataset(), results(made), {}, tuple(comparisons))
 
 
 def test_all_seeds_finished_makes_a_complete_report():
@@ -57,7 +57,7 @@ def test_a_failed_seed_makes_the_report_partial_and_is_named():
 
 def test_two_runs_of_one_command_differ_in_the_volatile_fields_only():
     a = report_of(findings()).model_dump(mode="json")
-    other = circumstances(
+    other = metadata(
         created_utc="2030-01-01T00:00:00+00:00",
         command=("x",),
         workers=7,
@@ -81,7 +81,7 @@ def test_a_reference_below_the_yardstick_warns_that_costs_are_understated():
         key: replace(r, arrays={**r.arrays, "probabilities": 1 - r.arrays["probabilities"]})
         for key, r in results(made, yardstick=0.9).items()
     }
-    report = report_of(Findings(settled, made, dataset(), weak, {}, (comparison(),)))
+    report = report_of(AuditResults(settled, made, dataset(), weak, {}, (comparison(),)))
     assert report.yardstick.undertrained is True
     assert report.yardstick.reference_accuracy == 0.0
     assert "reference_undertrained" in codes(report)
@@ -311,6 +311,6 @@ def test_many_groups_are_warned_of_where_there_are_intervals_to_be_wide(seeds, t
     settled = resolved(seeds=seeds)
     made = plan(settled.config)
     compared = comparison(costs=(0.1, 0.05, 0.0), names=names)
-    found = Findings(settled, made, dataset(names), results(made), {}, (compared,))
-    report = build_report(found, circumstances())
+    found = AuditResults(settled, made, dataset(names), results(made), {}, (compared,))
+    report = build_report(found, metadata())
     assert told == ("many_groups" in [warning.code for warning in report.warnings])

@@ -7,13 +7,13 @@ import altair
 import jsonschema
 import pytest
 from documents import charts
-from handmade import arm, circumstances, comparison, dataset, findings, plan, privacy, resolved, results
+from handmade import arm, comparison, dataset, findings, metadata, plan, privacy, resolved, results
 from hostile import hostile_report
 from several import several
 
 from fairaudit.gate.check import judged
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 from fairaudit.report.build_causes import TRAITS
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Why
 from fairaudit.report.document import charts_of
@@ -27,7 +27,7 @@ from fairaudit.results.estimates import Interval
 
 @pytest.fixture
 def report():
-    return build_report(findings(), circumstances())
+    return build_report(findings(), metadata())
 
 
 def sweep():
@@ -37,7 +37,7 @@ def sweep():
     made = plan(settled.config, tuple(arms))
     costs = {"dpsgd@1": (0.06, 0.02), "dpsgd@3": (0.03, 0.01), "dpsgd@8": (0.01, 0.0)}
     compared = tuple(comparison(key, costs[key]) for key in ("dpsgd@8", "dpsgd@1", "dpsgd@3"))
-    return build_report(Findings(settled, made, dataset(), results(made), {}, compared), circumstances())
+    return build_report(AuditResults(settled, made, dataset(), results(made), {}, compared), metadata())
 
 
 def many_groups(count=30):
@@ -46,7 +46,7 @@ def many_groups(count=30):
     made = plan(settled.config)
     compared = comparison(costs=tuple(0.001 * i for i in range(count)), names=names)
     return build_report(
-        Findings(settled, made, dataset(names), results(made), {}, (compared,)), circumstances()
+        AuditResults(settled, made, dataset(names), results(made), {}, (compared,)), metadata()
     )
 
 
@@ -56,7 +56,7 @@ def chart(report, name):
 
 def with_parts():
     """A report whose parts of the excess risk are known."""
-    report = build_report(findings(), circumstances())
+    report = build_report(findings(), metadata())
 
     def read(value):
         return OverSeeds(value=value, low=value - 0.001, high=value + 0.001, by_seed=(value,))
@@ -86,7 +86,7 @@ def with_parts():
 
 def with_angles():
     """A report that knows the angle between each group's gradient and the step."""
-    report = build_report(findings(), circumstances())
+    report = build_report(findings(), metadata())
     arms = {
         key: tuple(c.model_copy(update={"name": "cos_group_clipped"}) for c in curves if c.name == "loss")
         for key, curves in report.diagnostics.arms.items()
@@ -95,7 +95,7 @@ def with_angles():
 
 
 REPORTS = [
-    *(lambda: build_report(findings(), circumstances()), sweep, many_groups, hostile_report, with_parts),
+    *(lambda: build_report(findings(), metadata()), sweep, many_groups, hostile_report, with_parts),
 ]
 
 

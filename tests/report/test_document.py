@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from handmade import circumstances, findings
+from handmade import findings, metadata
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -47,7 +47,7 @@ NUMBER = Quantity(Interval(value=0.0412, low=0.01, high=0.07), POINTS)
 
 @pytest.fixture(scope="module")
 def report():
-    return build_report(findings(), circumstances())
+    return build_report(findings(), metadata())
 
 
 def added(rank, brief=None):
@@ -90,9 +90,7 @@ def test_a_section_with_nothing_to_say_is_nowhere(report, monkeypatch):
 
 def test_sections_are_known_by_an_id_of_their_own_that_is_the_name_of_their_file():
     found = {
-        s.id
-        for r in (several(), build_report(findings(), circumstances()))
-        for s in order.document(r).sections
+        s.id for r in (several(), build_report(findings(), metadata())) for s in order.document(r).sections
     }
     for section in order.ORDER:
         assert section.__name__ == "section"

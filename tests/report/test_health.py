@@ -5,11 +5,11 @@ import pytest
 from changed import replace
 from handmade import (
     arm,
-    circumstances,
     comparison,
     dataset,
     estimate,
     gap,
+    metadata,
     plan,
     privacy,
     resolved,
@@ -19,7 +19,7 @@ from handmade import (
 from fairaudit.cli.lines import result_lines
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report, to_json
 
@@ -55,7 +55,7 @@ def report_of(*compared, losses=None, yardstick=1.0, keys=("dpsgd",), swept=Fals
         if "yardstick" in found[job.id].facts:
             facts = {**found[job.id].facts, "yardstick": {"accuracy": 0.9, "train_accuracy": 0.9}}
             found[job.id] = replace(found[job.id], facts=facts)
-    return build_report(Findings(settled, made, dataset(), found, {}, compared), circumstances())
+    return build_report(AuditResults(settled, made, dataset(), found, {}, compared), metadata())
 
 
 def codes(report):
@@ -246,8 +246,10 @@ def test_a_step_that_the_noise_shortens_is_told_beside_what_no_epsilon_removes(o
     compared = split(comparison(key, (0.001, 0.0)), "privacy_cost", 0.05, 0.045, 0.01)
     found = [gap("F", "M", value, 0.01, metric=f"privacy_cost{part}")
              for part, value in (("", 0.06), (".clipping", 0.05), (".noise", 0.01))]  # fmt: skip
-    findings = Findings(settled, made, dataset(), results(made), {}, (replace(compared, gaps=tuple(found)),))
-    report = build_report(findings, circumstances())
+    findings = AuditResults(
+        settled, made, dataset(), results(made), {}, (replace(compared, gaps=tuple(found)),)
+    )
+    report = build_report(findings, metadata())
     (line,) = (line for line in to_markdown(report).splitlines() if line.startswith(f"- {key}: without"))
     assert ("default step is longer" in line) == told
     assert ("no epsilon removes" in line) == (not told)
@@ -338,7 +340,7 @@ def test_without_twins_a_clipped_method_is_told_of_its_bound_too():
     arms = (arm("sgd", reference=None), arm("dpsgd", settings={"learning_rate": 0.2, "max_grad_norm": 1.0}))
     settled = resolved(method=["dpsgd"])
     made = plan(settled.config, arms)
-    report = build_report(Findings(settled, made, dataset(), results(made), {}, (compared,)), circumstances())
+    report = build_report(AuditResults(settled, made, dataset(), results(made), {}, (compared,)), metadata())
     (told,) = (w for w in report.warnings if w.arm)
     assert "--max-grad-norm" in told.fix
     assert "--learning-rate" in told.fix
@@ -369,8 +371,8 @@ def test_methods_without_noised_steps_are_told_of_their_own_settings(
     settled = resolved(method=[key])
     arms = [arm(name, reference=None, settings=settings) for name in ("sgd", reference)]
     made = plan(settled.config, (*arms, arm(key, reference=reference, settings=settings)))
-    findings = Findings(settled, made, dataset(), results(made), {}, (own, whole))
-    (told,) = (w for w in build_report(findings, circumstances()).warnings if w.arm)
+    findings = AuditResults(settled, made, dataset(), results(made), {}, (own, whole))
+    (told,) = (w for w in build_report(findings, metadata()).warnings if w.arm)
     assert told.fix.startswith(fix)
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from changed import replace
-from handmade import arm, circumstances, comparison, dataset, estimate, gap, measure, plan, resolved, results
+from handmade import arm, comparison, dataset, estimate, gap, measure, metadata, plan, resolved, results
 
 from fairaudit.cli.lines import header_lines, result_lines
 from fairaudit.data.dataset import Grouping
 from fairaudit.data.pixels import image_column
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import to_json
 
@@ -43,8 +43,8 @@ def compared():
 def report(**options):
     settled = resolved(group=["digit"], **options)
     made = plan(settled.config, (arm("sgd", reference=None), arm("global-adapt")))
-    found = Findings(settled, made, pictures(), results(made), {}, (compared(),))
-    return build_report(found, circumstances())
+    found = AuditResults(settled, made, pictures(), results(made), {}, (compared(),))
+    return build_report(found, metadata())
 
 
 def test_the_data_section_tells_shape_number_and_scaling():
@@ -65,8 +65,8 @@ def test_the_report_holds_the_shape_and_what_was_done_to_the_images():
 def test_a_table_has_no_images_in_its_report():
     settled = resolved()
     made = plan(settled.config)
-    found = Findings(settled, made, dataset(), results(made), {}, (comparison(),))
-    assert build_report(found, circumstances()).data.images is None
+    found = AuditResults(settled, made, dataset(), results(made), {}, (comparison(),))
+    assert build_report(found, metadata()).data.images is None
 
 
 def test_the_console_speaks_of_images():
@@ -120,8 +120,8 @@ def test_a_suppressed_group_has_no_named_pair():
     small = replace(
         compared(), by_group=tuple(measure(n, 0.1, n_test=500 if n != "8" else 300) for n in DIGITS)
     )
-    found = Findings(settled, made, pictures(), results(made), {}, (small,))
-    written = build_report(found, circumstances())
+    found = AuditResults(settled, made, pictures(), results(made), {}, (small,))
+    written = build_report(found, metadata())
     assert not any(g.named for c in written.comparisons for g in c.gaps)
     assert "2, 8" not in to_markdown(written)
 

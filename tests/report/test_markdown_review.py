@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 import yaml
 from documents import full_text
-from handmade import circumstances, comparison, dataset, findings, plan, resolved, results
+from handmade import comparison, dataset, findings, metadata, plan, resolved, results
 from hostile import NAMES, hostile_report
 from markdown_it import MarkdownIt
 
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 from fairaudit.report.document import Rank
 from fairaudit.report.render.markdown import MOST_LINES, to_markdown
 from fairaudit.report.render.model_card import to_model_card
@@ -18,7 +18,7 @@ from fairaudit.report.sections.order import document
 
 @pytest.fixture
 def report():
-    return build_report(findings(), circumstances())
+    return build_report(findings(), metadata())
 
 
 def titles(report):
@@ -43,14 +43,14 @@ def test_the_ratio_is_against_the_most_selected_group(report):
 def test_rows_of_unknown_group_are_counted_and_have_no_ratio():
     names = ("F", "M", "(missing)")
     found = findings()
-    report = build_report(replace(found, dataset=dataset(names, missing=2)), circumstances())
+    report = build_report(replace(found, dataset=dataset(names, missing=2)), metadata())
     assert "- sex not known: 10 rows; shown, in no gap and no ratio" in to_markdown(report)
 
 
 def test_without_a_favourable_class_there_are_no_rates():
     found = findings()
     report = build_report(
-        replace(found, dataset=replace(found.dataset, positive=None, favourable=None)), circumstances()
+        replace(found, dataset=replace(found.dataset, positive=None, favourable=None)), metadata()
     )
     text = section(to_markdown(report), report, "selection")
     assert "--favourable" in text
@@ -103,7 +103,7 @@ def busiest():
         missing={f"m{i}": dict.fromkeys(names, 3) for i in range(50)},
         dropped_rows={f"r{i}": {"group 1": 3} for i in range(50)},
     )
-    return build_report(Findings(settled, made, data, results(made), {}, compared), circumstances())
+    return build_report(AuditResults(settled, made, data, results(made), {}, compared), metadata())
 
 
 def test_the_longest_report_is_cut_to_length_and_says_so():

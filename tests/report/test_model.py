@@ -1,15 +1,15 @@
 import math
 
 import pytest
-from handmade import circumstances, comparison, dataset, findings, plan, resolved, results
+from handmade import comparison, dataset, findings, metadata, plan, resolved, results
 from pydantic import ValidationError
 
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 
 
 @pytest.fixture
 def report():
-    return build_report(findings(), circumstances())
+    return build_report(findings(), metadata())
 
 
 def test_by_group_is_one_row_per_arm_and_group(report):
@@ -25,8 +25,8 @@ def test_a_notebook_shows_escaped_names():
     settled = resolved()
     made = plan(settled.config)
     names = ("<b>F</b>", "M")
-    found = Findings(settled, made, dataset(names), results(made), {}, (comparison(names=names),))
-    shown = build_report(found, circumstances())._repr_html_()
+    found = AuditResults(settled, made, dataset(names), results(made), {}, (comparison(names=names),))
+    shown = build_report(found, metadata())._repr_html_()
     assert "<b>" not in shown
     assert "&lt;b&gt;F&lt;/b&gt;" in shown
     assert "4.1 [2.7, 5.5]" in shown

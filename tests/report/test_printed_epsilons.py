@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from handmade import arm, circumstances, comparison, findings
+from handmade import arm, comparison, findings, metadata
 from plans import config, table
 from reports import stored
 
@@ -65,7 +65,7 @@ def report(plan):
         comparisons=(comparison("dpsgd"), comparison("reweight")),
     )
     rules = parse_rules(["epsilon > 3", "epsilon_rdp > 3", "epsilon_if_all_released > 3"])
-    return judged(stored(build_report(found, circumstances())), rules)
+    return judged(stored(build_report(found, metadata())), rules)
 
 
 def assert_never_less(text, *wanted):

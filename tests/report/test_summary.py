@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from changed import replace
-from handmade import arm, circumstances, comparison, estimate, findings, gap, plan, privacy, resolved, results
+from handmade import arm, comparison, estimate, findings, gap, metadata, plan, privacy, resolved, results
 from reports import report_of
 
 from fairaudit.gate.check import check, with_verdict
@@ -393,16 +393,16 @@ def test_angles_of_trainings_stand_in_the_summary(second, said):
         found[job.id] = replace(
             found[job.id], arrays={**found[job.id].arrays, **arrays}, facts={**found[job.id].facts, **facts}
         )
-    report = build_report(replace(findings(), resolved=settled, plan=made, results=found), circumstances())
+    report = build_report(replace(findings(), resolved=settled, plan=made, results=found), metadata())
     (method,) = report.summary.methods
     assert method.misalignment.groups["F"].value == pytest.approx(12.0, abs=0.2)
     assert said in method.line("misalignment")
     assert "F 12.0 [" in method.line("misalignment") or "F 12." in method.line("misalignment")
     undetected = comparison(half=0.03)
     unshown = replace(findings(), resolved=settled, plan=made, results=found, comparisons=(undetected,))
-    (method,) = build_report(unshown, circumstances()).summary.methods
+    (method,) = build_report(unshown, metadata()).summary.methods
     assert method.misalignment.most == ""  # coin-flip groups of one file differ in it as well
     assert "cannot tell" in method.line("misalignment")
-    plain = build_report(findings(diagnostics="off"), circumstances())
+    plain = build_report(findings(diagnostics="off"), metadata())
     assert plain.summary.methods[0].misalignment is None
     assert "--diagnostics" in plain.summary.methods[0].line("misalignment")

@@ -11,7 +11,7 @@ import pytest
 import several as made
 from documents import charts, full_text
 from golden import assert_golden
-from handmade import circumstances, findings
+from handmade import findings, metadata
 from scipy import stats
 from second_reader import (
     Tables,
@@ -409,7 +409,7 @@ def test_a_narrow_terminal_has_fewer_columns_and_no_broken_row(report, columns, 
 
 
 def test_the_terminal_shows_the_costs_of_a_few_methods_by_group():
-    report = build_report(findings(), circumstances())
+    report = build_report(findings(), metadata())
     (block,) = of_console(result_lines(report))
     assert block[0] == ["group", "n", "non-private", "global-adapt", "cost (points)"]
     assert [row[0] for row in block[1][:3]] == ["F", "M", "gap"]

@@ -195,8 +195,8 @@ def told(report, monkeypatch, tmp_path):
     screen.lines(result_lines(report))
     screen.lines(warning_lines(report, verbose=True))
     screen.lines(verdict_lines(report, None))
-    streams.answer(change_lines(compare_reports(report, other), every=True))
-    streams.answer([to_markdown(report), gates_to_junit(report, "")])
+    streams.print_stdout(change_lines(compare_reports(report, other), every=True))
+    streams.print_stdout([to_markdown(report), gates_to_junit(report, "")])
     monkeypatch.undo()
     return out.getvalue() + err.getvalue()
 

@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from documents import charts
-from handmade import SEEDS, arm, circumstances, dataset, findings, plan, resolved, results
+from handmade import SEEDS, arm, dataset, findings, metadata, plan, resolved, results
 from hostile import hostile_report
 
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.compare import compare, measure_reference
 from fairaudit.metrics.risk import Predictions
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 from fairaudit.report.document import Chart, data_table
 from fairaudit.report.render.html import inline, to_html
 from fairaudit.report.to_json import to_json
@@ -50,7 +50,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def handmade():
-    report = build_report(findings(), circumstances())
+    report = build_report(findings(), metadata())
     return report, to_html(report)
 
 
@@ -77,7 +77,7 @@ def ten_by_ten():
     settled = resolved()
     made = plan(settled.config, (arm("sgd", reference=None), *(arm(name) for name in arms)))
     data = replace(dataset(names), classes=tuple("0123456789"), positive=None)
-    return build_report(Findings(settled, made, data, results(made), {}, comparisons), circumstances())
+    return build_report(AuditResults(settled, made, data, results(made), {}, comparisons), metadata())
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_language_headings_and_table_heads_are_declared(handmade):
 
 def test_two_renderings_are_the_same_bytes_and_tell_no_time(handmade):
     _, text = handmade
-    later = circumstances(created_utc="2027-01-01T00:00:00+00:00", seconds={"training": 98765.4})
+    later = metadata(created_utc="2027-01-01T00:00:00+00:00", seconds={"training": 98765.4})
     assert to_html(build_report(findings(), later)) == text
     assert "2026-01-02" not in text
 

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from changed import replace
 from golden import assert_golden
-from handmade import circumstances, comparison, findings
+from handmade import comparison, findings, metadata
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -26,7 +26,7 @@ anything = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
 @pytest.fixture
 def report(monkeypatch):
     monkeypatch.setattr("fairaudit.report.build_facts.version", lambda name: "0.6.0")
-    return build_report(findings(), circumstances())
+    return build_report(findings(), metadata())
 
 
 def refuse(literal):
@@ -148,7 +148,7 @@ def test_no_number_can_put_nan_into_the_json(value, low, high, seeds):
     )
     group = replace(comparison().overall, estimates={"privacy_cost": wild})
     found = replace(findings(), comparisons=(replace(comparison(), overall=group),))
-    content = json.loads(to_json(build_report(found, circumstances())), parse_constant=refuse)
+    content = json.loads(to_json(build_report(found, metadata())), parse_constant=refuse)
     written = content["comparisons"][0]["overall"]["estimates"]["privacy_cost"]
     if value is None or not math.isfinite(value):
         assert written["value"] is None

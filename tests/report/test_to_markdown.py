@@ -5,19 +5,19 @@ from changed import replace
 from golden import assert_golden
 from handmade import (
     arm,
-    circumstances,
     comparison,
     dataset,
     estimate,
     findings,
     gap,
+    metadata,
     plan,
     resolved,
     results,
 )
 
 from fairaudit.cli.lines import result_lines
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 from fairaudit.report.gaps import spoken
 from fairaudit.report.render.markdown import MOST_LINES, to_markdown
 
@@ -27,7 +27,7 @@ HOSTILE = ("a|b", "line\nbreak", "<script>alert(1)</script>", "\u202egnp.exe", "
 @pytest.fixture
 def report(monkeypatch):
     monkeypatch.setattr("fairaudit.report.build_facts.version", lambda name: "0.6.0")
-    return build_report(findings(), circumstances())
+    return build_report(findings(), metadata())
 
 
 def hostile_report():
@@ -36,7 +36,7 @@ def hostile_report():
     made = plan(settled.config)
     data = replace(dataset(names), name=names[1] + ".csv", label=names[2])
     compared = comparison(costs=(0.04, 0.01, 0.02, 0.03, 0.0), names=names)
-    return build_report(Findings(settled, made, data, results(made), {}, (compared,)), circumstances())
+    return build_report(AuditResults(settled, made, data, results(made), {}, (compared,)), metadata())
 
 
 def test_the_markdown_is_as_reviewed(report):
@@ -48,14 +48,14 @@ def test_it_names_neither_time_nor_place(report):
     assert "2026-01-02" not in text
     assert "1.23" not in text.replace("fairaudit 0.1.0", "")
     again = build_report(
-        findings(workers=3, out="x"), circumstances(seconds={}, created_utc="later", environment={})
+        findings(workers=3, out="x"), metadata(seconds={}, created_utc="later", environment={})
     )
     assert to_markdown(again).replace(" dp-accounting ", "") == re.sub(
         r"dp-accounting [\d.]+", lambda m: re.search(r"dp-accounting [\d.]+", to_markdown(again))[0], text
     ).replace(" dp-accounting ", "")
 
 
-@pytest.mark.parametrize("make", [lambda: build_report(findings(), circumstances()), hostile_report])
+@pytest.mark.parametrize("make", [lambda: build_report(findings(), metadata()), hostile_report])
 def test_nothing_is_called_fair_or_compliant(make):
     text = to_markdown(make()).replace("fairaudit", "").lower()
     assert not re.search(r"\bfair\b|\bfairness\b|complian", text)
@@ -83,7 +83,7 @@ def test_an_unescaped_name_would_be_noticed_by_the_test_above():
 
 def test_a_fence_in_the_command_cannot_end_its_block():
     found = findings(label="```\n# hello")
-    text = to_markdown(build_report(found, circumstances()))
+    text = to_markdown(build_report(found, metadata()))
     block = text[text.index("## Reproduce") :]
     assert block.count("\n````\n") == 2
 
@@ -101,7 +101,7 @@ def test_many_arms_and_groups_stay_short_but_for_the_rows_of_the_main_tables():
         dropped_rows={f"r{i}": {"group 1": 3} for i in range(50)},
     )
     compared = tuple(comparison(key, tuple([0.01] * 30), names=names) for key in keys)
-    report = build_report(Findings(settled, made, data, results(made), {}, compared), circumstances())
+    report = build_report(AuditResults(settled, made, data, results(made), {}, compared), metadata())
     text = to_markdown(report)
     costs, gaps, summary = (text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
                    for title in ("Cost by group", "Gaps between groups", "Summary"))  # fmt: skip
@@ -127,7 +127,7 @@ def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
     none = gap("", "", 0.0, kind="max", signed=nothing, absolute=nothing, simultaneous=nothing, **kept)
     none = replace(none, gated=False)
     found = replace(findings(), comparisons=(replace(comparison(), gaps=(none,)),))
-    report = build_report(found, circumstances())
+    report = build_report(found, metadata())
     (row,) = [line for line in to_markdown(report).splitlines() if nothing.reason in line and "sex:" in line]
     assert "| sex: no pair | undefined: fewer than two groups are large enough | – |" in row
     assert "| –; never gated: fewer than two groups" in row
@@ -137,7 +137,7 @@ def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
     alone = replace(found, comparisons=(replace(comparison(), reference="", gaps=(of_accuracy,)),))
     (row,) = [
         line
-        for line in to_markdown(build_report(alone, circumstances())).splitlines()
+        for line in to_markdown(build_report(alone, metadata())).splitlines()
         if line.startswith("| global-adapt | sex | accuracy")
     ]
     assert row.endswith("| – | – | – |")
@@ -149,9 +149,7 @@ def test_the_warning_of_an_undertrained_reference_is_printed():
         k: replace(r, arrays={**r.arrays, "probabilities": 1 - r.arrays["probabilities"]})
         for k, r in found.results.items()
     }
-    assert "reference undertrained" in to_markdown(
-        build_report(replace(found, results=weak), circumstances())
-    )
+    assert "reference undertrained" in to_markdown(build_report(replace(found, results=weak), metadata()))
 
 
 @pytest.mark.parametrize(

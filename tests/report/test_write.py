@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 from documents import charts
-from handmade import circumstances, findings
+from handmade import findings, metadata
 
 from fairaudit.errors import OutputError
 from fairaudit.report.build import build_report
@@ -13,7 +13,7 @@ from fairaudit.report.write import report_paths, write_report
 
 @pytest.fixture
 def report():
-    return build_report(findings(), circumstances())
+    return build_report(findings(), metadata())
 
 
 def test_the_json_names_the_other_files_by_digest(report, tmp_path):

@@ -5,7 +5,7 @@ from fairaudit.audit import prepare
 from fairaudit.config.sources import resolve_config
 from fairaudit.execution.worker import run_job
 from fairaudit.gate.check import judged
-from fairaudit.report.build import Circumstances, Findings, build_report
+from fairaudit.report.build import AuditResults, RunMetadata, build_report
 from fairaudit.report.write import write_report
 
 
@@ -17,7 +17,7 @@ def audit_here(folder, **options):
     for job in plan.jobs:
         results[job.id] = run_job(plan, job, results.get(job.source_id))
     compared = measure(plan, made.dataset, results)
-    findings = Findings(resolved, plan, made.dataset, results, {}, compared)
-    told = Circumstances(version="0", created_utc="", command=(), environment={}, workers=1, seconds={})
+    findings = AuditResults(resolved, plan, made.dataset, results, {}, compared)
+    told = RunMetadata(version="0", created_utc="", command=(), environment={}, workers=1, seconds={})
     write_report(judged(build_report(findings, told), made.rules), folder, ["json"])
     return folder / "report.json"

@@ -12,11 +12,11 @@ from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.methods.base import PublicPool, Task
 from fairaudit.methods.catalog import BUILT_IN, Guarantee, MethodSpec, catalog
-from fairaudit.methods.defaults import SCHEDULE_RULES, Sizes
+from fairaudit.methods.defaults import SCHEDULE_RULES, PublicSizes
 
 SETTINGS = {name: spec.setting(name) for spec in BUILT_IN for name in spec.known_settings}
 RULES = {**SCHEDULE_RULES, **{name: each.default for name, each in SETTINGS.items() if each.default}}
-SIZES = Sizes(n_public=200, columns=6, model="logistic", pool=30)
+SIZES = PublicSizes(n_public=200, columns=6, model="logistic", pool=30)
 
 
 @dataclass(frozen=True)

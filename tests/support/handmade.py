@@ -11,7 +11,7 @@ from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.arms import Arm, ArmPrivacy, Schedule
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
-from fairaudit.report.build import Circumstances, Findings
+from fairaudit.report.build import AuditResults, RunMetadata
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured
 from fairaudit.results.jobs import JobResult
 
@@ -215,15 +215,15 @@ def comparison(
     )
 
 
-def findings(**options: object) -> Findings:
+def findings(**options: object) -> AuditResults:
     """One reference, one private arm, all seeds finished."""
     settled = resolved(**options)
     made = plan(settled.config)
-    return Findings(settled, made, dataset(), results(made), {}, (comparison(),))
+    return AuditResults(settled, made, dataset(), results(made), {}, (comparison(),))
 
 
-def circumstances(**kept: object) -> Circumstances:
-    made = Circumstances(
+def metadata(**kept: object) -> RunMetadata:
+    made = RunMetadata(
         version="0.1.0",
         created_utc="2026-01-02T03:04:05+00:00",
         command=("fairaudit", "run"),

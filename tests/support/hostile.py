@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from handmade import circumstances, comparison, dataset, plan, resolved, results
+from handmade import comparison, dataset, metadata, plan, resolved, results
 
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 
 NAMES = (
     "a|b`c`*d*_e_[x](javascript:alert(1))",
@@ -30,4 +30,4 @@ def hostile_report(names=NAMES):
     )
     costs = tuple(0.01 * i for i in range(len(names)))
     compared = comparison(costs=costs, names=names)
-    return build_report(Findings(settled, made, data, results(made), {}, (compared,)), circumstances())
+    return build_report(AuditResults(settled, made, data, results(made), {}, (compared,)), metadata())

@@ -3,9 +3,9 @@
 import json
 
 from changed import replace
-from handmade import circumstances, comparison, dataset, plan, resolved, results
+from handmade import comparison, dataset, metadata, plan, resolved, results
 
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 from fairaudit.report.to_json import SEAL, content_sha256, read_report, to_json
 
 
@@ -25,10 +25,10 @@ def report_of(*comparisons, arms=None, names=("F", "M"), failures=(), **options)
     made = plan(settled.config, arms)
     compared = comparisons or (comparison(names=names),)
     kept = {key: result for key, result in results(made).items() if key not in failures}
-    found = Findings(
+    found = AuditResults(
         settled, made, dataset(names), kept, dict.fromkeys(failures, "diverged"), tuple(compared)
     )
-    return stored(build_report(found, circumstances()))
+    return stored(build_report(found, metadata()))
 
 
 def with_measure(compared, group, **changes):

@@ -8,10 +8,10 @@ import zlib
 
 import numpy as np
 from changed import replace
-from handmade import arm, circumstances, dataset, estimate, gap, job_result, measure, plan, privacy, resolved
+from handmade import arm, dataset, estimate, gap, job_result, measure, metadata, plan, privacy, resolved
 
 from fairaudit.data.dataset import Grouping
-from fairaudit.report.build import Findings, build_report
+from fairaudit.report.build import AuditResults, build_report
 from fairaudit.results.estimates import Measured
 
 GROUPINGS = {"sex": ("F", "M"), "region": ("E", "N", "S")}
@@ -151,5 +151,5 @@ def several():
     data = replace(dataset(), groupings=groupings, labels=rows % 2)
     results = {job.id: trained(job) for job in made.jobs if job.id != LOST}
     comparisons = tuple(compared(key, grouping) for grouping in GROUPINGS for key in ARMS)
-    found = Findings(settled, made, data, results, {LOST: "diverged"}, comparisons)
-    return build_report(found, circumstances())
+    found = AuditResults(settled, made, data, results, {LOST: "diverged"}, comparisons)
+    return build_report(found, metadata())

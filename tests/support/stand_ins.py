@@ -93,17 +93,17 @@ class WatchedObjective(Objective):
     def query(self, state, logits, group):
         return self.objective.query(state, logits, group)
 
-    def absorb(self, state, answer):
+    def update(self, state, answer):
         self.counts.append(answer.clone())
         if self.answers is not None:
             answer = told(self.answers[len(self.counts) - 1], answer)
-        return self.objective.absorb(state, answer)
+        return self.objective.update(state, answer)
 
     def output_gradient(self, released, logits, targets, group):
         return self.objective.output_gradient(released, logits, targets, group)
 
-    def advance(self, released):
-        return self._kept(self.objective.advance(released))
+    def step(self, released):
+        return self._kept(self.objective.step(released))
 
     def _kept(self, state):
         self.states.append(values_of(state))
@@ -133,11 +133,11 @@ class WatchedRule(ClippingRule):
         self.queries.append(self.rule.query(state, norms, group))
         return self.queries[-1]
 
-    def absorb(self, state, answer):
+    def update(self, state, answer):
         self.counts.append(answer.clone())
         if self.answers is not None:
             answer = told(self.answers[len(self.counts) - 1], answer)
-        return self.rule.absorb(state, answer)
+        return self.rule.update(state, answer)
 
     def sensitivity(self, released):
         self.claims.append(self.rule.sensitivity(released))
@@ -151,8 +151,8 @@ class WatchedRule(ClippingRule):
         self.scales.append(self.rule.scale(released, norms, group))
         return self.scales[-1]
 
-    def advance(self, released):
-        return self._kept(self.rule.advance(released))
+    def step(self, released):
+        return self._kept(self.rule.step(released))
 
     def _kept(self, state):
         self.states.append(values_of(state))

@@ -17,7 +17,7 @@ def terminate(signum, frame):
 
 def start_and_leak(serve, start=pool._fork):
     worker = start(serve)
-    subprocess.Popen(["sleep", "60"], pass_fds=[worker.lifeline.fileno()])
+    subprocess.Popen(["sleep", "60"], pass_fds=[worker.parent_pipe.fileno()])
     return worker
 
 

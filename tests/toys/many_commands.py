@@ -80,13 +80,13 @@ def ending(arguments, condition):
 
 
 def carry_out(found):
-    from handmade import circumstances
+    from handmade import metadata
 
     from fairaudit.report.build import build_report
 
     def made(prepared, listener, *, command):
         options = " ".join(command)
-        report = build_report(found, circumstances())
+        report = build_report(found, metadata())
         status = "partial" if "partial" in options else "complete"
         return report.model_copy(update={"status": status, "verdict": "fail" if "fails" in options else None})
 

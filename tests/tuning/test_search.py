@@ -9,13 +9,13 @@ from scipy import stats
 
 from fairaudit.errors import ConfigError
 from fairaudit.methods.catalog import find
-from fairaudit.methods.defaults import Search, Setting, Sizes
+from fairaudit.methods.defaults import PublicSizes, Search, Setting
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.selection import Selection
 from fairaudit.tuning.around import Around
 from fairaudit.tuning.search import Coordinate
 
-SIZES = Sizes(n_public=10_000, columns=9, model="logistic", pool=1_000)
+SIZES = PublicSizes(n_public=10_000, columns=9, model="logistic", pool=1_000)
 DEFAULTS = {
     "sgd": {"learning_rate": 0.2},
     "dpsgd": {"learning_rate": 0.1, "max_grad_norm": 4.0},

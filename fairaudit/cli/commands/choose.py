@@ -29,7 +29,7 @@ def choose(given: Given) -> None:
     from fairaudit.cli.lines import header_lines
     from fairaudit.cli.lines_choose import answer_lines, course_lines, look_line
     from fairaudit.cli.lines_gate import rule_lines
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.execution.local import available_cores
     from fairaudit.report.to_json import part_json
 
@@ -51,5 +51,5 @@ def choose(given: Given) -> None:
         screen.stop()
     screen.lines(answer_lines(choice, resolved.config.out, ("json", *resolved.config.format)))
     if given.json:
-        answer([part_json(choice).rstrip("\n")])
+        print_stdout([part_json(choice).rstrip("\n")])
     raise typer.Exit(exit_code(choice))

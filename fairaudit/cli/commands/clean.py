@@ -22,10 +22,10 @@ def clean(
 ) -> None:
     """Remove the finished trainings of a run; its reports stay."""
     # Imported here: `--help` must not wait for numpy and pyarrow.
-    from fairaudit.cli.lines import spoken_trainings
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.lines import trainings_text
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.execution import run_directory as rundir
     from fairaudit.report.names import plain
 
     found = rundir.only_rundir(out)
-    answer([f"Removed {spoken_trainings(*rundir.clean(found))} from {plain(str(found / 'jobs'), 1000)}"])
+    print_stdout([f"Removed {trainings_text(*rundir.clean(found))} from {plain(str(found / 'jobs'), 1000)}"])

@@ -26,10 +26,10 @@ def compare(
     """Show what differs between two reports, and which changes exceed their intervals."""
     # Imported here: `--help` must not wait for the report's models.
     from fairaudit.cli.lines_compare import change_lines
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.gate.compare import compare_reports
     from fairaudit.report.load import load_report
     from fairaudit.report.to_json import part_json
 
     found = compare_reports(load_report(before), load_report(after), other_data=other_data)
-    answer([part_json(found).rstrip("\n")] if as_json else change_lines(found, every=every))
+    print_stdout([part_json(found).rstrip("\n")] if as_json else change_lines(found, every=every))

@@ -22,21 +22,21 @@ def doctor(
 
     from fairaudit.cli.checkup import examine
     from fairaudit.cli.licences import installed_licences
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.report.render.rows import Row, aligned
 
     if licenses:
         found = installed_licences()
         if as_json:
-            answer([json.dumps([entry._asdict() for entry in found], indent=1, ensure_ascii=False)])
+            print_stdout([json.dumps([entry._asdict() for entry in found], indent=1, ensure_ascii=False)])
         else:
-            answer(aligned([Row(entry) for entry in found], left=frozenset({0, 1, 2})))
+            print_stdout(aligned([Row(entry) for entry in found], left=frozenset({0, 1, 2})))
         return
     checks = examine()
     if as_json:
-        answer([json.dumps([c._asdict() for c in checks], indent=1, ensure_ascii=False)])
+        print_stdout([json.dumps([c._asdict() for c in checks], indent=1, ensure_ascii=False)])
     else:
         rows = [Row(("ok" if c.ok else "MISSING", c.name, c.found)) for c in checks]
-        answer(aligned(rows, left=frozenset({0, 1, 2})))
+        print_stdout(aligned(rows, left=frozenset({0, 1, 2})))
     if not all(check.ok for check in checks):
         raise typer.Exit(EXIT_INPUT)

@@ -39,7 +39,7 @@ def gate(
     from fairaudit.cli.console import Screen
     from fairaudit.cli.github import tell_github
     from fairaudit.cli.lines_gate import verdict_lines
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.gate.check import check, with_verdict
     from fairaudit.io.atomic import write_atomically
     from fairaudit.report.load import load_report
@@ -52,7 +52,7 @@ def gate(
     found = with_verdict(given, verdict)
     Screen(quiet=quiet).lines(verdict_lines(found, counts_as))
     if as_json:
-        answer([gates_json(found).rstrip("\n")])
+        print_stdout([gates_json(found).rstrip("\n")])
     if junit is not None:
         write_atomically(junit, gates_to_junit(found, counts_as).encode())
     tell_github(found, counts_as)

@@ -41,15 +41,15 @@ def inspect(
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines import notice_lines
     from fairaudit.cli.lines_inspect import inspection_lines
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.data.inspect import describe
     from fairaudit.planning.plan import make_plan
 
     inspection = describe(resolved.config, make_plan)
     if as_json:
-        answer(
+        print_stdout(
             [json.dumps(asdict(inspection), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)]
         )
         return
-    answer(inspection_lines(inspection))
+    print_stdout(inspection_lines(inspection))
     Screen().lines(notice_lines(inspection.notices))

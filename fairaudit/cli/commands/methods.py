@@ -23,7 +23,7 @@ def methods(
     """List methods with guarantee status and source, or check one."""
     # Imported here: `--help` reads no entry points.
     from fairaudit.cli.lines_catalog import described, guarantee_of, method_lines, setting_lines
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.methods.catalog import catalog
 
     if check:
@@ -45,15 +45,15 @@ def methods(
             }
             for name, spec in specs.items()
         }
-        answer([json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
+        print_stdout([json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
         return
-    answer(method_lines(specs.values()))
-    answer(setting_lines(specs.values()))
+    print_stdout(method_lines(specs.values()))
+    print_stdout(setting_lines(specs.values()))
 
 
 def _check(name: str) -> None:
     """Run every law, say what each found, and remember a third-party method that keeps them all."""
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.errors import ConfigError, PrivacyError
     from fairaudit.methods.catalog import admit, find, is_third_party
     from fairaudit.methods.checks import remember
@@ -67,7 +67,7 @@ def _check(name: str) -> None:
     except LawBroken as error:
         raise ConfigError(str(error), hint="only what trains by noised steps can be checked") from error
     broken = broken_laws(spec)
-    answer(
+    print_stdout(
         f"{'broken' if law in broken else 'kept':8}{law:14}{plain(broken.get(law, ''), 500)}" for law in LAWS
     )
     if broken:
@@ -77,4 +77,4 @@ def _check(name: str) -> None:
         )
     if is_third_party(spec):
         remember(spec)
-        answer([f"reports on this machine say so of this code: {spec.name} passed fairaudit's checks"])
+        print_stdout([f"reports on this machine say so of this code: {spec.name} passed fairaudit's checks"])

@@ -17,7 +17,7 @@ def plan(given: Given) -> None:
     from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, option_lines, out_line, plan_lines
     from fairaudit.cli.lines_gate import rule_lines
     from fairaudit.cli.records import plan_record
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.execution.local import available_cores
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
@@ -26,13 +26,13 @@ def plan(given: Given) -> None:
     seconds = estimated_seconds(prepared.plan, cores)
     if given.json:
         record = plan_record(prepared, seconds=seconds)
-        answer([json.dumps(record, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
+        print_stdout([json.dumps(record, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
         return
-    answer(header_lines(prepared.dataset, __version__))
+    print_stdout(header_lines(prepared.dataset, __version__))
     reading = reading_seconds(prepared.plan, cores)
-    answer(plan_lines(prepared.plan, seconds=seconds, cores=cores, reading=reading))
-    answer([out_line(resolved.config.out)])
-    answer(rule_lines(prepared.rules))
-    answer(arm_lines(prepared.plan))
-    answer(option_lines(resolved, prepared.plan))
+    print_stdout(plan_lines(prepared.plan, seconds=seconds, cores=cores, reading=reading))
+    print_stdout([out_line(resolved.config.out)])
+    print_stdout(rule_lines(prepared.rules))
+    print_stdout(arm_lines(prepared.plan))
+    print_stdout(option_lines(resolved, prepared.plan))
     screen.lines(notice_lines([*prepared.plan.notices, *prepared.dataset.notices]))

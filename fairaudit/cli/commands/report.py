@@ -33,7 +33,7 @@ def report(
     """Write a stored report in other formats; nothing is trained."""
     # Imported here: `--help` must not wait for the report's models.
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.io.atomic import refuse_unusable
     from fairaudit.report.load import STDIN, load_report
     from fairaudit.report.names import plain
@@ -44,7 +44,7 @@ def report(
         refuse_unusable(out)
     found = load_report(stored)
     if out == STDOUT:
-        answer(rendered(found, name).rstrip("\n") for name in names)
+        print_stdout(rendered(found, name).rstrip("\n") for name in names)
         return
     place = out or (Path() if stored == STDIN else stored.parent)
     write_report(found, place, names)

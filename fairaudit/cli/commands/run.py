@@ -29,11 +29,11 @@ def audit(given: Given, home: str | None = None) -> None:
         plan_lines,
         report_line,
         result_lines,
-        spoken_trainings,
+        trainings_text,
         warning_lines,
     )
     from fairaudit.cli.lines_gate import rule_lines, verdict_lines
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.execution.local import available_cores
     from fairaudit.execution.run_directory import kept_trainings
     from fairaudit.gate.check import exit_code
@@ -56,11 +56,11 @@ def audit(given: Given, home: str | None = None) -> None:
     screen.lines(warning_lines(report, verbose=given.verbose))
     out = resolved.config.out
     screen.lines([report_line(out, resolved.config.format)])
-    kept = spoken_trainings(*kept_trainings(out))
+    kept = trainings_text(*kept_trainings(out))
     command = shlex.join(["fairaudit", "clean", str(out)])
     screen.lines([f"Kept {kept} in {plain(str(out / 'jobs'), 1000)}; `{plain(command, 1000)}` removes them"])
     if given.json:
-        answer([to_json(report).rstrip("\n")])
+        print_stdout([to_json(report).rstrip("\n")])
     counts_as = resolved.config.inconclusive
     screen.lines(verdict_lines(report, counts_as))
     tell_github(report, counts_as)

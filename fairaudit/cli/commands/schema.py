@@ -17,8 +17,8 @@ def schema(of: Annotated[Of, typer.Argument(help="Of report.json or of choice.js
     """Print the JSON schema of a report, or of a choice."""
     # Imported here: `--help` must not wait for pandas.
     from fairaudit.choosing.model import Choice
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.report.model import Report
     from fairaudit.report.to_json import schema_json
 
-    answer([schema_json(Choice if of is Of.CHOICE else Report).rstrip("\n")])
+    print_stdout([schema_json(Choice if of is Of.CHOICE else Report).rstrip("\n")])

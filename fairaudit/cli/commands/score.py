@@ -85,7 +85,7 @@ def score(
     from fairaudit.cli.github import tell_github
     from fairaudit.cli.lines_gate import verdict_lines
     from fairaudit.cli.lines_score import score_lines
-    from fairaudit.cli.streams import answer
+    from fairaudit.cli.streams import print_stdout
     from fairaudit.gate.check import exit_code
     from fairaudit.report.to_json import to_json
     from fairaudit.score import ScoreConfig
@@ -96,7 +96,7 @@ def score(
     screen = Screen(quiet=quiet)
     screen.lines(score_lines(report, shared))
     if as_json:
-        answer([to_json(report).rstrip("\n")])
+        print_stdout([to_json(report).rstrip("\n")])
     screen.lines(verdict_lines(report, shared.inconclusive))
     tell_github(report, shared.inconclusive)
     raise typer.Exit(exit_code(report, shared.inconclusive))

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fairaudit.engine.release import ExactRelease, Realised, Row, UnprovenRelease
+from fairaudit.engine.release import ExactRelease, GradientSum, Realised, UnprovenRelease
 from fairaudit.engine.rules import FlatClip, PublicFacts
 from fairaudit.methods.base import Task
 from fairaudit.methods.dpsgd import DpSgd
@@ -26,7 +26,7 @@ class Recombined(UnprovenRelease):
             one's, or the other way round. Where either vanishes the step is not taken.
     """
 
-    rows: ClassVar[tuple[Row, ...]] = (Row.CLIPPED, Row.WHOLE)
+    rows: ClassVar[tuple[GradientSum, ...]] = (GradientSum.CLIPPED, GradientSum.WHOLE)
 
     def __init__(self, *, keeps_direction: bool) -> None:
         self.keeps_direction = keeps_direction

@@ -29,7 +29,9 @@ class Moments(NamedTuple):
     """What the penalties are made of, as functions of theta; groups absent from the batch are left out.
 
     Args:
-        group_gradients: g_a, [K', P]. gradient: g_D, [P]. lost: g_D - gbar_D, [P].
+        group_gradients: g_a, [K', P].
+        gradient: g_D, [P].
+        lost: g_D - gbar_D, [P].
         group_probabilities: Mean probabilities f_a, [K', Y].
         group_scores, score: E_a s [K'] and E s, s = 1 - sum_c f_c^2.
     """
@@ -134,7 +136,8 @@ class Records(NamedTuple):
     """The usable records of one replicate's batch.
 
     Args:
-        x: Inputs [B, d], zero where not usable. targets: One-hot labels [B, Y], likewise.
+        x: Inputs [B, d], zero where not usable.
+        targets: One-hot labels [B, Y], likewise.
         member: Group membership [B, K'], a zero row where not usable.
     """
 

@@ -79,12 +79,12 @@ class RealisedCountClip(GlobalAdaptiveClip):
         exceeds = (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype)
         return torch.stack((exceeds, torch.full_like(norms, self.exact)), -1)
 
-    def absorb(self, state: ThresholdState, answer: Tensor) -> ThresholdState:
+    def update(self, state: ThresholdState, answer: Tensor) -> ThresholdState:
         """Share of exceeding records among those of the batch."""
         realised = (answer[:, 1] / self.exact).round().clamp_min(1.0)
         return replace(state, exceeding=answer[:, 0] / realised)
 
-    def advance(self, released: ThresholdState) -> ThresholdState:
+    def step(self, released: ThresholdState) -> ThresholdState:
         """Z exp(-eta_Z + share), unbounded below but for underflow."""
         moved = released.threshold * torch.exp(released.exceeding - self.threshold_learning_rate)
         return replace(released, threshold=moved.clamp(1e-6 * self.max_grad_norm, self.ceiling))

@@ -85,7 +85,7 @@ class RawCountBounds(GroupAdaptiveClip):
     Source: Xu et al. 2021, Alg. 2.
     """
 
-    def absorb(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+    def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
         """C_k = C0 (1 + (m_k / b_k) / (m / b)); C0 where that divides by 0, of probability 0."""
         clipped, others = answer.chunk(2, 1)
         share = clipped / (clipped + others)
@@ -115,11 +115,11 @@ class RealisedShareBounds(GroupAdaptiveClip):
         rows = GroupAdaptiveClip.query(self, state, norms, group)
         return torch.cat((rows, torch.full_like(norms, self.exact).unsqueeze(-1)), -1)
 
-    def absorb(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+    def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
         """C_k = C0 (1 + (m_k / b_k) / (m / |B|)); where nothing is clipped, C0."""
         realised = (answer[:, -1] / self.exact).round().clamp_min(1.0)
         drawn = replace(state, expected_batch_size=realised)
-        bound = GroupAdaptiveClip.absorb(self, drawn, answer[:, :-1]).bound
+        bound = GroupAdaptiveClip.update(self, drawn, answer[:, :-1]).bound
         return replace(state, bound=bound)
 
 
@@ -130,7 +130,7 @@ class AuthorsBounds(GroupAdaptiveClip):
     Source: the code published with Esipova et al. 2023; docs/methods.md 3.5.
     """
 
-    def absorb(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+    def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
         """C_k = C0 (1 + r_k / (mean r + 1e-8)), counts cut towards 0."""
         clipped, others = answer.trunc().clamp_min(0.0).chunk(2, 1)
         count = clipped + others
@@ -146,7 +146,7 @@ class RawCountWeights(ReweightedClip):
     Source: Xu et al. 2021, Alg. 3.
     """
 
-    def absorb(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
+    def update(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
         """theta_k = (b / K) / b_k; 1 where that divides by 0, of probability 0."""
         weight = state.expected_batch_size.unsqueeze(1) / answer.shape[1] / answer
         return replace(state, weight=torch.where(weight.isfinite(), weight, 1.0))

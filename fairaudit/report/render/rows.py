@@ -8,7 +8,8 @@ class TableLine(str):
     """A row of a table that knows its cells.
 
     Args:
-        cells: Padded to the widths of their columns. note: What follows them.
+        cells: Padded to the widths of their columns.
+        note: What follows them.
     """
 
     cells: tuple[str, ...]

@@ -11,7 +11,8 @@ def to_lines(whole: doc.Document, width: int | None = None) -> Iterator[str]:
     """What a terminal shows of a document: each section's brief, or all of one of the first rank.
 
     Args:
-        whole: The document. width: Columns that there are; None for any number.
+        whole: The document.
+        width: Columns that there are; None for any number.
     """
     for section in whole.sections:
         yield from lines_of(_shown(section), width)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fairaudit.data.naming import spoken_shape
+from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
 from fairaudit.report.charts_groups import size_chart
 from fairaudit.report.document import Block, Bullets, Rank, Section, figures
@@ -83,7 +83,7 @@ def _read(data: DataFacts) -> str:
     if images is None:
         size = f"{numbered(data.rows_read, 'row')} and {numbered(data.columns_read, 'column')}"
         return f"Read {size}; {numbered(data.rows, 'row is', 'rows are')} used."
-    shape = spoken_shape((images.height, images.width, images.channels))
+    shape = shape_text((images.height, images.width, images.channels))
     scaled = ", scaled to that size" if images.resized else ""
     size = f"{numbered(data.rows_read, 'image')} of {shape}{scaled}"
     return f"Read {size}; {data.rows:,} are used, a row being an image."
