@@ -303,7 +303,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         Option(
             "diagnostics",
             str,
-            "What is read of the training: full says why; auto: full where cheap, else basic (default: auto).",
+            "What is read of training: full says why; auto: full where cheap, else basic (default: auto).",
             "auto|off|basic|full",
         ),
         Option(
