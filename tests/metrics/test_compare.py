@@ -424,7 +424,7 @@ def test_calibration_has_values_and_gaps_but_no_interval(plain):
 
 def test_the_estimand_is_named(plain):
     assert "given this training set" in compared(plain, fixed=True).estimand
-    assert "new files" in compared(plain, fixed=False).estimand
+    assert "a new sample of the same population" in compared(plain, fixed=False).estimand
 
 
 def test_the_reference_by_itself_has_the_numbers_it_has_beside_an_arm(plain):
