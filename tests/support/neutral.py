@@ -95,6 +95,8 @@ NEUTRAL: tuple[str, ...] = (
     r"Costs and gaps in points of accuracy, with N intervals; the largest cost of a group first\.",
     r"Where a group's cosine falls from the batch gradient to the clipped one, clipping turns training away "
     r"from the group\.",
+    r"The other columns are means over the checkpoints; the gradient angle is that by which clipping turns "
+    r"the batch's gradient away from the group's\.",
     # What is not known.
     r"A dash under \"paid by\": no difference between groups is detected\.",
     r"No gap is detected that could be taken apart\.",
