@@ -49,7 +49,7 @@ from fairaudit.errors import PrivacyError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.worker import run_job
 from fairaudit.methods.global_adapt import GlobalAdaptiveClip, ThresholdState
-from fairaudit.metrics.yardstick import UNDERTRAINED_BY
+from fairaudit.metrics.sklearn_baseline import UNDERTRAINED_BY
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
@@ -464,7 +464,7 @@ def _beside(results: Sequence[Any], dataset: Dataset) -> str:
         rates = np.delete(dataset.labels, rows)
         shares = np.bincount(rates, minlength=len(dataset.classes)) / len(rates)
         flat.append(-np.log(shares)[dataset.labels[rows]].mean())
-        sticks += [result.facts["yardstick"]["accuracy"]] if "yardstick" in result.facts else []
+        sticks += [result.facts["sklearn_baseline"]["accuracy"]] if "sklearn_baseline" in result.facts else []
     loss, accuracy = (statistics.mean(each) for each in zip(*read, strict=True))
     constant = statistics.mean(flat)
     words = f"accuracy {100 * accuracy:5.1f} %  loss {loss:.3f}  constant {constant:.3f}"

@@ -1,4 +1,4 @@
-"""Readings of kept steps beside training: the count that --diagnostics auto goes by, and the measured ratio.
+"""Readings of checkpoints beside training: the count that --diagnostics auto goes by, and the measured ratio.
 
     python benchmarks/diagnostics_cost.py [--data FOLDER]
 

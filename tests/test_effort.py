@@ -67,7 +67,7 @@ def test_the_threshold_is_half_of_the_training():
     assert MOST == 0.5
 
 
-def test_kept_steps_repeats_and_the_model_count():
+def test_checkpoints_repeats_and_the_model_count():
     base = counted(plan(**SAMPLE))
     assert counted(plan(**SAMPLE, diagnostics_every=1)).full > 50 * base.full
     assert counted(plan(**SAMPLE, repeats=3)).training > 2 * base.training

@@ -206,7 +206,7 @@ def test_an_audit_of_the_images_goes_from_a_folder_to_a_report(tmp_path):
     assert report.training.model == "cnn"
     costs = next(c for c in report.comparisons if c.arm == "global-adapt" and c.grouping == "style")
     assert {group.group for group in costs.by_group} == {"drawn", "printed"}
-    reference = report.yardstick.reference_accuracy
+    reference = report.sklearn_baseline.reference_accuracy
     assert reference is not None
     assert reference > 0.6  # of four shapes, after two passes: it learns
     assert {path.name for path in (tmp_path / "report").iterdir()} >= {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairaudit.cli.config_template import _text, columns_file, starter_file, write_starter
+from fairaudit.cli.config_template import _text, columns_file, template_file, write_template
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.sources import resolve_config
 from fairaudit.data.encode import encode
@@ -34,13 +34,13 @@ def table(tmp_path):
 
 def made(table, **options):
     config = resolve_config({"data": table, **options}).config
-    return starter_file(describe(config), config)
+    return template_file(describe(config), config)
 
 
 def test_the_file_is_a_config_that_can_be_used_as_it_is(table):
     text = made(table, label="approved", group=["sex"])
     path = table.parent / "fairaudit.toml"
-    write_starter(path, text, force=False)
+    write_template(path, text, force=False)
     resolved = resolve_config({}, folder=table.parent)
     assert (resolved.config.label, resolved.config.group, resolved.config.positive) == (
         "approved",
@@ -81,9 +81,9 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path):
     path = tmp_path / "fairaudit.toml"
     path.write_text("epochs = 3\n")
     with pytest.raises(OutputError, match="--force"):
-        write_starter(path, "seeds = 5\n", force=False)
+        write_template(path, "seeds = 5\n", force=False)
     assert path.read_text() == "epochs = 3\n"
-    write_starter(path, "seeds = 5\n", force=True)
+    write_template(path, "seeds = 5\n", force=True)
     assert path.read_text() == "seeds = 5\n"
 
 

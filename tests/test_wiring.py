@@ -342,11 +342,11 @@ def test_facts_are_those_of_the_training(audit):
                 ],
             }
         )
-        assert ("yardstick" in facts) == (arm == "sgd")
+        assert ("sklearn_baseline" in facts) == (arm == "sgd")
     assert 0 < min(doubled) < max(doubled)
 
 
-def test_the_yardstick_is_fitted_on_training_rows_and_read_on_test_rows(audit):
+def test_the_baseline_is_fitted_on_training_rows_and_read_on_test_rows(audit):
     from sklearn.linear_model import LogisticRegression
 
     for seed in SEEDS:
@@ -357,7 +357,7 @@ def test_the_yardstick_is_fitted_on_training_rows_and_read_on_test_rows(audit):
             model.score(audit.inputs(train, rows).astype(np.float32), audit.labels[rows])
             for rows in (tested, train)
         ]
-        found = audit.result("sgd", seed).facts["yardstick"]
+        found = audit.result("sgd", seed).facts["sklearn_baseline"]
         assert [found["accuracy"], found["train_accuracy"]] == pytest.approx(scores)
         assert scores[0] != scores[1]
 

@@ -31,7 +31,7 @@ def answer(status: Status, test: Tested, methods: int) -> str:
     open_ones = [number for number in test.numbers if number.outcome != "passes"]
     none = "No method passes" if status == "none passes" else "Undecided: no method is shown to pass"
     nearest = "" if methods == 1 else "nearest: "
-    return f"{none}; {nearest}{test.method} at epsilon {test.target_epsilon:g}: {told(open_ones[0])}"
+    return f"{none}; {nearest}{test.method} at epsilon {test.target_epsilon:g}: {number_text(open_ones[0])}"
 
 
 def figures(test: Tested) -> str:
@@ -55,10 +55,10 @@ def ended(stopped: Tested | None) -> str:
         return "passes at every epsilon that was asked for"
     open_ones = [number for number in stopped.numbers if number.outcome == stopped.outcome]
     how = "breaks a rule" if stopped.outcome == "breaks" else f"cannot be told with {stopped.seeds} seeds"
-    return f"epsilon {stopped.target_epsilon:g} {how}: {told(open_ones[0])}"
+    return f"epsilon {stopped.target_epsilon:g} {how}: {number_text(open_ones[0])}"
 
 
-def told(number: TestedNumber) -> str:
+def number_text(number: TestedNumber) -> str:
     """A number with the limit that decides about it and, where it is undecided, what would decide."""
     where = f" ({number.group})" if number.group else ""
     if number.value is None or number.bound is None or number.other_bound is None:

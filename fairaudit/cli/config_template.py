@@ -20,7 +20,7 @@ _MOST_CANDIDATES = 8
 _REPLACE = "  # from your data: replace by what is publicly known"
 
 
-def starter_file(found: Inspection, config: AuditConfig) -> str:
+def template_file(found: Inspection, config: AuditConfig) -> str:
     """The file's text; it can be used as it is where the inspection found no problem.
 
     Args:
@@ -35,7 +35,7 @@ def columns_file(dataset: Dataset) -> str:
     return "\n".join(_columns(dataset)) + "\n"
 
 
-def write_starter(path: Path, text: str, *, force: bool) -> None:
+def write_template(path: Path, text: str, *, force: bool) -> None:
     """Write the file; an existing one only by force.
 
     Raises:

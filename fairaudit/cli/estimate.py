@@ -7,16 +7,16 @@ from fairaudit.planning.plan import Plan
 # Seconds on one core of a 2024 server, measured on Adult with logistic regression and the 2 x 256 network.
 START_UP = 3.0  # workers import torch once
 PER_JOB = 0.3  # evaluation; the encoding is shared by a seed's jobs
-PER_SEED = 1.2  # encoding and the yardstick
+PER_SEED = 1.2  # encoding and the scikit-learn baseline
 PER_ROW = 7e-6  # of a job: preparation and evaluation, where millions of rows outweigh all else
 PER_STEP = 5e-4  # one step of a small model
 PER_RECORD = 9e-7  # one record of a batch in one step
 PER_WEIGHT = 2e-10  # one record times one hidden weight in one step
 PER_READING = 5.0  # students of noised labels, where a method reads them
-PER_KEPT = 0.1  # one kept step of a small model
-KEPT_PASSES = 1.4  # gradients of all training records at each kept step
+PER_CHECKPOINT = 0.1  # one checkpoint of a small model
+CHECKPOINT_PASSES = 1.4  # gradients of all training records at each checkpoint
 KEPT_RECORDS = 20_000  # gradients of one record that its curvature amounts to
-MOST_BATCHES = 72  # at a kept step: those of a pilot and the most that it can ask for
+MOST_BATCHES = 72  # at a checkpoint: those of a pilot and the most that it can ask for
 BATCH_RECORDS = 1_500  # gradients of one record that the curvature along a batch's amounts to
 
 
@@ -38,7 +38,7 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
 
 
 def reading_seconds(plan: Plan, cores: int) -> float:
-    """Seconds of that which the readings of kept steps take at most; 0 where none are asked for.
+    """Seconds of that which the readings of checkpoints take at most; 0 where none are asked for.
 
     How many batches a step needs is known only once it is read, so this is with as many as it may take.
     """
@@ -46,8 +46,8 @@ def reading_seconds(plan: Plan, cores: int) -> float:
         return 0.0
     kept = len(plan.schedule.kept(plan.config.diagnostics_every))
     batches = MOST_BATCHES * (plan.schedule.expected_batch_size + BATCH_RECORDS)
-    passes = KEPT_PASSES * plan.schedule.n_public + KEPT_RECORDS + batches
-    each = PER_KEPT + passes * (PER_RECORD + PER_WEIGHT * _products(plan))
+    passes = CHECKPOINT_PASSES * plan.schedule.n_public + KEPT_RECORDS + batches
+    each = PER_CHECKPOINT + passes * (PER_RECORD + PER_WEIGHT * _products(plan))
     private = {arm.key for arm in plan.arms if find(arm.method).trains_by_steps and arm.reference}
     work = sum((job.arm in private) * job.repeats * kept * each for job in plan.jobs)
     return work / max(1, min(cores, len(plan.jobs)))

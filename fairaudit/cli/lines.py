@@ -80,7 +80,7 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     if "diagnostics" in plan.origins:
         yield f"  read    {plan.origins['diagnostics']}"
     if reading:
-        kept = numbered(len(plan.schedule.kept(plan.config.diagnostics_every)), "kept step")
+        kept = numbered(len(plan.schedule.kept(plan.config.diagnostics_every)), "checkpoint")
         yield f"  read    {kept} of each private training: at most about {duration_text(reading)}"
 
 

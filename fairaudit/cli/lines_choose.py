@@ -35,7 +35,9 @@ def look_line(test: Tested) -> str:
     """What one look at one arm has shown."""
     first = next(number for number in test.numbers if number.outcome == test.outcome)
     outcome = words.OUTCOMES[test.outcome]
-    return plain(f"Look {test.look}  {test.arm}, {test.seeds} seeds: {outcome}; {words.told(first)}", 600)
+    return plain(
+        f"Look {test.look}  {test.arm}, {test.seeds} seeds: {outcome}; {words.number_text(first)}", 600
+    )
 
 
 def answer_lines(choice: Choice, out: Path, formats: Sequence[str]) -> Iterator[str]:

@@ -126,7 +126,7 @@ def merge_layers(layers: Sequence[Layer]) -> ResolvedConfig:
     said_by: dict[tuple[str, str], str] = {}
     for layer in reversed(layers):
         for name, value in layer.values.items():
-            _silence(name, layer.origin, values, origins, settings)
+            _drop_overridden(name, layer.origin, values, origins, settings)
             if name != "settings":
                 values[name], origins[name] = value, layer.origin
         _lay_settings(layer, settings, origins, said_by)
@@ -208,7 +208,7 @@ _NEEDS_TRUST: Mapping[str, Callable[[AuditConfig, Path], str]] = {
 }
 
 
-def _silence(
+def _drop_overridden(
     name: str,
     origin: str,
     values: dict[str, object],

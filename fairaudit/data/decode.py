@@ -196,9 +196,9 @@ def refuse_too_large(n_images: int, shape: tuple[int, ...]) -> None:
     """
     size = n_images * int(np.prod([int(side) for side in shape], dtype=object))
     if size > MAX_BYTES:
-        spoken = " x ".join(map(str, shape))
+        texts = " x ".join(map(str, shape))
         raise DataError(
-            f"{n_images:,} images of {spoken} take {size / 2**30:,.1f} GiB, more than {MAX_BYTES // 2**30}",
+            f"{n_images:,} images of {texts} take {size / 2**30:,.1f} GiB, more than {MAX_BYTES // 2**30}",
             "make them smaller, for example --resize 64x64",
         )
 

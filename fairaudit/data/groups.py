@@ -218,8 +218,8 @@ def _binned(name: str, values: NDArray[np.float64], kind: Kind, spec: str) -> Le
     occupied = np.unique(cut[~np.isnan(values)])
     place = np.full(len(edges) + 2, -1, np.int64)
     place[occupied] = np.arange(len(occupied))
-    spoken = [_spoken(edge, kind) for edge in edges]
-    return Levels(place[cut], tuple(_bin_name(spoken, int(b)) for b in occupied))
+    texts = [_edge_text(edge, kind) for edge in edges]
+    return Levels(place[cut], tuple(_bin_name(texts, int(b)) for b in occupied))
 
 
 def _quantile_count(name: str, spec: str) -> int:
@@ -254,7 +254,7 @@ def _edges(name: str, spec: str) -> list[float]:
     return edges
 
 
-def _spoken(edge: float, kind: Kind) -> str:
+def _edge_text(edge: float, kind: Kind) -> str:
     if kind == "time":
         return str(np.datetime64(int(edge), "s"))
     return str(int(edge)) if edge.is_integer() and abs(edge) < 1e15 else f"{edge:.6g}"

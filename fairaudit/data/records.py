@@ -232,7 +232,7 @@ def _known_levels(column: pa.ChunkedArray, names: tuple[str, ...]) -> Levels:
 def fields_to_json(fields: Sequence[Field]) -> list[dict[str, object]]:
     """The fields of a layout as JSON values."""
     return [
-        {"name": f.name, "type": f.type, "gaps": f.gaps, "declared": _told(f.declared)}
+        {"name": f.name, "type": f.type, "gaps": f.gaps, "declared": _declared_json(f.declared)}
         if isinstance(f, NumberField)
         else {"name": f.name, "levels": list(f.levels), "gaps": f.gaps, "declared": f.declared}
         for f in fields
@@ -249,5 +249,5 @@ def field_from_json(value: Mapping[str, object]) -> Field:
     return NumberField(name, str(value["type"]), gaps, known)
 
 
-def _told(declared: DeclaredNumber | None) -> dict[str, object] | None:
+def _declared_json(declared: DeclaredNumber | None) -> dict[str, object] | None:
     return None if declared is None else declared.model_dump(mode="json")

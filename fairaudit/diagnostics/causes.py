@@ -1,4 +1,4 @@
-"""Why a group pays: every reading of the kept steps of one training, taken after it.
+"""Why a group pays: every reading of the checkpoints of one training, taken after it.
 
 Nothing is drawn from a noise stream: the rule meets the very values that the step released. Batches and
 signs come from streams of their own, the same for every arm of a seed, so that arms are compared on them.
@@ -44,11 +44,11 @@ PROBES = 4  # of them, behind the covariance in R_clip, which is small beside it
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 ANGLES = ("angle_turned", "cos_before", "cos_after")
 ANGLE_BATCHES = 16  # M, where angles alone are read
-THOROUGH_EVERY = 4  # kept steps: eigenvalues and correlations cost more than all else together
+THOROUGH_EVERY = 4  # checkpoints: eigenvalues and correlations cost more than all else together
 
 
 def read_angles(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
-    """How far each kept step was turned from each group's gradient: of :func:`read` the cheapest series.
+    """How far each checkpoint was turned from each group's gradient: of :func:`read` the cheapest series.
 
     Returns:
         ``angle_turned``, ``cos_before`` and ``cos_after``, [C, R, K] float64 for C checkpoints; empty where
@@ -69,7 +69,7 @@ def _is_readable(method: Method, task: Task, trained: TrainedReplicates) -> Type
 
 
 def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
-    """What each kept step did to each group.
+    """What each checkpoint did to each group.
 
     Returns:
         Series name -> [C, R, ...] float64 for C checkpoints; empty where nothing was kept, or where the
@@ -86,7 +86,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
 
 
 class CauseReading:
-    """The readings of one training, one kept step at a time.
+    """The readings of one training, one checkpoint at a time.
 
     Args:
         method: Whose steps.

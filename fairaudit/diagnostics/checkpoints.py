@@ -1,4 +1,4 @@
-"""Any records' gradients at a kept step, through the rule and the released values of that very step."""
+"""Any records' gradients at a checkpoint, through the rule and the released values of that very step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,7 +84,7 @@ class Moments:
 
 
 class StepReader:
-    """Reads gradient sums at one kept step; draws nothing, changes nothing.
+    """Reads gradient sums at one checkpoint; draws nothing, changes nothing.
 
     Args:
         method: Whose objective and rule made the step.

@@ -114,7 +114,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a training did: its readings, what it released, for comparison with the plan, and kept steps."""
+    """What a training did: its readings, what it released, for comparison with the plan, and checkpoints."""
 
     trace: Trace
     event: SampledGaussian | None

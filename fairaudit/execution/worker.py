@@ -30,7 +30,7 @@ from fairaudit.execution.trials import search
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.catalog import REFERENCE, admit, find, is_third_party
 from fairaudit.methods.spec import MethodSpec, Need
-from fairaudit.metrics.yardstick import logistic_yardstick
+from fairaudit.metrics.sklearn_baseline import logistic_baseline
 from fairaudit.models.own import check_outputs
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
@@ -65,7 +65,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
     if arm.tuning is not None:
         return _search(plan, job, arm, prepared, began)
-    with _memory_told(job):
+    with _memory_reported(job):
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
         why = _causes(plan, method, task, trained)
@@ -89,10 +89,10 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         "parameters": trained.network.n_parameters,
     }
     if arm.method == REFERENCE and (prepared.dataset.image_shape is None or plan.model in LINEAR):
-        facts["yardstick"] = _yardstick(prepared)
+        facts["sklearn_baseline"] = _sklearn_baseline(prepared)
     if arm.has_twin:
         try:
-            with _memory_told(job):
+            with _memory_reported(job):
                 twin = _twin(arm, task, prepared)
             arrays |= {f"twin.{name}": values for name, values in twin.items()}
         except TrainingError as error:  # the arm itself stands
@@ -105,7 +105,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
 
 def _search(plan: Plan, job: Job, arm: Arm, prepared: Prepared, began: float) -> JobResult:
     """Every candidate of one arm at one seed, with the chance that it is the one released."""
-    with _memory_told(job):
+    with _memory_reported(job):
         task = _task(plan, job, arm, prepared, None)
         found = search(arm, _method(arm), task, prepared)
     arrays: dict[str, Array] = {
@@ -117,7 +117,7 @@ def _search(plan: Plan, job: Job, arm: Arm, prepared: Prepared, began: float) ->
 
 
 @contextmanager
-def _memory_told(job: Job) -> Iterator[None]:
+def _memory_reported(job: Job) -> Iterator[None]:
     """A training that memory does not suffice for is told in words."""
     try:
         yield
@@ -240,7 +240,7 @@ def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...
 
 
 def _causes(plan: Plan, method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Array]:
-    """What the kept steps did to each group."""
+    """What the checkpoints did to each group."""
     read = causes.read if plan.config.diagnostics == "full" else causes.read_angles
     found = read(method, task, trained)
     if not found:
@@ -291,7 +291,7 @@ def _individual(trained: TrainedReplicates, delta: float) -> dict[str, Array]:
     }
 
 
-def _yardstick(prepared: Prepared) -> dict[str, float]:
+def _sklearn_baseline(prepared: Prepared) -> dict[str, float]:
     """On all rows, or on every k-th where their inputs are not in memory."""
     encoded, labels = prepared.encoded, prepared.dataset.labels
     whole = isinstance(encoded.train, np.ndarray)
@@ -299,7 +299,7 @@ def _yardstick(prepared: Prepared) -> dict[str, float]:
         slice(None, None, 1 if whole else -(-len(part) // YARDSTICK_ROWS))
         for part in (encoded.train, encoded.test)
     )
-    return logistic_yardstick(
+    return logistic_baseline(
         encoded.train[train],
         labels[encoded.split.train[train]],
         encoded.test[test],

@@ -193,7 +193,7 @@ def impact_ratio(selection: MetricTable, name: str, eligible: Sequence[int]) -> 
     Args:
         selection: Selection rate of one arm.
         name: Name of the ratio.
-        eligible: Groups that may be the yardstick.
+        eligible: Groups that may be what the others are compared with.
 
     Returns:
         The table, and d(ratio) / d(rate), ``[K + 1, K + 1]``.

@@ -17,12 +17,12 @@ RECORD = 2_500.0  # a record in a step, weights aside
 VMAP_FACTOR = 30.0  # one weight of a model outside the layer table takes as many
 CALL = 1e7  # a record of a model that only a loop runs
 INPUTS = 100  # a table's usual width once encoded; the plan does not encode
-CHECKPOINT = 2e8  # of a kept step, whatever its size: correlations and their intervals
-PASSES = 1.4  # gradients of all training records at a kept step
-CURVATURE_RECORDS = 20_000.0  # gradients of one record that a kept step's traces and eigenvalues amount to
-BATCHES = 72  # at a kept step: those of a pilot and the most that it can ask for
+CHECKPOINT = 2e8  # of a checkpoint, whatever its size: correlations and their intervals
+PASSES = 1.4  # gradients of all training records at a checkpoint
+CURVATURE_RECORDS = 20_000.0  # gradients of one record that a checkpoint's traces and eigenvalues amount to
+BATCHES = 72  # at a checkpoint: those of a pilot and the most that it can ask for
 BATCH_RECORDS = 1_500.0  # gradients of one record that the curvature along a batch's amounts to
-ANGLE_BATCHES = 16  # at a kept step where angles alone are read
+ANGLE_BATCHES = 16  # at a checkpoint where angles alone are read
 MOST = 0.5  # of the training's work, which readings may take unasked
 
 
@@ -32,7 +32,7 @@ class Effort:
 
     Args:
         training: Of all steps, twins included.
-        full, angles: Of the readings of kept steps that ``--diagnostics full`` takes, and of those that find
+        full, angles: Of the readings of checkpoints that ``--diagnostics full`` takes, and of those that find
             angles alone.
     """
 

@@ -62,7 +62,7 @@ class Plan:
         notices: Warnings of the plan itself.
         model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting.
-        reads_angles: How far clipping turns the step is read of kept steps, though not everything is.
+        reads_angles: How far clipping turns the step is read of checkpoints, though not everything is.
     """
 
     config: AuditConfig

@@ -1,4 +1,4 @@
-"""What the finished seeds of one arm read at their kept steps."""
+"""What the finished seeds of one arm read at their checkpoints."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class ArmReadings:
     """One arm's readings, mean over the repeats of each seed.
 
     Args:
-        steps: Kept steps, [C].
+        steps: Checkpoints, [C].
         total_steps: T.
         seeds: Of the finished jobs, [S].
         values: Name -> [S, C, ...]; NaN is unknown.
@@ -46,7 +46,7 @@ class ArmReadings:
 
     @property
     def _weights(self) -> Float64:
-        """Of each kept step in a mean over all steps of the training, by trapezoids between them, [C]."""
+        """Of each checkpoint in a mean over all steps of the training, by trapezoids between them, [C]."""
         between = np.diff(np.asarray(self.steps, dtype=np.float64)) / 2
         # Every step stands for itself; the last kept one stands for all that follow it.
         ends = np.array([0.5, 0.5 + self.total_steps - 1 - self.steps[-1]])
@@ -61,19 +61,19 @@ class ArmReadings:
     def error(self, name: str, kind: str = "se") -> Float64:
         """Standard error over drawn batches of the mean over seeds of :meth:`per_step`, [...].
 
-        Batches are drawn anew for each kept step and seed. ``kind`` ``wanted``: what it would be, had each
+        Batches are drawn anew for each checkpoint and seed. ``kind`` ``wanted``: what it would be, had each
         step reached the error that its number of batches was to bring.
         """
         squares = np.einsum("c,sc...->s...", self._weights**2, self.values[f"{name}_{kind}"] ** 2)
         return np.asarray(nan_mean(squares) / len(squares)) ** 0.5
 
     def averaged(self, name: str) -> Float64:
-        """Mean over the kept steps at which it is known, [S, ...]."""
+        """Mean over the checkpoints at which it is known, [S, ...]."""
         return nan_mean(np.moveaxis(self.values[name], 1, 0))
 
 
 def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmReadings | None:
-    """What the finished seeds of an arm read at their kept steps; None where none did."""
+    """What the finished seeds of an arm read at their checkpoints; None where none did."""
     jobs = [job for job in plan.jobs if job.arm == arm.key and job.id in results]
     holders = [(job, results[job.id].arrays) for job in jobs if STEPS in results[job.id].arrays]
     if not holders:

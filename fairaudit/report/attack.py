@@ -26,14 +26,16 @@ def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
         return ""
     first, *others = (f"{100 * rate.false_positive_rate:g} %" for rate in next(iter(attacks.values())))
     beside = f" ({', '.join(others)})" if others else ""
-    told = "; ".join(_told(shown, keys, alone=len(together) == 1) for shown, keys in together.items())
+    text = "; ".join(
+        _tradeoff_text(shown, keys, alone=len(together) == 1) for shown, keys in together.items()
+    )
     return (
         f"An attacker who wrongly accuses {first}{beside} of outsiders of being in the training data "
-        f"rightly accuses at most {told}"
+        f"rightly accuses at most {text}"
     )
 
 
-def _told(shown: Sequence[str], keys: Sequence[str], *, alone: bool) -> str:
+def _tradeoff_text(shown: Sequence[str], keys: Sequence[str], *, alone: bool) -> str:
     first, *others = shown
     beside = f" ({', '.join(others)})" if others else ""
     return f"{first}{beside} of members{'' if alone and len(keys) == 1 else f' ({listed(keys)})'}"

@@ -10,14 +10,14 @@ from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import Plan
 from fairaudit.report.build_facts import arm_facts, data_facts, privacy_facts, training_facts
-from fairaudit.report.build_measured import diagnostics, disclosed, selections, yardstick
+from fairaudit.report.build_measured import diagnostics, disclosed, selections, sklearn_baseline
 from fairaudit.report.changed import changed_gaps
 from fairaudit.report.control import control_option, describe_control
 from fairaudit.report.detected import judged
 from fairaudit.report.facts import ArmFacts, Control, Execution, ReportWarning, Setting, Tool
 from fairaudit.report.gaps import CONTROL_NOT_RUN, main_gap
 from fairaudit.report.health import health
-from fairaudit.report.measured import Diagnostics, Yardstick
+from fairaudit.report.measured import Diagnostics, SklearnBaseline
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
 from fairaudit.report.summarize import summarized
@@ -83,7 +83,7 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     compared = judged([disclosed(c, least=least, named=named) for c in findings.comparisons])
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     control = describe_control(plan, first)
-    check = yardstick(plan, dataset, results)
+    check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, _calibrated(plan))
     read = diagnostics(plan, dataset, results, first)
     report = Report(
@@ -100,7 +100,7 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         training=training_facts(plan),
         arms=arms,
         privacy=privacy_facts(plan, fitted=data.fitted),
-        yardstick=check,
+        sklearn_baseline=check,
         comparisons=compared,
         control=control,
         selection=selections(compared, findings.comparisons, dataset),
@@ -151,7 +151,7 @@ def _execution(resolved: ResolvedConfig, metadata: RunMetadata) -> Execution:
 def _warnings(
     findings: AuditResults,
     arms: Sequence[ArmFacts],
-    check: Yardstick,
+    check: SklearnBaseline,
     control: Control,
     compared: Sequence[Comparison],
     swept: Sequence[Sweep],

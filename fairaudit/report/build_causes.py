@@ -1,4 +1,4 @@
-"""Readings of kept steps -> each group's parts, traits and bounds, in the report's types."""
+"""Readings of checkpoints -> each group's parts, group statistics and bounds, in the report's types."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
@@ -12,7 +12,6 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.agreement import associate
 from fairaudit.planning.plan import Plan
 from fairaudit.report.arm_readings import ArmReadings, arm_readings, over_seeds
-from fairaudit.report.case import detected_pair
 from fairaudit.report.cause_names import BOUNDS, ERRORS, SERIES
 from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import (
@@ -24,6 +23,7 @@ from fairaudit.report.decomposition import (
     Decomposition,
     GroupCauses,
 )
+from fairaudit.report.explained_method import detected_pair
 from fairaudit.report.sign_claims import sign_claims
 from fairaudit.results.estimates import Comparison
 from fairaudit.results.jobs import JobResult
@@ -34,13 +34,13 @@ PARTS = ("direction", "magnitude_effective", "noise")
 SAMPLED = ("direction", "magnitude_effective")  # means over drawn batches
 ALL_PARTS = (*PARTS, "magnitude", "clip", "direction_star", "magnitude_star")
 CORRELATED = (("input_norm", "gradient_norm"), ("closeness", "trace"), ("input_norm", "trace"))
-TRAITS = (
+GROUP_STATISTICS = (
     *("angle_turned", "clipped_share", "excess_norm", "mean_gradient_norm", "mean_input_norm"),
     *("mean_closeness", "mean_loss", "hessian_trace", "eigenvalue_largest"),
 )
 
 _NO_TERMS = (
-    "no kept step: it does not train by steps, its steps are not sums over the expected batch, or no seed "
+    "no checkpoint: it does not train by steps, its steps are not sums over the expected batch, or no seed "
     "finished"
 )
 
@@ -48,7 +48,7 @@ _NO_TERMS = (
 def decomposition(
     plan: Plan, dataset: Dataset, results: Mapping[str, JobResult], compared: Sequence[Comparison]
 ) -> Decomposition | None:
-    """Everything that was read of kept steps; None where none was asked for.
+    """Everything that was read of checkpoints; None where none was asked for.
 
     Args:
         plan, dataset, results: The audit.
@@ -58,7 +58,7 @@ def decomposition(
         return None
     hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
     found = {arm.key: readings for arm in plan.arms if (readings := arm_readings(plan, arm, results))}
-    payers = {c.arm: pair for c in compared if c.reference == REFERENCE and (pair := detected_pair(c))}
+    worst_off = {c.arm: pair for c in compared if c.reference == REFERENCE and (pair := detected_pair(c))}
     published = _published(plan, dataset, hidden)
     costs = {c.arm: c for c in compared if c.reference == REFERENCE}
     split = {key: readings for key, readings in found.items() if readings.has_terms}
@@ -70,13 +70,13 @@ def decomposition(
         optimizer=plan.config.optimizer,
         arms={
             arm.key: arm_causes(
-                found[arm.key], dataset, hidden, published or payers.get(arm.key), costs.get(arm.key)
+                found[arm.key], dataset, hidden, published or worst_off.get(arm.key), costs.get(arm.key)
             )
             if arm.key in found
             else ArmCauses(reason=_NO_TERMS)
             for arm in plan.arms
         },
-        claims=sign_claims(plan, split, dataset.groupings[0].names, payers, published),
+        claims=sign_claims(plan, split, dataset.groupings[0].names, worst_off, published),
     )
 
 
@@ -84,7 +84,7 @@ def _published(plan: Plan, dataset: Dataset, hidden: Collection[str]) -> tuple[s
     """The order of groups that the publication behind a preset reports, where the file has them."""
     if plan.config.preset is None:
         return None
-    order = find_preset(plan.config.preset).payer
+    order = find_preset(plan.config.preset).worst_off
     names = set(dataset.groupings[0].names) - set(hidden)
     return order if order is not None and set(order) <= names else None
 
@@ -137,7 +137,9 @@ def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
         group=name,
         parts={part: over_seeds(values) for part, values in totals.items()},
         shares={part: over_seeds(values, is_share=True) for part, values in shares.items()},
-        traits={trait: over_seeds(found.averaged(trait)[:, place]) for trait in TRAITS},
+        statistics={
+            statistic: over_seeds(found.averaged(statistic)[:, place]) for statistic in GROUP_STATISTICS
+        },
         errors={part: _finite(found.error(f"r_{part}")[place]) for part in SAMPLED},
         wanted={
             part: _finite(found.error(f"r_{part}", "wanted")[place])
@@ -177,15 +179,17 @@ def _associations(groups: Sequence[GroupCauses], costs: Comparison) -> Iterator[
         return
     cost = np.array([risks[group.group] for group in known], dtype=np.float64).T  # [S, K]; None is NaN
     sizes = {g.group: g.n_train for g in costs.by_group}
-    by_trait = {trait: [group.traits[trait].by_seed for group in known] for trait in TRAITS}
-    by_trait["size"] = [(sizes[group.group],) * len(cost) for group in known]
-    for trait, rows in by_trait.items():
+    by_statistic = {
+        statistic: [group.statistics[statistic].by_seed for group in known] for statistic in GROUP_STATISTICS
+    }
+    by_statistic["size"] = [(sizes[group.group],) * len(cost) for group in known]
+    for statistic, rows in by_statistic.items():
         values = np.array(rows, dtype=np.float64).T
         if values.shape != cost.shape:  # a seed failed in one arm only: its readings have no partner
             return
         found = associate(values, cost)
         yield Association(
-            trait=trait,
+            statistic=statistic,
             correlation=_finite(found.correlation),
             agreement=_finite(found.agreement),
             compared=found.compared,
@@ -224,7 +228,7 @@ def _of_pair(
 
 
 def _assumption(found: ArmReadings, *, any_step: bool) -> str:
-    """In words, which assumption of a bound failed at how many kept steps; empty where none did."""
+    """In words, which assumption of a bound failed at how many checkpoints; empty where none did."""
     failed = []
     small, convex = found.values["small_step"], found.values["convex"]
     if not any_step:
@@ -238,7 +242,7 @@ def _failed(flags: Float64, what: str) -> list[str]:
     if not len(known):
         return [f"not known whether {what}: no eigenvalue was found"]
     share = float((known == 0).mean())
-    return [f"assumption not met at {100 * share:.0f} % of the kept steps: {what}"] if share else []
+    return [f"assumption not met at {100 * share:.0f} % of the checkpoints: {what}"] if share else []
 
 
 def _mean(values: Float64) -> float | None:

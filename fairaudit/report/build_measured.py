@@ -14,10 +14,10 @@ from fairaudit.planning.plan import Plan
 from fairaudit.report.arm_readings import ANGLE, arm_readings, misalignment
 from fairaudit.report.build_causes import decomposition
 from fairaudit.report.build_facts import visible
-from fairaudit.report.case import detected_pair
 from fairaudit.report.curves import MAX_OBSERVATIONS, curve, nan_mean
 from fairaudit.report.decomposition import Curve
-from fairaudit.report.measured import UNDERTRAINED_BY, Diagnostics, Selection, Yardstick
+from fairaudit.report.explained_method import detected_pair
+from fairaudit.report.measured import UNDERTRAINED_BY, Diagnostics, Selection, SklearnBaseline
 from fairaudit.report.readings import claims, readings
 from fairaudit.report.summary import MisalignmentSummary
 from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Measured, undefined
@@ -27,9 +27,9 @@ MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
 OF_ONE_BATCH = ("cos_", "norm_")  # readings of a single batch, which say little alone
 SMOOTHED = 20  # windows that a curve of such readings is averaged over
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
-YARDSTICK = "scikit-learn logistic regression, same rows and inputs"
+SKLEARN_BASELINE = "scikit-learn logistic regression, same rows and inputs"
 NO_YARDSTICK = "a linear model of pixels says nothing of how well a network was trained"
-PIXEL_YARDSTICK = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
+PIXEL_BASELINE = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
 
 
 def disclosed(
@@ -70,7 +70,7 @@ def disclosed(
             for gap in measured.gaps
             if gap.metric not in untold
             and not _shows(gap, hidden)
-            and _is_told(gap, asked, len(measured.by_group))
+            and _is_reported(gap, asked, len(measured.by_group))
         ),
         worst={metric: name for metric, name in measured.worst.items() if name not in hidden},
     )
@@ -99,32 +99,32 @@ def selections(
     return tuple(found.values())
 
 
-def yardstick(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> Yardstick:
+def sklearn_baseline(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> SklearnBaseline:
     """The reference beside a standard library's model on the same rows."""
     arm = next(a for a in plan.arms if a.reference is None)
     is_fitting = dataset.image_shape is None or plan.model in LINEAR
     own = [results[job.id] for job in plan.jobs if job.arm == arm.key and job.id in results]
-    beside = [(r, found) for r in own if isinstance(found := r.facts.get("yardstick"), Mapping)]
+    beside = [(r, found) for r in own if isinstance(found := r.facts.get("sklearn_baseline"), Mapping)]
     theirs = [float(found["accuracy"]) for _, found in beside]
     # The same seeds for both, where there are two.
     ours = [_accuracy(result, dataset) for result in ([r for r, _ in beside] or own)]
     rows = float(beside[-1][1].get("train_rows", 0)) if beside else 0.0
     if not theirs:
-        return Yardstick(
+        return SklearnBaseline(
             arm=arm.key,
             reference_accuracy=float(np.mean(ours)) if ours else None,
-            yardstick=YARDSTICK if is_fitting else "none",
-            yardstick_accuracy=None,
+            baseline=SKLEARN_BASELINE if is_fitting else "none",
+            baseline_accuracy=None,
             undertrained=None,
             n_seeds=len(ours),
             reason="no seed of the reference carries it" if is_fitting else NO_YARDSTICK,
         )
     mine, other = float(np.mean(ours)), float(np.mean(theirs))
-    return Yardstick(
+    return SklearnBaseline(
         arm=arm.key,
         reference_accuracy=mine,
-        yardstick=YARDSTICK if dataset.image_shape is None else PIXEL_YARDSTICK.format(rows=rows),
-        yardstick_accuracy=other,
+        baseline=SKLEARN_BASELINE if dataset.image_shape is None else PIXEL_BASELINE.format(rows=rows),
+        baseline_accuracy=other,
         undertrained=other - mine > UNDERTRAINED_BY,
         n_seeds=len(ours),
         reason="",
@@ -197,7 +197,7 @@ def _shows(gap: Gap, hidden: set[str]) -> bool:
     return bool({gap.a, gap.b} & hidden) or (bool(hidden) and gap.kind == "mean")
 
 
-def _is_told(gap: Gap, asked: Collection[frozenset[str]], groups: int) -> bool:
+def _is_reported(gap: Gap, asked: Collection[frozenset[str]], groups: int) -> bool:
     """Of many groups' rates of one class among several: the largest gap, and the pairs that were named.
 
     Ten groups and ten classes make six thousand others an arm, and some of them stand out by chance.

@@ -29,7 +29,7 @@ from fairaudit.report.facts import (
     SplitFacts,
     Tool,
 )
-from fairaudit.report.measured import Diagnostics, Yardstick
+from fairaudit.report.measured import Diagnostics, SklearnBaseline
 from fairaudit.report.model import Report
 from fairaudit.report.summarize import summarized
 from fairaudit.report.text import LABELS_TAKEN_AS_TRUE, REPORT_NOT_DP
@@ -100,8 +100,8 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         training=None,
         arms=tuple(_arm(key, found) for key in keys),
         privacy=dict.fromkeys(keys, _PRIVACY),
-        yardstick=Yardstick(
-            arm=keys[0], reference_accuracy=None, yardstick="none", yardstick_accuracy=None,
+        sklearn_baseline=SklearnBaseline(
+            arm=keys[0], reference_accuracy=None, baseline="none", baseline_accuracy=None,
             undertrained=None, n_seeds=0, reason=_NOTHING_TRAINED,
         ),
         comparisons=compared,

@@ -1,4 +1,4 @@
-"""Readings of kept steps and bounds by name: what each is, and where it is from."""
+"""Readings of checkpoints and bounds by name: what each is, and where it is from."""
 
 from collections.abc import Mapping
 

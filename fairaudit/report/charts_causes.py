@@ -8,7 +8,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.panels import Bar, Intervals, labels
 
 # part -> what it is called
-_SPOKEN: Mapping[str, str] = {
+_LABELS: Mapping[str, str] = {
     "direction": "direction (clipping turns)",
     "magnitude_effective": "magnitude (clipping shortens)",
     "noise": "noise",
@@ -48,9 +48,9 @@ def parts_chart(report: Report) -> Chart | None:
 def _bars(arm: ArmCauses) -> list[Bar]:
     names = labels([group.group for group in arm.groups])
     return [
-        Bar(names[group.group], spoken, read)
+        Bar(names[group.group], label, read)
         for group in arm.groups[:_MOST_GROUPS]
-        for part, spoken in _SPOKEN.items()
+        for part, label in _LABELS.items()
         if (read := group.parts.get(part)) is not None and read.value is not None
     ]
 

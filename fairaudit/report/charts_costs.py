@@ -94,8 +94,8 @@ def cost_chart(report: Report) -> Chart | None:
         name="privacy-cost",
         title="Cost by group",
         reading="Right of the dotted line the group loses accuracy, left of it the group gains. "
-        "Whiskers are 95 % intervals over seeds and test rows." + _told_of_own(report),
-        alt="Points of accuracy that each group loses. " + _told(report),
+        "Whiskers are 95 % intervals over seeds and test rows." + _own_text(report),
+        alt="Points of accuracy that each group loses. " + _costs_text(report),
         panels=panels,
         table=_estimate_table(report, "privacy_cost"),
     )
@@ -110,7 +110,7 @@ def risk_chart(report: Report) -> Chart | None:
         name="excess-risk",
         title="Excess risk by group",
         reading="How much larger the group's mean test loss is with privacy. It moves before accuracy does."
-        + _told_of_own(report),
+        + _own_text(report),
         alt="Loss that each group gains with privacy, in nats, with 95 % intervals.",
         panels=panels,
         table=_estimate_table(report, "excess_risk"),
@@ -140,7 +140,7 @@ def accuracy_chart(report: Report) -> Chart | None:
         name="accuracy",
         title="Accuracy without and with privacy",
         reading="The hollow mark is the model without privacy, the filled one the private model."
-        + _told_of_own(report),
+        + _own_text(report),
         alt="Accuracy of each group without privacy and with it.",
         panels=panels,
         table=data_table(
@@ -176,8 +176,7 @@ def sweep_chart(report: Report) -> Chart | None:
         name="epsilon-sweep",
         title="Cost and gap over epsilon",
         reading="Smaller epsilon means more privacy. Whiskers are 95 % intervals. The first two drawings "
-        "have one scale and a line for each method; the others show each group's cost."
-        + _told_of_own(report),
+        "have one scale and a line for each method; the others show each group's cost." + _own_text(report),
         alt="Points of accuracy that each group loses, and the gap between groups, at each epsilon.",
         panels=panels,
         table=data_table(("epsilon", *_KEY, "cost (points)", *_ENDS), tuple(rows)),
@@ -310,7 +309,7 @@ def _cells(estimate: Interval | None, factor: float = 1.0) -> tuple[Cell, Cell, 
     return number.value, number.low, number.high
 
 
-def _told(report: Report) -> str:
+def _costs_text(report: Report) -> str:
     """The largest gap in words."""
     first = [c for c in report.costs if c.grouping == report.data.groupings[0].name]
     gaps = [(c, gap) for c in first if (gap := main_gap(c)) is not None and gap.absolute.value]
@@ -323,7 +322,7 @@ def _told(report: Report) -> str:
     return f"Largest gap: {size} points between {between} under {names[comparison.arm]}."
 
 
-def _told_of_own(report: Report) -> str:
+def _own_text(report: Report) -> str:
     """What a reader must know where arms are compared with references of their own."""
     twice = (
         sorted({c.reference for c in report.costs if c.reference != REFERENCE}) if _is_twice(report) else ()

@@ -255,7 +255,7 @@ def _worst(outcomes: Collection[Outcome]) -> Outcome:
 def _of_places(report: Report) -> Iterator[str]:
     keys = {arm.key for arm in report.arms}
     groups = {g.name: {group.name for group in g.groups} for g in report.data.groupings}
-    named = {report.yardstick.arm, *(s.arm for s in report.selection), *report.diagnostics.arms}
+    named = {report.sklearn_baseline.arm, *(s.arm for s in report.selection), *report.diagnostics.arms}
     named |= {gap.arm for gap in report.changed or ()}
     if not named | set(report.diagnostics.readings) <= keys:
         yield f"it tells of {sorted(named - keys)[:1]}, which is no arm of it"

@@ -42,7 +42,7 @@ class GroupCauses(Part):
 
     ``parts`` are nats per step, means over the training's steps: direction, magnitude_effective and noise,
     then magnitude as published, clip (in closed form) and the starred split. ``shares`` are of the sum of
-    the absolute values of the first three. ``traits`` are means over the kept steps. ``errors`` are the
+    the absolute values of the first three. ``statistics`` are means over the checkpoints. ``errors`` are the
     standard errors of parts over the batches that they are means over; the intervals hold them too.
     ``wanted`` are those that the number of batches was to bring, which is limited.
     """
@@ -50,13 +50,13 @@ class GroupCauses(Part):
     group: str
     parts: dict[str, OverSeeds]
     shares: dict[str, OverSeeds]
-    traits: dict[str, OverSeeds]
+    statistics: dict[str, OverSeeds]
     errors: dict[str, Figure | None] = Field(default_factory=dict)
     wanted: dict[str, Figure | None] = Field(default_factory=dict)
 
 
 class Correlation(Interval):
-    """Correlation over records of two readings, mean over seeds and kept steps, with mean interval ends."""
+    """Correlation over records of two readings, mean over seeds and checkpoints, with mean interval ends."""
 
     between: tuple[str, str]
     group: str
@@ -64,16 +64,16 @@ class Correlation(Interval):
 
 
 class Association(Part):
-    """How a trait and the excess risk go together over groups.
+    """How a statistic and the excess risk go together over groups.
 
     ``correlation`` is Pearson's over the groups, mean over seeds; None with two groups, where it is 1 or
     -1 by construction. ``agreement`` is the share of ``compared`` pairs of groups, over all seeds, at
-    which the group with more of the trait has the higher excess risk. ``size`` is training records.
+    which the group with more of the statistic has the higher excess risk. ``size`` is training records.
 
     Source: Tran et al. 2021.
     """
 
-    trait: str
+    statistic: str
     correlation: Figure | None
     agreement: Figure | None
     compared: int
@@ -101,7 +101,7 @@ class BoundRecord(Part):
 class ArmCauses(Part):
     """What one arm's training did to each group; ``reason`` says why there is nothing.
 
-    Of the pair that the bounds are about: ``theorem_3`` is the share of the kept steps at which the
+    Of the pair that the bounds are about: ``theorem_3`` is the share of the checkpoints at which the
     sufficient condition of Tran et al. 2021, Thm 3, holds (with its Lemma 3 corrected it suffices for full
     batches only; None for more than two groups), ``trace_difference_error`` the standard error of the
     difference of their Hessian traces over random probes, 0 where the traces are exact.
@@ -135,9 +135,9 @@ class SignClaim(Part):
 
 
 class Decomposition(Part):
-    """Readings of kept steps; exact functions of raw data, internal, not private.
+    """Readings of checkpoints; exact functions of raw data, internal, not private.
 
-    ``batches`` is the largest number of them that were drawn at a kept step.
+    ``batches`` is the largest number of them that were drawn at a checkpoint.
     """
 
     steps: int
@@ -151,7 +151,7 @@ class Decomposition(Part):
 class Sentence(Part):
     """One finding in words, with the fields of this report that it rests on."""
 
-    kind: Literal["finding", "control", "trait", "ablation", "limit", "lever"]
+    kind: Literal["finding", "control", "statistic", "ablation", "limit", "suggestion"]
     text: str
     rests_on: tuple[str, ...]
 
@@ -164,8 +164,8 @@ def say(kind: str, text: str, *rests_on: str) -> Sentence:
 class Why(Part):
     """The explanation: what was found, what it cannot say, and what might help.
 
-    ``headline`` is the one line for a console, "" where no difference between groups is detected. A lever
-    is an expectation, not a result.
+    ``headline`` is the one line for a console, "" where no difference between groups is detected. A
+    suggestion is an expectation, not a result.
     """
 
     headline: str

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from fairaudit.report.arm_readings import over_seeds
-from fairaudit.report.case import Case
 from fairaudit.report.decomposition import GroupCauses, OverSeeds, Sentence, say
+from fairaudit.report.explained_method import ExplainedMethod
 from fairaudit.report.written import PERCENT, THOUSANDTHS, written
 
 LARGE = 0.5  # share of a group's parts from which one part is the main one
@@ -15,17 +15,17 @@ PART_NAMES: Mapping[str, str] = {
 }
 
 
-def told_parts(group: GroupCauses) -> dict[str, OverSeeds]:
+def detected_parts(group: GroupCauses) -> dict[str, OverSeeds]:
     """The parts of a group's steps that are told from zero."""
     return {part: group.parts[part] for part in PART_NAMES if group.parts[part].excludes_zero}
 
 
-def told_shares(group: GroupCauses) -> dict[str, OverSeeds]:
+def detected_shares(group: GroupCauses) -> dict[str, OverSeeds]:
     """Shares of the increase of a group's loss in a step, of the parts that are told from zero.
 
     Empty where the parts together are not shown to raise the loss, or one of them lowers it: a share of what?
     """
-    known, total = told_parts(group), _total(group)
+    known, total = detected_parts(group), _total(group)
     if total.low is None or total.low <= 0 or any((part.value or 0.0) < 0 for part in known.values()):
         return {}
     return {part: group.shares[part] for part in known}
@@ -34,32 +34,33 @@ def told_shares(group: GroupCauses) -> dict[str, OverSeeds]:
 def shares_of(group: GroupCauses) -> str:
     """``81 % [70, 92] from gradient shrinkage, ..``; "" where no share can be told."""
     return ", ".join(
-        f"{written(share, PERCENT)} from {PART_NAMES[part]}" for part, share in told_shares(group).items()
+        f"{written(share, PERCENT)} from {PART_NAMES[part]}" for part, share in detected_shares(group).items()
     )
 
 
-def parts_sentences(case: Case) -> Iterator[Sentence]:
+def parts_sentences(method: ExplainedMethod) -> Iterator[Sentence]:
     """Each group's parts, then which part makes the difference between them."""
     yield say(
         "finding",
         " ".join(
-            _of_group(case, group, name)
-            for group, name in ((case.payer, case.who), (case.other, case.beside))
+            _of_group(method, group, name)
+            for group, name in ((method.worst_off, method.who), (method.other, method.beside))
         ),
-        *(f"{case.place}.groups[{group.group}].parts" for group in (case.payer, case.other)),
+        *(f"{method.place}.groups[{group.group}].parts" for group in (method.worst_off, method.other)),
     )
-    yield say("finding", _difference(case), f"{case.place}.groups")
+    yield say("finding", _difference(method), f"{method.place}.groups")
 
 
-def _of_group(case: Case, group: GroupCauses, name: str) -> str:
-    open_parts = [spoken for part, spoken in PART_NAMES.items() if part not in told_parts(group)]
+def _of_group(method: ExplainedMethod, group: GroupCauses, name: str) -> str:
+    open_parts = [label for part, label in PART_NAMES.items() if part not in detected_parts(group)]
     unknown = f"; {' and '.join(open_parts)}: cannot tell" if open_parts else ""
     if shares := shares_of(group):
-        return f"Per-step loss increase for {name} under {case.arm.key}: {shares}{unknown}."
+        return f"Per-step loss increase for {name} under {method.arm.key}: {shares}{unknown}."
     known = ", ".join(
-        f"{written(value, THOUSANDTHS)} from {PART_NAMES[part]}" for part, value in told_parts(group).items()
+        f"{written(value, THOUSANDTHS)} from {PART_NAMES[part]}"
+        for part, value in detected_parts(group).items()
     )
-    start = f"Per-step loss change for {name} under {case.arm.key}"
+    start = f"Per-step loss change for {name} under {method.arm.key}"
     if not known:
         return f"{start}: cannot tell which part is above zero."
     return (
@@ -67,10 +68,10 @@ def _of_group(case: Case, group: GroupCauses, name: str) -> str:
     )
 
 
-def _difference(case: Case) -> str:
-    """Which part makes the payer's steps cost more than the other's."""
-    whole = _minus(case, tuple(PART_NAMES))
-    start = f"The difference per step, {case.who} minus {case.beside} under {case.arm.key}"
+def _difference(method: ExplainedMethod) -> str:
+    """Which part makes the worst-off group's steps cost more than the other's."""
+    whole = _minus(method, tuple(PART_NAMES))
+    start = f"The difference per step, {method.who} minus {method.beside} under {method.arm.key}"
     size = f"{written(whole, THOUSANDTHS)} thousandths of a nat"
     if whole.low is None or whole.high is None or whole.low <= 0 <= whole.high:
         return f"{start}: {size} in all; cannot tell which part makes it."
@@ -79,20 +80,20 @@ def _difference(case: Case) -> str:
             f"{start}, has the other sign than the measured difference: {size}. So the parts of single steps "
             "do not explain it."
         )
-    for part, spoken in PART_NAMES.items():
-        if (_minus(case, (part,), beyond=LARGE).low or 0.0) > 0:
-            return f"{start}, is mostly {spoken}: {written(_minus(case, (part,)), THOUSANDTHS)} of {size}."
+    for part, label in PART_NAMES.items():
+        if (_minus(method, (part,), beyond=LARGE).low or 0.0) > 0:
+            return f"{start}, is mostly {label}: {written(_minus(method, (part,)), THOUSANDTHS)} of {size}."
     return f"{start}: {size} in all; no part is shown to be most of it."
 
 
-def _minus(case: Case, parts: tuple[str, ...], *, beyond: float = 0.0) -> OverSeeds:
-    """These parts of the payer's steps minus the other's, less a share of all parts.
+def _minus(method: ExplainedMethod, parts: tuple[str, ...], *, beyond: float = 0.0) -> OverSeeds:
+    """These parts of the worst-off group's steps minus the other's, less a share of all parts.
 
     One part is picked out of all, so its interval holds for all of them together.
     """
-    payer, other = case.payer, case.other
-    whole = _added(_summed(payer, tuple(PART_NAMES)), _summed(other, tuple(PART_NAMES)), -1.0)
-    own = _added(_summed(payer, parts), _summed(other, parts), -1.0)
+    worst_off, other = method.worst_off, method.other
+    whole = _added(_summed(worst_off, tuple(PART_NAMES)), _summed(other, tuple(PART_NAMES)), -1.0)
+    own = _added(_summed(worst_off, parts), _summed(other, parts), -1.0)
     many = 1 if parts == tuple(PART_NAMES) else len(PART_NAMES)
     return over_seeds(_added(own, whole, -beyond), many=many)
 

@@ -88,7 +88,7 @@ def is_detected(gap: Gap) -> bool:
     return bool(gap.direction) if gap.detected is None else gap.detected
 
 
-def spoken(metric: str, classes: Sequence[str]) -> str:
+def metric_text(metric: str, classes: Sequence[str]) -> str:
     """``change.tpr[2]`` -> ``tpr[2] (square)``: the name that rules use, and the class that it counts."""
     name = metric.removeprefix("change.")
     number = name.partition("[")[2].removesuffix("]")

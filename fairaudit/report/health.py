@@ -10,7 +10,7 @@ from fairaudit.metrics.simultaneous import among
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import ArmFacts, ReportWarning
 from fairaudit.report.gaps import detected_gap, scale_of
-from fairaudit.report.measured import Yardstick
+from fairaudit.report.measured import SklearnBaseline
 from fairaudit.report.parts import shortened_arms, split_cost, split_gap
 from fairaudit.report.sweep import Sweep
 from fairaudit.report.written import written
@@ -28,7 +28,7 @@ def health(
     compared: Sequence[Comparison],
     swept: Sequence[Sweep],
     curves: Mapping[str, Sequence[Curve]],
-    check: Yardstick,
+    check: SklearnBaseline,
     n_classes: int,
 ) -> Iterator[ReportWarning]:
     """Warnings about arms whose cost says more of their settings than of privacy.
@@ -226,12 +226,12 @@ def _of_sweep(
 
 
 def _of_reference(
-    check: Yardstick,
+    check: SklearnBaseline,
     compared: Sequence[Comparison],
     curves: Mapping[str, Sequence[Curve]],
     n_classes: int,
 ) -> Iterator[ReportWarning]:
-    if not check.undertrained or check.reference_accuracy is None or check.yardstick_accuracy is None:
+    if not check.undertrained or check.reference_accuracy is None or check.baseline_accuracy is None:
         return
     own = next((comparison for comparison in compared if comparison.arm == check.arm), None)
     losses = [] if own is None else _training_losses(own, curves.get(check.arm, ()))
@@ -239,7 +239,7 @@ def _of_reference(
         code="reference_undertrained",
         arm=check.arm,
         message=f"reference undertrained: {check.arm} reaches {100 * check.reference_accuracy:.1f} % where "
-        f"{check.yardstick} reaches {100 * check.yardstick_accuracy:.1f} %; costs against it cannot be read",
+        f"{check.baseline} reaches {100 * check.baseline_accuracy:.1f} %; costs against it cannot be read",
         fix=_advice(losses, n_classes),
     )
 

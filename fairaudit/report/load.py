@@ -61,9 +61,7 @@ def vetted(text: str, *, name: str) -> Report:
     complaint = incoherence(report)
     if complaint:
         raise DataError(f"{name} is damaged: {plain(complaint, 300)}", _DAMAGED)
-    is_sealed = (
-        content.get("schema_version", report.schema_version) == report.schema_version
-    )  # earlier versions wrote no digest
+    is_sealed = content.get("schema_version") != 1  # which wrote no digest
     if is_sealed and content_sha256(content) != report.content_sha256:
         raise DataError(f"{name} is not as it was written: its {SEAL} is of another content", _DAMAGED)
     return report

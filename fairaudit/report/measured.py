@@ -7,7 +7,7 @@ from fairaudit.report.summary import MisalignmentSummary
 from fairaudit.results.estimates import Estimate
 from fairaudit.results.numbers import Figure, Part
 
-UNDERTRAINED_BY = 0.01  # accuracy below the yardstick from which costs cannot be read
+UNDERTRAINED_BY = 0.01  # accuracy below the scikit-learn baseline from which costs cannot be read
 
 
 class Selection(Part):
@@ -42,7 +42,7 @@ class ChangedGap(Part):
     change: Estimate
 
 
-class Yardstick(Part):
+class SklearnBaseline(Part):
     """Whether the non-private reference learned what a standard library's model learns.
 
     Accuracies are fractions on the test rows, means over seeds.
@@ -50,8 +50,8 @@ class Yardstick(Part):
 
     arm: str
     reference_accuracy: Figure | None
-    yardstick: str
-    yardstick_accuracy: Figure | None
+    baseline: str
+    baseline_accuracy: Figure | None
     undertrained: bool | None
     n_seeds: int
     reason: str
@@ -59,11 +59,11 @@ class Yardstick(Part):
     @property
     def reading(self) -> str:
         """Where the reference stands beside the other model, in words; "" where either is not known."""
-        if self.reference_accuracy is None or self.yardstick_accuracy is None:
+        if self.reference_accuracy is None or self.baseline_accuracy is None:
             return ""
         if self.undertrained:
             return "reference undertrained, costs cannot be read"
-        above = self.reference_accuracy - self.yardstick_accuracy
+        above = self.reference_accuracy - self.baseline_accuracy
         return f"{100 * above:.1f} points above it" if above > UNDERTRAINED_BY else "within one point"
 
 

@@ -19,7 +19,7 @@ from fairaudit.report.facts import (
     TrainingFacts,
 )
 from fairaudit.report.gates import GateRecord, Outcome
-from fairaudit.report.measured import ChangedGap, Diagnostics, Selection, Yardstick
+from fairaudit.report.measured import ChangedGap, Diagnostics, Selection, SklearnBaseline
 from fairaudit.report.names import plain
 from fairaudit.report.summary import Summary
 from fairaudit.report.sweep import Sweep
@@ -27,7 +27,7 @@ from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure
 from fairaudit.results.numbers import Figure, Part
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 # Two runs of one command differ in these and in nothing else.
 VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "timing")
 
@@ -48,7 +48,7 @@ class Report(Part):
     differentially private itself.
     """
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     content_sha256: str = ""  # of everything but the volatile fields; set where the file is written
     numerics_version: str
     report_is_dp: Literal[False] = False
@@ -64,7 +64,7 @@ class Report(Part):
     training: TrainingFacts | None  # None: predictions were given, nothing was trained
     arms: tuple[ArmFacts, ...]
     privacy: dict[str, PrivacyFacts]
-    yardstick: Yardstick
+    sklearn_baseline: SklearnBaseline
     comparisons: tuple[Comparison, ...]
     control: Control
     selection: tuple[Selection, ...]

@@ -22,7 +22,7 @@ Pair = tuple[str, str]
 
 _ESIPOVA = "Esipova et al. 2023"
 _TRAN = "Tran et al. 2021"
-_TRAITS = {
+_GROUP_STATISTICS = {
     "hessian_trace": (f"{_TRAN}, Thm 4", "Hessian trace"),
     "mean_input_norm": (f"{_TRAN}, after Thm 3", "input norm"),
     "mean_closeness": (f"{_TRAN}, after Thm 4", "boundary proximity"),
@@ -51,7 +51,7 @@ def sign_claims(
     plan: Plan,
     found: Mapping[str, ArmReadings],
     names: Sequence[str],
-    payers: Mapping[str, Pair],
+    worst_off: Mapping[str, Pair],
     published: Pair | None,
 ) -> tuple[SignClaim, ...]:
     """Every claim that the trained arms can be asked.
@@ -60,20 +60,20 @@ def sign_claims(
         plan: The arms.
         found: Arm -> its readings, those with terms only.
         names: Groups.
-        payers: Arm -> two groups whose costs are told apart, the larger first.
+        worst_off: Arm -> two groups whose costs are told apart, the larger first.
         published: The order of two groups that a publication reports, or None.
     """
     asked: list[Asked] = []
-    for arm in (arm for arm in plan.arms if arm.key in found and arm.key in payers):
-        pair = payers[arm.key]
+    for arm in (arm for arm in plan.arms if arm.key in found and arm.key in worst_off):
+        pair = worst_off[arm.key]
         if clips_alone(arm):
             claimed = published if published is not None and set(published) == set(pair) else pair
             asked += _of_clipping(arm, found[arm.key], names, claimed)
-            asked += _of_traits(arm, found[arm.key], names, pair)
+            asked += _of_statistics(arm, found[arm.key], names, pair)
     for arm in plan.arms:
         plain = _counterpart(plan, arm, found)
-        if plain is not None and plain.key in payers:
-            asked += _of_scaling(arm, plain, found, names, payers[plain.key])
+        if plain is not None and plain.key in worst_off:
+            asked += _of_scaling(arm, plain, found, names, worst_off[plain.key])
     asked = [each for each in asked if np.isfinite(each.values).any()]  # else there is nothing to judge
     judged = ((each, sign_claim(each, len(asked))) for each in asked)
     return tuple(claim for each, claim in judged if not _is_vacuous(each, claim, len(asked)))
@@ -146,12 +146,12 @@ def _of_clipping(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair)
         )
 
 
-def _of_traits(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair) -> Iterator[Asked]:
+def _of_statistics(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair) -> Iterator[Asked]:
     a, b = (names.index(name) for name in pair)
-    for trait, (source, spoken) in _TRAITS.items():
-        values = found.averaged(trait)
+    for statistic, (source, label) in _GROUP_STATISTICS.items():
+        values = found.averaged(statistic)
         yield Asked(
-            f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {spoken}",
+            f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {label}",
             source,
             "+",
             values[:, a] - values[:, b],

@@ -66,7 +66,9 @@ def _method(report: Report, arm: ArmFacts, comparison: Comparison) -> MethodSumm
     first = report.data.groupings[0].name
     misalignment = report.diagnostics.misalignment.get(arm.key) if comparison.grouping == first else None
     # Seeds share the file, and any two sets of rows differ in it: coin-flip groups are told apart, too.
-    if misalignment is not None and not any(found.payers for found in (accuracy, risk) if found is not None):
+    if misalignment is not None and not any(
+        found.worst_off for found in (accuracy, risk) if found is not None
+    ):
         misalignment = misalignment.model_copy(update={"most": ""})
     parts = _parts_of(report, comparison)
     outcomes = [
@@ -125,7 +127,7 @@ def _gap_of(comparison: Comparison, metric: Cost) -> GapSummary | None:
         b=b,
         reading=gap.reading,
         limit=gap.limit,
-        payers=payers(comparison, metric),
+        worst_off=worst_off(comparison, metric),
         groups=tuple(GroupCost(group=name, value=e.value, low=e.low, high=e.high) for name, e in known),
         overall=_ends(comparison.overall.estimates.get(metric)),
         minimum_detectable=gap.minimum_detectable,
@@ -135,7 +137,7 @@ def _gap_of(comparison: Comparison, metric: Cost) -> GapSummary | None:
     )
 
 
-def payers(comparison: Comparison, metric: str = _ACCURACY) -> tuple[str, ...]:
+def worst_off(comparison: Comparison, metric: str = _ACCURACY) -> tuple[str, ...]:
     """Groups that are shown to pay more than another and not to pay less than any, in the order of the data.
 
     Shown is what an interval leaves of a gap that all pairs of groups, both costs and all methods share, so
@@ -188,9 +190,9 @@ def _part(of: str, split: Split, groups: tuple[str, str], *, follows: bool) -> P
 
 def _who_pays(accuracy: GapSummary, risk: GapSummary | None) -> str:
     for found in filter(None, (accuracy, risk)):
-        if found.payers:
+        if found.worst_off:
             told = [_group_pays(each, found, named=place > 0) for place, each in enumerate(_mentioned(found))]
-            told += [f"and {more:,} more groups"] if (more := len(found.payers) - _MOST_NAMED) > 0 else []
+            told += [f"and {more:,} more groups"] if (more := len(found.worst_off) - _MOST_NAMED) > 0 else []
             lead = "" if found is accuracy else "No group is shown to lose more accuracy; in loss, "
             return f"{lead}{', '.join(told)}."
     if accuracy.size.ends is None:
@@ -210,8 +212,8 @@ def _who_pays(accuracy: GapSummary, risk: GapSummary | None) -> str:
 
 def _mentioned(found: GapSummary) -> list[GroupCost]:
     """Those who pay, and where there are few groups the others, too."""
-    paying = [each for each in found.groups if each.group in found.payers]
-    others = [each for each in found.groups if each.group not in found.payers]
+    paying = [each for each in found.groups if each.group in found.worst_off]
+    others = [each for each in found.groups if each.group not in found.worst_off]
     return [*paying[:_MOST_NAMED], *(others if len(found.groups) <= _MOST_NAMED else ())]
 
 
@@ -222,7 +224,7 @@ def _group_pays(cost: GroupCost, found: GapSummary, *, named: bool) -> str:
     if cost.excludes_zero:
         what = ("loses", "gains") if found.metric == _ACCURACY else ("pays", "is better by")
         return f"{name} {what[(cost.value or 0.0) < 0]} {size} {unit}"
-    if cost.group in found.payers:
+    if cost.group in found.worst_off:
         own = written(cost, scale_of(found.metric))
         return f"{name} fares worse, though its own cost of {own} {unit} is not told from zero"
     return f"{name}: none detected"
@@ -247,7 +249,7 @@ def _read(found: GapSummary) -> str:
         said += f" ({plain(found.reason, 200)})"
     if found.is_detected:
         return said.replace("difference detected", f"worse for {plain(found.a)}", 1)
-    if found.payers:  # of three groups another pair may be told apart where the largest gap is not
+    if found.worst_off:  # of three groups another pair may be told apart where the largest gap is not
         between = f"between {plain(found.a)} and {plain(found.b)}"
         return said.replace("none detected", f"not detected {between}", 1).replace(
             "cannot tell", f"cannot tell {between}", 1

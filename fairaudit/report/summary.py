@@ -26,8 +26,8 @@ class GapSummary(Part):
         a, b: The groups that it lies between, the one that pays more first; "" where there is no gap.
         reading: What its interval says.
         limit: The largest size that a rule allows, or None.
-        payers: Groups that are shown to pay more than another and not to pay less than any; () where nothing
-            is shown.
+        worst_off: Groups that are shown to pay more than another and not to pay less than any; () where
+            nothing is shown.
         groups: What every group that takes part pays, the most first.
         overall: What all rows together pay.
         minimum_detectable: Gap that this audit would find with power .80.
@@ -42,7 +42,7 @@ class GapSummary(Part):
     b: str
     reading: Reading
     limit: Figure | None
-    payers: tuple[str, ...]
+    worst_off: tuple[str, ...]
     groups: tuple[GroupCost, ...]
     overall: Interval
     minimum_detectable: Figure | None
@@ -67,7 +67,7 @@ class GapSummary(Part):
 class MisalignmentSummary(Part):
     """How far clipping turns the step from each group's gradient, in degrees.
 
-    Means over the kept steps and many Poisson batches of each; intervals are over seeds, which share the
+    Means over the checkpoints and many Poisson batches of each; intervals are over seeds, which share the
     file. ``most`` is the group of the largest turn where that is larger than every other group's at the level
     of the interval that all pairs share, else ""; in a summary also "" where no group is shown to pay more,
     since the rows of this file alone tell any two groups apart.

@@ -82,7 +82,7 @@ def _parsed(text: str, name: str) -> JsonValue:
 def _refused(content: JsonValue, error: ValidationError, name: str) -> DataError:
     """Why a JSON text is not a report of this version."""
     version = content.get("schema_version") if isinstance(content, dict) else None
-    if isinstance(version, int) and version not in (1, SCHEMA_VERSION):
+    if isinstance(version, int) and version not in range(1, SCHEMA_VERSION + 1):
         age, fix = (
             ("newer", "update fairaudit") if version > SCHEMA_VERSION else ("older", "run the audit again")
         )

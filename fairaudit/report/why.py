@@ -5,13 +5,13 @@ A sentence about groups is written only where the audit detects that their exces
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.report.case import RISK, Case, cases_of, cost_of, read_arms
 from fairaudit.report.decomposition import Decomposition, OverSeeds, Sentence, Why, say
 from fairaudit.report.explain_ablation import ablation
-from fairaudit.report.explain_levers import levers
 from fairaudit.report.explain_parts import parts_sentences, shares_of
 from fairaudit.report.explain_retrained import retrained
-from fairaudit.report.explain_traits import traits
+from fairaudit.report.explain_statistics import group_statistics
+from fairaudit.report.explain_suggestions import suggestions
+from fairaudit.report.explained_method import RISK, ExplainedMethod, cost_of, explained_methods, read_arms
 from fairaudit.report.facts import ArmFacts, Control
 from fairaudit.report.gaps import COST, detected_gap, main_gap, reading
 from fairaudit.report.names import plain
@@ -36,7 +36,7 @@ def explain(
     """The explanation; None where neither steps were read nor clipping was taken apart.
 
     Args:
-        decomposition: What was read of kept steps.
+        decomposition: What was read of checkpoints.
         arms: All arms.
         compared: By the first grouping.
         control: What the control showed.
@@ -44,63 +44,63 @@ def explain(
     apart = ablation(arms, compared)
     if decomposition is None:
         return Why(headline="", sentences=apart) if apart else None
-    every = list(cases_of(decomposition, arms, compared))
-    cases = every[:MOST_ARMS]
-    answers = [retrained(case, arms, compared) for case in cases]
+    every = list(explained_methods(decomposition, arms, compared))
+    explained = every[:MOST_ARMS]
+    answers = [retrained(method, arms, compared) for method in explained]
     sentences: list[Sentence] = []
-    for case, answer in zip(cases, answers, strict=True):
-        sentences += [_cost(case), *answer.sentences, *parts_sentences(case)]
+    for method, answer in zip(explained, answers, strict=True):
+        sentences += [_cost(method), *answer.sentences, *parts_sentences(method)]
     sentences += _unexplained(
         [pair for pair in read_arms(decomposition, arms, compared) if pair[0] not in [c.arm for c in every]]
     )
-    if cases:
-        sentences += traits(cases[0])
+    if explained:
+        sentences += group_statistics(explained[0])
     if control.status == "run":
         sentences.append(say("control", control.message, "control.message"))
     sentences += apart
-    sentences += _limits(decomposition, cases)
-    for case, answer in zip(cases, answers, strict=True):
-        sentences += levers(case, answer.doubted)
-    headline = _headline(cases[0], answers[0].sentences) if cases else ""
+    sentences += _limits(decomposition, explained)
+    for method, answer in zip(explained, answers, strict=True):
+        sentences += suggestions(method, answer.doubted)
+    headline = _headline(explained[0], answers[0].sentences) if explained else ""
     return Why(headline=headline, sentences=tuple(sentences))
 
 
-def _headline(case: Case, disagreements: Sequence[Sentence]) -> str:
+def _headline(method: ExplainedMethod, disagreements: Sequence[Sentence]) -> str:
     """What trained models say where they disagree with single steps, else what those say."""
     if disagreements:
         return disagreements[0].text
-    if shares := shares_of(case.payer):
-        return f"{case.arm.key}: per-step loss increase for {case.who}: {shares}{_turned(case)}."
+    if shares := shares_of(method.worst_off):
+        return f"{method.arm.key}: per-step loss increase for {method.who}: {shares}{_turned(method)}."
     return ""
 
 
-def _turned(case: Case) -> str:
+def _turned(method: ExplainedMethod) -> str:
     """By how much clipping turns the step from either group, where that is told from zero."""
-    mine, theirs = (group.traits["angle_turned"] for group in (case.payer, case.other))
+    mine, theirs = (group.statistics["angle_turned"] for group in (method.worst_off, method.other))
     if not mine.excludes_zero:
         return ""
-    beside = f" ({case.beside}: {_degrees(theirs)})"
-    return f"; clipping turns the gradient from {case.who}'s by {_degrees(mine)} degrees{beside}"
+    beside = f" ({method.beside}: {_degrees(theirs)})"
+    return f"; clipping turns the gradient from {method.who}'s by {_degrees(mine)} degrees{beside}"
 
 
 def _degrees(angle: OverSeeds) -> str:
     return written(angle, READINGS, unknown="unknown")
 
 
-def _cost(case: Case) -> Sentence:
+def _cost(method: ExplainedMethod) -> Sentence:
     told = [
-        f"{plain(group.group)} {written(cost_of(case.comparison, group.group, RISK))}"
-        for group in (case.payer, case.other)
+        f"{plain(group.group)} {written(cost_of(method.comparison, group.group, RISK))}"
+        for group in (method.worst_off, method.other)
     ]
-    accuracy = main_gap(case.comparison, COST)
+    accuracy = main_gap(method.comparison, COST)
     points = written(None if accuracy is None else accuracy.size, POINTS)
     told_of = "" if accuracy is None else reading(accuracy)
     side = f" ({plain(told_of, 120)})" if told_of else ""
     return say(
         "finding",
-        f"Under {case.arm.key} private training adds to the loss, in nats: {told[0]}, {told[1]}; this "
+        f"Under {method.arm.key} private training adds to the loss, in nats: {told[0]}, {told[1]}; this "
         f"difference is detected. The gap in accuracy is {points} points{side}.",
-        f"comparisons[{case.arm.key}].by_group[{case.payer.group}].estimates.{RISK}",
+        f"comparisons[{method.arm.key}].by_group[{method.worst_off.group}].estimates.{RISK}",
     )
 
 
@@ -122,10 +122,10 @@ def _unexplained(read: Sequence[tuple[ArmFacts, Comparison]]) -> Iterator[Senten
             )
 
 
-def _limits(decomposition: Decomposition, cases: Sequence[Case]) -> Iterator[Sentence]:
+def _limits(decomposition: Decomposition, explained: Sequence[ExplainedMethod]) -> Iterator[Sentence]:
     yield say(
         "limit",
-        f"Parts are second-order readings of single steps at {decomposition.steps} kept steps, each against "
+        f"Parts are second-order readings of single steps at {decomposition.steps} checkpoints, each against "
         "the plain step from the same point. They say what a step does there, not what training would have "
         "become, and do not add up to the measured excess risk. Their intervals are over the seeds of this "
         "file: how steady a figure is here, not how true it is of other data.",
@@ -137,17 +137,17 @@ def _limits(decomposition: Decomposition, cases: Sequence[Case]) -> Iterator[Sen
             f"The optimizer is {decomposition.optimizer}; the parts are those of a plain gradient step.",
             "config.optimizer",
         )
-    failed = [f"{c.arm.key}: {b.assumption}" for c in cases for b in c.causes.bounds[:1] if b.assumption]
+    failed = [f"{c.arm.key}: {b.assumption}" for c in explained for b in c.causes.bounds[:1] if b.assumption]
     if failed:
         yield say(
             "limit",
             f"The printed bounds rest on assumptions that fail here: {'; '.join(failed)}.",
             "diagnostics.decomposition.arms",
         )
-    if cases and len(cases[0].causes.groups) == 2:
+    if explained and len(explained[0].causes.groups) == 2:
         yield say(
             "limit",
-            "With two groups every trait that differs goes along with the cost; which of them causes it, "
+            "With two groups every statistic that differs goes along with the cost; which of them causes it, "
             "these figures cannot say.",
             "diagnostics.decomposition.arms",
         )

@@ -54,7 +54,7 @@ class JobResult:
         facts: JSON-ready: ``n_train``, ``event`` (what the engine did, or null),
             ``params_sha256``, ``inputs`` (names), ``fitted``, ``merged``,
             ``duplicates_across_split``, ``twin_failed`` (why there is no twin),
-            ``yardstick`` (sgd jobs: accuracy of scikit-learn's logistic regression: {"accuracy": float,
+            ``sklearn_baseline`` (sgd jobs, of scikit-learn's logistic regression: {"accuracy": float,
             "train_accuracy": float}), ``seconds``,
             ``individual_epsilon`` (where a rule treats groups unlike: group name -> epsilon at the
             plan's delta, descriptive and no guarantee).

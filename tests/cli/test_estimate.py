@@ -11,7 +11,7 @@ def seconds(**given):
     return estimated_seconds(made, 1), reading_seconds(made, 1), made
 
 
-def test_the_cost_of_kept_steps_is_told_before_training_and_grows_with_their_number():
+def test_the_cost_of_checkpoints_is_told_before_training_and_grows_with_their_number():
     basic, nothing, _ = seconds(diagnostics="basic")
     full, eight, made = seconds(diagnostics="full")
     often, many, _ = seconds(diagnostics="full", diagnostics_every=50)
@@ -21,5 +21,5 @@ def test_the_cost_of_kept_steps_is_told_before_training_and_grows_with_their_num
     assert many > 5 * eight > 0
     assert MOST_BATCHES == PILOT + MOST  # how many a step needs is known only once it is read
     lines = list(plan_lines(made, seconds=full, cores=1, reading=eight))
-    assert any("8 kept steps of each private training" in line for line in lines)
+    assert any("8 checkpoints of each private training" in line for line in lines)
     assert not any("kept" in line for line in plan_lines(made, seconds=basic, cores=1))

@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "report.json").write_text(to_json(build_report(findings(), metadata())), "utf-8")
     (tmp_path / "broken.json").write_text('{"schema_version": 1', "utf-8")
     (tmp_path / "old.json").write_text('{"schema_version": 0}', "utf-8")
-    (tmp_path / "new.json").write_text('{"schema_version": 3}', "utf-8")
+    (tmp_path / "new.json").write_text('{"schema_version": 4}', "utf-8")
     monkeypatch.chdir(tmp_path)
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)
@@ -52,8 +52,8 @@ def started(folder, *arguments, given=None, **environment):
         (["report.json", "--fail-on", PASS, "--inconclusive", "maybe"], 2, "fail or pass"),
         (["reprt.json", "--fail-on", PASS], 2, "did you mean 'report.json'?"),
         (["broken.json", "--fail-on", PASS], 2, "is not JSON"),
-        (["old.json", "--fail-on", PASS], 2, "older than this tool's 2"),
-        (["new.json", "--fail-on", PASS], 2, "newer than this tool's 2"),
+        (["old.json", "--fail-on", PASS], 2, "older than this tool's 3"),
+        (["new.json", "--fail-on", PASS], 2, "newer than this tool's 3"),
         ([".", "--fail-on", PASS], 2, "is a folder"),
         (["report.json", "--fail-on", "epsilon.delta > 0"], 2, "--baseline"),
         (["report.json", "--fail-on", "epsilon.delta > 0", "--baseline", "report.json"], 0, "Verdict pass"),

@@ -14,7 +14,7 @@ from fairaudit.config.model_names import resolve_model
 from fairaudit.config.sources import resolve_config
 from fairaudit.errors import EXIT_INPUT, ConfigError, did_you_mean, numbered
 from fairaudit.report.build import build_report
-from fairaudit.report.measured import Yardstick
+from fairaudit.report.measured import SklearnBaseline
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown
 
@@ -164,17 +164,17 @@ def test_the_model_of_a_preset_is_no_choice_that_is_offered():
     ],
 )
 def test_the_reference_check_says_which_way_it_differs(ours, theirs, said):
-    check = Yardstick(
+    check = SklearnBaseline(
         arm="sgd",
         reference_accuracy=ours,
-        yardstick="scikit-learn",
-        yardstick_accuracy=theirs,
+        baseline="scikit-learn",
+        baseline_accuracy=theirs,
         undertrained=None if ours is None else theirs - ours > 0.01,
         n_seeds=5,
         reason="",
     )
     assert check.reading == said
-    report = build_report(findings(), metadata()).model_copy(update={"yardstick": check})
+    report = build_report(findings(), metadata()).model_copy(update={"sklearn_baseline": check})
     assert (said in to_markdown(report).replace("**", "")) or not said
     if "above" in said:
         assert "within one point" not in to_markdown(report)

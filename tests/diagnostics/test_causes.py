@@ -53,7 +53,7 @@ def test_a_form_whose_step_is_not_over_the_expected_batch_has_no_decomposition(f
     assert read(*reading_of(form)) == {}
 
 
-def test_without_kept_steps_nothing_is_read():
+def test_without_checkpoints_nothing_is_read():
     method, task = DPSGD.make(), make_task(DPSGD, make_pool())
     assert read(method, task, method.fit(task, [])) == {}
 

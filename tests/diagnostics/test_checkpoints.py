@@ -28,7 +28,7 @@ class Watch(Observer):
 
 
 @pytest.mark.parametrize("form", DEFAULTS, ids=key_of)
-def test_a_kept_step_scales_its_records_as_the_step_did(form):
+def test_a_checkpoint_scales_its_records_as_the_step_did(form):
     """Bounds, thresholds and weights are read from what was released, noise included; nothing is redrawn."""
     watch, method = Watch(), form.make()
     task = make_task(form, make_pool(), checkpoints=(0, 4, 9))

@@ -74,27 +74,27 @@ def test_a_changed_option_is_not_volatile():
     assert a["config"] != b["config"]
 
 
-def test_a_reference_below_the_yardstick_warns_that_costs_are_understated():
+def test_a_reference_below_the_baseline_warns_that_costs_are_understated():
     settled = resolved()
     made = plan(settled.config)
     weak = {
         key: replace(r, arrays={**r.arrays, "probabilities": 1 - r.arrays["probabilities"]})
-        for key, r in results(made, yardstick=0.9).items()
+        for key, r in results(made, sklearn_baseline=0.9).items()
     }
     report = report_of(AuditResults(settled, made, dataset(), weak, {}, (comparison(),)))
-    assert report.yardstick.undertrained is True
-    assert report.yardstick.reference_accuracy == 0.0
+    assert report.sklearn_baseline.undertrained is True
+    assert report.sklearn_baseline.reference_accuracy == 0.0
     assert "reference_undertrained" in codes(report)
-    assert report_of(findings()).yardstick.undertrained is False
+    assert report_of(findings()).sklearn_baseline.undertrained is False
     assert "reference_undertrained" not in codes(report_of(findings()))
 
 
-def test_without_a_yardstick_nothing_is_claimed_about_the_reference():
+def test_without_a_baseline_nothing_is_claimed_about_the_reference():
     found = findings()
     bare = {k: replace(r, facts={}) for k, r in found.results.items()}
     report = report_of(replace(found, results=bare))
-    assert report.yardstick.undertrained is None
-    assert report.yardstick.reason
+    assert report.sklearn_baseline.undertrained is None
+    assert report.sklearn_baseline.reason
 
 
 def test_a_threshold_method_without_its_control_says_so_and_how():

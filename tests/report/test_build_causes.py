@@ -6,7 +6,7 @@ from handmade import arm, comparison, dataset, gap, job_result, plan, resolved
 from fairaudit.report.arm_readings import arm_readings, over_seeds
 from fairaudit.report.build_causes import CORRELATED, decomposition
 from fairaudit.report.build_measured import disclosed
-from fairaudit.report.case import detected_pair
+from fairaudit.report.explained_method import detected_pair
 from fairaudit.report.sign_claims import Asked, sign_claim
 from fairaudit.results.jobs import JobResult
 
@@ -16,7 +16,7 @@ K1 = GROUPS + 1
 
 
 def series(*values, width=K1):
-    """[C, 1, width]: one value per kept step, group 1 a tenth of group 0."""
+    """[C, 1, width]: one value per checkpoint, group 1 a tenth of group 0."""
     factors = np.array([1.0, 0.1, 0.5][:width])
     return np.array(values)[:, None, None] * factors
 
@@ -83,7 +83,7 @@ def test_without_full_diagnostics_there_is_no_decomposition():
     assert decomposition(made, data, results, compared) is not None
 
 
-def test_a_mean_per_step_weighs_kept_steps_by_the_steps_that_they_stand_for():
+def test_a_mean_per_step_weighs_checkpoints_by_the_steps_that_they_stand_for():
     made, _, results, _ = audit()
     found = arm_readings(made, made.arm("global-adapt"), results)
     # 1 at step 0, 2 at 100, 3 at 1839, straight between: sums of arithmetic series.
@@ -96,7 +96,7 @@ def test_a_mean_per_step_weighs_kept_steps_by_the_steps_that_they_stand_for():
 def test_the_error_over_batches_is_that_of_the_mean_over_steps_and_seeds():
     made, _, results, _ = audit()
     found = arm_readings(made, made.arm("global-adapt"), results)
-    # Weights of the three kept steps in that mean, and the same error at each; seeds count 1, 1.1, 1.2.
+    # Weights of the three checkpoints in that mean, and the same error at each; seeds count 1, 1.1, 1.2.
     weights = np.array([0.5 + 50, 50 + 869.5, 869.5 + 0.5]) / 1840
     each = [scale * 0.01 * np.sqrt((weights**2).sum()) for scale in (1.0, 1.1, 1.2)]
     assert found.error("r_direction")[0] == pytest.approx(np.sqrt(np.square(each).sum()) / 3)
@@ -111,7 +111,7 @@ def test_parts_shares_and_traits_are_told_by_group_and_seed():
     assert sum(share.value for share in shares.values()) == pytest.approx(1.0)
     assert causes.groups[0].parts["noise"].value == pytest.approx(-1.1)
     assert causes.groups[1].parts["noise"].by_seed == pytest.approx((-0.1, -0.11, -0.12))
-    assert causes.groups[0].traits["hessian_trace"].value == pytest.approx(3.3)
+    assert causes.groups[0].statistics["hessian_trace"].value == pytest.approx(3.3)
     assert causes.dropped_batches == pytest.approx(1.1)
     assert found.batches == 20
     each = [group.errors for group in causes.groups]
@@ -137,7 +137,7 @@ def test_bounds_stand_beside_the_truth_with_what_they_assume():
     assert first.truth == pytest.approx(1.1 * 0.9 * 2)
     assert first.slack == pytest.approx(first.truth - first.bound)
     assert first.agreement == first.positive.value == 1.0
-    assert "33 % of the kept steps" in first.assumption
+    assert "33 % of the checkpoints" in first.assumption
     assert bounds["Prop. 3, any step"].assumption == ""
 
 
@@ -152,7 +152,7 @@ def test_a_suppressed_group_has_no_figure_anywhere():
     assert all(v is None for c in by_group for row in (*c.values, *c.spread) for v in row)
 
 
-def test_an_arm_without_kept_steps_says_why():
+def test_an_arm_without_checkpoints_says_why():
     made, data, _, compared = audit()
     bare = {job.id: job_result(job.id) for job in made.jobs}
     found = decomposition(made, data, bare, compared)
@@ -235,10 +235,10 @@ def test_an_interval_over_seeds_needs_two_of_them():
     assert not two.excludes_zero
 
 
-def test_traits_and_excess_risk_are_associated_over_groups():
+def test_group_statistics_and_excess_risk_are_associated_over_groups():
     made, data, results, compared = audit(seeds=2)  # by hand F pays more at both seeds
     found = {
-        a.trait: a for a in decomposition(made, data, results, compared).arms["global-adapt"].associations
+        a.statistic: a for a in decomposition(made, data, results, compared).arms["global-adapt"].associations
     }
     assert (found["hessian_trace"].agreement, found["hessian_trace"].compared) == (1.0, 2)
     assert found["hessian_trace"].correlation is None  # of two groups it would be 1 by construction

@@ -14,7 +14,7 @@ from several import several
 from fairaudit.gate.check import judged
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.build import AuditResults, build_report
-from fairaudit.report.build_causes import TRAITS
+from fairaudit.report.build_causes import GROUP_STATISTICS
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Why
 from fairaudit.report.document import charts_of
 from fairaudit.report.drawing import DASHES, PALETTE, SHAPES, file_spec, page_spec
@@ -66,7 +66,7 @@ def with_parts():
             group=name,
             parts={"direction": read(d), "magnitude_effective": read(0.002), "noise": read(-0.001)},
             shares={"direction": read(0.7)},
-            traits={trait: read(1.0) for trait in TRAITS},
+            statistics={statistic: read(1.0) for statistic in GROUP_STATISTICS},
             errors={"direction": d / 50, "magnitude_effective": 0.0001},
             wanted={"direction": d / 100 if name == "F" else d / 60, "magnitude_effective": 0.0001},
         )
@@ -102,7 +102,7 @@ REPORTS = [
 def test_the_parts_of_a_step_stand_with_the_number_of_batches_and_the_error_that_they_leave():
     report = with_parts()
     text = to_markdown(report)
-    assert "at most 2 for each kept step" in text
+    assert "at most 2 for each checkpoint" in text
     assert "same unit: global-adapt 0.2." in text  # 0.01 / 50 nats, the largest of all
     # M is above what was wanted too, but by less.
     assert "Above what was wanted, for batches are limited: global-adapt direction of F 0.2 for 0.1." in text

@@ -142,7 +142,7 @@ GAP = (*MEASURED, "gaps", 0)
         ([(("data", "groupings", 0, "groups", 0, "name"), to("M"))], "no names of their own"),
         ([(("data", "groupings", 0, "steers"), to(False))], "no names of their own"),
         ([(("verdict",), to("pass"))], "its verdict is not that of its gates"),
-        ([(("yardstick", "arm"), to("gone"))], "no arm of it"),
+        ([(("sklearn_baseline", "arm"), to("gone"))], "no arm of it"),
         ([(("selection", 0, "grouping"), to("age"))], "not of the groups"),
     ],
 )  # fmt: skip
@@ -275,8 +275,8 @@ def test_the_law_sees_a_loader_that_checks_nothing(monkeypatch):
 @pytest.mark.parametrize(
     "change",
     [
-        {"payers": ["M"]},
-        {"payers": []},
+        {"worst_off": ["M"]},
+        {"worst_off": []},
         {"reading": "at most"},
         {"a": "M", "b": "F"},
         {"limit": 0.5},

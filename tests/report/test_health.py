@@ -36,24 +36,24 @@ def with_estimates(compared, **by_group):
     return replace(compared, overall=laid(compared.overall), by_group=tuple(map(laid, compared.by_group)))
 
 
-def report_of(*compared, losses=None, yardstick=1.0, keys=("dpsgd",), swept=False):
+def report_of(*compared, losses=None, sklearn_baseline=1.0, keys=("dpsgd",), swept=False):
     settled = resolved(method=["dpsgd"], **({"epsilon": [1, 8]} if swept else {}))
     arms = [arm("sgd", reference=None)]
     for key in keys:
         target = float(key.partition("@")[2] or 3.2)
         arms.append(arm(key, privacy=replace(privacy(), target_epsilon=target, epsilon_pld=target - 0.01)))
     made = plan(settled.config, tuple(arms))
-    found = results(made, yardstick=yardstick)
+    found = results(made, sklearn_baseline=sklearn_baseline)
     for job in made.jobs:
         arrays = {name: a for name, a in found[job.id].arrays.items() if not name.startswith("trace")}
         if losses and losses.get(job.arm):
             series = np.array([[[loss, loss]] for loss in losses[job.arm]], np.float32)
             arrays |= {"trace.loss": series, "trace_steps.loss": np.arange(len(series))}
-        if job.arm == "sgd" and yardstick < 0:  # every prediction the wrong way round
+        if job.arm == "sgd" and sklearn_baseline < 0:  # every prediction the wrong way round
             arrays["probabilities"] = 1 - arrays["probabilities"]
         found[job.id] = replace(found[job.id], arrays=arrays)
-        if "yardstick" in found[job.id].facts:
-            facts = {**found[job.id].facts, "yardstick": {"accuracy": 0.9, "train_accuracy": 0.9}}
+        if "sklearn_baseline" in found[job.id].facts:
+            facts = {**found[job.id].facts, "sklearn_baseline": {"accuracy": 0.9, "train_accuracy": 0.9}}
             found[job.id] = replace(found[job.id], facts=facts)
     return build_report(AuditResults(settled, made, dataset(), found, {}, compared), metadata())
 
@@ -300,7 +300,7 @@ def test_a_cost_against_two_references_that_does_not_fall_is_told_once():
 )
 def test_a_reference_that_has_not_learned_and_what_would_help(losses, advice):
     report = report_of(comparison("dpsgd", (0.001, 0.0)), comparison("sgd", reference=""),
-                       losses={"sgd": losses}, yardstick=-1.0)  # fmt: skip
+                       losses={"sgd": losses}, sklearn_baseline=-1.0)  # fmt: skip
     (told,) = (w for w in report.warnings if w.code == "reference_undertrained")
     assert "cannot be read" in told.message
     assert told.fix.startswith(advice)
@@ -317,7 +317,7 @@ def test_a_reference_that_has_not_learned_and_what_would_help(losses, advice):
 def test_both_warnings_about_a_reference_that_has_not_learned_advise_the_same(losses, fix):
     own = with_estimates(comparison("sgd", reference=""), all=against_constant(-0.1, 0.1))
     private = with_estimates(comparison("dpsgd", (0.0, 0.0)), all=against_constant(-0.1, 0.1))
-    report = report_of(own, private, losses={"sgd": losses, "dpsgd": losses}, yardstick=-1.0)
+    report = report_of(own, private, losses={"sgd": losses, "dpsgd": losses}, sklearn_baseline=-1.0)
     fixes = {w.code: w.fix for w in report.warnings if w.arm == "sgd"}
     assert fixes["reference_undertrained"].startswith(fix)
     (told,) = (w for w in report.warnings if w.arm == "dpsgd")

@@ -75,9 +75,9 @@ def test_the_console_speaks_of_images():
     )
 
 
-def test_the_yardstick_names_the_images_that_it_read():
+def test_the_baseline_names_the_images_that_it_read():
     assert (
-        report().yardstick.yardstick
+        report().sklearn_baseline.baseline
         == "scikit-learn logistic regression on the pixels of 0 of the same images"
     )
 

@@ -18,7 +18,7 @@ from fairaudit.report.facts import ReportWarning
 from fairaudit.report.parts import part_sentences
 from fairaudit.report.sections.gaps import section as gaps_section
 from fairaudit.report.sections.summary import section
-from fairaudit.report.summarize import payers, summarize, summarized
+from fairaudit.report.summarize import summarize, summarized, worst_off
 from fairaudit.report.to_json import read_report, to_json
 from fairaudit.results.reading import read_size
 
@@ -87,7 +87,7 @@ def only(*compared, **kept):
 
 def test_who_pays_is_named_with_its_cost_and_the_other_group_beside_it():
     method = only(audited(risks=(0.05, 0.02)))
-    assert method.accuracy.payers == ("F",)
+    assert method.accuracy.worst_off == ("F",)
     assert method.line("who pays") == "F loses 4.1 [2.7, 5.5] points of accuracy, M: none detected."
     assert (method.accuracy.a, method.accuracy.b) == ("F", "M")
     assert "Accuracy 2.9 [1.2, 4.6] points: worse for F" in method.line("gap")
@@ -99,7 +99,7 @@ def test_who_pays_is_named_with_its_cost_and_the_other_group_beside_it():
 
 def test_the_group_that_pays_is_found_whichever_is_named_first():
     method = only(audited(costs=(0.012, 0.041), risks=(-0.05, 0.02)))
-    assert method.accuracy.payers == method.excess_risk.payers == ("M",)
+    assert method.accuracy.worst_off == method.excess_risk.worst_off == ("M",)
     assert (method.accuracy.a, method.excess_risk.a) == ("M", "M")
     assert method.line("who pays").startswith("M loses 4.1")
 
@@ -107,7 +107,7 @@ def test_the_group_that_pays_is_found_whichever_is_named_first():
 @pytest.mark.parametrize("half", [0.03, 0.0291])
 def test_nobody_is_named_where_the_gap_is_not_detected(half):
     method = only(audited(half=half, risks=(0.05, 0.06)))
-    assert method.accuracy.payers == method.excess_risk.payers == ()
+    assert method.accuracy.worst_off == method.excess_risk.worst_off == ()
     assert method.accuracy.reading == method.excess_risk.reading == "at most"
     pays = method.line("who pays")
     assert pays.startswith("No group is shown to pay more than another; all rows together lose 2.6")
@@ -127,7 +127,7 @@ def test_a_group_that_pays_in_loss_alone_is_said_to():
 
 def test_a_worse_off_group_whose_own_cost_is_open_is_not_said_to_lose():
     method = only(audited(costs=(0.01, -0.03)))
-    assert method.accuracy.payers == ("F",)
+    assert method.accuracy.worst_off == ("F",)
     assert "F fares worse, though its own cost of 1.0 [-0.4, 2.4]" in method.line("who pays")
     assert "M gains 3.0" in method.line("who pays")
 
@@ -151,7 +151,7 @@ def test_of_many_groups_those_pay_who_are_shown_to_pay_more_than_one_and_less_th
     def pairs(*shown):
         gaps = [gap(a, b, value, half) for a, b, value, half in shown]
         groups = tuple(replace(made.by_group[0], group=name) for name in names)
-        return payers(replace(made, gaps=tuple(gaps), by_group=groups))
+        return worst_off(replace(made, gaps=tuple(gaps), by_group=groups))
 
     assert pairs(("A", "B", 0.03, 0.01), ("B", "C", -0.03, 0.01)) == ("A", "C")
     assert pairs(("A", "B", 0.03, 0.01), ("B", "C", 0.03, 0.01), ("A", "C", 0.06, 0.1)) == ("A",)
@@ -171,7 +171,7 @@ def test_of_three_groups_nobody_is_said_to_pay_and_no_gap_detected_in_one_breath
     made = replace(made, gaps=(*pairs, largest, *parts), overall=overall)
     dataset_of_three = replace(report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd")), names="ABC"))
     (method,) = summarized(dataset_of_three).summary.methods
-    assert method.accuracy.payers == ("B",)
+    assert method.accuracy.worst_off == ("B",)
     assert not method.accuracy.is_detected
     assert method.line("gap").startswith("Accuracy 5.0 [0.0, 11.0] points: not detected between A and C,")
     assert (method.parts.of, method.parts.a, method.parts.b) == ("gap", "B", "C")
@@ -199,7 +199,7 @@ def test_of_many_who_pay_the_rest_are_counted():
     made = replace(made, gaps=(*pairs, gap("A", "F", 0.06, 0.004, kind="max")))
     report = report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd")), names=names)
     (method,) = summarized(report).summary.methods
-    assert method.accuracy.payers == tuple("ABCDE")
+    assert method.accuracy.worst_off == tuple("ABCDE")
     assert method.line("who pays").endswith("and 2 more groups.")
     assert "worse for A" in method.line("gap")
 
@@ -315,7 +315,7 @@ def test_each_method_of_a_sweep_and_each_grouping_has_its_own_answer_and_verdict
     report = report_of(*compared, arms=arms)
     rules = parse_rules([RULE.format(1)])
     summary = with_verdict(report, check(report, rules)).summary
-    assert [(m.arm, m.grouping, m.accuracy.payers) for m in summary.methods] == [
+    assert [(m.arm, m.grouping, m.accuracy.worst_off) for m in summary.methods] == [
         *(("dpsgd@1", grouping, ("F",)) for grouping in ("sex", "region")),
         *(("dpsgd@3", grouping, ()) for grouping in ("sex", "region")),
     ]
@@ -379,7 +379,7 @@ def test_the_group_that_is_turned_most_is_named_only_where_paired_seeds_show_it(
     ("second", "said"), [(2.0, "most for F"), (11.9, "for whom most beyond this file, cannot tell")]
 )
 def test_angles_of_trainings_stand_in_the_summary(second, said):
-    """What the workers leave at kept steps reaches the first section, with an interval over seeds."""
+    """What the workers leave at checkpoints reaches the first section, with an interval over seeds."""
     settled = resolved(diagnostics="basic")
     made = plan(settled.config)
     found = results(made)

@@ -49,7 +49,7 @@ METRICS = (
 KEYS = {
     "estimates": METRICS,
     "parts": ("direction", "magnitude_effective", "noise", "magnitude", "clipping"),
-    "traits": ("angle_turned", "hessian_trace", "clipped_share", "mean_closeness", "mean_input_norm"),
+    "statistics": ("angle_turned", "hessian_trace", "clipped_share", "mean_closeness", "mean_input_norm"),
     "rules": ("epochs",),
 }
 NAMES = {"metric": METRICS, "name": ("individual_epsilon",), "kind": ("max", "pair")}

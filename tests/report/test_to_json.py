@@ -1,3 +1,4 @@
+import gzip
 import json
 import math
 from pathlib import Path
@@ -57,13 +58,14 @@ def test_a_report_read_back_is_written_the_same(report):
 
 # Written by the program as it was before schema 2, from the sample table; not made anew.
 OLDER = Path(__file__).resolve().parents[1] / "golden" / "report-1.json"
+SECOND = OLDER.with_name("report-2.json.gz")
 
 
 def test_a_stored_report_of_schema_1_is_read_as_one_of_today(tmp_path):
     """It held a p over seeds, took the positive value for the favourable one, and had no digest."""
     report = load_report(OLDER)
     stored = json.loads(OLDER.read_text("utf-8"))
-    assert (stored["schema_version"], report.schema_version) == (1, 2)
+    assert (stored["schema_version"], report.schema_version) == (1, 3)
     label = report.data.label
     assert (label.favourable, label.favourable_origin) == (stored["data"]["label"]["positive"], "assumed")
     assert [part.favourable for part in report.selection] == [p["positive"] for p in stored["selection"]]
@@ -77,6 +79,31 @@ def test_a_stored_report_of_schema_1_is_read_as_one_of_today(tmp_path):
     again = load_report(tmp_path / "now.json")
     assert again.comparisons == report.comparisons
     assert to_markdown(again).startswith("# Cost of private training by group: loans.parquet")
+
+
+def test_a_stored_report_of_schema_2_is_read_as_one_of_today(tmp_path):
+    """It judged papers' claims by a p over seeds, and had names of its own for what it held."""
+    path = tmp_path / "report.json"
+    path.write_bytes(gzip.decompress(SECOND.read_bytes()))
+    stored, report = json.loads(path.read_text("utf-8")), load_report(path)
+    assert (stored["schema_version"], report.schema_version) == (2, 3)
+    check = report.sklearn_baseline
+    assert (check.baseline, check.baseline_accuracy) == tuple(
+        stored["yardstick"][name] for name in ("yardstick", "yardstick_accuracy")
+    )
+    was, now = stored["diagnostics"]["decomposition"], report.diagnostics.decomposition
+    assert now.arms["dpsgd"].groups[1].statistics["hessian_trace"].by_seed == pytest.approx(
+        was["arms"]["dpsgd"]["groups"][1]["traits"]["hessian_trace"]["by_seed"]
+    )
+    assert was["claims"][0]["p"]
+    assert stored["why"]["sentences"]
+    assert (now.claims, report.why) == ((), None)
+    (tmp_path / "now.json").write_text(to_json(report), "utf-8")
+    assert load_report(tmp_path / "now.json").comparisons == report.comparisons
+    stored["comparisons"][0]["by_group"][0]["n_test"] += 1
+    path.write_text(json.dumps(stored), "utf-8")
+    with pytest.raises(DataError, match="is not as it was written"):
+        load_report(path)
 
 
 def test_what_schema_1_said_beyond_its_evidence_is_dropped():
@@ -173,7 +200,7 @@ def test_a_nan_that_slips_past_the_builder_is_refused_by_the_model():
     ("text", "said"),
     [
         ("{", "is not JSON"),
-        ('{"schema_version": 99}', "newer than this tool's 2"),
+        ('{"schema_version": 99}', "newer than this tool's 3"),
         ("{}", "is not a fairaudit report"),
         ("[]", "is not a fairaudit report"),
     ],

@@ -18,7 +18,7 @@ from handmade import (
 
 from fairaudit.cli.lines import result_lines
 from fairaudit.report.build import AuditResults, build_report
-from fairaudit.report.gaps import spoken
+from fairaudit.report.gaps import metric_text
 from fairaudit.report.render.markdown import MOST_LINES, to_markdown
 
 HOSTILE = ("a|b", "line\nbreak", "<script>alert(1)</script>", "\u202egnp.exe", "x" * 5000)
@@ -157,4 +157,4 @@ def test_the_warning_of_an_undertrained_reference_is_printed():
     [("change.tpr[1]", "tpr[1] (square)"), ("accuracy", "accuracy"), ("change.auc", "auc")],
 )
 def test_a_rate_of_one_class_names_the_class(metric, said):
-    assert spoken(metric, ("circle", "square")) == said
+    assert metric_text(metric, ("circle", "square")) == said

@@ -5,7 +5,6 @@ from handmade import comparison, estimate, gap
 from fairaudit.data.groups import NamedPair
 from fairaudit.report.arm_readings import over_seeds
 from fairaudit.report.build_measured import disclosed
-from fairaudit.report.case import detected_pair
 from fairaudit.report.decomposition import (
     ArmCauses,
     Association,
@@ -15,12 +14,13 @@ from fairaudit.report.decomposition import (
     OverSeeds,
 )
 from fairaudit.report.detected import judged
+from fairaudit.report.explained_method import detected_pair
 from fairaudit.report.facts import ArmFacts, Control
 from fairaudit.report.gaps import reading
 from fairaudit.report.why import explain
 
 CONTROL = Control(status="not needed", message="No arm scales gradients by a threshold.")
-TRAITS = (
+GROUP_STATISTICS = (
     *("angle_turned", "clipped_share", "mean_gradient_norm", "mean_input_norm", "hessian_trace"),
     "mean_closeness",
 )
@@ -36,7 +36,7 @@ def steady(mean, spread=0.1):
     return tuple(mean * (1 + spread * k) for k in (-2, -1, 0, 1, 2))
 
 
-def group(name, direction, magnitude, noise, **traits):
+def group(name, direction, magnitude, noise, **statistics):
     parts = dict(
         zip(("direction", "magnitude_effective", "noise"), (direction, magnitude, noise), strict=True)
     )
@@ -45,7 +45,10 @@ def group(name, direction, magnitude, noise, **traits):
         group=name,
         parts={part: over_seeds(values) for part, values in parts.items()},
         shares={part: over(abs(sum(values)) / size) for part, values in parts.items()},
-        traits={trait: over_seeds(traits.get(trait, steady(1.0, 0.01))) for trait in TRAITS},
+        statistics={
+            statistic: over_seeds(statistics.get(statistic, steady(1.0, 0.01)))
+            for statistic in GROUP_STATISTICS
+        },
     )
 
 
@@ -101,7 +104,7 @@ def text_of(found, *kinds):
     return " ".join(sentence.text for sentence in found.of(*kinds))
 
 
-def test_without_kept_steps_there_is_no_explanation():
+def test_without_checkpoints_there_is_no_explanation():
     assert explain(None, [], [], CONTROL) is None
 
 
@@ -118,7 +121,7 @@ def test_the_group_that_pays_more_is_explained_and_every_sentence_names_its_figu
 def test_where_no_difference_is_detected_nobody_is_named_and_nothing_explained():
     """Twin: the interval of the gap just holds zero, or just not."""
     found = why((F, M), half=0.031)
-    told = text_of(found, "finding", "trait", "lever")
+    told = text_of(found, "finding", "statistic", "suggestion")
     assert told == (
         "No difference in added loss between groups is detected (at most, in nats: dpsgd 0.122), so none is "
         "explained."
@@ -137,13 +140,15 @@ def test_without_an_interval_the_answer_is_that_one_cannot_tell():
     causes = {"dpsgd": ArmCauses(reason="", groups=(F, M))}
     read = Decomposition(steps=1, batches=1, hessian_records=1, optimizer="sgd", arms=causes, claims=())
     found = explain(read, [facts("dpsgd")], [disclosed(replace(made, gaps=bare), least=0)], CONTROL)
-    assert text_of(found, "finding", "trait", "lever").startswith("Cannot tell whether groups differ")
+    assert text_of(found, "finding", "statistic", "suggestion").startswith(
+        "Cannot tell whether groups differ"
+    )
 
 
 def test_a_group_without_a_detected_cost_has_nothing_to_explain():
     found = why((F, M), costs=(0.005, -0.04))  # F loses .01 nats, give or take .021; M gains
     assert "none is detected to lose (dpsgd)" in text_of(found, "finding")
-    assert not found.of("trait", "lever")
+    assert not found.of("statistic", "suggestion")
 
 
 def test_a_loss_of_few_test_rows_decides_nothing():
@@ -239,7 +244,7 @@ def test_an_interval_above_zero_that_was_chosen_among_many_is_no_detected_differ
 
 def test_a_part_is_told_only_where_its_interval_excludes_zero():
     unsteady = group("F", (9e-3, -1e-3, 1e-3, 8e-3, -2e-3), steady(5e-3), steady(1e-3))
-    told = text_of(why((unsteady, M)), "finding", "lever")
+    told = text_of(why((unsteady, M)), "finding", "suggestion")
     assert "gradient direction: cannot tell" in told
     assert "from gradient direction." not in told.partition("Per-step loss increase for M")[0]
     assert "part of gradient direction" not in told
@@ -250,7 +255,7 @@ def test_a_part_of_the_other_sign_is_no_share_of_the_increase():
     told = text_of(why((helped, M)), "finding")
     assert "Per-step loss change for F under dpsgd, in thousandths of a nat: -8 [" in told
     assert "%" not in told.partition("Per-step loss increase for M")[0]
-    assert not why((helped, M)).of("lever")
+    assert not why((helped, M)).of("suggestion")
 
 
 def test_a_difference_per_step_of_the_other_sign_explains_nothing():
@@ -268,17 +273,17 @@ def test_two_seeds_can_hardly_tell_which_part_makes_the_difference():
     assert "cannot tell which part makes it" in told
     assert "mostly" not in told
     one = [group(name, (8e-3,), (1e-3,), (1e-3,)) for name in ("F", "M")]
-    told = text_of(why(one), "finding", "lever")
+    told = text_of(why(one), "finding", "suggestion")
     assert told.count("cannot tell") == 3
 
 
-def test_traits_set_a_group_apart_only_where_the_interval_over_seeds_does():
-    found = text_of(why((F, M)), "trait")
+def test_group_statistics_set_a_group_apart_only_where_the_interval_over_seeds_does():
+    found = text_of(why((F, M)), "statistic")
     assert "In this file F is set apart from M by" in found
     assert "curvature (Hessian trace) (2.50 times)" in found
     assert "hardly differ in" in found
     torn = group("F", steady(8e-3), steady(1e-3), steady(1e-3), hessian_trace=(3.0, 3.0, 0.9, 3.0, 3.0))
-    told = text_of(why((torn, M)), "trait")
+    told = text_of(why((torn, M)), "statistic")
     assert "Cannot tell whether F and M differ by a fifth in curvature" in told
 
 
@@ -286,26 +291,31 @@ def test_a_trait_below_zero_is_compared_too():
     curved = group("F", steady(8e-3), steady(1e-3), steady(1e-3), hessian_trace=steady(-15.5, 0.01))
     flat = group("M", steady(1e-3), steady(1e-3), steady(1e-3), hessian_trace=steady(-4.0, 0.01))
     assert "set apart from M by curvature (Hessian trace) (-15.5 beside -4)" in text_of(
-        why((curved, flat)), "trait"
+        why((curved, flat)), "statistic"
     )
 
 
 def over_groups(names):
     """What is said of correlations of .99, .96, .9 and .2 over so many groups."""
     associations = tuple(
-        Association(trait=trait, correlation=r, agreement=0.75, compared=12)
-        for trait, r in (("size", -0.96), ("hessian_trace", 0.2), ("mean_loss", 0.99), ("clipped_share", 0.9))
+        Association(statistic=statistic, correlation=r, agreement=0.75, compared=12)
+        for statistic, r in (
+            ("size", -0.96),
+            ("hessian_trace", 0.2),
+            ("mean_loss", 0.99),
+            ("clipped_share", 0.9),
+        )
     )
     groups = [group(name, steady(1e-3), steady(1e-3), steady(1e-3)) for name in names]
     causes = {"dpsgd": ArmCauses(reason="", groups=groups, associations=associations)}
     made = Decomposition(steps=1, batches=1, hessian_records=1, optimizer="sgd", arms=causes, claims=())
     costs = (0.04, *(0.02 for _ in names[2:]), 0.01)
     compared = [disclosed(costing("dpsgd", costs, 0.005, tuple(names)), least=0)]
-    return text_of(explain(made, [facts("dpsgd")], compared, CONTROL), "trait")
+    return text_of(explain(made, [facts("dpsgd")], compared, CONTROL), "statistic")
 
 
 def test_a_correlation_over_few_groups_is_not_told():
-    """Above tanh(2.498 / sqrt(K - 3)) for four traits: none of three groups, .987 of four, .892 of six."""
+    """Above tanh(2.498 / sqrt(K - 3)) for four: none of three groups, .987 of four, .892 of six."""
     assert "Over the" not in over_groups("abc")
     four = over_groups("abcd")
     assert "loss +0.99 (75% of pairs)." in four
@@ -315,16 +325,16 @@ def test_a_correlation_over_few_groups_is_not_told():
     assert "curvature" not in six
 
 
-def test_levers_follow_from_the_largest_part_and_are_called_expectations():
-    assert "larger --max-grad-norm" in text_of(why((F, M)), "lever")
-    assert "larger --threshold" in text_of(why((F, M), key="global-adapt"), "lever")
+def test_suggestions_follow_from_the_largest_part_and_are_called_expectations():
+    assert "larger --max-grad-norm" in text_of(why((F, M)), "suggestion")
+    assert "larger --threshold" in text_of(why((F, M), key="global-adapt"), "suggestion")
     little = steady(0.01, 0.01)
     noisy = group("F", steady(1e-4), steady(1e-4), steady(9e-3), clipped_share=little)
-    said = text_of(why((noisy, M)), "lever")
+    said = text_of(why((noisy, M)), "suggestion")
     assert "larger --epsilon" in said
     assert "--max-grad-norm, or a method" not in said
     short = group("F", steady(1e-4), steady(9e-3), steady(1e-4), clipped_share=little)
-    said = text_of(why((short, M)), "lever")
+    said = text_of(why((short, M)), "suggestion")
     assert "more --epochs" in said
     assert "another clipping bound should change little" in said
 
@@ -412,10 +422,10 @@ def test_where_the_ablation_disagrees_with_single_steps_it_leads_and_the_disagre
     assert "Single steps and trained models disagree on F under dpsgd; the trained models lead." in told
     assert "Trained without noise, magnitude-only costs F 0.1 [-1.3, 1.5] points of accuracy of cl" in told
     assert found.headline.startswith("Single steps and trained models disagree on F")
-    assert "shrinkage" not in text_of(found, "lever")
+    assert "shrinkage" not in text_of(found, "suggestion")
     agreed = retrained({"clipped": (0.06, 0.01), "magnitude_only": (0.05, 0.0)})
     assert "disagree" not in text_of(agreed, "finding")
-    assert "gradient shrinkage" in text_of(agreed, "lever")
+    assert "gradient shrinkage" in text_of(agreed, "suggestion")
 
 
 def test_where_the_twin_without_noise_disagrees_it_leads():
@@ -426,13 +436,13 @@ def test_where_the_twin_without_noise_disagrees_it_leads():
         "0.078 [0.073, 0.083] are there when it is trained without its noise, and the noise adds 0.002"
         in told
     )
-    assert "--epsilon" not in text_of(found, "lever")
+    assert "--epsilon" not in text_of(found, "suggestion")
     agreed = retrained({}, by_step=(1e-4, 1e-4, 9e-3), parts=(0.002, 0.078))
     assert "disagree" not in text_of(agreed, "finding")
-    assert "--epsilon" in text_of(agreed, "lever")
+    assert "--epsilon" in text_of(agreed, "suggestion")
 
 
 def test_nothing_is_suggested_against_a_part_that_no_trained_model_shows():
     """The twin finds no cost of noise, though not so little that it contradicts the steps."""
     found = retrained({}, by_step=(1e-4, 1e-4, 9e-3), parts=(0.04, 0.004))
-    assert "--epsilon" not in text_of(found, "lever")
+    assert "--epsilon" not in text_of(found, "suggestion")

@@ -92,7 +92,7 @@ def plan(config: AuditConfig, arms: tuple[Arm, ...] | None = None) -> Plan:
     )
 
 
-def job_result(job_id: str, *, yardstick: float | None = None, groups: int = 2) -> JobResult:
+def job_result(job_id: str, *, sklearn_baseline: float | None = None, groups: int = 2) -> JobResult:
     rows = np.arange(8, dtype=np.int64)
     right = np.eye(2, dtype=np.float32)[rows // groups % 2]
     facts: dict[str, object] = {
@@ -105,8 +105,8 @@ def job_result(job_id: str, *, yardstick: float | None = None, groups: int = 2) 
         "duplicates_across_split": 1,
         "seconds": 1.5,
     }
-    if yardstick is not None:
-        facts["yardstick"] = {"accuracy": yardstick, "train_accuracy": yardstick}
+    if sklearn_baseline is not None:
+        facts["sklearn_baseline"] = {"accuracy": sklearn_baseline, "train_accuracy": sklearn_baseline}
     arrays = {
         "test_rows": rows,
         "probabilities": right[None],
@@ -118,9 +118,11 @@ def job_result(job_id: str, *, yardstick: float | None = None, groups: int = 2) 
     return JobResult(job_id, arrays, facts)
 
 
-def results(made: Plan, *, yardstick: float = 1.0) -> dict[str, JobResult]:
+def results(made: Plan, *, sklearn_baseline: float = 1.0) -> dict[str, JobResult]:
     return {
-        job.id: job_result(job.id, yardstick=yardstick if made.arm(job.arm).reference is None else None)
+        job.id: job_result(
+            job.id, sklearn_baseline=sklearn_baseline if made.arm(job.arm).reference is None else None
+        )
         for job in made.jobs
     }
 

@@ -146,11 +146,11 @@ MUTANTS = (
         (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
     ),
     Mutant(
-        "the yardstick is read on training rows",
+        "the scikit-learn baseline is read on training rows",
         "execution/worker.py",
         "        encoded.test[test],\n        labels[encoded.split.test[test]],",
         "        encoded.train[train],\n        labels[encoded.split.train[train]],",
-        (f"{WIRING}::test_the_yardstick_is_fitted_on_training_rows_and_read_on_test_rows",),
+        (f"{WIRING}::test_the_baseline_is_fitted_on_training_rows_and_read_on_test_rows",),
     ),
     Mutant(
         "no duplicate is across the split",
@@ -457,10 +457,10 @@ MUTANTS = (
     ),
     Mutant(
         "an undertrained reference is well trained",
-        "metrics/yardstick.py",
-        "yardstick_accuracy - reference_accuracy > UNDERTRAINED_BY",
-        "reference_accuracy - yardstick_accuracy > UNDERTRAINED_BY",
-        ("metrics/test_yardstick.py",),
+        "metrics/sklearn_baseline.py",
+        "baseline_accuracy - reference_accuracy > UNDERTRAINED_BY",
+        "reference_accuracy - baseline_accuracy > UNDERTRAINED_BY",
+        ("metrics/test_sklearn_baseline.py",),
     ),
     Mutant(
         "inconclusive is better than a pass",

@@ -121,7 +121,7 @@ def compared(key, grouping):
 
 def trained(job):
     """A finished job whose last readings are its own, seed by seed."""
-    made = job_result(job.id, yardstick=1.0 if job.arm == "sgd" else None)
+    made = job_result(job.id, sklearn_baseline=1.0 if job.arm == "sgd" else None)
     arrays = {name: array for name, array in made.arrays.items() if not name.startswith("trace")}
     for name in SERIES:
         values = [[[drawn(name, job.arm, job.seed, step, k) for k in range(2)]] for step in (91, 183)]

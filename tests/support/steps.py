@@ -1,4 +1,4 @@
-"""One kept step of a small model in float64, and everything about it the slow way."""
+"""One checkpoint of a small model in float64, and everything about it the slow way."""
 
 import itertools
 from dataclasses import dataclass

@@ -48,7 +48,7 @@ def init(
     outcomes = {"positive": positive, "favourable": favourable}
     resolved = resolve_config({"data": data, "group": group, "label": label, **outcomes})
     # Imported here: `--help` must not wait for pandas and pyarrow.
-    from fairaudit.cli.config_template import columns_file, starter_file, write_starter
+    from fairaudit.cli.config_template import columns_file, template_file, write_template
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines_inspect import problem_lines
     from fairaudit.data.inspect import describe
@@ -62,12 +62,12 @@ def init(
         if dataset.image_shape is not None:
             raise ConfigError("nothing is learned of images: there are no columns to declare")
         out = out or Path(COLUMNS_FILE)
-        write_starter(out, columns_file(dataset), force=force)
+        write_template(out, columns_file(dataset), force=force)
         shown = plain(str(out), 1000)
         screen.lines([f"Wrote {shown}; replace its values, then `fairaudit run --columns {shown}`"])
         return
     inspection = describe(resolved.config)
     out = out or Path(PROJECT_FILE)
-    write_starter(out, starter_file(inspection, resolved.config), force=force)
+    write_template(out, template_file(inspection, resolved.config), force=force)
     screen.lines([f"Wrote {plain(str(out), 1000)}; `fairaudit plan` shows what it would train"])
     screen.lines(problem_lines(inspection))

@@ -66,7 +66,7 @@ ADULT = Preset(
         "The paper speaks of 14,000 rows per sex; balancing the file gives about 14,695, and only that "
         "number reproduces the printed epsilon of 3.41.",
     ),
-    payer=("Male", "Female"),
+    worst_off=("Male", "Female"),
 )
 
 DUTCH = Preset(

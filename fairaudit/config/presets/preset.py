@@ -13,7 +13,7 @@ class Preset:
         summary: One line for people.
         source: Paper and place.
         fields: Field of :class:`fairaudit.config.options.AuditConfig` -> value.
-        payer: The group that pays more by the publication, and the other; None: it names none.
+        worst_off: The group that pays more by the publication, and the other; None: it names none.
         notes: Where publication, published scripts and this tool differ; printed in the report.
     """
 
@@ -22,4 +22,4 @@ class Preset:
     source: str
     fields: Mapping[str, object]
     notes: tuple[str, ...]
-    payer: tuple[str, str] | None = None
+    worst_off: tuple[str, str] | None = None

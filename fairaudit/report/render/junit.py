@@ -54,12 +54,12 @@ def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> st
     if element != "skipped":
         found.set("type", gate.outcome)
     lines = [plain(gate.reason, _LONGEST)] if gate.reason else []
-    lines += [_told(target, gate.unit) for target in gate.targets if target.outcome != "pass"]
+    lines += [_target_text(target, gate.unit) for target in gate.targets if target.outcome != "pass"]
     found.text = "\n".join(lines)
     return element
 
 
-def _told(target: GateTarget, unit: str) -> str:
+def _target_text(target: GateTarget, unit: str) -> str:
     return f"{target.outcome}: {described(target, unit)}" + (
         f"; {plain(target.reason, 300)}" if target.reason else ""
     )

@@ -23,13 +23,13 @@ def lines_of(blocks: Sequence[doc.Block], width: int | None = None) -> Iterator[
     for block in blocks:
         match block:
             case doc.Text():
-                yield f" {spoken(block.words)}"
+                yield f" {cell_text(block.words)}"
             case doc.Heading() | doc.Listing():
                 yield f" {visible(block.text)}"
             case doc.Callout():
-                yield f" {visible(block.title)} {spoken(block.words)}"
+                yield f" {visible(block.title)} {cell_text(block.words)}"
             case doc.Bullets():
-                yield from (f" - {spoken(item)}" for item in block.items)
+                yield from (f" - {cell_text(item)}" for item in block.items)
             case doc.Table():
                 yield from _table(block, width)
             case doc.Details():
@@ -39,7 +39,7 @@ def lines_of(blocks: Sequence[doc.Block], width: int | None = None) -> Iterator[
                 pass
 
 
-def spoken(cell: doc.Cell) -> str:
+def cell_text(cell: doc.Cell) -> str:
     """Words, or a cell in words, without their marks."""
     found = doc.words_of(cell)
     runs: tuple[doc.Inline, ...] = (found,) if isinstance(found, str) else found
@@ -68,7 +68,7 @@ def _table(block: doc.Table, width: int | None) -> Iterator[str]:
     for most in spare:  # without those beyond, one by one until the table fits
         kept = [i for i, column in enumerate(block.columns) if column.spare <= most]
         titles = [visible(block.columns[i].title) for i in kept]
-        rows = [titles, *([spoken(row[i]) for i in kept] for row in block.rows)]
+        rows = [titles, *([cell_text(row[i]) for i in kept] for row in block.rows)]
         left = frozenset(n for n, i in enumerate(kept) if not block.columns[i].is_number)
         noted = [Row(tuple(r[:-1]), r[-1]) if has_note else Row(tuple(r)) for r in rows]
         lines = list(aligned(noted, left=left))

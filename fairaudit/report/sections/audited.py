@@ -39,14 +39,14 @@ def _items(report: Report) -> Iterator[Words]:
     yield f"Status: {'complete' if report.status == 'complete' else partial}"
     if report.comparisons:
         yield f"Intervals: 95 %; {plain((report.costs or report.comparisons)[0].estimand, 300)}"
-    check = report.yardstick
-    if check.reference_accuracy is not None and check.yardstick_accuracy is not None:
+    check = report.sklearn_baseline
+    if check.reference_accuracy is not None and check.baseline_accuracy is not None:
         reading: tuple[Inline, ...] = (check.reading,)
         if check.undertrained:
             reading = (Strong("reference undertrained"), ", costs cannot be read")
         yield (
             f"Reference check: {plain(check.arm)} {100 * check.reference_accuracy:.1f} % on test rows, "
-            f"{plain(check.yardstick, 80)} {100 * check.yardstick_accuracy:.1f} %: ",
+            f"{plain(check.baseline, 80)} {100 * check.baseline_accuracy:.1f} %: ",
             *reading,
         )
     elif training is not None:

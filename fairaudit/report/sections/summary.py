@@ -116,8 +116,8 @@ def _table(methods: tuple[MethodSummary, ...], report: Report) -> Iterator[Block
 def _paid_by(method: MethodSummary) -> str:
     """Groups that are shown to pay more, in accuracy or else in loss."""
     risk = method.excess_risk
-    found: GapSummary = method.accuracy if method.accuracy.payers or risk is None else risk
-    named = [plain(name, 24) for name in found.payers]
+    found: GapSummary = method.accuracy if method.accuracy.worst_off or risk is None else risk
+    named = [plain(name, 24) for name in found.worst_off]
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
     where = "" if found is method.accuracy else " (in loss)"
     return f"{', '.join(named[:_MOST_NAMED])}{more}{where}" if named else UNKNOWN

@@ -29,7 +29,7 @@ _INTERNAL = (
     "the figures of this report; report.json names the figures beside each."
 )
 _PARTS = ("direction", "magnitude_effective", "noise")
-_TRAITS = ("angle_turned", "hessian_trace", "clipped_share", "mean_closeness", "mean_input_norm")
+_GROUP_STATISTICS = ("angle_turned", "hessian_trace", "clipped_share", "mean_closeness", "mean_input_norm")
 
 
 def section(report: Report) -> Section | None:
@@ -40,11 +40,11 @@ def section(report: Report) -> Section | None:
     blocks: list[Block] = [Text((Strong(plain(why.headline, 500)),))] if why and why.headline else []
     blocks.append(Text(_INTERNAL))
     if why is not None:  # the control has a section of its own
-        blocks += bullets([plain(s.text, 1200) for s in why.of("finding", "trait", "ablation")])
+        blocks += bullets([plain(s.text, 1200) for s in why.of("finding", "statistic", "ablation")])
     blocks += figures(parts_chart(report), *(training_charts(report) if decomposition is not None else ()))
     if why is not None:
         blocks += _together(why, "limit", "What these figures cannot say")
-        blocks += _together(why, "lever", "What might help: expected from the figures above, not tried")
+        blocks += _together(why, "suggestion", "What might help: expected from the figures above, not tried")
     if decomposition is not None:
         # In the plan's order, which the keys of a stored report no longer have.
         causes = {a.key: decomposition.arms[a.key] for a in report.arms if a.key in decomposition.arms}
@@ -89,7 +89,7 @@ def _errors(causes: Mapping[str, ArmCauses], most: int) -> Iterator[Block]:
         told = ", ".join(f"{plain(arm)} {_thousandth(error)}" for arm, error in errors.items())
         missed = [miss for arm, found in causes.items() if (miss := _missed(arm, found))]
         yield Text(
-            f"Direction and magnitude are means over drawn batches, at most {most} for each kept step and "
+            f"Direction and magnitude are means over drawn batches, at most {most} for each checkpoint and "
             f"training. The largest standard error that this leaves in the figures above, in the same "
             f"unit: {told}. The intervals allow for it."
             + (f" Above what was wanted, for batches are limited: {', '.join(missed)}." if missed else "")
@@ -116,7 +116,7 @@ def _part_row(arm: str, causes: ArmCauses, group: GroupCauses) -> tuple[Cell, ..
         plain(arm),
         plain(group.group),
         *(Quantity(group.parts[part], THOUSANDTHS) for part in _PARTS),
-        *(bare(group.traits[trait].value, READINGS) for trait in _TRAITS),
+        *(bare(group.statistics[statistic].value, READINGS) for statistic in _GROUP_STATISTICS),
     )
 
 

@@ -3,7 +3,7 @@
 from fairaudit.metrics.registry import METRICS, within_model
 from fairaudit.report.arm_names import before_and_after, versus
 from fairaudit.report.document import Block, Quantity, Rank, Section, Text, table
-from fairaudit.report.gaps import spoken
+from fairaudit.report.gaps import metric_text
 from fairaudit.report.model import Report
 from fairaudit.report.names import plain
 from fairaudit.report.written import number
@@ -26,7 +26,7 @@ def section(report: Report) -> Section | None:
     changes = [
         (
             plain(gap.arm),
-            plain(spoken(gap.metric, classes)),
+            plain(metric_text(gap.metric, classes)),
             f"{plain(gap.a)}, {plain(gap.b)}",
             Quantity(gap.change),
         )

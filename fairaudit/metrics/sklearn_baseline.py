@@ -9,7 +9,7 @@ UNDERTRAINED_BY = 0.01  # one accuracy point
 MOST_PIXELS = 20_000_000  # of images that are fitted; half a minute on one core
 
 
-def logistic_yardstick(
+def logistic_baseline(
     train: NDArray[np.float32],
     train_labels: NDArray[np.int64],
     test: NDArray[np.float32],
@@ -41,7 +41,7 @@ def logistic_yardstick(
     # Two hundred steps at this tolerance are within 0.1 point of the optimum on the public sets.
     model = LogisticRegression(tol=1e-3, max_iter=200)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a yardstick needs no sixth digit
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline needs no sixth digit
         model.fit(train, train_labels)
     return _accuracies(model.predict(train) == train_labels, model.predict(test) == test_labels)
 
@@ -54,6 +54,6 @@ def _accuracies(train_correct: NDArray[np.bool_], test_correct: NDArray[np.bool_
     }
 
 
-def undertrained(reference_accuracy: float, yardstick_accuracy: float) -> bool:
-    """The reference is more than one point below the yardstick: costs against it cannot be read."""
-    return yardstick_accuracy - reference_accuracy > UNDERTRAINED_BY
+def undertrained(reference_accuracy: float, baseline_accuracy: float) -> bool:
+    """The reference is more than one point below the baseline: costs against it cannot be read."""
+    return baseline_accuracy - reference_accuracy > UNDERTRAINED_BY

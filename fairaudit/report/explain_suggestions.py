@@ -3,53 +3,53 @@
 from collections.abc import Collection, Iterator
 
 from fairaudit.methods.catalog import find
-from fairaudit.report.case import Case
 from fairaudit.report.decomposition import Sentence, say
-from fairaudit.report.explain_parts import LARGE, PART_NAMES, told_shares
+from fairaudit.report.explain_parts import LARGE, PART_NAMES, detected_shares
+from fairaudit.report.explained_method import ExplainedMethod
 from fairaudit.report.written import PERCENT, written
 
 SMALL = 0.1
 LITTLE_CLIPPED = 0.05
 
 
-def levers(case: Case, doubted: Collection[str]) -> Iterator[Sentence]:
+def suggestions(method: ExplainedMethod, doubted: Collection[str]) -> Iterator[Sentence]:
     """Expectations, none where no share is told.
 
     Args:
-        case: The arm and its payer.
+        method: The arm and its worst-off group.
         doubted: Parts that trained models do not bear out.
     """
-    shares = {part: share for part, share in told_shares(case.payer).items() if part not in doubted}
+    shares = {part: share for part, share in detected_shares(method.worst_off).items() if part not in doubted}
     size = {part: shares[part].value or 0.0 if part in shares else 0.0 for part in PART_NAMES}
-    clipped = case.payer.traits["clipped_share"]
-    who, arm = case.who, case.arm.key
-    place = f"{case.place}.groups[{case.payer.group}]"
+    clipped = method.worst_off.statistics["clipped_share"]
+    who, arm = method.who, method.arm.key
+    place = f"{method.place}.groups[{method.worst_off.group}]"
     is_clipped = (clipped.low or 0.0) > LITTLE_CLIPPED
     if size["direction"] >= LARGE or (size["direction"] > SMALL and is_clipped):
         larger = (
             "a larger --threshold or a slower fall of it"
-            if find(case.arm.method).scales_by_threshold
+            if find(method.arm.method).scales_by_threshold
             else "a larger --max-grad-norm, or a method that scales all gradients by one threshold,"
         )
         noise = (
             f"; noise, now {written(shares['noise'], PERCENT)}, grows with it" if "noise" in shares else ""
         )
         yield say(
-            "lever",
+            "suggestion",
             f"{arm}: {larger} should lower the part of gradient direction for {who}; "
             f"{written(clipped, PERCENT)} of its records are clipped{noise}.",
             f"{place}.shares",
         )
     if size["magnitude_effective"] >= LARGE:
         yield say(
-            "lever",
+            "suggestion",
             f"{arm}: clipped steps are short for {who}; more --epochs or a larger --learning-rate should "
             "lower the part of gradient shrinkage (more epochs cost epsilon or noise).",
             f"{place}.shares",
         )
     if size["noise"] >= LARGE:
         yield say(
-            "lever",
+            "suggestion",
             f"{arm}: a larger --epsilon, a larger --batch-size, a smaller --learning-rate or a smaller "
             f"--max-grad-norm should lower the part of noise for {who}, now "
             f"{written(shares['noise'], PERCENT)}.",
@@ -57,7 +57,7 @@ def levers(case: Case, doubted: Collection[str]) -> Iterator[Sentence]:
         )
     if clipped.high is not None and clipped.high < LITTLE_CLIPPED and size["noise"] < LARGE:
         yield say(
-            "lever",
+            "suggestion",
             f"{arm}: hardly any record of {who} is clipped, so another clipping bound should change little.",
-            f"{place}.traits.clipped_share",
+            f"{place}.statistics.clipped_share",
         )

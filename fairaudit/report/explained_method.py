@@ -13,20 +13,20 @@ RISK = "excess_risk"  # what the parts of a step are parts of
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ExplainedMethod:
     """One arm whose cost is to be explained.
 
     Args:
         arm: Its facts.
         causes: Its readings.
         comparison: Against its reference, first grouping.
-        payer, other: Two groups whose excess risks are told apart, the larger first.
+        worst_off, other: Two groups whose excess risks are told apart, the larger first.
     """
 
     arm: ArmFacts
     causes: ArmCauses
     comparison: Comparison
-    payer: GroupCauses
+    worst_off: GroupCauses
     other: GroupCauses
 
     @property
@@ -36,8 +36,8 @@ class Case:
 
     @property
     def who(self) -> str:
-        """The payer's name, safe to print."""
-        return plain(self.payer.group)
+        """The worst-off group's name, safe to print."""
+        return plain(self.worst_off.group)
 
     @property
     def beside(self) -> str:
@@ -64,13 +64,13 @@ def cost_of(comparison: Comparison, group: str, metric: str) -> Estimate | None:
     return next((each.estimates.get(metric) for each in comparison.by_group if each.group == group), None)
 
 
-def cases_of(
+def explained_methods(
     decomposition: Decomposition, arms: Sequence[ArmFacts], compared: Sequence[Comparison]
-) -> Iterator[Case]:
+) -> Iterator[ExplainedMethod]:
     """The arms in which a group's cost can be explained, in the plan's order; controls are left out.
 
     Args:
-        decomposition: What was read of kept steps.
+        decomposition: What was read of checkpoints.
         arms: All arms.
         compared: By the first grouping.
     """
@@ -78,7 +78,7 @@ def cases_of(
         causes, pair = decomposition.arms[arm.key], detected_pair(comparison)
         by_name = {group.group: group for group in causes.groups}
         if pair is not None and set(pair) <= set(by_name):
-            yield Case(arm, causes, comparison, *(by_name[name] for name in pair))
+            yield ExplainedMethod(arm, causes, comparison, *(by_name[name] for name in pair))
 
 
 def read_arms(
@@ -87,7 +87,7 @@ def read_arms(
     """The arms whose steps were read, each with what it costs; a control explains another arm.
 
     Args:
-        decomposition, arms, compared: As of :func:`cases_of`.
+        decomposition, arms, compared: As of :func:`explained_methods`.
     """
     for arm in arms:
         causes = decomposition.arms.get(arm.key)
