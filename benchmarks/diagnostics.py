@@ -24,7 +24,7 @@ from fairaudit.diagnostics.curvature import (
     quadratic_forms,
     traces,
 )
-from fairaudit.diagnostics.landscape import Landscape, Records
+from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.models.zoo import make_model
 
 Vector = tuple[Tensor, ...]  # in the shapes of the parameters
@@ -48,7 +48,7 @@ class Problem:
         """Where our side reads."""
         theta = torch.cat([p.detach().flatten() for p in self.module.parameters()]).to(dtype)
         return Landscape(
-            self.module, theta, Records.of(self.features, self.labels, self.groups, n_groups=GROUPS)
+            self.module, theta, GroupedRecords.of(self.features, self.labels, self.groups, n_groups=GROUPS)
         )
 
 

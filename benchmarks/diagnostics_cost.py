@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from fairaudit.audit import prepare
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.diagnostics import causes
 from fairaudit.execution import worker as worker
 from fairaudit.planning.effort import effort

@@ -36,7 +36,7 @@ from fairaudit.diagnostics.curves import EpochCurves
 from fairaudit.engine.erm import Erm
 from fairaudit.engine.loop import Loop, Training
 from fairaudit.engine.network import Network
-from fairaudit.engine.optimizers import Sgd
+from fairaudit.engine.optimizers import GradientDescent
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.rules import FlatClip, PublicFacts
@@ -72,7 +72,7 @@ def loop(pool: TrainingPool, model: str) -> Loop:
         release=GaussianRelease(NOISE_MULTIPLIER, noise_stream(0, "noise", "benchmark", 1)),
         objective_noise=noise_stream(0, "query", "objective", 1),
         rule_noise=noise_stream(0, "query", "rule", 1),
-        optimizer=Sgd(LEARNING_RATE),
+        optimizer=GradientDescent(LEARNING_RATE),
         sampler=PoissonSampler([numpy_stream(0, "sampling", "shared")], pool.n_records, steps),
         facts=PublicFacts(pool.n_records, expected, 1, pool.n_classes),
         epochs=1,

@@ -20,9 +20,9 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.worker import run_job
 from fairaudit.planning.plan import make_plan
-from fairaudit.release.choice import Choice, Wish
+from fairaudit.release.choice import ReleaseChoice, Wish
 from fairaudit.release.held_out import prediction_interval
-from fairaudit.release.training import train_for_release
+from fairaudit.release.train import train_for_release
 
 ROWS, SEEDS = 800, 5
 TOLD = {"age": {"kind": "number", "range": [18, 90]}, "debt": {"kind": "number", "range": [0, 60]}}
@@ -60,7 +60,7 @@ def pair(number: int, folder: Path) -> list[bool]:
             arrays = run_job(plan, job, None).arrays
             found.append(accuracies(dataset, arrays["test_rows"], arrays["probabilities"][0]))
     wish = Wish(Path("report.json"), "dpsgd")
-    trained = train_for_release(Choice(wish, None, "", None, plan, arm, dataset, changed=False))
+    trained = train_for_release(ReleaseChoice(wish, None, "", None, plan, arm, dataset, changed=False))
     new = accuracies(dataset, trained.test, trained.probabilities)
     held = []
     for k, value in enumerate(new):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from fairaudit.engine.erm import Erm
 from fairaudit.engine.loop import Loop, Training
-from fairaudit.engine.optimizers import Sgd
+from fairaudit.engine.optimizers import GradientDescent
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.replicates import stack
@@ -133,7 +133,7 @@ def ours(problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1)
         release=GaussianRelease(sigma, noise_stream(0, "noise", "benchmark", replicates)),
         objective_noise=noise_stream(0, "query", "objective", replicates),
         rule_noise=noise_stream(0, "query", "rule", replicates),
-        optimizer=Sgd(LEARNING_RATE),
+        optimizer=GradientDescent(LEARNING_RATE),
         sampler=PoissonSampler(streams, len(problem.features), STEPS_PER_EPOCH),
         facts=PublicFacts(len(problem.features), expected, 1, problem.classes),
         epochs=1,

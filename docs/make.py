@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from fairaudit.choosing.model import Choice
+from fairaudit.choosing.result import Choice
 from fairaudit.cli.lines_catalog import described
 from fairaudit.methods.catalog import BUILT_IN
 from fairaudit.metrics.registry import METRICS

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fairaudit.audit import audit, prepare
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.sources import ResolvedConfig, resolve_config
+from fairaudit.config.value_sources import ResolvedConfig, resolve_config
 from fairaudit.errors import ConfigError
 from fairaudit.execution.progress import Listener, silent
 from fairaudit.gate.check import Verdict, as_stored, check

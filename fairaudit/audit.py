@@ -15,7 +15,7 @@ from fairaudit import __version__
 from fairaudit.analysis.measure import measure
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import RAY_ONLY, AuditConfig
-from fairaudit.config.sources import OPTION, PRESET, ResolvedConfig, option_name
+from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, option_name
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import load_inputs
 from fairaudit.data.store import is_intact, is_large, write_store
@@ -35,7 +35,7 @@ from fairaudit.execution.run_directory import (
 )
 from fairaudit.execution.scheduler import Execution, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
-from fairaudit.gate.grammar import Rule, parse_rules
+from fairaudit.gate.grammar import GateRule, parse_rules
 from fairaudit.gate.targets import Vocabulary
 from fairaudit.planning.plan import Plan, make_plan, records_path
 from fairaudit.report.build import AuditResults, RunMetadata, build_report
@@ -49,7 +49,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedAudit:
     """An audit that is decided and not yet trained.
 
     Args:
@@ -65,7 +65,7 @@ class Prepared:
     dataset: Dataset
     plan: Plan
     seconds: dict[str, float]
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[GateRule, ...] = ()
     baseline: Report | None = None
 
 
@@ -98,7 +98,7 @@ def get_ready(config: AuditConfig) -> None:
     warm_up()
 
 
-def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Prepared:
+def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> PreparedAudit:
     """Read the table and decide everything that precedes training.
 
     Raises:
@@ -116,10 +116,10 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Prepared:
     vocabulary = Vocabulary(arms, {grouping.name: grouping.names for grouping in dataset.groupings})
     for rule in rules:
         vocabulary.check(rule)
-    return Prepared(resolved, dataset, plan, seconds, rules, baseline)
+    return PreparedAudit(resolved, dataset, plan, seconds, rules, baseline)
 
 
-def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Sequence[str] = ()) -> Report:
+def carry_out(prepared: PreparedAudit, listener: Listener = silent, *, command: Sequence[str] = ()) -> Report:
     """Train what is not finished, measure, and write the report; partial when a seed failed.
 
     Args:
@@ -139,7 +139,7 @@ def carry_out(prepared: Prepared, listener: Listener = silent, *, command: Seque
 
 
 @contextmanager
-def opened(prepared: Prepared) -> Iterator[tuple[Prepared, RunDir]]:
+def opened(prepared: PreparedAudit) -> Iterator[tuple[PreparedAudit, RunDir]]:
     """The run directory for the time of an audit, with what it held before among the plan's notices.
 
     Raises:
@@ -154,7 +154,7 @@ def opened(prepared: Prepared) -> Iterator[tuple[Prepared, RunDir]]:
 
 
 def examined(
-    prepared: Prepared, rundir: RunDir, listener: Listener = silent, *, command: Sequence[str] = ()
+    prepared: PreparedAudit, rundir: RunDir, listener: Listener = silent, *, command: Sequence[str] = ()
 ) -> Report:
     """Train what is not finished, measure and judge; the report is not written."""
     resolved, dataset, plan, seconds = prepared.resolved, prepared.dataset, prepared.plan, prepared.seconds

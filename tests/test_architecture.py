@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1] / "fairaudit"
 
 TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `--help`
-    *("engine", "models.zoo", "models.own", "models.convex", "models.linear"),
+    *("engine", "models.zoo", "models.own", "models.convex", "models.logistic_predictors"),
     *(
         "diagnostics",
         "execution.packed_rows",
@@ -28,7 +28,7 @@ TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `
         "execution.outcomes",
         "execution.trials",
         "execution.worker",
-        "release.training",
+        "release.train",
         "release.loaded",
         "release.made",
         "privacy.noise",
@@ -53,7 +53,7 @@ NEVER_AT_START = {"dp_accounting", "sklearn", "fairlearn", "scipy", "opacus", "P
 SLOW_FOR_HELP = NEVER_AT_START | {"torch", "pandas", "pyarrow", "jinja2", "markdown_it", "vl_convert"}
 # What `gate`, `compare` and `report` stand on: a stored report and the standard library.
 READERS_OF_REPORTS = {
-    "gate.compare",
+    "gate.comparison",
     "gate.check",
     "report.load",
     "report.render.junit",
@@ -62,7 +62,7 @@ READERS_OF_REPORTS = {
 }
 SLOW_FOR_READERS = SLOW_FOR_HELP | {"numpy"}
 FIRST_PARTY_LOCALS = {
-    "choosing.write",
+    "choosing.files",
     "cli",
     "__main__",
     "",

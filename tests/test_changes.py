@@ -4,7 +4,7 @@ from handmade import arm, comparison, estimate
 from reports import report_of, with_measure
 
 from fairaudit.errors import ConfigError
-from fairaudit.gate.compare import compare_reports
+from fairaudit.gate.comparison import compare_reports
 from fairaudit.results.estimates import Interval
 
 
@@ -94,5 +94,5 @@ def test_an_interval_of_one_report_alone_would_call_chance_a_change(monkeypatch)
         moved = {name: None if figure is None else figure - gone for name, figure in figures.items()}
         return replace(now, number=Interval(**moved))
 
-    monkeypatch.setattr("fairaudit.gate.compare.change", careless)
+    monkeypatch.setattr("fairaudit.gate.comparison.change", careless)
     assert found(before, after, "privacy_cost", "F").exceeds is True

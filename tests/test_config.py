@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 
 from fairaudit.cli import app
 from fairaudit.config.options import AuditConfig, data_name
-from fairaudit.config.presets.catalog import PRESETS, find_preset
-from fairaudit.config.sources import Layer, ResolvedConfig, merge_layers, parse_pairs, resolve_config
+from fairaudit.config.presets.collection import PRESETS, find_preset
+from fairaudit.config.value_sources import (
+    OptionLayer,
+    ResolvedConfig,
+    merge_layers,
+    parse_pairs,
+    resolve_config,
+)
 from fairaudit.errors import ConfigError
 from fairaudit.methods.catalog import find
 
@@ -127,13 +133,15 @@ def test_a_plain_option_silences_the_presets_numbers_of_that_name(tmp_path: Path
 
 
 def test_settings_beside_a_plain_option_of_the_same_layer_are_kept() -> None:
-    file = Layer("file", {"data": "x", "learning_rate": 1.0, "settings": {"sgd": {"learning_rate": 2.0}}})
+    file = OptionLayer(
+        "file", {"data": "x", "learning_rate": 1.0, "settings": {"sgd": {"learning_rate": 2.0}}}
+    )
     assert merge_layers([file]).config.settings == {"sgd": {"learning_rate": 2.0}}
 
 
 def test_settings_merge_number_by_number() -> None:
-    strong = Layer("option", {"data": "x", "settings": {"global": {"threshold": 9}}})
-    weak = Layer("preset p", {"settings": {"global": {"threshold": 1.0, "learning-rate": 2.0}}})
+    strong = OptionLayer("option", {"data": "x", "settings": {"global": {"threshold": 9}}})
+    weak = OptionLayer("preset p", {"settings": {"global": {"threshold": 1.0, "learning-rate": 2.0}}})
     merged = merge_layers([strong, weak])
     assert merged.config.settings == {"global": {"threshold": 9.0, "learning_rate": 2.0}}
     assert merged.origins["settings"] == "option, preset p"
@@ -144,7 +152,7 @@ def test_settings_merge_number_by_number() -> None:
     st.dictionaries(st.sampled_from(["epochs", "batch_size", "seeds", "repeats"]), st.integers(1, 99)),
 )
 def test_the_strongest_layer_that_sets_a_field_wins(strong: dict[str, int], weak: dict[str, int]) -> None:
-    merged = merge_layers([Layer("a", {"data": "x", **strong}), Layer("b", weak)])
+    merged = merge_layers([OptionLayer("a", {"data": "x", **strong}), OptionLayer("b", weak)])
     for name in {**weak, **strong}:
         assert getattr(merged.config, name) == {**weak, **strong}[name]
         assert merged.origins[name] == ("a" if name in strong else "b")

@@ -6,7 +6,7 @@ import pytest
 from plans import keys, plan, table
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.presets.catalog import PRESETS
+from fairaudit.config.presets.collection import PRESETS
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import EXIT_PRIVACY, PrivacyError
 from fairaudit.methods.catalog import Guarantee

@@ -8,7 +8,7 @@ import pytest
 
 from fairaudit.cli import app
 from fairaudit.config.options import OPTIONS
-from fairaudit.config.presets.catalog import PRESETS
+from fairaudit.config.presets.collection import PRESETS
 from fairaudit.methods.catalog import catalog
 
 ROOT = Path(__file__).resolve().parent.parent

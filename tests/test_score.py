@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.predictions import load_scored
 from fairaudit.errors import ConfigError, FairauditError
 from fairaudit.metrics.compare import ONE_MODEL

@@ -14,7 +14,7 @@ from plans import config, table
 
 from fairaudit.audit import prepare
 from fairaudit.cli import app
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import EXIT_INPUT, ConfigError, TrainingError
 from fairaudit.methods import catalog as catalog_module
 from fairaudit.methods.catalog import Guarantee, MethodSpec, catalog

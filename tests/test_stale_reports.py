@@ -10,7 +10,7 @@ from handmade import findings, metadata
 
 from fairaudit.audit import audit, prepare
 from fairaudit.cli import app
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import FairauditError, OutputError
 from fairaudit.execution.run_directory import hold
 from fairaudit.report.build import build_report

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fairaudit.cli.config_template import _text, columns_file, template_file, write_template
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.encode import encode
-from fairaudit.data.inspect import describe
+from fairaudit.data.inspection import describe
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import OutputError

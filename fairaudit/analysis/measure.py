@@ -12,7 +12,7 @@ from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.metrics.compare import Twin, compare, measure_reference
 from fairaudit.metrics.risk import Predictions
 from fairaudit.metrics.sklearn_check import sklearn_disagreement
-from fairaudit.metrics.within_model import Outcome, seed_scores
+from fairaudit.metrics.within_model import LabelOutcome, seed_scores
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.results.estimates import Measured
 from fairaudit.results.jobs import JobResult
@@ -96,7 +96,7 @@ def _restricted(predictions: Predictions, rows: NDArray[np.int64]) -> Prediction
 
 def _check_against_sklearn(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> None:
     """Our rates against scikit-learn's, for the first run of every arm; equal, or a bug."""
-    outcome = Outcome(len(dataset.classes), dataset.positive, dataset.favourable)
+    outcome = LabelOutcome(len(dataset.classes), dataset.positive, dataset.favourable)
     for number, grouping in enumerate(dataset.groupings):
         for arm in plan.arms:
             for run in _predictions(plan, arm.key, number, results)[:1]:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from fairaudit import __version__
-from fairaudit.audit import Prepared, examined, get_ready, opened, prepare
+from fairaudit.audit import PreparedAudit, examined, get_ready, opened, prepare
 from fairaudit.choosing import words
-from fairaudit.choosing.model import Choice, OfMethod, RuleFacts, Status, Tested
-from fairaudit.choosing.rules import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
+from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
+from fairaudit.choosing.files import put_choice_aside, write_choice
+from fairaudit.choosing.result import Choice, OfMethod, RuleFacts, Status, Tested
 from fairaudit.choosing.sequence import ALPHA, FIRST_LOOK, SEEDS_MAX, Course, look_sizes
-from fairaudit.choosing.write import put_choice_aside, write_choice
-from fairaudit.config.sources import DEFAULT, OPTION, ResolvedConfig
+from fairaudit.config.value_sources import DEFAULT, OPTION, ResolvedConfig
 from fairaudit.errors import EXIT_INCONCLUSIVE, EXIT_OK, EXIT_TRAINING, ConfigError
 from fairaudit.execution.progress import Listener, silent
 from fairaudit.execution.run_directory import RunDir
@@ -22,7 +22,7 @@ from fairaudit.metrics.gaps import LEAST_SEEDS
 from fairaudit.planning.plan import Arm, Plan, narrowed
 from fairaudit.report.build_facts import attack_facts
 from fairaudit.report.facts import Tool
-from fairaudit.report.gaps import COST, main_gap
+from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import reproduce_command
 from fairaudit.report.write import write_report
@@ -42,7 +42,7 @@ class Candidates:
         looks: Seeds at each look.
     """
 
-    prepared: Prepared
+    prepared: PreparedAudit
     families: Mapping[str, Sequence[Arm]]
     looks: tuple[int, ...]
 
@@ -182,7 +182,7 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
     }
 
 
-def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Prepared) -> dict[str, list[Arm]]:
+def _allowed(families: Mapping[str, Sequence[Arm]], prepared: PreparedAudit) -> dict[str, list[Arm]]:
     """Without the arms that break a rule about epsilon or delta: that is known, so nothing is tested.
 
     Raises:
@@ -208,7 +208,7 @@ def _target(arm: Arm) -> float:
 
 
 def _look(
-    prepared: Prepared,
+    prepared: PreparedAudit,
     rundir: RunDir,
     keys: Sequence[str],
     seeds: int,
@@ -231,7 +231,7 @@ def _failures(report: Report) -> Iterator[str]:
             yield f"{arm.key}, seed {seed.seed}: {seed.message}"
 
 
-def _tested(found: Candidates, prepared: Prepared, report: Report, key: str, level: float) -> Tested:
+def _tested(found: Candidates, prepared: PreparedAudit, report: Report, key: str, level: float) -> Tested:
     """What the look says of one arm, with the figures that a reader wants beside it."""
     name, arm = next((n, a) for n, arms in found.families.items() for a in arms if a.key == key)
     facts = next(facts for facts in report.arms if facts.key == key)

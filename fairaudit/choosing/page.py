@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fairaudit.choosing import words
-from fairaudit.choosing.model import Choice, Tested
+from fairaudit.choosing.result import Choice, Tested
 from fairaudit.report.charts_epsilon import COSTS_DRAWN, AtEpsilon, epsilon_panels
 from fairaudit.report.document import (
     Block,
@@ -22,7 +22,7 @@ from fairaudit.report.document import (
     figures,
     table,
 )  # fmt: skip
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.text import REPORT_NOT_DP
 from fairaudit.report.written import POINTS, UNKNOWN, written
 from fairaudit.results.estimates import Interval

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.choosing.model import Choice, Status, Tested, TestedNumber
+from fairaudit.choosing.result import Choice, Status, Tested, TestedNumber
 from fairaudit.choosing.sequence import ALPHA, unseen
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import Plan

@@ -30,8 +30,8 @@ from fairaudit.cli.commands import (
     score,
     train,
 )
-from fairaudit.cli.options import ALSO
-from fairaudit.cli.streams import lost_answer, print_stderr
+from fairaudit.cli.printing import lost_answer, print_stderr
+from fairaudit.cli.run_options import ALSO
 from fairaudit.config.options import PANELS, Format
 from fairaudit.errors import (
     EXIT_BUG,
@@ -43,7 +43,7 @@ from fairaudit.errors import (
     FairauditError,
     TrainingError,
 )
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 
 
 class _Unread(Exception):

@@ -11,10 +11,10 @@ from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.data.candidates import suggested_group
 from fairaudit.data.columns import encode_levels, kind_of, numeric_values
 from fairaudit.data.dataset import Dataset
-from fairaudit.data.inspect import Inspection
+from fairaudit.data.inspection import Inspection
 from fairaudit.errors import OutputError, numbered
 from fairaudit.io.atomic import write_atomically
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 
 _MOST_CANDIDATES = 8
 _REPLACE = "  # from your data: replace by what is publicly known"

@@ -8,11 +8,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.text import Text
 
 from fairaudit.cli.folding import folded, width_of
-from fairaudit.cli.streams import no_command
+from fairaudit.cli.printing import no_command
 from fairaudit.errors import FairauditError, numbered
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
 from fairaudit.io.standard_streams import write_to_nothing
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 
 
 class _Console(Console):

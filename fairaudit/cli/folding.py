@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from typing import TextIO
 
-from fairaudit.report.render.rows import TableLine
+from fairaudit.report.render.console_rows import TableLine
 
 _INDENT = 4  # of what goes on, beside the line's own
 _LEAST = 20  # columns; below it nothing can be laid out

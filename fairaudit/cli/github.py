@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from fairaudit.cli.lines_gate import workflow_commands
-from fairaudit.cli.streams import command
+from fairaudit.cli.printing import command
 from fairaudit.gate.check import InconclusiveIs
 from fairaudit.report.model import Report
 from fairaudit.report.render.markdown import to_markdown

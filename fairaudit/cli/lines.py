@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fairaudit.config.options import ASSUMED
-from fairaudit.config.sources import DEFAULT, ResolvedConfig
+from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
@@ -14,11 +14,11 @@ from fairaudit.privacy.events import SampledGaussian, shown_up
 from fairaudit.report.arm_names import listed
 from fairaudit.report.attack import attack_sentence
 from fairaudit.report.build_facts import privacy_facts
-from fairaudit.report.gaps import CONTROL_NOT_RUN
+from fairaudit.report.main_gap import CONTROL_NOT_RUN
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
-from fairaudit.report.render.rows import Row, aligned
+from fairaudit.report.render.console_rows import Row, aligned
 from fairaudit.report.render.terminal import to_lines
+from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.order import document
 from fairaudit.report.write import report_paths
 

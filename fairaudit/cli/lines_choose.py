@@ -5,14 +5,14 @@ from pathlib import Path
 
 from fairaudit.choosing import words
 from fairaudit.choosing.choose import Candidates
-from fairaudit.choosing.model import Choice, Tested
-from fairaudit.choosing.write import choice_paths
+from fairaudit.choosing.files import choice_paths
+from fairaudit.choosing.result import Choice, Tested
 from fairaudit.cli.estimate import estimated_seconds
 from fairaudit.cli.lines import duration_text, report_line
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import narrowed
-from fairaudit.report.names import plain
-from fairaudit.report.render.rows import Row, aligned
+from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, written
 
 

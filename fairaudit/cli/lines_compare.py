@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.gate.compare import Change, Changes
-from fairaudit.metrics.names import COSTS
+from fairaudit.gate.comparison import Change, Changes
+from fairaudit.metrics.metric_names import COSTS
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.names import plain
-from fairaudit.report.render.rows import Row, aligned
+from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import CHANGES, figure, written
 
 _ALWAYS = tuple(f"{cost}{suffix}" for cost in COSTS for suffix in ("", "_gap"))

@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 
 from fairaudit.gate.check import InconclusiveIs
-from fairaudit.gate.grammar import Rule
+from fairaudit.gate.grammar import GateRule
 from fairaudit.report.gates import GateRecord, verdicts
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
 from fairaudit.report.render.junit import described
+from fairaudit.report.safe_names import plain
 
 _MOST_TARGETS = 6
 _LONGEST = 4000  # characters of an annotation
 
 
-def rule_lines(rules: tuple[Rule, ...]) -> Iterator[str]:
+def rule_lines(rules: tuple[GateRule, ...]) -> Iterator[str]:
     """Every rule in words, before anything is trained."""
     for rule in rules:
         yield f"  gate    {plain(rule.text, 200)}: {plain(rule.words, 400)}"

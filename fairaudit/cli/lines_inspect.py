@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from fairaudit.cli.lines import outcomes_text
-from fairaudit.data.inspect import Inspection
+from fairaudit.data.inspection import Inspection
 from fairaudit.errors import numbered
-from fairaudit.report.names import plain
-from fairaudit.report.render.rows import Row, aligned
+from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.report.safe_names import plain
 
 _MOST_COLUMNS = 60
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from fairaudit.data.naming import listed
 from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
-from fairaudit.release.choice import Choice
+from fairaudit.release.choice import ReleaseChoice
 from fairaudit.release.held_out import HeldOut
-from fairaudit.report.names import plain
-from fairaudit.report.render.rows import Row, aligned
+from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.report.safe_names import plain
 
 
-def choice_lines(choice: Choice) -> Iterator[str]:
+def choice_lines(choice: ReleaseChoice) -> Iterator[str]:
     """What is trained, and on whose word."""
     arm, plan = choice.arm, choice.plan
     assert arm.privacy.epsilon_pld is not None

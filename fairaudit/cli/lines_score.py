@@ -6,8 +6,8 @@ from fairaudit.cli.lines import outcomes_text, report_line, warning_lines
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import numbered
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
 from fairaudit.report.render.terminal import to_lines
+from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.order import document
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from fairaudit.config.declared import Declaration, DeclaredColumn, read_declaration
-from fairaudit.config.presets.catalog import PRESETS
+from fairaudit.config.presets.collection import PRESETS
 from fairaudit.errors import ConfigError
 
 

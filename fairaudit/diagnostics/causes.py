@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairaudit.diagnostics.bounds import Spectrum, lower_bounds, sufficient_condition
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch
 from fairaudit.diagnostics.correlates import PAIRS, QUANTITIES, RecordReadings, correlate, read_records
+from fairaudit.diagnostics.cost_bounds import Spectrum, lower_bounds, sufficient_condition
 from fairaudit.diagnostics.curvature import extremes_of_groups, quadratic_forms, traces
-from fairaudit.diagnostics.landscape import Landscape, Records
+from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.misalignment import cosine
 from fairaudit.diagnostics.risk_terms import (
     Batches,
@@ -99,14 +99,14 @@ class CauseReading:
         self._spectra = [Spectrum(nothing, nothing)] * task.repeats
 
     @cached_property
-    def records(self) -> Records:
+    def records(self) -> GroupedRecords:
         """The records that curvature is read from: the same for every step and arm of a seed."""
         pool = self.task.pool
         groups = pool.groups[: pool.n_records]
         chosen = stratified(groups, pool.n_groups, HESSIAN_RECORDS, self.task.seed)
         batch = pool.gather(chosen, None)
         shares = torch.bincount(groups, minlength=pool.n_groups).double() / pool.n_records
-        return Records.of(
+        return GroupedRecords.of(
             batch.inputs, pool.labels[chosen], batch.group, n_groups=pool.n_groups, shares=shares
         )
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairaudit.diagnostics.curvature import traces_of_each_record
-from fairaudit.diagnostics.landscape import Landscape, Records
+from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.ranks import RESAMPLES, Ranked, pearson, with_interval
 from fairaudit.engine.replicates import stack, tape_of
 from fairaudit.privacy.streams import numpy_stream
@@ -40,7 +40,7 @@ class RecordReadings:
     """
 
     values: Mapping[str, Float64]
-    records: Records
+    records: GroupedRecords
 
     def as_given(self, name: str) -> Float64:
         """One quantity in the order in which the records were given, [n]."""
@@ -128,7 +128,7 @@ def correlate(readings: RecordReadings, *, seed: int, label: str | int = 0) -> C
     return Correlates(mean, error, plain, ranked)
 
 
-def _weights(records: Records) -> Float64:
+def _weights(records: GroupedRecords) -> Float64:
     """Each record's share of the whole, [n]."""
     counts, shares = records.counts.numpy(), records.shares.numpy()
     per_record: Float64 = np.repeat(

@@ -14,7 +14,7 @@ from fairaudit.errors import TrainingError
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class GroupedRecords:
     """Records in group order, so that every group is one slice. Build with :meth:`of`.
 
     Args:
@@ -46,7 +46,7 @@ class Records:
         *,
         n_groups: int,
         shares: Tensor | None = None,
-    ) -> "Records":
+    ) -> "GroupedRecords":
         """Sort records by group; a group may be absent.
 
         Args:
@@ -77,11 +77,11 @@ class Records:
         """K."""
         return len(self.counts)
 
-    def only(self, group: int) -> "Records":
+    def only(self, group: int) -> "GroupedRecords":
         """The records of one group, as group 0 of 1."""
         rows = slice(self.edges[group], self.edges[group + 1])
         count = rows.stop - rows.start
-        return Records(
+        return GroupedRecords(
             self.features[rows],
             self.targets[rows],
             torch.zeros_like(self.groups[rows]),
@@ -153,7 +153,7 @@ class Landscape:
 
     module: nn.Module
     theta: Tensor
-    records: Records
+    records: GroupedRecords
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "theta", self.theta.detach().contiguous())

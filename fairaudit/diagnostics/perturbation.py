@@ -8,7 +8,7 @@ from torch import Tensor
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.minimiser import bounded, noise_std
 from fairaudit.models.convex import hessian_traces, losses
-from fairaudit.models.linear import LogisticModels
+from fairaudit.models.logistic_predictors import LogisticModels
 from fairaudit.privacy.noise import noise_stream
 
 _ROWS_AT_ONCE = 2048

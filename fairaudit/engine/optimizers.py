@@ -18,7 +18,7 @@ class Optimizer(ABC):
         """Update theta [R, P] with the gradient [R, P]."""
 
 
-class Sgd(Optimizer):
+class GradientDescent(Optimizer):
     """theta - lr * gradient."""
 
     def step(self, theta: Tensor, gradient: Tensor) -> None:
@@ -67,7 +67,7 @@ class Adam(Optimizer):
         theta.addcdiv_(self._mean, scale, value=-self.learning_rate / (1 - self.decay**self._steps))
 
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": Sgd, "momentum": Momentum, "adam": Adam}
+OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": GradientDescent, "momentum": Momentum, "adam": Adam}
 
 
 def make_optimizer(name: str, learning_rate: float) -> Optimizer:

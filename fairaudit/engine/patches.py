@@ -40,7 +40,7 @@ def positions(image: Shape, window: Window) -> tuple[int, int]:
     return down, across
 
 
-class Layout(Enum):
+class PatchLayout(Enum):
     """How windows become rows."""
 
     FULL = auto()  # every window in full, [positions, kh kw C]
@@ -65,10 +65,10 @@ class Patches:
         full = spots * kh * kw * self.channels
         shared = self.padded[0] * self.across * (kw * self.channels + kh * outputs)
         if window.stride[0] == 1 and shared < full:
-            self.layout, self.floats = Layout.SHARED, shared
+            self.layout, self.floats = PatchLayout.SHARED, shared
         else:
             short = kw * self.channels < _SHORT_RUN and kh * kw > 1
-            self.layout, self.floats = Layout.TURNED if short else Layout.FULL, full
+            self.layout, self.floats = PatchLayout.TURNED if short else PatchLayout.FULL, full
 
     def products(self, x: Tensor, delta: Tensor) -> Tensor:
         """[B, kh kw C O] of images [B, H, W, C] and output gradients [B, Ho, Wo, O]."""
@@ -90,13 +90,13 @@ class Patches:
                     first = number * self.window.dilation[0]
                     shifted[:n, first : first + self.down, :, number] = columns
                 columns = shifted[:n].view(n, -1, kh * self.outputs)
-            rows = rows if self.layout is Layout.TURNED else rows.mT
+            rows = rows if self.layout is PatchLayout.TURNED else rows.mT
             torch.bmm(rows, columns, out=out[piece].view(n, rows.shape[1], columns.shape[2]))
         return out
 
     def in_order(self, weight: Tensor) -> Tensor:
         """A view of weights [R, O, C, kh, kw] in the order of the products."""
-        if self.layout is Layout.SHARED:
+        if self.layout is PatchLayout.SHARED:
             return weight.permute(0, 4, 2, 3, 1)
         return weight.permute(0, 3, 4, 2, 1)
 
@@ -112,9 +112,9 @@ class Patches:
         kh, kw = self.window.kernel
         spots = (self.down, self.across)
         match self.layout:
-            case Layout.FULL:
+            case PatchLayout.FULL:
                 return x.new_empty(count, *spots, kh, kw, self.channels), None
-            case Layout.TURNED:
+            case PatchLayout.TURNED:
                 return x.new_empty(count, kh, kw, self.channels, *spots), None
         height = self.padded[0]
         shifted = x.new_zeros(count, height, self.across, kh, self.outputs)
@@ -126,9 +126,9 @@ class Patches:
         kh, kw = self.window.kernel
         size, spots = kh * kw * self.channels, self.down * self.across
         match self.layout:
-            case Layout.FULL:
+            case PatchLayout.FULL:
                 return spots, size
-            case Layout.TURNED:
+            case PatchLayout.TURNED:
                 return size, spots
         return self.padded[0] * self.across, kw * self.channels
 
@@ -139,8 +139,8 @@ class Patches:
         spots = (by_row * down, by_column * across)
         within = (by_row * dilated_down, by_column * dilated_across, by_channel)
         strides = {
-            Layout.FULL: (by_record, *spots, *within),
-            Layout.TURNED: (by_record, *within, *spots),
-            Layout.SHARED: (by_record, by_row, spots[1], *within[1:]),
+            PatchLayout.FULL: (by_record, *spots, *within),
+            PatchLayout.TURNED: (by_record, *within, *spots),
+            PatchLayout.SHARED: (by_record, by_row, spots[1], *within[1:]),
         }
         return x.as_strided(like.shape, strides[self.layout], x.storage_offset())

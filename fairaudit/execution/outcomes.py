@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairaudit.data.dataset import InputRows
-from fairaudit.execution.seed_data import Prepared
+from fairaudit.execution.seed_data import SeedData
 from fairaudit.methods.base import Task, diverged
 from fairaudit.metrics.risk import record_correct, record_loss
 from fairaudit.results.jobs import Array
@@ -31,7 +31,7 @@ class OnTraining(NamedTuple):
     loss: NDArray[np.float64]
 
 
-def outcome(task: Task, trained: Predicts, prepared: Prepared) -> dict[str, Array]:
+def outcome(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Array]:
     """``probabilities`` on the test rows and the training metrics.
 
     Raises:
@@ -43,7 +43,7 @@ def outcome(task: Task, trained: Predicts, prepared: Prepared) -> dict[str, Arra
     return {"probabilities": test, **group_means(on_training(trained, prepared, task.repeats), prepared)}
 
 
-def on_test(trained: Predicts, prepared: Prepared, repeats: int) -> NDArray[np.float32]:
+def on_test(trained: Predicts, prepared: SeedData, repeats: int) -> NDArray[np.float32]:
     """What R models predict of the test rows, ``[R, n, Y]``."""
     rows = prepared.encoded.split.test
     test = np.empty((repeats, len(rows), len(prepared.dataset.classes)), np.float32)
@@ -52,7 +52,7 @@ def on_test(trained: Predicts, prepared: Prepared, repeats: int) -> NDArray[np.f
     return test
 
 
-def on_training(trained: Predicts, prepared: Prepared, repeats: int) -> OnTraining:
+def on_training(trained: Predicts, prepared: SeedData, repeats: int) -> OnTraining:
     """How R models do on each training row."""
     rows = prepared.encoded.split.train
     labels = prepared.dataset.labels[rows]
@@ -66,7 +66,7 @@ def on_training(trained: Predicts, prepared: Prepared, repeats: int) -> OnTraini
 
 
 def group_means(
-    found: OnTraining, prepared: Prepared, places: NDArray[np.int64] | None = None
+    found: OnTraining, prepared: SeedData, places: NDArray[np.int64] | None = None
 ) -> dict[str, Array]:
     """Mean accuracy and loss of each group, ``[R, K]`` per grouping, on the training rows or some of them."""
     some = slice(None) if places is None else places
@@ -82,7 +82,7 @@ def group_means(
 
 
 def _predictions(
-    trained: Predicts, prepared: Prepared, features: InputRows, rows: NDArray[np.int64]
+    trained: Predicts, prepared: SeedData, features: InputRows, rows: NDArray[np.int64]
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Places among rows of the dataset and [R, n, Y] there; in pieces where inputs are not in memory.
 

@@ -78,14 +78,14 @@ class Execution:
     inputs: Inputs | None = None
 
 
-class Training(NamedTuple):
+class TrainingTask(NamedTuple):
     """What a worker needs to know beyond the plan: its job, and the result that the job reads."""
 
     job: Job
     source: JobResult | None
 
 
-class Trained(NamedTuple):
+class WorkerAnswer(NamedTuple):
     """A worker's answer, and how long it took in s."""
 
     result: JobResult
@@ -118,7 +118,7 @@ def execute(
     return board.results()
 
 
-def _executor(plan: Plan, jobs: int, execution: Execution) -> Executor[Training, Trained]:
+def _executor(plan: Plan, jobs: int, execution: Execution) -> Executor[TrainingTask, WorkerAnswer]:
     if execution.cluster is not None:
         serve = functools.partial(_train, plan, execution.train)
         return Cluster(serve, execution.inputs, jobs, replace(execution.cluster, workers=execution.workers))
@@ -161,9 +161,9 @@ class _Board:
         self.last_seed[worker] = job.seed
         return job
 
-    def training(self, job: Job) -> Training:
+    def training(self, job: Job) -> TrainingTask:
         """The job with what it reads, which is finished."""
-        return Training(job, None if job.source_id is None else self.done[job.source_id])
+        return TrainingTask(job, None if job.source_id is None else self.done[job.source_id])
 
     def put_back(self, job: Job) -> None:
         """Let a job wait again, at its place in the plan."""
@@ -190,7 +190,7 @@ class _Board:
 
 
 def _work_off(
-    board: _Board, executor: Executor[Training, Trained], rundir: RunDir, listener: Listener
+    board: _Board, executor: Executor[TrainingTask, WorkerAnswer], rundir: RunDir, listener: Listener
 ) -> None:
     while board.waiting or board.running:
         for number in executor.idle:
@@ -204,7 +204,7 @@ def _work_off(
 
 
 def _settle(
-    board: _Board, job: Job, answer: Trained | Raised | Died, rundir: RunDir, listener: Listener
+    board: _Board, job: Job, answer: WorkerAnswer | Raised | Died, rundir: RunDir, listener: Listener
 ) -> None:
     """Enter what became of a job."""
     if isinstance(answer, Died):
@@ -239,14 +239,14 @@ def _announce(failures: Sequence[JobFailure], listener: Listener) -> None:
         listener(JobFailed(failure.arm, failure.seed, failure.message))
 
 
-def _train(plan: Plan, train: str, inputs: Inputs | None, training: Training) -> Trained:
+def _train(plan: Plan, train: str, inputs: Inputs | None, training: TrainingTask) -> WorkerAnswer:
     """In a worker: train one job."""
     start = time.perf_counter()
     try:
         result = _resolve(train)(plan, training.job, training.source, inputs)
     except MemoryError as error:
         raise TrainingError("out of memory", hint="try fewer --workers or a smaller --batch-size") from error
-    return Trained(result, time.perf_counter() - start)
+    return WorkerAnswer(result, time.perf_counter() - start)
 
 
 @functools.cache

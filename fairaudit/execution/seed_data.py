@@ -25,7 +25,7 @@ from fairaudit.methods.base import PublicPool
 from fairaudit.planning.plan import Plan, records_path
 
 
-class Prepared(NamedTuple):
+class SeedData(NamedTuple):
     """One seed's data, ready to train on; ``public`` for a method whose student learns from a pool."""
 
     dataset: LabelledRows
@@ -77,7 +77,7 @@ def _stored(key: _Key) -> Store | None:
     return open_store(records_path(key.config, key.digest)) if key.inputs is None else None
 
 
-def prepare_seed(plan: Plan, seed: int, inputs: Inputs | None, *, by_pool: bool) -> Prepared:
+def prepare_seed(plan: Plan, seed: int, inputs: Inputs | None, *, by_pool: bool) -> SeedData:
     """A seed's split and encoding.
 
     Args:
@@ -92,7 +92,7 @@ def prepare_seed(plan: Plan, seed: int, inputs: Inputs | None, *, by_pool: bool)
     return _prepared_by_pool(key, seed) if by_pool else _prepared(key, seed)
 
 
-def first_records(config: AuditConfig, digest: str) -> Prepared:
+def first_records(config: AuditConfig, digest: str) -> SeedData:
     """The first seed's data, before there is a plan.
 
     Args:
@@ -106,20 +106,20 @@ def first_records(config: AuditConfig, digest: str) -> Prepared:
 
 
 @lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
-def _prepared(key: _Key, seed: int) -> Prepared:
+def _prepared(key: _Key, seed: int) -> SeedData:
     dataset, encoder = _encoder(key)
     return _by_training_rows(key.config, dataset, encoder, draw_split(dataset, key.config, seed))
 
 
 @lru_cache(maxsize=2)
-def _prepared_by_pool(key: _Key, seed: int) -> Prepared:
+def _prepared_by_pool(key: _Key, seed: int) -> SeedData:
     dataset = _encoder(key)[0]
     return _by_pool_rows(key.config, dataset, _pool_encoder(key), draw_split(dataset, key.config, seed))
 
 
 def prepare_rows(
     dataset: Dataset, config: AuditConfig, split: Split, *, by_pool: bool, queries: int = 0
-) -> Prepared:
+) -> SeedData:
     """The encoding of a split that no seed of an audit drew.
 
     Args:
@@ -137,23 +137,23 @@ def prepare_rows(
     return _by_training_rows(config, dataset, make_encoder(dataset, config), split)
 
 
-def _by_training_rows(config: AuditConfig, dataset: LabelledRows, encoder: Encoder, split: Split) -> Prepared:
+def _by_training_rows(config: AuditConfig, dataset: LabelledRows, encoder: Encoder, split: Split) -> SeedData:
     encoded = _as_seen(config, dataset, encoder.encode(split))
     rows = encoded.train
     packed = PackedRows.of(rows, Spool(config.out)) if isinstance(rows, DecodedRows) else rows
-    return Prepared(dataset, encoded, _training_pool(dataset, encoded, packed))
+    return SeedData(dataset, encoded, _training_pool(dataset, encoded, packed))
 
 
 def _by_pool_rows(
     config: AuditConfig, dataset: LabelledRows, encoder: PoolEncoder, split: Split, queries: int = 0
-) -> Prepared:
+) -> SeedData:
     found = encoder.encode(split, queries)
     encoded = _as_seen(config, dataset, found.encoded)
     pool = _rows(found.pool) if _wants_rows(config, dataset) else found.pool
     groups = None if found.groups is None else torch.from_numpy(found.groups)
     # Not packed: levels of the training rows that the pool does not show have no input, and every record
     # is read by its teacher alone.
-    return Prepared(
+    return SeedData(
         dataset, encoded, _training_pool(dataset, encoded, encoded.train), PublicPool(pool, groups)
     )
 

@@ -13,15 +13,15 @@ from fairaudit.data.split import draw_validation
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import DivergedError
 from fairaudit.execution.outcomes import OnTraining, group_means, on_test, on_training
-from fairaudit.execution.seed_data import Prepared
+from fairaudit.execution.seed_data import SeedData
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.catalog import find
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.events import PrivacyEvent, event_to_json
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.results.jobs import Array
-from fairaudit.tuning.score import make_score
 from fairaudit.tuning.search import Candidate
+from fairaudit.tuning.validation_score import make_score
 
 DIVERGED: Literal["diverged"] = "diverged"
 
@@ -77,7 +77,7 @@ class Sanitised:
         return torch.where(torch.isfinite(found).all(-1, keepdim=True), found, same)
 
 
-def search(arm: Arm, method: Method, task: Task, prepared: Prepared) -> Found:
+def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
     """Train and score every candidate of a seed.
 
     Args:
@@ -124,7 +124,7 @@ def search(arm: Arm, method: Method, task: Task, prepared: Prepared) -> Found:
     return Found({"weights": weights, **arrays}, {"tuning": tuned, "event": event})
 
 
-def divide(prepared: Prepared, pool: TrainingPool) -> Division:
+def divide(prepared: SeedData, pool: TrainingPool) -> Division:
     """A seed's training rows in two."""
     split = prepared.encoded.split
     validation = draw_validation(prepared.dataset, split)
@@ -147,7 +147,7 @@ def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> 
     )
 
 
-def train(method: Method, task: Task, prepared: Prepared) -> Sanitised:
+def train(method: Method, task: Task, prepared: SeedData) -> Sanitised:
     """One candidate; a model that says the same of everybody where its training diverged."""
     try:
         trained = method.fit(task, [])
@@ -157,7 +157,7 @@ def train(method: Method, task: Task, prepared: Prepared) -> Sanitised:
 
 
 def score(
-    arm: Arm, seed: int, found: OnTraining, prepared: Prepared, division: Division
+    arm: Arm, seed: int, found: OnTraining, prepared: SeedData, division: Division
 ) -> tuple[list[float], list[float]]:
     """Every candidate's score on the validation rows: exact, for the audit alone, and as it is released.
 
@@ -195,7 +195,7 @@ def _noiseless(arm: Arm, task: Task) -> Task:
 
 
 def _outcomes(
-    models: Sequence[Sanitised], prepared: Prepared, division: Division
+    models: Sequence[Sanitised], prepared: SeedData, division: Division
 ) -> tuple[dict[str, Array], OnTraining]:
     """What n models predict of the test rows, their means on the fit rows; and every training row."""
     test = np.concatenate([on_test(model, prepared, 1) for model in models])

@@ -25,7 +25,7 @@ from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import outcome
-from fairaudit.execution.seed_data import Prepared, prepare_seed
+from fairaudit.execution.seed_data import SeedData, prepare_seed
 from fairaudit.execution.trials import search
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.catalog import REFERENCE, admit, find, is_third_party
@@ -103,7 +103,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     return JobResult(job.id, arrays, facts)
 
 
-def _search(plan: Plan, job: Job, arm: Arm, prepared: Prepared, began: float) -> JobResult:
+def _search(plan: Plan, job: Job, arm: Arm, prepared: SeedData, began: float) -> JobResult:
     """Every candidate of one arm at one seed, with the chance that it is the one released."""
     with _memory_reported(job):
         task = _task(plan, job, arm, prepared, None)
@@ -130,7 +130,7 @@ def _memory_reported(job: Job) -> Iterator[None]:
         ) from error
 
 
-def _twin(arm: Arm, task: Task, prepared: Prepared) -> dict[str, Array]:
+def _twin(arm: Arm, task: Task, prepared: SeedData) -> dict[str, Array]:
     """What the arm's noise-free twin predicts: same start, streams and schedule. It is not private.
 
     Raises:
@@ -144,7 +144,7 @@ def _twin(arm: Arm, task: Task, prepared: Prepared) -> dict[str, Array]:
     return outcome(task, trained, prepared)
 
 
-def _class_counts(prepared: Prepared) -> NDArray[np.int64]:
+def _class_counts(prepared: SeedData) -> NDArray[np.int64]:
     labels = prepared.dataset.labels[prepared.encoded.split.train]
     return np.bincount(labels, minlength=len(prepared.dataset.classes)).astype(np.int64)
 
@@ -156,7 +156,7 @@ def _method(arm: Arm) -> Method:
     return method
 
 
-def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult | None) -> Task:
+def _task(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None) -> Task:
     schedule, config = plan.schedule, plan.config
     model = _model(config, prepared, job.seed)
     return Task(
@@ -180,7 +180,7 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: Prepared, source: JobResult 
     )
 
 
-def _model(config: AuditConfig, prepared: Prepared, seed: int) -> torch.nn.Module:
+def _model(config: AuditConfig, prepared: SeedData, seed: int) -> torch.nn.Module:
     """The seed's start. A user's factory may fail, or make something else, at one seed alone."""
     try:
         model = start_model(config, prepared.pool, seed)
@@ -262,7 +262,7 @@ def _numpy(values: Tensor) -> NDArray[np.float32]:
     return array
 
 
-def _facts(prepared: Prepared) -> Mapping[str, object]:
+def _facts(prepared: SeedData) -> Mapping[str, object]:
     encoded, dataset = prepared.encoded, prepared.dataset
     facts: dict[str, object] = {
         "n_train": len(encoded.split.train),
@@ -291,7 +291,7 @@ def _individual(trained: TrainedReplicates, delta: float) -> dict[str, Array]:
     }
 
 
-def _sklearn_baseline(prepared: Prepared) -> dict[str, float]:
+def _sklearn_baseline(prepared: SeedData) -> dict[str, float]:
     """On all rows, or on every k-th where their inputs are not in memory."""
     encoded, labels = prepared.encoded, prepared.dataset.labels
     whole = isinstance(encoded.train, np.ndarray)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fairaudit.errors import EXIT_GATE_FAILED, EXIT_INCONCLUSIVE, EXIT_OK, ConfigError
-from fairaudit.gate.grammar import Rule
+from fairaudit.gate.grammar import GateRule
 from fairaudit.gate.judge import change, judge
 from fairaudit.gate.targets import Target, Targets, find_targets, limits, vocabulary_of
 from fairaudit.report.facts import LabelFacts
@@ -32,7 +32,7 @@ class Verdict:
 
     gates: tuple[GateRecord, ...]
     outcome: Outcome
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[GateRule, ...] = ()
 
     def exit_code(self, inconclusive: InconclusiveIs | None = None) -> int:
         """0 pass, 1 fail, 3 inconclusive, unless the caller says what that counts as."""
@@ -40,7 +40,7 @@ class Verdict:
         return {"pass": EXIT_OK, "fail": EXIT_GATE_FAILED, "inconclusive": EXIT_INCONCLUSIVE}[counted]
 
 
-def check(report: Report, rules: Sequence[Rule], baseline: Report | None = None) -> Verdict:
+def check(report: Report, rules: Sequence[GateRule], baseline: Report | None = None) -> Verdict:
     """Hold a report against rules.
 
     Args:
@@ -62,7 +62,7 @@ def check(report: Report, rules: Sequence[Rule], baseline: Report | None = None)
     return Verdict(gates, worst(gate.outcome for gate in gates), tuple(rules))
 
 
-def judged(report: Report, rules: Sequence[Rule], baseline: Report | None = None) -> Report:
+def judged(report: Report, rules: Sequence[GateRule], baseline: Report | None = None) -> Report:
     """A report just made, with what the rules say of its file; unchanged where there is no rule.
 
     The rules see the rounded numbers of the file, so that `run` and `gate` say the same.
@@ -93,7 +93,7 @@ def exit_code(report: Report, inconclusive: InconclusiveIs | None = None) -> int
     )
 
 
-def refuse_without_baseline(rules: Sequence[Rule], *, has_baseline: bool) -> None:
+def refuse_without_baseline(rules: Sequence[GateRule], *, has_baseline: bool) -> None:
     """Refuse a rule about a change where there is nothing to compare with.
 
     Raises:
@@ -126,7 +126,7 @@ def _refuse_other_label(label: LabelFacts, earlier: LabelFacts) -> None:
             )
 
 
-def _checked(rule: Rule, report: Report, baseline: Report | None) -> GateRecord:
+def _checked(rule: GateRule, report: Report, baseline: Report | None) -> GateRecord:
     found = find_targets(rule, report)
     if rule.is_change and baseline is not None:
         found = _changes(rule, (report, found), (baseline, find_targets(rule, baseline)))
@@ -148,14 +148,14 @@ def _checked(rule: Rule, report: Report, baseline: Report | None) -> GateRecord:
     )
 
 
-def _beyond(rule: Rule, target: GateTarget) -> float:
+def _beyond(rule: GateRule, target: GateTarget) -> float:
     """How far a number lies beyond the limit; below zero where it meets the limit."""
     if target.value is None:
         return -math.inf
     return target.value - rule.number if rule.fails_above else rule.number - target.value
 
 
-def _changes(rule: Rule, now: tuple[Report, Targets], before: tuple[Report, Targets]) -> Targets:
+def _changes(rule: GateRule, now: tuple[Report, Targets], before: tuple[Report, Targets]) -> Targets:
     (report, found), (baseline, earlier) = now, before
     readings = {_place(rule, target): target.reading for target in earlier.judged}
 
@@ -167,7 +167,7 @@ def _changes(rule: Rule, now: tuple[Report, Targets], before: tuple[Report, Targ
     return Targets(tuple(map(changed, found.judged)), found.left_out)
 
 
-def _place(rule: Rule, target: Target) -> tuple[str, str, str, str]:
+def _place(rule: GateRule, target: Target) -> tuple[str, str, str, str]:
     """Where a target stands in any report; the largest gap may lie between other groups there."""
     names_groups = rule.metric.kind == "group" or (rule.group is not None and rule.group.names)
     return target.arm, target.reference, target.grouping, target.group if names_groups else ""

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Literal, NamedTuple, cast
 
 from fairaudit.errors import ConfigError
-from fairaudit.gate.names import Metric, find_metric
-from fairaudit.metrics.names import COSTS
+from fairaudit.gate.vocabulary import Metric, find_metric
+from fairaudit.metrics.metric_names import COSTS
 
 Operator = Literal[">", ">=", "<", "<="]
 Statistic = Literal["interval", "mean", "ci_low", "ci_high", "max"]
@@ -53,7 +53,7 @@ class GroupSelector(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class GateRule:
     """A failing condition.
 
     Args:
@@ -137,7 +137,7 @@ class Rule:
         return f" for {self.group.grouping}{names}{arm}"
 
 
-def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
+def parse_rules(texts: Iterable[str]) -> tuple[GateRule, ...]:
     """Every rule once, in the order given.
 
     Raises:
@@ -146,7 +146,7 @@ def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
     return tuple(dict.fromkeys(map(parse_rule, texts)))
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> GateRule:
     """Read one rule.
 
     Raises:
@@ -183,7 +183,7 @@ def parse_rule(text: str) -> Rule:
         raise ConfigError(f"rule {_cut(shown)}: a gap is between two groups", hint="@sex=F,M, or @sex=F")
     operator = cast(Operator, tokens[places[0]])
     number = _number(right, metric, shown)
-    rule = Rule(shown, metric, statistic, is_change, group, arm, operator, number)
+    rule = GateRule(shown, metric, statistic, is_change, group, arm, operator, number)
     _refuse_foregone(rule)
     return rule
 
@@ -210,7 +210,7 @@ def _number(tokens: list[str], metric: Metric, shown: str) -> float:
     return number if metric.unit == "nats" else float(Decimal(match[1]) / 100)
 
 
-def _refuse_foregone(rule: Rule) -> None:
+def _refuse_foregone(rule: GateRule) -> None:
     """Refuse a rule that is decided before anything is measured: it would guard nothing."""
     low, high, low_open, high_open = rule.metric.bounds(is_change=rule.is_change)
     x = rule.number
@@ -242,7 +242,7 @@ def _refuse_foregone(rule: Rule) -> None:
     )
 
 
-def _meant(rule: Rule) -> str:
+def _meant(rule: GateRule) -> str:
     """What a number outside of the range was probably meant to be."""
     x, unit = rule.number, rule.metric.unit
     if 1 <= abs(x) <= 100 and unit == "fraction":

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from decimal import Decimal
 
-from fairaudit.gate.grammar import Rule
-from fairaudit.gate.intervals import growth, widened, widened_size
-from fairaudit.gate.targets import Reading, Target
+from fairaudit.gate.grammar import GateRule
+from fairaudit.gate.joint_interval import growth, widened, widened_size
+from fairaudit.gate.targets import Target, TargetReading
 from fairaudit.report.gates import GateTarget, Outcome
 from fairaudit.results.estimates import NOTHING, Ends, Interval
 
@@ -16,7 +16,7 @@ ONLY_ALONE = (
 )
 
 
-def judge(rule: Rule, target: Target, *, among: int) -> GateTarget:
+def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
     """What the rule says of one target.
 
     A rule about an interval fails where all of it meets the failing condition and passes where none
@@ -46,7 +46,7 @@ def judge(rule: Rule, target: Target, *, among: int) -> GateTarget:
     )
 
 
-def change(now: Reading, before: Reading | None, *, same_trainings: bool) -> Reading:
+def change(now: TargetReading, before: TargetReading | None, *, same_trainings: bool) -> TargetReading:
     """The change of a number between two reports.
 
     Its interval runs from the least to the largest difference of the two. That holds whatever the
@@ -71,7 +71,7 @@ def change(now: Reading, before: Reading | None, *, same_trainings: bool) -> Rea
         low=0.0 if is_same else _difference(mine.low, theirs.high),
         high=0.0 if is_same else _difference(mine.high, theirs.low),
     )
-    return Reading(
+    return TargetReading(
         number=moved,
         seeds=tuple(_difference(a, b) for a, b in zip(now.seeds, before.seeds, strict=False)),
         n_seeds=min(now.n_seeds, before.n_seeds),
@@ -88,7 +88,7 @@ def _difference(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else float(Decimal(repr(float(a))) - Decimal(repr(float(b))))
 
 
-def _shared(reading: Reading, among: int) -> Ends | None:
+def _shared(reading: TargetReading, among: int) -> Ends | None:
     number, ends = reading.number, reading.number.ends
     if ends is None or number.value is None:
         return None
@@ -102,7 +102,7 @@ def _shared(reading: Reading, among: int) -> Ends | None:
     return widened(number.value, ends, factor)
 
 
-def _outcome(rule: Rule, reading: Reading, shared: Ends | None) -> tuple[Outcome, str]:
+def _outcome(rule: GateRule, reading: TargetReading, shared: Ends | None) -> tuple[Outcome, str]:
     ends = reading.number.ends
     if reading.reason or reading.number.value is None:
         return "inconclusive", reading.reason or "undefined"
@@ -122,14 +122,14 @@ def _outcome(rule: Rule, reading: Reading, shared: Ends | None) -> tuple[Outcome
     return "inconclusive", STRADDLES
 
 
-def _passed(rule: Rule, reading: Reading, ends: Ends) -> tuple[Outcome, str]:
+def _passed(rule: GateRule, reading: TargetReading, ends: Ends) -> tuple[Outcome, str]:
     """A pass, unless the rows that were not judged could make it a failure."""
     if reading.slack and (rule.fails(ends.low - reading.slack) or rule.fails(ends.high + reading.slack)):
         return "inconclusive", reading.unjudged
     return "pass", ""
 
 
-def _plain(rule: Rule, reading: Reading) -> float | None:
+def _plain(rule: GateRule, reading: TargetReading) -> float | None:
     """The plain number that the rule names."""
     ends = reading.number.ends
     match rule.statistic:

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fairaudit.errors import ConfigError, did_you_mean, numbered
-from fairaudit.gate.grammar import ALL_ROWS, GroupSelector, Rule
-from fairaudit.gate.intervals import Variances
-from fairaudit.gate.names import Metric
+from fairaudit.gate.grammar import ALL_ROWS, GateRule, GroupSelector
+from fairaudit.gate.joint_interval import Variances
 from fairaudit.gate.unjudged import named, unjudged
+from fairaudit.gate.vocabulary import Metric
 from fairaudit.methods.spec import Guarantee
-from fairaudit.metrics.names import part_of
+from fairaudit.metrics.metric_names import part_of
 from fairaudit.metrics.registry import METRICS
 from fairaudit.report.facts import ArmFacts, LabelFacts
 from fairaudit.report.model import Report
@@ -27,7 +27,7 @@ NOT_SAID = "which value of the label is the favourable outcome was not said: add
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TargetReading:
     """One number of a report, with all that a verdict needs.
 
     Args:
@@ -62,7 +62,7 @@ class Target:
     reference: str
     grouping: str
     group: str
-    reading: Reading
+    reading: TargetReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Vocabulary:
     arms: tuple[tuple[str, str], ...]
     groupings: dict[str, tuple[str, ...]]
 
-    def check(self, rule: Rule) -> None:
+    def check(self, rule: GateRule) -> None:
         """Refuse a name that neither the data nor the plan holds.
 
         Raises:
@@ -107,7 +107,7 @@ class Vocabulary:
                     hint=did_you_mean(name, known),
                 )
 
-    def _check_bare(self, rule: Rule, name: str) -> None:
+    def _check_bare(self, rule: GateRule, name: str) -> None:
         is_group = any(name in groups for groups in self.groupings.values())
         if name in self.groupings and is_group:
             raise ConfigError(
@@ -126,7 +126,7 @@ def vocabulary_of(report: Report) -> Vocabulary:
     )
 
 
-def find_targets(rule: Rule, report: Report) -> Targets:
+def find_targets(rule: GateRule, report: Report) -> Targets:
     """Every number that the rule is about; names are taken to be known."""
     partial = {arm.key: _unfinished(arm) for arm in report.arms if arm.failed}
     if rule.metric.kind == "arm":
@@ -147,7 +147,7 @@ def find_targets(rule: Rule, report: Report) -> Targets:
     return Targets(tuple(judged), tuple(left_out))
 
 
-def limits(report: Report, rules: Sequence[Rule]) -> tuple[Comparison, ...]:
+def limits(report: Report, rules: Sequence[GateRule]) -> tuple[Comparison, ...]:
     """The report's comparisons with the largest size that rules allow each gap: the least of several.
 
     A limit on the largest gap is one on every pair of groups.
@@ -173,7 +173,7 @@ def limits(report: Report, rules: Sequence[Rule]) -> tuple[Comparison, ...]:
     return tuple(map(read, report.comparisons))
 
 
-def _is_about(rule: Rule, comparison: Comparison, gap: Gap) -> bool:
+def _is_about(rule: GateRule, comparison: Comparison, gap: Gap) -> bool:
     if not _fits(rule.group, comparison):
         return False
     names = named(rule.group, comparison)
@@ -189,7 +189,7 @@ def _unless(target: Target, why: str) -> Target:
     return replace(target, reading=replace(target.reading, reason=target.reading.reason or why))
 
 
-def _doubted(target: Target, rule: Rule, report: Report, comparison: Comparison) -> Target:
+def _doubted(target: Target, rule: GateRule, report: Report, comparison: Comparison) -> Target:
     """The target with what rows that are not in it could do to it."""
     slack, said = unjudged(rule, target.group, report, comparison)
     return replace(target, reading=replace(target.reading, slack=slack, unjudged=said)) if said else target
@@ -216,7 +216,7 @@ def _unfinished(arm: ArmFacts) -> str:
     return f"{len(arm.failed)} of {numbered(arm.seeds_planned, 'seed')} of {arm.key} have no result"
 
 
-def _arms(rule: Rule, report: Report) -> set[str]:
+def _arms(rule: GateRule, report: Report) -> set[str]:
     """The arms a rule is about: those it names, else all that are meant to be private."""
     if rule.arm:
         exact = {arm.key for arm in report.arms if arm.key == rule.arm}
@@ -227,7 +227,7 @@ def _arms(rule: Rule, report: Report) -> set[str]:
     return (compared - checks) or {arm.key for arm in report.arms}
 
 
-def _comparisons(rule: Rule, report: Report) -> Iterator[Comparison]:
+def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
     """The comparisons of these arms; a number that has nothing to do with the reference is read once."""
     wanted = _arms(rule, report)
     is_overall = rule.group is not None and rule.group.bare == ALL_ROWS
@@ -278,7 +278,7 @@ def _fits(selector: GroupSelector | None, comparison: Comparison) -> bool:
     return selector.grouping == comparison.grouping
 
 
-def _of_guarantees(rule: Rule, report: Report) -> Iterator[Target]:
+def _of_guarantees(rule: GateRule, report: Report) -> Iterator[Target]:
     wanted = _arms(rule, report)
     for key, facts in report.privacy.items():
         if key not in wanted or (facts.guarantee.value == "none" and not rule.arm):
@@ -294,11 +294,11 @@ def _of_guarantees(rule: Rule, report: Report) -> Iterator[Target]:
             value = None  # no more than a claim
         reason = "" if value is not None else f"guarantee: {facts.guarantee.value}"
         exact = Interval(value=value, low=value, high=value)
-        reading = Reading(exact, (value,), 1, None, is_size=False, reason=reason)
+        reading = TargetReading(exact, (value,), 1, None, is_size=False, reason=reason)
         yield Target(key, "", "", "", reading)
 
 
-def _of_comparison(rule: Rule, comparison: Comparison, left_out: dict[str, None]) -> Iterator[Target]:
+def _of_comparison(rule: GateRule, comparison: Comparison, left_out: dict[str, None]) -> Iterator[Target]:
     if rule.metric.kind != "group":
         yield _gap_target(rule, comparison)
         return
@@ -317,7 +317,7 @@ def _of_comparison(rule: Rule, comparison: Comparison, left_out: dict[str, None]
         yield _group_target(rule, comparison, group)
 
 
-def _group_target(rule: Rule, comparison: Comparison, group: GroupMeasure) -> Target:
+def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -> Target:
     estimate = group.estimates.get(rule.metric.key)
     reason = group.reason if not group.gated else group.ungated.get(rule.metric.key, "")
     reason = _unpredicted([group]) or reason or ("" if _holds_part(rule.metric, comparison) else NOT_SPLIT)
@@ -325,11 +325,11 @@ def _group_target(rule: Rule, comparison: Comparison, group: GroupMeasure) -> Ta
     return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
 
 
-def _gap_target(rule: Rule, comparison: Comparison) -> Target:
+def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
     gap = _find_gap(rule, comparison)
     if gap is None:
         why = NO_SUCH_GAP if _holds_part(rule.metric, comparison) else NOT_SPLIT
-        nothing = Reading(NOTHING, (), 1, None, is_size=True, reason=why)
+        nothing = TargetReading(NOTHING, (), 1, None, is_size=True, reason=why)
         return Target(comparison.arm, comparison.reference, comparison.grouping, "", nothing)
     is_pair = gap.kind in ("pair", "population")
     among = [g for g in comparison.by_group if gap.kind != "pair" or g.group in (gap.a, gap.b)]
@@ -348,7 +348,7 @@ def _unpredicted(groups: Sequence[GroupMeasure]) -> str:
     return f"{lacking:,} row{'s' * (lacking != 1)} without a prediction" if lacking else ""
 
 
-def _find_gap(rule: Rule, comparison: Comparison) -> Gap | None:
+def _find_gap(rule: GateRule, comparison: Comparison) -> Gap | None:
     """The largest gap, or the one between the groups that the rule names."""
     of_metric = [gap for gap in comparison.gaps if gap.metric == rule.metric.key]
     if rule.metric.kind == "mean_gap":
@@ -366,7 +366,9 @@ def _find_gap(rule: Rule, comparison: Comparison) -> Gap | None:
     return next((g for g in of_metric if g.kind == "pair" and {g.a, g.b} == set(names)), None)
 
 
-def read_estimate(estimate: Estimate | None, reason: str, *, is_size: bool, own_variances: bool) -> Reading:
+def read_estimate(
+    estimate: Estimate | None, reason: str, *, is_size: bool, own_variances: bool
+) -> TargetReading:
     """A report's estimate as a verdict needs it.
 
     Args:
@@ -377,7 +379,7 @@ def read_estimate(estimate: Estimate | None, reason: str, *, is_size: bool, own_
     """
     if estimate is None:
         said = reason or "the report holds no such number"
-        return Reading(NOTHING, (), 1, None, is_size=is_size, reason=said)
+        return TargetReading(NOTHING, (), 1, None, is_size=is_size, reason=said)
     said = reason or estimate.reason
     if estimate.value is None and not said:
         said = "undefined"
@@ -385,7 +387,7 @@ def read_estimate(estimate: Estimate | None, reason: str, *, is_size: bool, own_
     is_bounded = estimate.ends is not None
     if own_variances and is_bounded and estimate.training_sd is not None and estimate.records_sd is not None:
         variances = Variances(estimate.training_sd**2, estimate.records_sd**2)
-    return Reading(
+    return TargetReading(
         number=estimate,
         seeds=estimate.by_seed,
         n_seeds=max(1, estimate.n_seeds),

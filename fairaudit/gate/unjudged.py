@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from fairaudit.gate.grammar import ALL_ROWS, GroupSelector, Rule
-from fairaudit.gate.names import Metric
+from fairaudit.gate.grammar import ALL_ROWS, GateRule, GroupSelector
+from fairaudit.gate.vocabulary import Metric
 from fairaudit.metrics.registry import METRICS
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, GroupMeasure
@@ -22,7 +22,7 @@ def named(selector: GroupSelector | None, comparison: Comparison) -> Sequence[st
     return selector.names or None
 
 
-def unjudged(rule: Rule, group: str, report: Report, comparison: Comparison) -> tuple[float, str]:
+def unjudged(rule: GateRule, group: str, report: Report, comparison: Comparison) -> tuple[float, str]:
     """How far rows that are not in it could move a rule's number, and why in words; "" where there are none.
 
     Args:
@@ -57,7 +57,7 @@ def unjudged(rule: Rule, group: str, report: Report, comparison: Comparison) -> 
     return slack, said
 
 
-def _judged(rule: Rule, group: str, comparison: Comparison) -> list[GroupMeasure]:
+def _judged(rule: GateRule, group: str, comparison: Comparison) -> list[GroupMeasure]:
     """The groups that a number may rest on; the largest gap may rest on any two."""
     if rule.metric.kind == "group":
         return [g for g in (*comparison.by_group, comparison.overall) if g.group == group]

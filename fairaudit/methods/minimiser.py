@@ -16,7 +16,7 @@ from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.models.convex import TOLERANCE, LogisticProblems, StreamedProblem, minimise
-from fairaudit.models.linear import BoundedInputs, LogisticModels
+from fairaudit.models.logistic_predictors import BoundedInputs, LogisticModels
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 

@@ -102,7 +102,7 @@ class MethodSpec:
         readings: ``module:function`` that reads a finished training for the report, or "".
         meanings: What each of these readings is, by name, with its unit.
         unprotected: What its guarantee leaves out beside what every guarantee does.
-        part: What its cost without noise is called, one of ``metrics.names.PARTS``.
+        part: What its cost without noise is called, one of ``metrics.metric_names.PARTS``.
         variants: Published forms.
     """
 

@@ -21,7 +21,7 @@ from fairaudit.engine.stacked import Stacked
 from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
 from fairaudit.methods.descent import Descent, descend, refuse_diverged
 from fairaudit.models.convex import LogisticProblems, minimise, scores
-from fairaudit.models.linear import BoundedInputs, LogisticModels
+from fairaudit.models.logistic_predictors import BoundedInputs, LogisticModels
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 from fairaudit.privacy.streams import numpy_stream, seed_of

@@ -9,8 +9,8 @@ import numpy as np
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.descriptive import shuffle_p
 from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
-from fairaudit.metrics.intervals import Float64, Int64, MetricTable, Records, estimate
-from fairaudit.metrics.names import CONSTANT, COSTS
+from fairaudit.metrics.intervals import EvaluatedRecords, Float64, Int64, MetricTable, estimate
+from fairaudit.metrics.metric_names import CONSTANT, COSTS
 from fairaudit.metrics.registry import spec_of, within_model
 from fairaudit.metrics.risk import Predictions, record_correct, record_loss
 from fairaudit.metrics.tables import (
@@ -21,7 +21,7 @@ from fairaudit.metrics.tables import (
     impact_ratio,
     own_tables,
 )
-from fairaudit.metrics.within_model import Outcome
+from fairaudit.metrics.within_model import LabelOutcome
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, estimated, undefined
 
@@ -81,7 +81,7 @@ def compare(
         twin: The arm without its noise, or None where there is none.
     """
     private, baseline = _paired(private, baseline)
-    outcome, estimand = Outcome(n_classes, positive, favourable), _estimand(fixed_split, one_model)
+    outcome, estimand = LabelOutcome(n_classes, positive, favourable), _estimand(fixed_split, one_model)
     cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
         return _nothing((arm, reference, grouping.name), outcome, cut, estimand)
@@ -105,8 +105,8 @@ def _parts(
     private: Sequence[Predictions],
     baseline: Sequence[Predictions],
     labels: Int64,
-    records: Records,
-    outcome: Outcome,
+    records: EvaluatedRecords,
+    outcome: LabelOutcome,
 ) -> dict[str, MetricTable]:
     """Both costs as two parts that sum to them: the twin's, and what the noise adds."""
     of_seed = {p.seed: p for p in twin.predictions}
@@ -126,7 +126,7 @@ def _parts(
 
 
 def _against_constant(
-    predictions: Sequence[Predictions], labels: Int64, records: Records, outcome: Outcome
+    predictions: Sequence[Predictions], labels: Int64, records: EvaluatedRecords, outcome: LabelOutcome
 ) -> dict[str, MetricTable]:
     """Both costs against the model that predicts the classes' shares in the training rows for everybody."""
     constant = []
@@ -152,7 +152,7 @@ def measure_reference(
 ) -> Measured:
     """The within-model metrics of one arm by itself; no cost, no change. Arguments as ``compare``."""
     baseline = sorted(baseline, key=lambda p: p.seed)
-    outcome, estimand = Outcome(n_classes, positive, favourable), _estimand(fixed_split, one_model)
+    outcome, estimand = LabelOutcome(n_classes, positive, favourable), _estimand(fixed_split, one_model)
     cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
         return _nothing((arm, "", grouping.name), outcome, cut, estimand)
@@ -189,9 +189,9 @@ def _paired(
 
 def _cut(
     predictions: Sequence[Predictions], grouping: Grouping, one_model: bool
-) -> tuple[GroupSelection, Records]:
+) -> tuple[GroupSelection, EvaluatedRecords]:
     rows = [p.rows for p in predictions] or [np.empty(0, dtype=np.int64)]
-    records = Records.of(rows, grouping.groups, len(grouping.names))
+    records = EvaluatedRecords.of(rows, grouping.groups, len(grouping.names))
     return GroupSelection(
         grouping.names, grouping.missing, records.count(), len(predictions), one_model
     ), records
@@ -255,7 +255,7 @@ def _with_shuffles(
     private: Sequence[Predictions],
     baseline: Sequence[Predictions],
     labels: Int64,
-    records: Records,
+    records: EvaluatedRecords,
     cut: GroupSelection,
 ) -> list[Gap]:
     """The label-shuffle reference, on the largest gap of both costs."""
@@ -353,7 +353,9 @@ def _worst(groups: Sequence[GroupMeasure], cut: GroupSelection) -> dict[str, str
     return worst
 
 
-def _nothing(names: tuple[str, str, str], outcome: Outcome, cut: GroupSelection, estimand: str) -> Measured:
+def _nothing(
+    names: tuple[str, str, str], outcome: LabelOutcome, cut: GroupSelection, estimand: str
+) -> Measured:
     """No seed finished: every group and number is named, nothing is known."""
     named = [spec.name for spec in within_model() if spec.needs_a_class]
     trained = [f"train.{spec.name}" for spec in within_model() if spec.is_on_training]

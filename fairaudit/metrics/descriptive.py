@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairaudit.metrics.intervals import Float64, Int64, Records, floor_variance
+from fairaudit.metrics.intervals import EvaluatedRecords, Float64, Int64, floor_variance
 
 SHUFFLES = 999
 KINDS = 32  # classes that records are rounded into before shuffling
@@ -39,7 +39,7 @@ class _Kinds(NamedTuple):
 
 def shuffle_p(
     differences: Sequence[Float64],
-    records: Records,
+    records: EvaluatedRecords,
     eligible: Sequence[int],
     rng: np.random.Generator,
     *,

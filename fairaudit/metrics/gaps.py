@@ -17,7 +17,7 @@ from fairaudit.metrics.intervals import (
     estimate,
     largest,
 )
-from fairaudit.metrics.names import COSTS
+from fairaudit.metrics.metric_names import COSTS
 from fairaudit.metrics.power import minimum_detectable, rows_needed, seeds_needed
 from fairaudit.metrics.registry import spec_of
 from fairaudit.results.estimates import Estimate, Gap, finite, undefined

@@ -74,7 +74,7 @@ ONE_SEED = "one seed: training randomness cannot be estimated"
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class EvaluatedRecords:
     """The distinct records that were tested at any seed, sorted by group.
 
     Args:
@@ -90,7 +90,7 @@ class Records:
     n_groups: int
 
     @classmethod
-    def of(cls, rows: Sequence[Int64], groups: Int64, n_groups: int) -> "Records":
+    def of(cls, rows: Sequence[Int64], groups: Int64, n_groups: int) -> "EvaluatedRecords":
         """Index the test rows of all seeds.
 
         Args:
@@ -213,7 +213,7 @@ class Influences:
         metrics: M.
     """
 
-    def __init__(self, records: Records, metrics: int) -> None:
+    def __init__(self, records: EvaluatedRecords, metrics: int) -> None:
         self.records = records
         self.seeds = 0
         self._own = np.zeros((metrics, len(records.ids)))
@@ -268,7 +268,7 @@ def _products(own: Float64, every: Float64, groups: Int64, n_groups: int) -> Flo
 
 
 def record_means(
-    name: str, values: Sequence[Float64], records: Records, *, unit: str = "fraction"
+    name: str, values: Sequence[Float64], records: EvaluatedRecords, *, unit: str = "fraction"
 ) -> MetricTable:
     """The table of a metric that is a plain mean over test records.
 

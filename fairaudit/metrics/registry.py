@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fairaudit.metrics.names import COSTS, base_metric
+from fairaudit.metrics.metric_names import COSTS, base_metric
 
 Unit = Literal["fraction", "ratio", "nats"]
 # ``metrics.within_model.Rows``, what a metric is computed from: of NumPy's arrays, which reading a stored

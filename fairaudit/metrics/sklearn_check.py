@@ -4,13 +4,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.metrics.risk import predicted_class
-from fairaudit.metrics.within_model import Outcome, SeedScores
+from fairaudit.metrics.within_model import LabelOutcome, SeedScores
 
 Int64 = NDArray[np.int64]
 
 
 def sklearn_disagreement(
-    probabilities: NDArray[np.float32], labels: Int64, groups: Int64, scores: SeedScores, outcome: Outcome
+    probabilities: NDArray[np.float32],
+    labels: Int64,
+    groups: Int64,
+    scores: SeedScores,
+    outcome: LabelOutcome,
 ) -> float:
     """Largest difference between our rates and those of scikit-learn's confusion matrices, of one run.
 

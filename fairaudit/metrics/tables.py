@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from fairaudit.metrics.intervals import (
+    EvaluatedRecords,
     Float64,
     Influences,
     Int64,
     MetricTable,
-    Records,
     floor_variance,
 )
 from fairaudit.metrics.registry import spec_of
 from fairaudit.metrics.risk import Predictions
-from fairaudit.metrics.within_model import Outcome, SeedScores, seed_scores
+from fairaudit.metrics.within_model import LabelOutcome, SeedScores, seed_scores
 
 INFLUENCE_BYTES = 2**28  # that the influences of all records on some metrics may take
 BYTES_PER_INFLUENCE = 2 * 3 * 17  # at one seed and over all, of two arms and their change: own, every, behind
@@ -34,7 +34,7 @@ class ArmScores:
         influences: Of the records on them. behind: Records that each rests on at any seed, ``[M, U]``.
     """
 
-    def __init__(self, records: Records, metrics: int) -> None:
+    def __init__(self, records: EvaluatedRecords, metrics: int) -> None:
         self.influences = Influences(records, metrics)
         self.behind = np.zeros((metrics, len(records.ids)), dtype=bool)
         self._values: list[Float64] = []
@@ -56,8 +56,8 @@ def both_tables(
     private: Sequence[Predictions],
     baseline: Sequence[Predictions],
     labels: Int64,
-    records: Records,
-    outcome: Outcome,
+    records: EvaluatedRecords,
+    outcome: LabelOutcome,
 ) -> tuple[dict[str, MetricTable], dict[str, MetricTable], dict[str, MetricTable]]:
     """One table per metric of an arm, of its reference and of the change between them.
 
@@ -85,7 +85,7 @@ def both_tables(
 
 
 def own_tables(
-    predictions: Sequence[Predictions], labels: Int64, records: Records, outcome: Outcome
+    predictions: Sequence[Predictions], labels: Int64, records: EvaluatedRecords, outcome: LabelOutcome
 ) -> dict[str, MetricTable]:
     """One table per metric of one arm. Arguments as of :func:`both_tables`."""
     tables: dict[str, MetricTable] = {}
@@ -100,9 +100,9 @@ def own_tables(
 def _seed_scores(
     predictions: Predictions,
     labels: Int64,
-    records: Records,
+    records: EvaluatedRecords,
     place: Int64,
-    outcome: Outcome,
+    outcome: LabelOutcome,
     metrics: Sequence[str],
 ) -> SeedScores:
     """Some metrics at one seed, whose rows lie at ``place`` among the records."""
@@ -111,7 +111,7 @@ def _seed_scores(
     return seed_scores(probabilities, truth, groups, records.n_groups, outcome, metrics, weights)
 
 
-def _some_at_a_time(outcome: Outcome, records: Records) -> list[tuple[str, ...]]:
+def _some_at_a_time(outcome: LabelOutcome, records: EvaluatedRecords) -> list[tuple[str, ...]]:
     """All metrics at once, or as many as the influences of so many records leave memory for."""
     size = max(1, INFLUENCE_BYTES // (BYTES_PER_INFLUENCE * max(1, len(records.ids))))
     names = outcome.metrics
@@ -121,8 +121,8 @@ def _some_at_a_time(outcome: Outcome, records: Records) -> list[tuple[str, ...]]
 def _add_tables(
     tables: dict[str, MetricTable],
     scores: ArmScores,
-    records: Records,
-    outcome: Outcome,
+    records: EvaluatedRecords,
+    outcome: LabelOutcome,
     metrics: Sequence[str],
     prefix: str,
 ) -> None:
@@ -161,8 +161,8 @@ def costs_between(
     after: Sequence[Predictions],
     before: Sequence[Predictions],
     labels: Int64,
-    records: Records,
-    outcome: Outcome,
+    records: EvaluatedRecords,
+    outcome: LabelOutcome,
     part: str,
 ) -> dict[str, MetricTable]:
     """``privacy_cost.PART`` and ``excess_risk.PART``: what ``after`` does worse than ``before``.

@@ -22,7 +22,7 @@ CALIBRATION_BINS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LabelOutcome:
     """What is predicted, which class rates are about, and which outcome people want.
 
     Args:
@@ -104,7 +104,7 @@ def seed_scores(
     labels: Int64,
     groups: Int64,
     n_groups: int,
-    outcome: Outcome,
+    outcome: LabelOutcome,
     metrics: Sequence[str] | None = None,
     weights: Float64 | None = None,
 ) -> SeedScores:
@@ -134,7 +134,7 @@ def seed_scores(
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class EvaluatedRows:
     """The test rows of one model, as the registry's metrics are computed from them.
 
     Args:
@@ -152,7 +152,7 @@ class Rows:
     labels: Int64
     groups: Int64
     n_groups: int
-    outcome: Outcome
+    outcome: LabelOutcome
     predicted: Int64
     correct: Float64
     target: int = -1
@@ -202,12 +202,12 @@ def _one_run(
     labels: Int64,
     groups: Int64,
     n_groups: int,
-    outcome: Outcome,
+    outcome: LabelOutcome,
     wanted: frozenset[str],
 ) -> SeedScores:
     correct = record_correct(probabilities[None], labels)[0]
     predicted = predicted_class(probabilities)
-    rows = Rows(probabilities, labels, groups, n_groups, outcome, predicted, correct)
+    rows = EvaluatedRows(probabilities, labels, groups, n_groups, outcome, predicted, correct)
     found = [
         spec.compute(rows if target is None else replace(rows, target=target))
         for name, spec, target in outcome.measured
@@ -285,7 +285,7 @@ def _placements(
 
 
 def _calibration(
-    probabilities: NDArray[np.float32], labels: Int64, groups: Int64, n_groups: int, outcome: Outcome
+    probabilities: NDArray[np.float32], labels: Int64, groups: Int64, n_groups: int, outcome: LabelOutcome
 ) -> SeedScores:
     """Expected calibration error over 10 bins of equal width, weighted by rows.
 

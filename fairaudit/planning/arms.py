@@ -14,7 +14,7 @@ from fairaudit.planning.settings import SettingsResolver, check_settings
 from fairaudit.privacy.accounting import calibrate
 from fairaudit.tuning.around import Around
 from fairaudit.tuning.charge import charged_search, uncharged_search
-from fairaudit.tuning.options import ONE_SETTING, refuse_beside_a_search
+from fairaudit.tuning.refusals import ONE_SETTING, refuse_beside_a_search
 from fairaudit.tuning.search import Tuning
 
 SELF_CHECK = "self-check"

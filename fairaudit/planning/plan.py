@@ -22,7 +22,7 @@ from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
 from fairaudit.results.jobs import JOBS, RECORDS, job_id
-from fairaudit.tuning.score import LEAST_ROWS
+from fairaudit.tuning.validation_score import LEAST_ROWS
 
 __all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan", "narrowed"]
 

@@ -52,7 +52,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ReleaseChoice:
     """What is trained, on what, and on which audit's word.
 
     Args:
@@ -91,7 +91,7 @@ class Choice:
         return tuple(option for option, needed in given.items() if needed)
 
 
-def choose(wish: Wish) -> Choice:
+def choose(wish: Wish) -> ReleaseChoice:
     """Read report and data and plan the one training, or refuse.
 
     Raises:
@@ -126,7 +126,7 @@ def choose(wish: Wish) -> Choice:
     plan = make_plan(config, dataset, own)
     arm = next(a for a in plan.arms if a.reference is not None)
     _refuse_other_numbers(report, audited, plan, arm)
-    return Choice(wish, report, digest, audited, plan, arm, dataset, changed)
+    return ReleaseChoice(wish, report, digest, audited, plan, arm, dataset, changed)
 
 
 def gates_pass(report: Report) -> bool:

@@ -26,17 +26,17 @@ from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import ConfigError, DataError
 from fairaudit.execution.model_setup import fresh_model
 from fairaudit.io.code_digest import code_digest
-from fairaudit.models.linear import BoundedInputs, LogisticModels
-from fairaudit.release.folder import MODEL, RECIPE, read_folder
-from fairaudit.release.recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, TableInputs
-from fairaudit.release.training import WEIGHTS, named_tensors
+from fairaudit.models.logistic_predictors import BoundedInputs, LogisticModels
+from fairaudit.release.model_folder import MODEL, RECIPE, read_folder
+from fairaudit.release.model_recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, TableInputs
+from fairaudit.release.train import WEIGHTS, named_tensors
 
 _CHANGED = "restore the folder that `fairaudit train` wrote, or train again"
 _AT_ONCE = 1_024  # images
 
 
 @dataclass(frozen=True, slots=True)
-class Predictions:
+class TablePredictions:
     """What a model says of a table, and what of the table was not as it knows it.
 
     Args:
@@ -78,7 +78,7 @@ class ReleasedModel:
             raise DataError("the model reads images, not a table", "use `fairaudit predict`, or predict_file")
         return self.predict_table(pa.Table.from_pandas(data, preserve_index=False)).probabilities
 
-    def predict_file(self, path: str | Path) -> Predictions:
+    def predict_file(self, path: str | Path) -> TablePredictions:
         """Of the rows of a table, or of images, in the order of the file.
 
         Raises:
@@ -98,7 +98,7 @@ class ReleasedModel:
             raise DataError(f"{Path(path).name} holds no images, and the model reads them")
         return self._of_images(source.read([source.image])[0], images)
 
-    def predict_table(self, table: pa.Table) -> Predictions:
+    def predict_table(self, table: pa.Table) -> TablePredictions:
         """Of the rows of an Arrow table. Raises: as :meth:`predict_proba`."""
         plain, unreadable, _ = plain_table(table)
         wanted = [c.name for c in self.recipe.columns if c.name in unreadable]
@@ -108,9 +108,9 @@ class ReleasedModel:
         out = np.empty((len(inputs), len(self.recipe.classes)), np.float32)
         for piece in inputs.pieces():
             out[piece] = self._probabilities(inputs[piece])
-        return Predictions(out, inputs.outside, inputs.missing)
+        return TablePredictions(out, inputs.outside, inputs.missing)
 
-    def _of_images(self, table: pa.Table, images: Images) -> Predictions:
+    def _of_images(self, table: pa.Table, images: Images) -> TablePredictions:
         name = image_columns(table.schema)[0]
         shape = shape_of(table.schema.field(name).type)
         if shape != images.shape:
@@ -124,7 +124,7 @@ class ReleasedModel:
         for at in range(0, len(pixels), _AT_ONCE):
             piece = scaled[pixels[at : at + _AT_ONCE]]
             out[at : at + _AT_ONCE] = self._probabilities(piece.reshape(len(piece), -1) if as_rows else piece)
-        return Predictions(out, {}, {})
+        return TablePredictions(out, {}, {})
 
     def _probabilities(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         features = torch.from_numpy(np.ascontiguousarray(inputs))
@@ -216,7 +216,7 @@ def _unlike(what: str) -> DataError:
     return DataError(f"{MODEL} does not hold what {RECIPE} says: {what}", _CHANGED)
 
 
-def table_bytes(model: ReleasedModel, found: Predictions, suffix: str) -> bytes:
+def table_bytes(model: ReleasedModel, found: TablePredictions, suffix: str) -> bytes:
     """Predictions as a table: ``prediction``, then ``probability_CLASS`` of every class, row by row.
 
     Args:

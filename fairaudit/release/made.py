@@ -7,8 +7,9 @@ from pathlib import Path
 from safetensors.numpy import save
 
 from fairaudit.io.atomic import write_atomically
-from fairaudit.release.choice import Choice
-from fairaudit.release.folder import (
+from fairaudit.release.choice import ReleaseChoice
+from fairaudit.release.held_out import HeldOut, held_out
+from fairaudit.release.model_folder import (
     CARD,
     EVIDENCE,
     MODEL,
@@ -17,12 +18,11 @@ from fairaudit.release.folder import (
     as_json,
     write_folder,
 )
-from fairaudit.release.held_out import HeldOut, held_out
 from fairaudit.release.statements import card, evidence, privacy_statement
-from fairaudit.release.training import Trained, train_for_release
+from fairaudit.release.train import Trained, train_for_release
 
 
-def release(choice: Choice, out: Path) -> list[HeldOut]:
+def release(choice: ReleaseChoice, out: Path) -> list[HeldOut]:
     """Train, write the folder, then look at the rows that were held out.
 
     Args:
@@ -40,7 +40,7 @@ def release(choice: Choice, out: Path) -> list[HeldOut]:
     return held_out(choice.report, choice.audited.key, choice.dataset, trained.test, trained.probabilities)
 
 
-def write_model(choice: Choice, trained: Trained, out: Path) -> None:
+def write_model(choice: ReleaseChoice, trained: Trained, out: Path) -> None:
     """Write the folder of a trained model. Raises: OutputError, as :func:`release`."""
     recipe = trained.recipe
     files = {

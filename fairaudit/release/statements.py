@@ -8,10 +8,10 @@ from pydantic import JsonValue
 from fairaudit import __version__
 from fairaudit.methods.catalog import find
 from fairaudit.privacy.events import event_to_json, shown_up
-from fairaudit.release.choice import Choice, gates_pass
-from fairaudit.release.recipe import ReleaseRecipe
-from fairaudit.report.names import plain
+from fairaudit.release.choice import ReleaseChoice, gates_pass
+from fairaudit.release.model_recipe import ReleaseRecipe
 from fairaudit.report.render.markdown import literal
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, written
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -31,7 +31,7 @@ _ARITHMETIC = (
 )
 
 
-def privacy_statement(choice: Choice, recipe: ReleaseRecipe) -> dict[str, JsonValue]:
+def privacy_statement(choice: ReleaseChoice, recipe: ReleaseRecipe) -> dict[str, JsonValue]:
     """``privacy.json``: what is guaranteed, of what, and what is not."""
     arm, plan = choice.arm, choice.plan
     assert arm.privacy.event is not None
@@ -58,7 +58,7 @@ def privacy_statement(choice: Choice, recipe: ReleaseRecipe) -> dict[str, JsonVa
     }
 
 
-def not_covered(choice: Choice, recipe: ReleaseRecipe) -> Iterator[str]:
+def not_covered(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     """What epsilon leaves out."""
     yield from find(choice.arm.method).unprotected
     if recipe.fitted and not choice.by_pool:
@@ -72,7 +72,7 @@ def not_covered(choice: Choice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield "everything else that is made of the same rows: the audit's report, other models"
 
 
-def evidence(choice: Choice, files: Mapping[str, bytes]) -> dict[str, JsonValue]:
+def evidence(choice: ReleaseChoice, files: Mapping[str, bytes]) -> dict[str, JsonValue]:
     """``evidence.json``: an in-toto statement that the audit of this recipe was judged by its rules.
 
     Args:
@@ -127,12 +127,12 @@ def evidence(choice: Choice, files: Mapping[str, bytes]) -> dict[str, JsonValue]
     }
 
 
-def card(choice: Choice, recipe: ReleaseRecipe) -> str:
+def card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> str:
     """``MODEL_CARD.md``."""
     return "\n".join(_card(choice, recipe)) + "\n"
 
 
-def _declared(choice: Choice) -> dict[str, JsonValue]:
+def _declared(choice: ReleaseChoice) -> dict[str, JsonValue]:
     """What counts as publicly known; of it epsilon says nothing."""
     plan, dataset = choice.plan, choice.dataset
     grouping = dataset.groupings[0]
@@ -151,7 +151,7 @@ def _declared(choice: Choice) -> dict[str, JsonValue]:
     }
 
 
-def _card(choice: Choice, recipe: ReleaseRecipe) -> Iterator[str]:
+def _card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     plan, arm, report = choice.plan, choice.arm, choice.report
     epsilon = arm.privacy.epsilon_pld
     assert epsilon is not None
@@ -202,7 +202,7 @@ def _card(choice: Choice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield "For the owner of the model to write."
 
 
-def _judged(choice: Choice) -> str:
+def _judged(choice: ReleaseChoice) -> str:
     report = choice.report
     digest = f"report sha256 {choice.report_sha256[:16]}…"
     if report.verdict is None:
@@ -212,7 +212,7 @@ def _judged(choice: Choice) -> str:
     return f"Rules: {each} ({digest}; evidence.json)."
 
 
-def _figures(choice: Choice) -> Iterator[str]:
+def _figures(choice: ReleaseChoice) -> Iterator[str]:
     yield "| group | accuracy in the audit | cost of privacy (points) |"
     yield "|---|---|---|"
     for comparison in choice.report.costs:

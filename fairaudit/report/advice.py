@@ -2,10 +2,10 @@
 
 from fairaudit.errors import numbered
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import with_unit
 from fairaudit.report.gates import Outcome
+from fairaudit.report.main_gap import with_unit
 from fairaudit.report.model import UNHEALTHY, Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.summary import GapSummary, PartsSummary
 
 LITTLE_NOISE = 0.25  # of a cost or gap: a noise part surely below it is small

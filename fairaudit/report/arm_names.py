@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from fairaudit.methods.catalog import REFERENCE
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison
 
 

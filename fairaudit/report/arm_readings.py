@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from fairaudit.metrics.intervals import quantiles
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.report.curves import nan_mean
 from fairaudit.report.decomposition import OverSeeds
+from fairaudit.report.series import nan_mean
 from fairaudit.report.summary import MisalignmentSummary
 from fairaudit.results.estimates import Interval
 from fairaudit.results.jobs import Array, JobResult

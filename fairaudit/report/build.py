@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fairaudit.config.presets.catalog import find_preset
-from fairaudit.config.sources import ResolvedConfig
+from fairaudit.config.presets.collection import find_preset
+from fairaudit.config.value_sources import ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
@@ -14,9 +14,9 @@ from fairaudit.report.build_measured import diagnostics, disclosed, selections, 
 from fairaudit.report.changed import changed_gaps
 from fairaudit.report.control import control_option, describe_control
 from fairaudit.report.detected import judged
-from fairaudit.report.facts import ArmFacts, Control, Execution, ReportWarning, Setting, Tool
-from fairaudit.report.gaps import CONTROL_NOT_RUN, main_gap
+from fairaudit.report.facts import ArmFacts, Control, ExecutionFacts, OptionValue, ReportWarning, Tool
 from fairaudit.report.health import health
+from fairaudit.report.main_gap import CONTROL_NOT_RUN, main_gap
 from fairaudit.report.measured import Diagnostics, SklearnBaseline
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
@@ -128,17 +128,17 @@ def _calibrated(plan: Plan) -> dict[str, SweepArm]:
     }
 
 
-def _settings(resolved: ResolvedConfig) -> dict[str, Setting]:
+def _settings(resolved: ResolvedConfig) -> dict[str, OptionValue]:
     """Options that decide the result; those of execution are volatile and kept apart."""
     values = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
     if resolved.origins["data"] == FRAME:
         values["data"] = None  # a temporary file, different at every run
-    return {name: Setting(value=value, origin=resolved.origins[name]) for name, value in values.items()}
+    return {name: OptionValue(value=value, origin=resolved.origins[name]) for name, value in values.items()}
 
 
-def _execution(resolved: ResolvedConfig, metadata: RunMetadata) -> Execution:
+def _execution(resolved: ResolvedConfig, metadata: RunMetadata) -> ExecutionFacts:
     config = resolved.config
-    return Execution(
+    return ExecutionFacts(
         device=config.device,
         workers=metadata.workers,
         executor=config.executor,

@@ -6,14 +6,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.config.presets.catalog import find_preset
+from fairaudit.config.presets.collection import find_preset
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.agreement import associate
 from fairaudit.planning.plan import Plan
 from fairaudit.report.arm_readings import ArmReadings, arm_readings, over_seeds
 from fairaudit.report.cause_names import BOUNDS, ERRORS, SERIES
-from fairaudit.report.curves import curve, nan_mean
 from fairaudit.report.decomposition import (
     ArmCauses,
     Association,
@@ -24,6 +23,7 @@ from fairaudit.report.decomposition import (
     GroupCauses,
 )
 from fairaudit.report.explained_method import detected_pair
+from fairaudit.report.series import curve, nan_mean
 from fairaudit.report.sign_claims import sign_claims
 from fairaudit.results.estimates import Comparison
 from fairaudit.results.jobs import JobResult

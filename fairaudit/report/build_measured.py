@@ -14,11 +14,11 @@ from fairaudit.planning.plan import Plan
 from fairaudit.report.arm_readings import ANGLE, arm_readings, misalignment
 from fairaudit.report.build_causes import decomposition
 from fairaudit.report.build_facts import visible
-from fairaudit.report.curves import MAX_OBSERVATIONS, curve, nan_mean
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.explained_method import detected_pair
-from fairaudit.report.measured import UNDERTRAINED_BY, Diagnostics, Selection, SklearnBaseline
+from fairaudit.report.measured import UNDERTRAINED_BY, Diagnostics, SelectionRates, SklearnBaseline
 from fairaudit.report.readings import claims, readings
+from fairaudit.report.series import MAX_OBSERVATIONS, curve, nan_mean
 from fairaudit.report.summary import MisalignmentSummary
 from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Measured, undefined
 from fairaudit.results.jobs import Array, JobResult
@@ -78,7 +78,7 @@ def disclosed(
 
 def selections(
     comparisons: Sequence[Comparison], measured: Sequence[Measured], dataset: Dataset
-) -> tuple[Selection, ...]:
+) -> tuple[SelectionRates, ...]:
     """Selection rates and impact ratios of every arm, the reference's once per grouping.
 
     Args:
@@ -87,7 +87,7 @@ def selections(
         dataset: Its classes.
     """
     favourable = None if dataset.favourable is None else dataset.classes[dataset.favourable]
-    found: dict[tuple[str, str], Selection] = {}
+    found: dict[tuple[str, str], SelectionRates] = {}
     for comparison, behind in zip(comparisons, measured, strict=True):
         for arm, prefix in ((comparison.reference, "reference."), (comparison.arm, "")):
             if not arm:
@@ -209,11 +209,11 @@ def _is_reported(gap: Gap, asked: Collection[frozenset[str]], groups: int) -> bo
 
 def _selection(
     comparison: Comparison, arm: str, prefix: str, favourable: str | None, most: str | None
-) -> Selection:
+) -> SelectionRates:
     rate = {g.group: _of(g, prefix + "selection_rate") for g in comparison.by_group}
     ratio = {g.group: _of(g, prefix + "impact_ratio") for g in comparison.by_group}
     reason = "" if favourable is not None else "the favourable class is not known: set --favourable"
-    return Selection(
+    return SelectionRates(
         arm=arm,
         grouping=comparison.grouping,
         favourable=favourable,

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.sources import option_name
+from fairaudit.config.value_sources import option_name
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
@@ -22,10 +22,10 @@ from fairaudit.report.facts import (
     ArmFacts,
     Control,
     DataFacts,
-    Execution,
+    ExecutionFacts,
     Limitation,
+    OptionValue,
     PrivacyFacts,
-    Setting,
     SplitFacts,
     Tool,
 )
@@ -91,9 +91,9 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         status="complete",
         command=metadata.command,
         reproduce=_reproduce(found.settings),
-        config={name: Setting(value=value, origin="option") for name, value in found.settings.items()},
+        config={name: OptionValue(value=value, origin="option") for name, value in found.settings.items()},
         environment=dict(metadata.environment),
-        execution=Execution(
+        execution=ExecutionFacts(
             device="cpu", workers=None, executor="none", memory=None, resume=False, out=str(config.out)
         ),
         data=_data(dataset, config),

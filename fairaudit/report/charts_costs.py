@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.charts_epsilon import AtEpsilon, epsilon_panels
 from fairaudit.report.document import Cell, Chart, Table, data_table
-from fairaudit.report.gaps import main_gap
+from fairaudit.report.main_gap import main_gap
 from fairaudit.report.model import Report
 from fairaudit.report.panels import (
     MOST_SERIES,
     Bar,
-    Change,
-    Changes,
     Intervals,
     Lines,
     Panel,
+    PanelChange,
+    PanelChanges,
     Point,
     labels,
 )
@@ -120,11 +120,11 @@ def risk_chart(report: Report) -> Chart | None:
 def accuracy_chart(report: Report) -> Chart | None:
     """Accuracy of each group without and with privacy."""
     panels = tuple(
-        Changes(
+        PanelChanges(
             title=title,
             x_title="accuracy on test rows (%)",
             changes=tuple(
-                Change(p.row, p.series, PERCENT * before, PERCENT * after)
+                PanelChange(p.row, p.series, PERCENT * before, PERCENT * after)
                 for p in placed
                 if (before := value_of(p.group, "reference.accuracy")) is not None
                 and (after := value_of(p.group, "accuracy")) is not None

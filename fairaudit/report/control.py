@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from fairaudit.methods.catalog import catalog, find
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.facts import Control
-from fairaudit.report.gaps import COST, main_gap
-from fairaudit.report.names import plain
+from fairaudit.report.main_gap import COST, main_gap
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Estimate
 

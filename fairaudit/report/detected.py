@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.metrics.names import COSTS, LEAST_FOR_LOSS
+from fairaudit.metrics.metric_names import COSTS, LEAST_FOR_LOSS
 from fairaudit.metrics.simultaneous import among
 from fairaudit.results.estimates import Comparison, Gap
 

@@ -9,8 +9,8 @@ from enum import IntEnum
 from typing import Literal, TypeAlias
 
 from fairaudit.errors import numbered
-from fairaudit.report.names import plain
 from fairaudit.report.panels import Panel
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import OWN_UNIT, UNKNOWN, Scale, count, written
 from fairaudit.results.estimates import Interval
 from fairaudit.results.numbers import DIGITS

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from fairaudit.report.panels import Amounts, Changes, Intervals, Lines, Panel
+from fairaudit.report.panels import Amounts, Intervals, Lines, Panel, PanelChanges
 from fairaudit.results.estimates import Interval
 
 Spec: TypeAlias = dict[str, object]
@@ -56,7 +56,7 @@ def drawn(panel: Panel) -> Spec:
     match panel:
         case Intervals():
             return _intervals(panel)
-        case Changes():
+        case PanelChanges():
             return _changes(panel)
         case Amounts():
             return _amounts(panel)
@@ -88,7 +88,7 @@ def _figures(number: Interval) -> Spec:
     return {"value": number.value, "low": number.low, "high": number.high}
 
 
-def _changes(panel: Changes) -> Spec:
+def _changes(panel: PanelChanges) -> Spec:
     values: list[Spec] = [
         {"row": c.row, "series": c.series, "before": c.before, "after": c.after} for c in panel.changes
     ]

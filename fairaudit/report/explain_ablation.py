@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 
 from fairaudit.report.decomposition import Sentence, say
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import COST, is_detected, main_gap, named_gaps
-from fairaudit.report.names import plain
+from fairaudit.report.main_gap import COST, is_detected, main_gap, named_gaps
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Gap
 

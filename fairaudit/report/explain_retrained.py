@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fairaudit.methods.catalog import find
-from fairaudit.metrics.names import COSTS
+from fairaudit.metrics.metric_names import COSTS
 from fairaudit.report.decomposition import Sentence, say
 from fairaudit.report.explain_ablation import CLIPPED, SHORTER, TURNED
 from fairaudit.report.explain_parts import LARGE, detected_shares, shares_of
 from fairaudit.report.explained_method import RISK, ExplainedMethod, cost_of
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import scale_of
+from fairaudit.report.main_gap import scale_of
 from fairaudit.report.parts import split_cost
 from fairaudit.report.written import written
 from fairaudit.results.estimates import Comparison, Estimate

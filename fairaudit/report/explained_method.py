@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import detected_gap
-from fairaudit.report.names import plain
+from fairaudit.report.main_gap import detected_gap
+from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison, Estimate
 
 RISK = "excess_risk"  # what the parts of a step are parts of

@@ -19,7 +19,7 @@ class Tool(Part):
     version: str
 
 
-class Setting(Part):
+class OptionValue(Part):
     """An option's value and where it came from."""
 
     value: JsonValue
@@ -266,7 +266,7 @@ class Artifact(Part):
     sha256: str
 
 
-class Execution(Part):
+class ExecutionFacts(Part):
     """How the audit was computed; never changes a result."""
 
     device: str

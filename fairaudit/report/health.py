@@ -5,11 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from fairaudit.metrics.names import CONSTANT, COSTS
+from fairaudit.metrics.metric_names import CONSTANT, COSTS
 from fairaudit.metrics.simultaneous import among
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.facts import ArmFacts, ReportWarning
-from fairaudit.report.gaps import detected_gap, scale_of
+from fairaudit.report.main_gap import detected_gap, scale_of
 from fairaudit.report.measured import SklearnBaseline
 from fairaudit.report.parts import shortened_arms, split_cost, split_gap
 from fairaudit.report.sweep import Sweep

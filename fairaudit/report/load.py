@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from fairaudit.errors import DataError, did_you_mean
 from fairaudit.report.coherent import incoherence
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.to_json import SEAL, content_sha256, read_report
 
 STDIN = Path("-")

@@ -10,7 +10,7 @@ from fairaudit.results.numbers import Figure, Part
 UNDERTRAINED_BY = 0.01  # accuracy below the scikit-learn baseline from which costs cannot be read
 
 
-class Selection(Part):
+class SelectionRates(Part):
     """How often one arm gives the favourable outcome, and impact ratios.
 
     ``reference``: the group that the ratios divide by, most selected of those with enough test rows.

@@ -3,24 +3,24 @@
 import html
 from typing import Literal
 
-from fairaudit.metrics.names import COSTS
+from fairaudit.metrics.metric_names import COSTS
 from fairaudit.report.decomposition import Why
 from fairaudit.report.facts import (
     ArmFacts,
     Artifact,
     Control,
     DataFacts,
-    Execution,
+    ExecutionFacts,
     Limitation,
+    OptionValue,
     PrivacyFacts,
     ReportWarning,
-    Setting,
     Tool,
     TrainingFacts,
 )
 from fairaudit.report.gates import GateRecord, Outcome
-from fairaudit.report.measured import ChangedGap, Diagnostics, Selection, SklearnBaseline
-from fairaudit.report.names import plain
+from fairaudit.report.measured import ChangedGap, Diagnostics, SelectionRates, SklearnBaseline
+from fairaudit.report.safe_names import plain
 from fairaudit.report.summary import Summary
 from fairaudit.report.sweep import Sweep
 from fairaudit.report.written import POINTS, written
@@ -57,9 +57,9 @@ class Report(Part):
     status: Literal["complete", "partial"]
     command: tuple[str, ...]
     reproduce: str
-    config: dict[str, Setting]
+    config: dict[str, OptionValue]
     environment: dict[str, str]
-    execution: Execution
+    execution: ExecutionFacts
     data: DataFacts
     training: TrainingFacts | None  # None: predictions were given, nothing was trained
     arms: tuple[ArmFacts, ...]
@@ -67,7 +67,7 @@ class Report(Part):
     sklearn_baseline: SklearnBaseline
     comparisons: tuple[Comparison, ...]
     control: Control
-    selection: tuple[Selection, ...]
+    selection: tuple[SelectionRates, ...]
     changed: tuple[ChangedGap, ...] | None = None  # None: of schema 1, which did not judge them together
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
     gates: tuple[GateRecord, ...] = ()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Interval
 
 LABEL_LIMIT = 28  # characters of a name beside an axis
@@ -53,7 +53,7 @@ class Intervals:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PanelChange:
     """A value before and after privacy."""
 
     row: str
@@ -63,12 +63,12 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class PanelChanges:
     """Hollow dots before, filled dots after, and the way between them; ``least`` as of intervals."""
 
     title: str
     x_title: str
-    changes: tuple[Change, ...]
+    changes: tuple[PanelChange, ...]
     least: float = 0.0
 
 
@@ -99,7 +99,7 @@ class Lines:
     least: float = 0.0
 
 
-Panel: TypeAlias = Intervals | Changes | Amounts | Lines
+Panel: TypeAlias = Intervals | PanelChanges | Amounts | Lines
 
 
 def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fairaudit.metrics.names import COSTS, PARTS
+from fairaudit.metrics.metric_names import COSTS, PARTS
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import detected_gap, scale_of
+from fairaudit.report.main_gap import detected_gap, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.written import written
 from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
@@ -20,7 +20,7 @@ _REMEDIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class CostSplit:
     """A number and its two parts, which sum to it.
 
     Args:
@@ -45,16 +45,16 @@ def part_name(comparison: Comparison) -> str:
     return next((part for part in PARTS if part != NOISE and f"{COSTS[0]}.{part}" in known), "")
 
 
-def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Split | None:
+def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> CostSplit | None:
     """A group's cost in its parts."""
     name, known = part_name(comparison), group.estimates
     if not name or metric not in known:
         return None
     total, still, noise = (known[metric + suffix] for suffix in ("", f".{name}", f".{NOISE}"))
-    return Split(metric, name, total, still, noise, _is_above(still), _is_above(noise))
+    return CostSplit(metric, name, total, still, noise, _is_above(still), _is_above(noise))
 
 
-def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
+def split_gap(comparison: Comparison, metric: str, pair: Gap) -> CostSplit | None:
     """A cost's gap between the two groups of ``pair`` in its parts, as a positive number.
 
     A part is told from zero by an interval that holds for all pairs of groups together, for which pair is
@@ -72,7 +72,7 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
     is_still, is_noise = (
         bool(gap.direction) and _is_above(part) for gap, part in zip(gaps[1:], (still, noise), strict=True)
     )
-    return Split(metric, name, total, still, noise, is_still, is_noise)
+    return CostSplit(metric, name, total, still, noise, is_still, is_noise)
 
 
 def part_sentences(report: Report) -> Iterator[str]:
@@ -92,7 +92,7 @@ def shortened_arms(arms: Sequence[ArmFacts]) -> set[str]:
     return {arm.key for arm in arms if arm.step_shortened}
 
 
-def _answer(split: Split, *, shortened: bool) -> str:
+def _answer(split: CostSplit, *, shortened: bool) -> str:
     """Would a larger epsilon remove the gap?"""
     unit = "points of accuracy" if split.metric == COSTS[0] else "nats of loss"
     total, still, noise = (

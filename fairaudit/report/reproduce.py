@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 
 from fairaudit.config.options import EXECUTION, words_of
-from fairaudit.config.sources import DEFAULT, ResolvedConfig
+from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
 
 # How the audit was computed and where it was written, not what it is.
 EXECUTION_FIELDS = (*EXECUTION, "out")

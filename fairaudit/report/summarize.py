@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.metrics.names import COSTS
+from fairaudit.metrics.metric_names import COSTS
 from fairaudit.report.advice import next_step
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.gaps import detected_gap, is_detected, main_gap, read_words, scale_of, with_unit
 from fairaudit.report.gates import Outcome, verdicts, worst
+from fairaudit.report.main_gap import detected_gap, is_detected, main_gap, read_words, scale_of, with_unit
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
-from fairaudit.report.parts import Split, part_name, shortened_arms, split_cost, split_gap
+from fairaudit.report.parts import CostSplit, part_name, shortened_arms, split_cost, split_gap
+from fairaudit.report.safe_names import plain
 from fairaudit.report.summary import (
     Cost,
     GapSummary,
@@ -168,7 +168,7 @@ def _parts_of(report: Report, comparison: Comparison) -> PartsSummary | None:
     return None
 
 
-def _part(of: str, split: Split, groups: tuple[str, str], *, follows: bool) -> PartsSummary:
+def _part(of: str, split: CostSplit, groups: tuple[str, str], *, follows: bool) -> PartsSummary:
     total, noise = split.total.value, split.noise.high
     return PartsSummary.model_validate(
         {

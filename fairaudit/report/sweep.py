@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.report.gaps import COST, main_gap
+from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Interval
 from fairaudit.results.numbers import EpsilonFigure, Figure, Part
 

@@ -8,8 +8,8 @@ from pydantic import JsonValue, ValidationError
 
 from fairaudit.errors import DataError
 from fairaudit.report.model import SCHEMA_VERSION, VOLATILE, Report
-from fairaudit.report.names import plain
 from fairaudit.report.older import upgraded
+from fairaudit.report.safe_names import plain
 from fairaudit.results.numbers import Part
 
 SEAL = "content_sha256"

@@ -13,8 +13,8 @@ from fairaudit.report.explain_statistics import group_statistics
 from fairaudit.report.explain_suggestions import suggestions
 from fairaudit.report.explained_method import RISK, ExplainedMethod, cost_of, explained_methods, read_arms
 from fairaudit.report.facts import ArmFacts, Control
-from fairaudit.report.gaps import COST, detected_gap, main_gap, reading
-from fairaudit.report.names import plain
+from fairaudit.report.main_gap import COST, detected_gap, main_gap, reading
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import OWN_UNIT, POINTS, READINGS, written
 from fairaudit.results.estimates import Comparison
 

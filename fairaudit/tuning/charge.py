@@ -6,8 +6,8 @@ from typing import NamedTuple
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.selection import SCORE, Selection, SelectionEvent, base_epsilon
 from fairaudit.tuning.around import Sought
-from fairaudit.tuning.score import score_sensitivity
 from fairaudit.tuning.search import Tuning
+from fairaudit.tuning.validation_score import score_sensitivity
 
 # Of the number of tries: 0 is the logarithmic distribution. It charges least for a mean, at the price of
 # many short searches; docs/tuning.md 3 has the figures.

@@ -17,12 +17,12 @@ from safetensors.numpy import load_file
 from scipy import stats
 from several import PRIVATE, cost, several
 
+from fairaudit.choosing.arm_test import is_hopeless, numbers_of, outcome_of, refuse_unfit
 from fairaudit.choosing.choose import candidates, choose, exit_code
-from fairaudit.choosing.model import VOLATILE, Choice
 from fairaudit.choosing.page import chart, document
-from fairaudit.choosing.rules import is_hopeless, numbers_of, outcome_of, refuse_unfit
+from fairaudit.choosing.result import VOLATILE, Choice
 from fairaudit.cli import app
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.load import load_report

@@ -11,7 +11,7 @@ from golden import assert_golden
 from handmade import dataset, findings, metadata, plan
 
 from fairaudit import errors
-from fairaudit.audit import Prepared
+from fairaudit.audit import PreparedAudit
 from fairaudit.cli import app
 from fairaudit.report.build import build_report
 from fairaudit.report.to_json import to_json
@@ -40,7 +40,7 @@ def finished(monkeypatch):
     def stand_in(**changes):
         found = findings()
         report = build_report(found, metadata()).model_copy(update=changes)
-        prepared = Prepared(found.resolved, dataset(), plan(found.resolved.config), {})
+        prepared = PreparedAudit(found.resolved, dataset(), plan(found.resolved.config), {})
         monkeypatch.setattr("fairaudit.audit.prepare", lambda resolved, listener: prepared)
         monkeypatch.setattr("fairaudit.audit.carry_out", lambda *_, command: report)
         return report

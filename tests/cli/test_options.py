@@ -4,7 +4,7 @@ import re
 import pytest
 
 from fairaudit.cli import app
-from fairaudit.cli.options import ALSO, Given, takes_audit_options
+from fairaudit.cli.run_options import ALSO, Given, takes_audit_options
 from fairaudit.config.options import OPTIONS, PANELS, AuditConfig
 
 

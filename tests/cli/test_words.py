@@ -11,7 +11,7 @@ from handmade import comparison, findings, metadata
 
 from fairaudit.cli import app
 from fairaudit.config.model_names import resolve_model
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import EXIT_INPUT, ConfigError, did_you_mean, numbered
 from fairaudit.report.build import build_report
 from fairaudit.report.measured import SklearnBaseline

@@ -9,7 +9,7 @@ import pytest
 
 from fairaudit.cli import app
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.inspect import describe
+from fairaudit.data.inspection import describe
 from fairaudit.data.naming import like_group
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError, FairauditError

@@ -17,7 +17,7 @@ from fairaudit.data.columns import encode_codes
 from fairaudit.data.dataset import Split
 from fairaudit.data.encode import ImageEncoder, make_encoder
 from fairaudit.data.groups import named_pairs
-from fairaudit.data.inspect import describe
+from fairaudit.data.inspection import describe
 from fairaudit.data.pixels import image_column, image_keys, pixels_of, shape_of
 from fairaudit.data.public import PoolEncoder, load_inputs
 from fairaudit.data.split import draw_split

@@ -5,7 +5,7 @@ import pytest
 
 from fairaudit.cli import app
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.inspect import describe
+from fairaudit.data.inspection import describe
 from fairaudit.errors import DataError
 
 

@@ -5,7 +5,7 @@ import torch
 from forms import DEFAULTS
 from steps import RECORDS, a_step, all_batches, small_pool
 
-from fairaudit.diagnostics.bounds import Spectrum, lower_bounds, sufficient_condition
+from fairaudit.diagnostics.cost_bounds import Spectrum, lower_bounds, sufficient_condition
 from fairaudit.diagnostics.risk_terms import Batches, Forms, Means, Sampling, risk_terms
 
 DPSGD = next(form for form in DEFAULTS if form.key == "dpsgd")

@@ -18,7 +18,7 @@ from fairaudit.diagnostics.correlates import (
     correlate,
     read_records,
 )
-from fairaudit.diagnostics.landscape import Landscape, Records
+from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.ranks import Ranked, pearson
 
 K = 3
@@ -30,7 +30,7 @@ def readings_of(count=60, seed=0, n_groups=K, absent=None, **replaced):
     groups = torch.from_numpy(rng.integers(0, n_groups, count))
     if absent is not None:
         groups[groups == absent] = (absent + 1) % n_groups
-    records = Records.of(torch.zeros(count, 1), torch.zeros(count), groups, n_groups=n_groups)
+    records = GroupedRecords.of(torch.zeros(count, 1), torch.zeros(count), groups, n_groups=n_groups)
     values = {name: rng.standard_normal(count) for name in QUANTITIES}
     values["gradient_norm"] = values["input_norm"] + values["gradient_norm"]
     return RecordReadings({**values, **replaced}, records)
@@ -177,7 +177,7 @@ def test_resampling_keeps_the_size_of_every_group():
     """Between groups alone there is correlation; drawn without strata, group sizes would add spread."""
     sizes = (6, 200)
     groups = torch.tensor([0] * sizes[0] + [1] * sizes[1])
-    records = Records.of(torch.zeros(206, 1), torch.zeros(206), groups, n_groups=2)
+    records = GroupedRecords.of(torch.zeros(206, 1), torch.zeros(206), groups, n_groups=2)
     flat = np.where(groups.numpy() == 0, 5.0, 0.0)
     jitter = np.random.default_rng(0).standard_normal(206) * 1e-3
     values = dict.fromkeys(QUANTITIES, flat + jitter)

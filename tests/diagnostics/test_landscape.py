@@ -2,14 +2,16 @@ import pytest
 import torch
 from hessians import landscape_of
 
-from fairaudit.diagnostics.landscape import Records
+from fairaudit.diagnostics.landscape import GroupedRecords
 from fairaudit.errors import TrainingError
 
 
 def records(groups, n_groups=3, **given):
     count = len(groups)
     features = torch.arange(count, dtype=torch.float32)[:, None]
-    return Records.of(features, torch.zeros(count).long(), torch.tensor(groups), n_groups=n_groups, **given)
+    return GroupedRecords.of(
+        features, torch.zeros(count).long(), torch.tensor(groups), n_groups=n_groups, **given
+    )
 
 
 def test_every_group_is_one_slice_and_keeps_the_order_it_was_given_in():

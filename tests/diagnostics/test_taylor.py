@@ -21,7 +21,7 @@ from fairaudit.diagnostics.curvature import (
     second_order,
     traces,
 )
-from fairaudit.diagnostics.landscape import Landscape, Records
+from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.taylor import TaylorSecondOrder
 
 K = 3
@@ -34,7 +34,7 @@ def image_landscape(name, count=11, dtype=torch.float64, scale=1.0):
     x, y = images(name, 1, count)
     theta = scale * torch.cat([p.detach().flatten() for p in module.parameters()])
     groups = torch.arange(count) % 2 * 2
-    return Landscape(module, theta, Records.of(x[0].double(), y[0], groups, n_groups=K))
+    return Landscape(module, theta, GroupedRecords.of(x[0].double(), y[0], groups, n_groups=K))
 
 
 def vectors_for(landscape, count=3):

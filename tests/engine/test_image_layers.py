@@ -14,7 +14,7 @@ from fairaudit.engine.layers import bind
 from fairaudit.engine.linear import ImageLinear
 from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.engine.network import Network
-from fairaudit.engine.patches import Layout
+from fairaudit.engine.patches import PatchLayout
 from fairaudit.engine.pooling import ChannelsFirst
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.engine.tape import Tape
@@ -60,7 +60,7 @@ def test_logits_norms_and_sums_on_images_are_those_of_per_sample_gradients(name,
 def test_the_models_take_every_path():
     """Were a path not taken, the test above would say nothing of it."""
     layouts = {layer.patches.layout for name in IMAGE_MODELS for layer in layers_of(name, WrittenConv)}
-    assert layouts == set(Layout)
+    assert layouts == set(PatchLayout)
     assert layers_of("many-channels", GhostConv)
     assert layers_of("tanh-grey", ImageLinear)
 

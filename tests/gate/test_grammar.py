@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GroupSelector, parse_rule, parse_rules
-from fairaudit.gate.names import metric_names
+from fairaudit.gate.vocabulary import metric_names
 from fairaudit.metrics.registry import spec_of
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, t
 
-from fairaudit.gate.intervals import Variances, growth, student_quantile, widened, widened_size
+from fairaudit.gate.joint_interval import Variances, growth, student_quantile, widened, widened_size
 from fairaudit.results.estimates import Ends
 
 FAMILY = st.integers(2, 300)

@@ -12,7 +12,7 @@ from fairaudit.gate import check as check_module
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rule, parse_rules
 from fairaudit.gate.judge import judge
-from fairaudit.gate.names import metric_names
+from fairaudit.gate.vocabulary import metric_names
 from fairaudit.methods.catalog import Guarantee
 
 OUTCOMES = ("pass", "inconclusive", "fail")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from fairaudit.metrics.intervals import Records, Spread, contrast, record_means
+from fairaudit.metrics.intervals import EvaluatedRecords, Spread, contrast, record_means
 
 Train = Callable[[np.ndarray, np.ndarray, np.random.Generator, int], Callable[[np.ndarray], np.ndarray]]
 
@@ -135,7 +135,7 @@ def audit(cell: Cell, rng: np.random.Generator, population):
 
 def spread_of(tests, d, g, metric: str) -> Spread:
     """The product's own reduction of one audit."""
-    records = Records.of(tests, g, 2)
+    records = EvaluatedRecords.of(tests, g, 2)
     unit = "fraction" if metric == "accuracy" else "nats"
     return contrast(record_means(metric, d, records, unit=unit), 0, 1)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fairaudit.metrics.descriptive import shuffle_p
-from fairaudit.metrics.intervals import Records
+from fairaudit.metrics.intervals import EvaluatedRecords
 
 
 def fixture(rng, gap, k=2, is_fraction=False, n=900):
@@ -10,7 +10,7 @@ def fixture(rng, gap, k=2, is_fraction=False, n=900):
     rows = [np.sort(rng.choice(n, 400, replace=False)) for _ in range(4)]
     base = rng.standard_t(3, n) * 0.3 + gap * (groups == 0)
     d = [np.round(np.clip(base[r], -1, 1)) if is_fraction else base[r] for r in rows]
-    return d, Records.of(rows, groups, k)
+    return d, EvaluatedRecords.of(rows, groups, k)
 
 
 def brute_force(d, records, k, rng, shuffles=400):

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fairaudit.metrics.intervals import (
-    Records,
+    EvaluatedRecords,
     absolute,
     contrast,
     estimate,
@@ -20,7 +20,7 @@ VALUES = [np.array([1.0, 0.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 1.0, 0.0])]
 
 
 def table(values=VALUES, rows=ROWS, groups=GROUPS, n_groups=2, unit="fraction"):
-    return record_means("m", values, Records.of(rows, groups, n_groups), unit=unit)
+    return record_means("m", values, EvaluatedRecords.of(rows, groups, n_groups), unit=unit)
 
 
 def by_hand(a, b, floor):

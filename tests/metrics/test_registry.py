@@ -11,12 +11,12 @@ import pytest
 
 from fairaudit.cli.lines_compare import change_lines
 from fairaudit.cli.lines_score import score_lines
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import ConfigError
-from fairaudit.gate.compare import compare_reports
+from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
-from fairaudit.gate.names import metric_names
-from fairaudit.metrics.names import COSTS
+from fairaudit.gate.vocabulary import metric_names
+from fairaudit.metrics.metric_names import COSTS
 from fairaudit.metrics.registry import METRICS, MetricSpec, within_model
 from fairaudit.report.load import load_report
 from fairaudit.score import ScoreConfig, score

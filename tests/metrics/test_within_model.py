@@ -4,9 +4,9 @@ from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, 
 from sklearn.metrics import accuracy_score, log_loss, precision_score, roc_auc_score
 
 from fairaudit.metrics.sklearn_check import sklearn_disagreement
-from fairaudit.metrics.within_model import Outcome, seed_scores
+from fairaudit.metrics.within_model import LabelOutcome, seed_scores
 
-BINARY = Outcome(2, 1)
+BINARY = LabelOutcome(2, 1)
 
 
 def data(n=400, classes=2, k=3, seed=0):
@@ -40,7 +40,14 @@ def test_rates_equal_metric_frame_to_the_last_digits():
         assert value_of(metric, scores) == pytest.approx(theirs, abs=1e-12), metric
 
 
-OUTCOMES = [Outcome(2, 1), Outcome(2, 0), Outcome(2, None), Outcome(3, 2), Outcome(2, 1, 0), Outcome(3, 2, 1)]
+OUTCOMES = [
+    LabelOutcome(2, 1),
+    LabelOutcome(2, 0),
+    LabelOutcome(2, None),
+    LabelOutcome(3, 2),
+    LabelOutcome(2, 1, 0),
+    LabelOutcome(3, 2, 1),
+]
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
@@ -82,7 +89,7 @@ def test_rates_of_any_class_equal_metric_frame(outcome):
 
 def test_only_the_selection_rate_turns_on_the_favourable_outcome():
     p, y, g = data()
-    plain, turned = (seed_scores(p[None], y, g, 3, o).values for o in (BINARY, Outcome(2, 1, 0)))
+    plain, turned = (seed_scores(p[None], y, g, 3, o).values for o in (BINARY, LabelOutcome(2, 1, 0)))
     place = BINARY.metrics.index("selection_rate")
     chosen = p.argmax(axis=1) == 0
     by_hand = [chosen[g == k].mean() for k in range(3)]
@@ -170,7 +177,7 @@ def test_one_broken_record_makes_its_group_undefined():
 
 def test_without_a_positive_class_rates_are_given_per_class():
     p, y, g = data(classes=3)
-    outcome = Outcome(3, None)
+    outcome = LabelOutcome(3, None)
     scores = seed_scores(p[None], y, g, 3, outcome)
     assert "auc" not in outcome.metrics
     shares = sum(value_of(f"selection_rate[{c}]", scores, outcome) for c in range(3))
@@ -188,6 +195,6 @@ def test_calibration_error_by_hand():
 
 def test_calibration_error_of_three_classes_reads_the_confidence():
     p = np.array([[0.72, 0.18, 0.1], [0.1, 0.71, 0.19]], dtype=np.float32)
-    outcome = Outcome(3, 0)
+    outcome = LabelOutcome(3, 0)
     scores = seed_scores(p[None], np.array([0, 2]), np.zeros(2, dtype=np.int64), 1, outcome)
     assert value_of("calibration_error", scores, outcome)[0] == pytest.approx(0.715 - 0.5, abs=1e-6)

@@ -15,10 +15,10 @@ from safetensors.numpy import load_file, save_file
 import fairaudit
 from fairaudit.errors import ConfigError, DataError
 from fairaudit.release.choice import Wish, choose
-from fairaudit.release.folder import MOST_BYTES
 from fairaudit.release.loaded import load_model
 from fairaudit.release.made import write_model
-from fairaudit.release.training import train_for_release
+from fairaudit.release.model_folder import MOST_BYTES
+from fairaudit.release.train import train_for_release
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ from fairaudit.errors import (
 )
 from fairaudit.privacy.streams import from_operating_system
 from fairaudit.release.choice import Wish, choose
-from fairaudit.release.folder import write_folder
 from fairaudit.release.made import release
-from fairaudit.release.training import coin_split, train_for_release
+from fairaudit.release.model_folder import write_folder
+from fairaudit.release.train import coin_split, train_for_release
 from fairaudit.report.load import load_report
 
 FILES = {"model.safetensors", "recipe.json", "privacy.json", "MODEL_CARD.md", "evidence.json"}
@@ -384,6 +384,6 @@ def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(aud
         split = coins(dataset, config)
         return replace(split, test=split.test[: queries - 1])
 
-    monkeypatch.setattr("fairaudit.release.training.coin_split", few)
+    monkeypatch.setattr("fairaudit.release.train.coin_split", few)
     with pytest.raises(TrainingError, match=f"needs {queries} records, and coins left {queries - 1}"):
         train_for_release(choice)

@@ -12,7 +12,7 @@ from edits import at, edits
 from reports import sealed
 
 from fairaudit.cli import app
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import DataError, FairauditError
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from fairaudit.report.names import NAME_LIMIT, plain
 from fairaudit.report.render.markdown import literal
+from fairaudit.report.safe_names import NAME_LIMIT, plain
 
 
 def markdown(name, limit=NAME_LIMIT):

@@ -12,7 +12,7 @@ from fairaudit.cli.lines import arm_lines, notice_lines, plan_lines, warning_lin
 from fairaudit.cli.lines_compare import change_lines
 from fairaudit.errors import PrivacyError
 from fairaudit.gate.check import judged
-from fairaudit.gate.compare import compare_reports
+from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import calibrate, epsilon

@@ -4,7 +4,7 @@ import pytest
 from handmade import resolved
 
 from fairaudit.cli import app
-from fairaudit.config.sources import ResolvedConfig, resolve_config
+from fairaudit.config.value_sources import ResolvedConfig, resolve_config
 from fairaudit.report.reproduce import EXECUTION_FIELDS, reproduce_command
 
 

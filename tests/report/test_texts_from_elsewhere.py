@@ -18,13 +18,13 @@ from documents import full_text
 from markdown_it import MarkdownIt
 from pydantic import BaseModel
 
-from fairaudit.cli import streams
+from fairaudit.cli import printing
 from fairaudit.cli.console import Screen
 from fairaudit.cli.github import tell_github
 from fairaudit.cli.lines import result_lines, warning_lines
 from fairaudit.cli.lines_compare import change_lines
 from fairaudit.cli.lines_gate import verdict_lines, workflow_commands
-from fairaudit.gate.compare import compare_reports
+from fairaudit.gate.comparison import compare_reports
 from fairaudit.report.model import Report
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.junit import gates_to_junit
@@ -195,8 +195,8 @@ def told(report, monkeypatch, tmp_path):
     screen.lines(result_lines(report))
     screen.lines(warning_lines(report, verbose=True))
     screen.lines(verdict_lines(report, None))
-    streams.print_stdout(change_lines(compare_reports(report, other), every=True))
-    streams.print_stdout([to_markdown(report), gates_to_junit(report, "")])
+    printing.print_stdout(change_lines(compare_reports(report, other), every=True))
+    printing.print_stdout([to_markdown(report), gates_to_junit(report, "")])
     monkeypatch.undo()
     return out.getvalue() + err.getvalue()
 

@@ -18,7 +18,7 @@ from handmade import (
 
 from fairaudit.cli.lines import result_lines
 from fairaudit.report.build import AuditResults, build_report
-from fairaudit.report.gaps import metric_text
+from fairaudit.report.main_gap import metric_text
 from fairaudit.report.render.markdown import MOST_LINES, to_markdown
 
 HOSTILE = ("a|b", "line\nbreak", "<script>alert(1)</script>", "\u202egnp.exe", "x" * 5000)

@@ -16,7 +16,7 @@ from fairaudit.report.decomposition import (
 from fairaudit.report.detected import judged
 from fairaudit.report.explained_method import detected_pair
 from fairaudit.report.facts import ArmFacts, Control
-from fairaudit.report.gaps import reading
+from fairaudit.report.main_gap import reading
 from fairaudit.report.why import explain
 
 CONTROL = Control(status="not needed", message="No arm scales gradients by a threshold.")

@@ -2,7 +2,7 @@
 
 from fairaudit.analysis.measure import measure
 from fairaudit.audit import prepare
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.execution.worker import run_job
 from fairaudit.gate.check import judged
 from fairaudit.report.build import AuditResults, RunMetadata, build_report

@@ -5,7 +5,7 @@ import pyarrow as pa
 from changed import replace
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.sources import ResolvedConfig, resolve_config
+from fairaudit.config.value_sources import ResolvedConfig, resolve_config
 from fairaudit.data.dataset import Dataset, Grouping, Notice
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.arms import Arm, ArmPrivacy, Schedule

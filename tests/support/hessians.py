@@ -5,7 +5,7 @@ from oracles import MODELS, WIDTH, classes_of, model
 from torch import nn
 from torch.func import functional_call, grad, jacrev, vmap
 
-from fairaudit.diagnostics.landscape import Landscape, Records
+from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.models.zoo import make_model
 
 K = 3
@@ -71,7 +71,7 @@ def landscape_of(name, count=23, seed=0, absent=None, dtype=torch.float64, scale
     groups = torch.randint(K, (count,), generator=generator)
     if absent is not None:
         groups[groups == absent] = (absent + 1) % K
-    records = Records.of(x, y, groups, n_groups=K)
+    records = GroupedRecords.of(x, y, groups, n_groups=K)
     return Landscape(module, scale * parameters_of(module).to(dtype), records)
 
 

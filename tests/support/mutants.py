@@ -527,7 +527,7 @@ MUTANTS = (
     ),
     Mutant(
         "a gap that was cut above grows by what is left of it",
-        "gate/intervals.py",
+        "gate/joint_interval.py",
         "min(ends.low, 2 * value - ends.high)",
         "2 * value - ends.high",
         ("gate/test_intervals.py",),
@@ -625,7 +625,7 @@ MUTANTS = (
     ),
     Mutant(
         "curves are those of the last seed",
-        "report/curves.py",
+        "report/series.py",
         "return np.where(count > 0, total / np.maximum(count, 1), np.nan)",
         "return values[-1]",
         (f"{TEXTS}::test_last_readings_of_the_training",),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fairaudit.diagnostics.checkpoints import StepReader
-from fairaudit.diagnostics.landscape import Landscape, Records
+from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.risk_terms import Batches, Forms, Means, Sampling
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.pool import TrainingPool
@@ -97,7 +97,7 @@ def a_step(form, *, name="mlp-tanh", released=None, eta=0.1, pool=None, **settin
     x, labels = pool.gather(index, None).inputs, pool.labels[index]
     g = gradients(module, x, labels)
     scale = rule.scale(state, g.norm(dim=1).unsqueeze(0), pool.groups[index].unsqueeze(0))[0]
-    records = Records.of(x, labels, pool.groups[index], n_groups=pool.n_groups)
+    records = GroupedRecords.of(x, labels, pool.groups[index], n_groups=pool.n_groups)
     hessians = group_hessians(Landscape(module, theta[0], records))
     reader = StepReader(method, task, checkpoint)
     reader.method = method

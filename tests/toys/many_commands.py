@@ -17,7 +17,7 @@ import fairaudit.cli.github
 import fairaudit.cli.lines_catalog
 import fairaudit.cli.lines_compare
 import fairaudit.cli.lines_gate
-import fairaudit.gate.compare
+import fairaudit.gate.comparison
 from fairaudit.report.to_json import read_report
 
 FULL = os.open("/dev/full", os.O_WRONLY)
@@ -66,7 +66,7 @@ def ending(arguments, condition):
         from fairaudit import audit
 
         found = findings()
-        prepared = audit.Prepared(found.resolved, dataset(), plan(found.resolved.config), {})
+        prepared = audit.PreparedAudit(found.resolved, dataset(), plan(found.resolved.config), {})
         audit.warm_up = lambda: None
         audit.prepare = lambda resolved, listener: prepared
         audit.carry_out = carry_out(found)

@@ -14,7 +14,7 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.run_directory import JOBS
 from fairaudit.execution.worker import run_job
 from fairaudit.metrics.risk import record_correct, record_loss
-from fairaudit.metrics.within_model import Outcome, seed_scores
+from fairaudit.metrics.within_model import LabelOutcome, seed_scores
 from fairaudit.planning.plan import make_plan
 from fairaudit.results.jobs import read_result
 
@@ -81,7 +81,7 @@ def test_a_weight_of_one_is_that_candidate_alone_and_equal_weights_are_the_mean(
     draw = np.random.default_rng(0)
     p = draw.dirichlet([1, 1], (3, 50)).astype(np.float32)
     labels, groups = draw.integers(0, 2, 50), draw.integers(0, 2, 50)
-    outcome = Outcome(2, 1)
+    outcome = LabelOutcome(2, 1)
     alone = seed_scores(p[1:2], labels, groups, 2, outcome)
     chosen = seed_scores(p, labels, groups, 2, outcome, weights=np.array([0.0, 1.0, 0.0]))
     mean = seed_scores(p, labels, groups, 2, outcome)

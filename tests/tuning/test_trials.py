@@ -22,7 +22,7 @@ from fairaudit.metrics.risk import record_correct
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.events import Gaussian
 from fairaudit.report import text
-from fairaudit.tuning.score import Accuracy
+from fairaudit.tuning.validation_score import Accuracy
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 N = 5

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fairaudit.cli.commands.run import audit
-from fairaudit.cli.options import Given, takes_audit_options
+from fairaudit.cli.run_options import Given, takes_audit_options
 from fairaudit.methods.ablation import NAME
 
 HOME = "fairaudit-ablation"  # a report on the same data beside that of `run`, not over it

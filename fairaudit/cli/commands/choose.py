@@ -6,7 +6,7 @@ from functools import partial
 import typer
 
 from fairaudit import __version__
-from fairaudit.cli.options import Given, plain_option, settled, takes_audit_options
+from fairaudit.cli.run_options import Given, plain_option, settled, takes_audit_options
 
 _SEEDS_MAX = plain_option(
     "seeds_max", int, 20, "Seeds of the last look, where it still cannot be told (default: 20).",
@@ -29,7 +29,7 @@ def choose(given: Given) -> None:
     from fairaudit.cli.lines import header_lines
     from fairaudit.cli.lines_choose import answer_lines, course_lines, look_line
     from fairaudit.cli.lines_gate import rule_lines
-    from fairaudit.cli.streams import print_stdout
+    from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores
     from fairaudit.report.to_json import part_json
 

@@ -23,9 +23,9 @@ def clean(
     """Remove the finished trainings of a run; its reports stay."""
     # Imported here: `--help` must not wait for numpy and pyarrow.
     from fairaudit.cli.lines import trainings_text
-    from fairaudit.cli.streams import print_stdout
+    from fairaudit.cli.printing import print_stdout
     from fairaudit.execution import run_directory as rundir
-    from fairaudit.report.names import plain
+    from fairaudit.report.safe_names import plain
 
     found = rundir.only_rundir(out)
     print_stdout([f"Removed {trainings_text(*rundir.clean(found))} from {plain(str(found / 'jobs'), 1000)}"])

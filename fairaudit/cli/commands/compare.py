@@ -26,8 +26,8 @@ def compare(
     """Show what differs between two reports, and which changes exceed their intervals."""
     # Imported here: `--help` must not wait for the report's models.
     from fairaudit.cli.lines_compare import change_lines
-    from fairaudit.cli.streams import print_stdout
-    from fairaudit.gate.compare import compare_reports
+    from fairaudit.cli.printing import print_stdout
+    from fairaudit.gate.comparison import compare_reports
     from fairaudit.report.load import load_report
     from fairaudit.report.to_json import part_json
 

@@ -22,8 +22,8 @@ def doctor(
 
     from fairaudit.cli.checkup import examine
     from fairaudit.cli.licences import installed_licences
-    from fairaudit.cli.streams import print_stdout
-    from fairaudit.report.render.rows import Row, aligned
+    from fairaudit.cli.printing import print_stdout
+    from fairaudit.report.render.console_rows import Row, aligned
 
     if licenses:
         found = installed_licences()

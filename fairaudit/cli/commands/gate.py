@@ -39,7 +39,7 @@ def gate(
     from fairaudit.cli.console import Screen
     from fairaudit.cli.github import tell_github
     from fairaudit.cli.lines_gate import verdict_lines
-    from fairaudit.cli.streams import print_stdout
+    from fairaudit.cli.printing import print_stdout
     from fairaudit.gate.check import check, with_verdict
     from fairaudit.io.atomic import write_atomically
     from fairaudit.report.load import load_report

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.config.sources import PROJECT_FILE, resolve_config
+from fairaudit.config.value_sources import PROJECT_FILE, resolve_config
 
 COLUMNS_FILE = "columns.toml"
 
@@ -51,10 +51,10 @@ def init(
     from fairaudit.cli.config_template import columns_file, template_file, write_template
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines_inspect import problem_lines
-    from fairaudit.data.inspect import describe
+    from fairaudit.data.inspection import describe
     from fairaudit.data.tabular import load_dataset
     from fairaudit.errors import ConfigError
-    from fairaudit.report.names import plain
+    from fairaudit.report.safe_names import plain
 
     screen = Screen()
     if columns:

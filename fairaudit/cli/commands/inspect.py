@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.config.sources import resolve_config
+from fairaudit.config.value_sources import resolve_config
 
 
 def inspect(
@@ -41,8 +41,8 @@ def inspect(
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines import notice_lines
     from fairaudit.cli.lines_inspect import inspection_lines
-    from fairaudit.cli.streams import print_stdout
-    from fairaudit.data.inspect import describe
+    from fairaudit.cli.printing import print_stdout
+    from fairaudit.data.inspection import describe
     from fairaudit.planning.plan import make_plan
 
     inspection = describe(resolved.config, make_plan)

@@ -23,7 +23,7 @@ def methods(
     """List methods with guarantee status and source, or check one."""
     # Imported here: `--help` reads no entry points.
     from fairaudit.cli.lines_catalog import described, guarantee_of, method_lines, setting_lines
-    from fairaudit.cli.streams import print_stdout
+    from fairaudit.cli.printing import print_stdout
     from fairaudit.methods.catalog import catalog
 
     if check:
@@ -53,11 +53,11 @@ def methods(
 
 def _check(name: str) -> None:
     """Run every law, say what each found, and remember a third-party method that keeps them all."""
-    from fairaudit.cli.streams import print_stdout
+    from fairaudit.cli.printing import print_stdout
     from fairaudit.errors import ConfigError, PrivacyError
     from fairaudit.methods.catalog import admit, find, is_third_party
     from fairaudit.methods.checks import remember
-    from fairaudit.report.names import plain
+    from fairaudit.report.safe_names import plain
     from fairaudit.testing import LAWS, LawBroken, broken_laws, private_by_steps
 
     admit([name])

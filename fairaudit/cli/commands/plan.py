@@ -3,7 +3,7 @@
 import json
 
 from fairaudit import __version__
-from fairaudit.cli.options import Given, settled, takes_audit_options
+from fairaudit.cli.run_options import Given, settled, takes_audit_options
 
 
 @takes_audit_options
@@ -16,8 +16,8 @@ def plan(given: Given) -> None:
     from fairaudit.cli.estimate import estimated_seconds, reading_seconds
     from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, option_lines, out_line, plan_lines
     from fairaudit.cli.lines_gate import rule_lines
-    from fairaudit.cli.records import plan_record
-    from fairaudit.cli.streams import print_stdout
+    from fairaudit.cli.plan_json import plan_record
+    from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)

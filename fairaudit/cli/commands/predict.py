@@ -32,7 +32,7 @@ def predict(
     from fairaudit.errors import ConfigError
     from fairaudit.io.atomic import write_atomically
     from fairaudit.release.loaded import load_model, table_bytes
-    from fairaudit.report.names import plain
+    from fairaudit.report.safe_names import plain
 
     if out.suffix.lower() not in (".parquet", ".csv"):
         raise ConfigError(f"--out {out.name} names no kind of table", hint="end it in .parquet or .csv")

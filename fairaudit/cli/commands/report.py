@@ -33,10 +33,10 @@ def report(
     """Write a stored report in other formats; nothing is trained."""
     # Imported here: `--help` must not wait for the report's models.
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.streams import print_stdout
+    from fairaudit.cli.printing import print_stdout
     from fairaudit.io.atomic import refuse_unusable
     from fairaudit.report.load import STDIN, load_report
-    from fairaudit.report.names import plain
+    from fairaudit.report.safe_names import plain
     from fairaudit.report.write import FORMATS, TEXTS, rendered, report_paths, write_report
 
     names = formats(form or ["md"], TEXTS if out == STDOUT else FORMATS)

@@ -6,7 +6,7 @@ import sys
 import typer
 
 from fairaudit import __version__
-from fairaudit.cli.options import Given, settled, takes_audit_options
+from fairaudit.cli.run_options import Given, settled, takes_audit_options
 from fairaudit.errors import EXIT_TRAINING
 
 
@@ -33,11 +33,11 @@ def audit(given: Given, home: str | None = None) -> None:
         warning_lines,
     )
     from fairaudit.cli.lines_gate import rule_lines, verdict_lines
-    from fairaudit.cli.streams import print_stdout
+    from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores
     from fairaudit.execution.run_directory import kept_trainings
     from fairaudit.gate.check import exit_code
-    from fairaudit.report.names import plain
+    from fairaudit.report.safe_names import plain
     from fairaudit.report.to_json import to_json
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)

@@ -16,8 +16,8 @@ class Of(StrEnum):
 def schema(of: Annotated[Of, typer.Argument(help="Of report.json or of choice.json.")] = Of.REPORT) -> None:
     """Print the JSON schema of a report, or of a choice."""
     # Imported here: `--help` must not wait for pandas.
-    from fairaudit.choosing.model import Choice
-    from fairaudit.cli.streams import print_stdout
+    from fairaudit.choosing.result import Choice
+    from fairaudit.cli.printing import print_stdout
     from fairaudit.report.model import Report
     from fairaudit.report.to_json import schema_json
 

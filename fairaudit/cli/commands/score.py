@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fairaudit.config.options import data_name
-from fairaudit.config.sources import parse_pairs, resolve_config
+from fairaudit.config.value_sources import parse_pairs, resolve_config
 
 HOME = "fairaudit-score"
 
@@ -85,7 +85,7 @@ def score(
     from fairaudit.cli.github import tell_github
     from fairaudit.cli.lines_gate import verdict_lines
     from fairaudit.cli.lines_score import score_lines
-    from fairaudit.cli.streams import print_stdout
+    from fairaudit.cli.printing import print_stdout
     from fairaudit.gate.check import exit_code
     from fairaudit.report.to_json import to_json
     from fairaudit.score import ScoreConfig

@@ -44,8 +44,8 @@ def train(
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines_release import choice_lines, held_out_lines
     from fairaudit.release.choice import Wish, choose
-    from fairaudit.release.folder import refuse_taken
-    from fairaudit.report.names import plain
+    from fairaudit.release.model_folder import refuse_taken
+    from fairaudit.report.safe_names import plain
 
     screen, target = Screen(quiet=quiet), folder(out)
     refuse_taken(target)

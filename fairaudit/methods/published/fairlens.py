@@ -25,7 +25,7 @@ from fairaudit.methods.published.flat import RealisedMeanMethod
 LARGEST_MODEL = 2000  # P beyond which gradients of every record, differentiated again, are refused
 
 
-class Moments(NamedTuple):
+class BatchMoments(NamedTuple):
     """What the penalties are made of, as functions of theta; groups absent from the batch are left out.
 
     Args:
@@ -64,27 +64,27 @@ class Coupled(Erm):
         return super().output_gradient(released, logits, targets, group)
 
     @abstractmethod
-    def first(self, moments: Moments) -> Tensor:
+    def first(self, moments: BatchMoments) -> Tensor:
         """R1: what clipping takes from the groups."""
 
     @abstractmethod
-    def second(self, moments: Moments) -> Tensor:
+    def second(self, moments: BatchMoments) -> Tensor:
         """R2: how close the groups are to the decision boundary."""
 
-    def penalty(self, theta: Tensor, layers: Sequence[Layer], batch: "Records") -> Tensor:
+    def penalty(self, theta: Tensor, layers: Sequence[Layer], batch: "BatchRecords") -> Tensor:
         """gamma1 R1 + gamma2 R2 of one batch, a scalar."""
         moments = self._moments(theta, layers, batch)
         value = self.gamma2 * self.second(moments)
         return value + self.gamma1 * self.first(moments) if self.gamma1 else value
 
-    def _moments(self, theta: Tensor, layers: Sequence[Layer], batch: "Records") -> Moments:
+    def _moments(self, theta: Tensor, layers: Sequence[Layer], batch: "BatchRecords") -> BatchMoments:
         mean = batch.member / batch.member.sum(0)  # [B, K'], columns that average a group
         every = batch.member.sum(1) / batch.member.sum()
         f = torch.softmax(logits_of(layers, theta, batch.x), -1)
         s = 1.0 - f.square().sum(-1)
         if not self.gamma1:
             nothing = theta.new_zeros(0)
-            return Moments(nothing, nothing, nothing, mean.T @ f, mean.T @ s, every @ s)
+            return BatchMoments(nothing, nothing, nothing, mean.T @ f, mean.T @ s, every @ s)
         g = record_gradients(theta, layers, batch)
         squared = g.square().sum(1)
         longer = squared > self.max_grad_norm**2
@@ -92,7 +92,7 @@ class Coupled(Erm):
         norm = torch.where(longer, squared, 1.0).sqrt()
         factor = torch.where(longer, self.max_grad_norm / norm, 1.0)
         lost = every @ g - every @ (g * factor.unsqueeze(1))
-        return Moments(mean.T @ g, every @ g, lost, mean.T @ f, mean.T @ s, every @ s)
+        return BatchMoments(mean.T @ g, every @ g, lost, mean.T @ f, mean.T @ s, every @ s)
 
 
 class EsipovaPenalty(Coupled):
@@ -104,13 +104,13 @@ class EsipovaPenalty(Coupled):
     Source: Esipova et al. 2023, Alg. 4.
     """
 
-    def first(self, moments: Moments) -> Tensor:
+    def first(self, moments: BatchMoments) -> Tensor:
         """Summed over pairs of groups."""
         against = moments.group_gradients @ moments.lost
         pairs = [(against[a] - against[b]).abs() for a, b in combinations(range(len(against)), 2)]
         return torch.stack(pairs).sum() if pairs else moments.lost.sum() * 0.0
 
-    def second(self, moments: Moments) -> Tensor:
+    def second(self, moments: BatchMoments) -> Tensor:
         """f (1 - f) = (1 - sum_c f_c^2) / 2 for two classes."""
         return (1.0 - moments.group_probabilities.square().sum(1)).sum() / 4.0
 
@@ -123,16 +123,16 @@ class TranPenalty(Coupled):
     Source: Tran et al. 2021, eq. (6) and the equation after it.
     """
 
-    def first(self, moments: Moments) -> Tensor:
+    def first(self, moments: BatchMoments) -> Tensor:
         """Every group against the whole batch."""
         return ((moments.group_gradients - moments.gradient) @ moments.lost).abs().sum()
 
-    def second(self, moments: Moments) -> Tensor:
+    def second(self, moments: BatchMoments) -> Tensor:
         """Every group against the whole batch."""
         return (moments.group_scores - moments.score).abs().sum()
 
 
-class Records(NamedTuple):
+class BatchRecords(NamedTuple):
     """The usable records of one replicate's batch.
 
     Args:
@@ -162,7 +162,7 @@ def logits_of(layers: Sequence[Layer], theta: Tensor, x: Tensor) -> Tensor:
     return x
 
 
-def record_gradients(theta: Tensor, layers: Sequence[Layer], batch: Records) -> Tensor:
+def record_gradients(theta: Tensor, layers: Sequence[Layer], batch: BatchRecords) -> Tensor:
     """Gradient of every record's cross-entropy, [B, P]."""
 
     def loss(parameters: Tensor, x: Tensor, target: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ class CoupledTape(Tape):
         """g_i + u of one replicate, [B, P]; zero rows for padding and for records that are not finite."""
         layers = self.network.layers
         present = targets.sum(-1) > 0
-        whole = Records(x, targets, torch.empty(0))
+        whole = BatchRecords(x, targets, torch.empty(0))
         plain = record_gradients(theta, layers, whole)
         usable = present & torch.isfinite(plain.square().sum(1))
         if not usable.any():
@@ -232,7 +232,7 @@ class CoupledTape(Tape):
         keep = usable.unsqueeze(1)
         member = torch.nn.functional.one_hot(group).to(x.dtype) * keep
         member = member[:, member.sum(0) > 0]
-        batch = Records(torch.where(keep, x, 0.0), torch.where(keep, targets, 0.0), member)
+        batch = BatchRecords(torch.where(keep, x, 0.0), torch.where(keep, targets, 0.0), member)
         shift = grad(self.objective.penalty)(theta, layers, batch)
         # A sign at 0 or a group of equal records gives 0, never NaN; what overflows is dropped.
         shift = torch.where(torch.isfinite(shift), shift, 0.0)

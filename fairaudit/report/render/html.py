@@ -17,7 +17,7 @@ from fairaudit.errors import numbered
 from fairaudit.report import document as doc
 from fairaudit.report.drawing import page_spec
 from fairaudit.report.model import Report
-from fairaudit.report.names import visible
+from fairaudit.report.safe_names import visible
 from fairaudit.report.sections.order import document
 
 

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from fairaudit.report.gates import GateRecord, GateTarget
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import gated, written
 
 _ELEMENT = {"fail": "failure", "inconclusive": "error"}

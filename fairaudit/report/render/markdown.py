@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from fairaudit.report import document as doc
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain, visible
 from fairaudit.report.render.fitting import fitted
+from fairaudit.report.safe_names import plain, visible
 from fairaudit.report.sections.order import document
 
 MOST_LINES = 240

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from fairaudit.errors import numbered
 from fairaudit.report.arm_names import listed
 from fairaudit.report.model import Report
-from fairaudit.report.names import NAME_LIMIT, plain
 from fairaudit.report.render.markdown import lines_of, literal
+from fairaudit.report.safe_names import NAME_LIMIT, plain
 from fairaudit.report.sections.order import document
 
 # Characters that are something to YAML or Markdown; the first knows the escape, the second shows it.

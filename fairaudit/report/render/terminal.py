@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.report import document as doc
-from fairaudit.report.names import visible
-from fairaudit.report.render.rows import Row, TableLine, aligned, cell_len
+from fairaudit.report.render.console_rows import Row, TableLine, aligned, cell_len
+from fairaudit.report.safe_names import visible
 
 
 def to_lines(whole: doc.Document, width: int | None = None) -> Iterator[str]:

@@ -7,7 +7,7 @@ from fairaudit.report.arm_names import listed
 from fairaudit.report.document import Bullets, Inline, Rank, Section, Strong, Words
 from fairaudit.report.facts import LabelFacts, TrainingFacts
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import count
 
 

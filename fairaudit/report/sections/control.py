@@ -2,7 +2,7 @@
 
 from fairaudit.report.document import Rank, Section, Text
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 
 
 def section(report: Report) -> Section | None:

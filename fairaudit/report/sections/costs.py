@@ -20,9 +20,9 @@ from fairaudit.report.document import (
     figures,
     table,
 )
-from fairaudit.report.gaps import COST, main_gap, named_gaps, reading
+from fairaudit.report.main_gap import COST, main_gap, named_gaps, reading
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.summary import is_table
 from fairaudit.report.written import POINTS, UNKNOWN, written
 from fairaudit.results.estimates import Comparison, GroupMeasure

@@ -8,7 +8,7 @@ from fairaudit.report.charts_groups import size_chart
 from fairaudit.report.document import Block, Bullets, Rank, Section, figures
 from fairaudit.report.facts import DataFacts
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import count
 
 _MOST_LISTED = 5

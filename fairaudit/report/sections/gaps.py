@@ -17,9 +17,9 @@ from fairaudit.report.document import (
     bullets,
     table,
 )
-from fairaudit.report.gaps import main_gap, named_gaps, reading
+from fairaudit.report.main_gap import main_gap, named_gaps, reading
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, UNKNOWN, written
 from fairaudit.results.estimates import Comparison, Gap
 

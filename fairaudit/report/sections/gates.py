@@ -4,7 +4,7 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.document import Badge, Block, Cell, Rank, Section, Text, table
 from fairaudit.report.gates import GateTarget
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import UNKNOWN, Scale, gated, interval_alone, value_alone
 
 _MOST_TARGETS = 12

@@ -11,7 +11,7 @@ from fairaudit.report.attack import attack_sentence
 from fairaudit.report.document import Block, Bullets, Rank, Section, Strong, Text, Words
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 
 _LONGEST_LIST = 600
 _LONGEST = 2000

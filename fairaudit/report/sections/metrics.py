@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.metrics.registry import METRICS
 from fairaudit.report.document import Block, Cell, Quantity, Rank, Section, Text, table
-from fairaudit.report.gaps import main_gap, reading, scale_of
+from fairaudit.report.main_gap import main_gap, reading, scale_of
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import UNKNOWN
 from fairaudit.results.estimates import Comparison
 

@@ -2,7 +2,7 @@
 
 from fairaudit.report.document import Document, complete
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.sections import (
     audited,
     control,

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.metrics.names import COSTS
+from fairaudit.metrics.metric_names import COSTS
 from fairaudit.report.document import Block, Cell, Quantity, Rank, Section, Text, bullets, table
-from fairaudit.report.gaps import main_gap, scale_of
+from fairaudit.report.main_gap import main_gap, scale_of
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
-from fairaudit.report.parts import Split, part_sentences, split_cost, split_gap
+from fairaudit.report.parts import CostSplit, part_sentences, split_cost, split_gap
+from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison
 
 
@@ -65,7 +65,7 @@ def _rows(comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
             yield (arm, plain(group.group) if group.group else "all rows", *cells)
 
 
-def _cells(splits: Sequence[Split | None]) -> tuple[Quantity, ...]:
+def _cells(splits: Sequence[CostSplit | None]) -> tuple[Quantity, ...]:
     """Six numbers, or none where nothing is split."""
     cells = [
         Quantity(estimate, scale_of(split.metric))

@@ -6,7 +6,7 @@ from fairaudit.report.arm_names import listed
 from fairaudit.report.document import Block, Rank, Section, Text, bullets, table
 from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import READINGS, UNKNOWN, short, written
 from fairaudit.results.estimates import Interval
 

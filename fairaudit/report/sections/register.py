@@ -4,7 +4,7 @@ from fairaudit.privacy.events import shown_up
 from fairaudit.report.document import Bullets, Cell, Rank, Section, Text, table
 from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import UNKNOWN
 
 

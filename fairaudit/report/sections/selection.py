@@ -17,9 +17,9 @@ from fairaudit.report.document import (
     figures,
     table,
 )
-from fairaudit.report.measured import Selection
+from fairaudit.report.measured import SelectionRates
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 
 _HEAD = ("model", "grouping", "group", "#test rows", "#selection rate", "#impact ratio", "note")
 _ASSUMED = (
@@ -59,7 +59,7 @@ def _over_seeds(report: Report) -> str:
     return "; shown is the mean over seeds of the per-seed ratio"
 
 
-def _of_model(report: Report, selection: Selection) -> Iterator[tuple[Cell, ...]]:
+def _of_model(report: Report, selection: SelectionRates) -> Iterator[tuple[Cell, ...]]:
     compared = [
         comparison
         for comparison in report.comparisons

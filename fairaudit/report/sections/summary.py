@@ -21,9 +21,9 @@ from fairaudit.report.document import (
     bullets,
     figures,
 )
-from fairaudit.report.gaps import COST, scale_of
+from fairaudit.report.main_gap import COST, scale_of
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.summarize import DEGREES
 from fairaudit.report.summary import GapSummary, MethodSummary
 from fairaudit.report.written import UNKNOWN, written

@@ -6,7 +6,7 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.charts_costs import sweep_chart
 from fairaudit.report.document import Block, Quantity, Rank, Section, Text, figures, table
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.sweep import Sweep
 from fairaudit.report.written import POINTS, UNKNOWN
 from fairaudit.results.estimates import Interval

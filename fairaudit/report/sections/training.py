@@ -6,7 +6,7 @@ from fairaudit.report.charts_training import training_charts
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.document import Block, Cell, Rank, Section, Text, bare, figures, table
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 
 _MOST_READINGS = 8
 _ORDER = (

@@ -3,10 +3,10 @@
 import re
 
 from fairaudit.report.document import Callout, Rank, Section
-from fairaudit.report.gaps import with_unit
 from fairaudit.report.gates import GateRecord
+from fairaudit.report.main_gap import with_unit
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import gated, written
 
 _MOST_RULES = 3

@@ -1,9 +1,9 @@
 """Warnings and notices, those of one kind together."""
 
 from fairaudit.report.document import Rank, Section, Text, bullets
-from fairaudit.report.gaps import CONTROL_NOT_RUN
+from fairaudit.report.main_gap import CONTROL_NOT_RUN
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 
 _MOST = 12
 

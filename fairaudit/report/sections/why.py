@@ -21,7 +21,7 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import READINGS, THOUSANDTHS, UNKNOWN, short
 
 _INTERNAL = (

@@ -3,9 +3,9 @@
 from fairaudit.metrics.registry import METRICS, within_model
 from fairaudit.report.arm_names import before_and_after, versus
 from fairaudit.report.document import Block, Quantity, Rank, Section, Text, table
-from fairaudit.report.gaps import metric_text
+from fairaudit.report.main_gap import metric_text
 from fairaudit.report.model import Report
-from fairaudit.report.names import plain
+from fairaudit.report.safe_names import plain
 from fairaudit.report.written import number
 from fairaudit.results.estimates import Estimate
 

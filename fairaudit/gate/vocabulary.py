@@ -5,7 +5,7 @@ import re
 from typing import Literal, NamedTuple
 
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.metrics.names import COSTS, PARTS, base_metric
+from fairaudit.metrics.metric_names import COSTS, PARTS, base_metric
 from fairaudit.metrics.registry import METRICS, Unit, within_model
 
 Kind = Literal["arm", "group", "gap", "mean_gap"]

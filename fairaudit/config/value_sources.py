@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.presets.catalog import find_preset
+from fairaudit.config.presets.collection import find_preset
 from fairaudit.errors import ConfigError, did_you_mean
 
 ENVIRONMENT_PREFIX = "FAIRAUDIT_"
@@ -41,7 +41,7 @@ _RIVALS = {"epsilon": "noise_multiplier", "noise_multiplier": "epsilon"}
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class OptionLayer:
     """One place that sets options.
 
     Args:
@@ -98,21 +98,21 @@ def resolve_config(
         config_file = Path(environment[CONFIG_VARIABLE])
     given = {name: value for name, value in options.items() if value is not None}
     layers = [
-        _checked(Layer(OPTION, given)),
+        _checked(OptionLayer(OPTION, given)),
         _environment_layer(environment),
         *_file_layers(folder, config_file),
     ]
     chosen = next((layer.values["preset"] for layer in layers if "preset" in layer.values), None)
     if chosen is not None:
         preset = find_preset(str(chosen))
-        layers.append(Layer(f"{PRESET}{preset.name}", preset.fields))
+        layers.append(OptionLayer(f"{PRESET}{preset.name}", preset.fields))
     resolved = merge_layers(layers)
     if folder is not None and not trust_found:
         _refuse_untrusted(resolved, folder)
     return resolved
 
 
-def merge_layers(layers: Sequence[Layer]) -> ResolvedConfig:
+def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
     """One config from layers, the strongest first.
 
     A value replaces the weaker ones whole; only ``settings`` merge number by number.
@@ -230,7 +230,7 @@ def _drop_overridden(
 
 
 def _lay_settings(
-    layer: Layer,
+    layer: OptionLayer,
     settings: dict[str, dict[str, object]],
     origins: dict[str, str],
     said_by: dict[tuple[str, str], str],
@@ -249,7 +249,7 @@ def _lay_settings(
     origins["settings"] = layer.origin if weaker == DEFAULT else f"{layer.origin}, {weaker}"
 
 
-def _checked(layer: Layer) -> Layer:
+def _checked(layer: OptionLayer) -> OptionLayer:
     """The layer with field names for keys.
 
     Raises:
@@ -268,10 +268,10 @@ def _checked(layer: Layer) -> Layer:
             f"epsilon and noise_multiplier are both set in {layer.origin}",
             hint="keep one: --epsilon calibrates the noise, --noise-multiplier sets it",
         )
-    return Layer(layer.origin, values)
+    return OptionLayer(layer.origin, values)
 
 
-def _environment_layer(environment: Mapping[str, str]) -> Layer:
+def _environment_layer(environment: Mapping[str, str]) -> OptionLayer:
     """What the variables set; numbers stay text for validation to read."""
     found: dict[str, object] = {}
     for variable in sorted(environment):
@@ -285,7 +285,7 @@ def _environment_layer(environment: Mapping[str, str]) -> Layer:
                 f"unknown variable {variable} in the environment", hint=did_you_mean(variable, known)
             )
         found[name] = _from_text(name, text)
-    return _checked(Layer("environment", found))
+    return _checked(OptionLayer("environment", found))
 
 
 def _from_text(name: str, text: str) -> object:
@@ -300,15 +300,15 @@ def _from_text(name: str, text: str) -> object:
     return text
 
 
-def _file_layers(folder: Path | None, config_file: Path | None) -> Iterator[Layer]:
+def _file_layers(folder: Path | None, config_file: Path | None) -> Iterator[OptionLayer]:
     """The layers of ``--config``, ``fairaudit.toml`` and ``pyproject.toml``, the strongest first."""
     if config_file is not None:
         if not config_file.is_file():
             raise ConfigError(f"config file {config_file.name} does not exist", hint="check --config")
-        yield _checked(Layer(f"file {config_file.name}", _table(config_file)))
+        yield _checked(OptionLayer(f"file {config_file.name}", _table(config_file)))
     for name in (PROJECT_FILE, PYPROJECT):
         if folder is not None and (folder / name).is_file():
-            yield _checked(Layer(name, _table(folder / name)))
+            yield _checked(OptionLayer(name, _table(folder / name)))
 
 
 def _table(path: Path) -> Mapping[str, object]:

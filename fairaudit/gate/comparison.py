@@ -6,9 +6,9 @@ from pydantic import JsonValue
 
 from fairaudit.errors import ConfigError
 from fairaudit.gate.judge import change
-from fairaudit.gate.targets import Reading, read_estimate
+from fairaudit.gate.targets import TargetReading, read_estimate
 from fairaudit.metrics.registry import METRICS
-from fairaudit.report.gaps import main_gap
+from fairaudit.report.main_gap import main_gap
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Interval
 from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
@@ -173,7 +173,9 @@ def _of_gap(metric: str, where: Comparison, before: Gap, after: Gap, same: bool)
     return _change(f"{metric}_gap", where, f"{after.a}, {after.b}" if after.a else "", readings, same)
 
 
-def _change(metric: str, where: Comparison, group: str, readings: Sequence[Reading], same: bool) -> Change:
+def _change(
+    metric: str, where: Comparison, group: str, readings: Sequence[TargetReading], same: bool
+) -> Change:
     before, after = readings
     found = change(after, before, same_trainings=same)
     moved = found.number

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairaudit.choosing.model import Choice
 from fairaudit.choosing.page import document
+from fairaudit.choosing.result import Choice
 from fairaudit.io.atomic import output_error, write_atomically
 from fairaudit.report.render.markdown import to_text
 from fairaudit.report.to_json import part_json

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fairaudit.metrics.names import COSTS
+from fairaudit.metrics.metric_names import COSTS
 from fairaudit.metrics.registry import spec_of
 from fairaudit.report.written import OWN_UNIT, POINTS, UNKNOWN, Scale, number
 from fairaudit.results.estimates import Comparison, Gap, Interval

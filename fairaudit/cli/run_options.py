@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from fairaudit.config.options import OPTIONS, Option, data_name
-from fairaudit.config.sources import ResolvedConfig, nested_settings, parse_pairs, resolve_config
+from fairaudit.config.value_sources import ResolvedConfig, nested_settings, parse_pairs, resolve_config
 from fairaudit.errors import ConfigError
 
 # Options of every such command that are no fields of AuditConfig -> the panel that they end.

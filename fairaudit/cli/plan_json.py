@@ -5,14 +5,14 @@ from dataclasses import asdict
 
 from pydantic import JsonValue, TypeAdapter
 
-from fairaudit.audit import Prepared
+from fairaudit.audit import PreparedAudit
 from fairaudit.report.build_facts import privacy_facts, training_facts
 from fairaudit.report.reproduce import EXECUTION_FIELDS
 
 _JSON = TypeAdapter(dict[str, JsonValue])
 
 
-def plan_record(prepared: Prepared, *, seconds: float) -> dict[str, JsonValue]:
+def plan_record(prepared: PreparedAudit, *, seconds: float) -> dict[str, JsonValue]:
     """What `plan --json` prints: options with origins, schedule, arms with epsilon, gates, where to."""
     plan, resolved = prepared.plan, prepared.resolved
     options = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from fairaudit.choosing.model import TestedNumber
+from fairaudit.choosing.result import TestedNumber
 from fairaudit.choosing.sequence import FUTILITY, Number, Outcome, needed
 from fairaudit.errors import ConfigError
-from fairaudit.gate.grammar import GroupSelector, Rule
+from fairaudit.gate.grammar import GateRule, GroupSelector
 from fairaudit.gate.targets import Target, find_targets
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, Estimate
@@ -16,7 +16,7 @@ _OF_ONE_MODEL = ("epsilon", "epsilon_rdp", "delta")
 _ORDER: tuple[Outcome, ...] = ("passes", "undecided", "breaks")
 
 
-def refuse_unfit(rules: Sequence[Rule]) -> None:
+def refuse_unfit(rules: Sequence[GateRule]) -> None:
     """Refuse rules that no test at a level can be made of.
 
     Raises:
@@ -57,7 +57,7 @@ def refuse_unfit(rules: Sequence[Rule]) -> None:
             )
 
 
-def numbers_of(rules: Sequence[Rule], report: Report, arm: str, level: float) -> tuple[TestedNumber, ...]:
+def numbers_of(rules: Sequence[GateRule], report: Report, arm: str, level: float) -> tuple[TestedNumber, ...]:
     """Every number of every rule for one arm, with what it says at that level; at least one for each rule."""
     return tuple(number for rule in rules for number in _of_rule(rule, report, arm, level))
 
@@ -72,7 +72,7 @@ def is_hopeless(numbers: Sequence[TestedNumber]) -> bool:
     return any(number.bound is None for number in numbers)
 
 
-def left_out(rules: Sequence[Rule], report: Report, arm: str) -> tuple[str, ...]:
+def left_out(rules: Sequence[GateRule], report: Report, arm: str) -> tuple[str, ...]:
     """Groups that no rule judges because they are too small, with the reason."""
     found = {
         f"{comparison.grouping} = {group.group}: {comparison.note_on(group)}"
@@ -84,7 +84,7 @@ def left_out(rules: Sequence[Rule], report: Report, arm: str) -> tuple[str, ...]
     return tuple(sorted(found))
 
 
-def _of_rule(rule: Rule, report: Report, arm: str, level: float) -> Iterator[TestedNumber]:
+def _of_rule(rule: GateRule, report: Report, arm: str, level: float) -> Iterator[TestedNumber]:
     targets = [target for part in _parts(rule, report, arm) for target in find_targets(part, report).judged]
     yield from (_judged(rule, target, level) for target in targets)
     if not targets:
@@ -96,7 +96,7 @@ def _of_rule(rule: Rule, report: Report, arm: str, level: float) -> Iterator[Tes
         )  # fmt: skip
 
 
-def _parts(rule: Rule, report: Report, arm: str) -> Iterator[Rule]:
+def _parts(rule: GateRule, report: Report, arm: str) -> Iterator[GateRule]:
     """The rule for this arm; of the largest of several gaps a rule for each pair.
 
     To say that the largest keeps a limit is to say that each does, each by its own interval.
@@ -112,14 +112,14 @@ def _parts(rule: Rule, report: Report, arm: str) -> Iterator[Rule]:
             yield replace(rule, group=GroupSelector(comparison.grouping, pair, ""))
 
 
-def _comparisons(rule: Rule, report: Report, arm: str) -> Iterator[Comparison]:
+def _comparisons(rule: GateRule, report: Report, arm: str) -> Iterator[Comparison]:
     for comparison in report.comparisons:
         named = rule.group is None or comparison.grouping in (rule.group.bare, rule.group.grouping)
         if comparison.arm == arm and comparison.reference and named:
             yield comparison
 
 
-def _judged(rule: Rule, target: Target, level: float) -> TestedNumber:
+def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
     reading, estimate = target.reading, target.reading.number
     value, bound, other, reason = estimate.value, None, None, reading.reason
     outcome: Outcome = "undecided"

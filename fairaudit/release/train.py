@@ -19,14 +19,14 @@ from fairaudit.engine.isolation import PerRecord
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
 from fairaudit.errors import TrainingError
 from fairaudit.execution.model_setup import start_model
-from fairaudit.execution.seed_data import Prepared, prepare_rows
+from fairaudit.execution.seed_data import SeedData, prepare_rows
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.models.linear import LogisticModels
+from fairaudit.models.logistic_predictors import LogisticModels
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.streams import from_operating_system, numpy_stream
-from fairaudit.release.choice import Choice
-from fairaudit.release.recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, column_of
+from fairaudit.release.choice import ReleaseChoice
+from fairaudit.release.model_recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, column_of
 
 WEIGHTS = "weights"  # of a linear model
 _PIECE = 16_384
@@ -49,7 +49,7 @@ class Trained:
     probabilities: NDArray[np.float32]
 
 
-def train_for_release(choice: Choice) -> Trained:
+def train_for_release(choice: ReleaseChoice) -> Trained:
     """Train the chosen arm once.
 
     Raises:
@@ -106,7 +106,7 @@ def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
     return Split(0, train.astype(np.int64), test.astype(np.int64))
 
 
-def _task(plan: Plan, arm: Arm, prepared: Prepared) -> Task:
+def _task(plan: Plan, arm: Arm, prepared: SeedData) -> Task:
     schedule, config = plan.schedule, plan.config
     seed = secrets.randbits(62)  # of what an own model draws while it trains; streams do not read it
     return Task(
@@ -136,7 +136,7 @@ def _method(arm: Arm) -> Method:
     return method
 
 
-def _predicted(trained: TrainedReplicates, prepared: Prepared) -> NDArray[np.float32]:
+def _predicted(trained: TrainedReplicates, prepared: SeedData) -> NDArray[np.float32]:
     """On the rows that were held out, [n, Y]."""
     inputs, rows = prepared.encoded.test, prepared.encoded.split.test
     groups = prepared.dataset.groupings[0].groups
@@ -182,7 +182,7 @@ def _model(
     return {name: value.numpy() for name, value in tensors.items()}, network_make
 
 
-def _recipe(choice: Choice, prepared: Prepared, make: NetworkMake | LinearMake) -> ReleaseRecipe:
+def _recipe(choice: ReleaseChoice, prepared: SeedData, make: NetworkMake | LinearMake) -> ReleaseRecipe:
     dataset, config = choice.dataset, choice.plan.config
     schema = dataset.features.schema
     shape = dataset.image_shape
@@ -204,6 +204,6 @@ def _recipe(choice: Choice, prepared: Prepared, make: NetworkMake | LinearMake) 
     )
 
 
-def fitted_constants(prepared: Prepared) -> tuple[str, ...]:
+def fitted_constants(prepared: SeedData) -> tuple[str, ...]:
     """What of the inputs was learned of rows, be they the pool's."""
     return tuple(line for column in prepared.encoded.columns for line in column.fitted)
