@@ -32,7 +32,7 @@ from fairaudit.privacy.events import SampledGaussian
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import from_operating_system, numpy_stream
 
-MODES = ("hooks", "functorch", "ew", "ghost")
+MODES = ("hooks", "functorch", "ghost")
 _USABLE = "use dpsgd, global, global-adapt, dpsgd-f, reweight, or a plugin that is a rule alone"
 
 
@@ -81,7 +81,7 @@ def make_private(
         seed: None draws noise and samples from the operating system, AES-256 in counter mode under it. A
             number makes them repeatable, and eight times faster: for tests.
         criterion: The loss, where ``grad_sample_mode`` is ``ghost``.
-        grad_sample_mode: How Opacus takes gradients: ``hooks``, ``functorch``, ``ew`` or ``ghost``.
+        grad_sample_mode: How Opacus takes gradients: ``hooks``, ``functorch`` or ``ghost``.
         loss_reduction: ``mean`` or ``sum``, as of the loss.
         batch_first: Whether a batch's first axis counts its records.
         settings: The method's other numbers, as ``threshold``. Those left out take the rule that
@@ -96,19 +96,7 @@ def make_private(
         PrivacyError: No noise meets the target.
         TrainingError: A layer that mixes records.
     """
-    if grad_sample_mode not in MODES:
-        raise ConfigError(
-            f"grad_sample_mode {grad_sample_mode!r} is not supported", hint=f"use one of {', '.join(MODES)}"
-        )
-    ghost = grad_sample_mode == "ghost"
-    if (criterion is not None) != ghost:
-        raise ConfigError(
-            "ghost clipping, and it alone, takes the criterion", hint="give criterion= your loss"
-        )
-    if (target_epsilon is None) == (noise_multiplier is None):
-        raise ConfigError(
-            "either a target or its noise is needed", hint="give target_epsilon, or noise_multiplier"
-        )
+    _check_options(target_epsilon, noise_multiplier, criterion, grad_sample_mode)
     trained = _check_loop(model, optimizer, loader)
     trainer = _trainer(method, groups)
     options = {
@@ -125,7 +113,8 @@ def make_private(
     event = arm.privacy.event
     assert event is None or isinstance(event, SampledGaussian)
     batches = PoissonBatches(_records(loader), schedule.steps_per_epoch)
-    private = (GhostOptimizer if ghost else RuleOptimizer)(
+    kind = RuleOptimizer if criterion is None else GhostOptimizer
+    private = kind(
         optimizer,
         arm=arm,
         rule=trainer.rule(task),
@@ -137,11 +126,26 @@ def make_private(
     )
     wrapped = _wrapped(model, grad_sample_mode, loss_reduction, batch_first)
     dealt = _loader(loader, batches, batch_first)
-    if not ghost:
+    if not isinstance(private, GhostOptimizer):
         return wrapped, private, dealt
-    assert isinstance(private, GhostOptimizer)
     _ask_between_passes(wrapped, private)
     return wrapped, private, DPLossFastGradientClipping(wrapped, private, criterion, loss_reduction), dealt
+
+
+def _check_options(
+    target: float | None, noise_multiplier: float | None, criterion: nn.Module | None, mode: str
+) -> None:
+    if mode not in MODES:
+        why = ": PyTorch's expanded weights take no empty batch" if mode == "ew" else ""
+        raise ConfigError(f"grad_sample_mode {mode!r} is not supported{why}", hint=f"use {', '.join(MODES)}")
+    if (criterion is not None) != (mode == "ghost"):
+        raise ConfigError(
+            "ghost clipping, and it alone, takes the criterion", hint="give criterion= your loss"
+        )
+    if (target is None) == (noise_multiplier is None):
+        raise ConfigError(
+            "either a target or its noise is needed", hint="give target_epsilon, or noise_multiplier"
+        )
 
 
 def _trainer(method: str, groups: int) -> GradientMethod:
