@@ -31,6 +31,8 @@ TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `
         "release.train",
         "release.loaded",
         "release.made",
+        "opacus.optimizer",
+        "opacus.private",
         "privacy.noise",
         "privacy.borrowed",
     ),

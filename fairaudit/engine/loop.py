@@ -35,6 +35,8 @@ TapeMaker = Callable[[Stacked, int, int], GradientTape]  # network, most weight 
 class Asking(Generic[S]):
     """One part's side of the step: its state, its query and the noise on it."""
 
+    part: Any  # an Objective or a ClippingRule, each with calls of its own
+
     def __init__(self, part: SideQuery[S], replicates: int, facts: PublicFacts, noise: GaussianNoise) -> None:
         self.part = part
         self.noise = noise
@@ -59,6 +61,27 @@ class Asking(Generic[S]):
     def step(self) -> None:
         """Move to the next step's state."""
         self.state = self.released = self.part.step(self.released)
+
+
+def scaled(
+    rule: Asking[Any], norms: Tensor, group: Tensor, present: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """What a rule makes of one batch: it asks, if it does, and then scales.
+
+    Args:
+        rule: The rule and its state, which moves by the answer.
+        norms: Of the records' gradients, [R, B].
+        group: [R, B].
+        present: [R, B] or None.
+
+    Returns:
+        Each record's factor [R, B], and the sensitivity [R].
+    """
+    upper = norms * NORM_GUARD
+    if rule.part.query_noise_multiplier is not None:
+        rule.update(rule.part.query(rule.state, upper, group), present)
+    sensitivity = rule.part.sensitivity(rule.released)
+    return rule.part.scale(rule.released, upper, group), sensitivity
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +195,7 @@ class Loop:
         if batch.present is not None:
             delta = delta * batch.present.unsqueeze(-1)
         norms = self._lead(self.tape.backward(delta))
-        upper = norms * NORM_GUARD
-        if training.rule.query_noise_multiplier is not None:
-            rule.update(training.rule.query(rule.state, upper, group), batch.present)
-        sensitivity = training.rule.sensitivity(rule.released)
-        scale = training.rule.scale(rule.released, upper, group)
+        scale, sensitivity = scaled(rule, norms, group, batch.present)
         if step in training.checkpoints:
             self.checkpoints.append(self._checkpoint(step, sensitivity))
         watchers = [observer for observer in training.observers if observer.wants(step)]

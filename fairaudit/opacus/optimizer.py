@@ -1,0 +1,385 @@
+"""The step of fairaudit's engine as an Opacus optimizer: Opacus computes the records' gradients."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from opacus.optimizers import DPOptimizer
+from torch import Tensor
+from torch.utils.data import Sampler
+
+from fairaudit.engine.devices import working_on
+from fairaudit.engine.loop import Asking, scaled
+from fairaudit.engine.release import GaussianRelease
+from fairaudit.engine.rules import ClippingRule, PublicFacts
+from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.errors import ConfigError, TrainingError
+from fairaudit.opacus.accountant import Accountant
+from fairaudit.planning.arms import Arm
+from fairaudit.privacy.noise import GaussianNoise
+
+_OWN = "fairaudit"  # this module's part of a state_dict
+
+
+class Streams(NamedTuple):
+    """Where a training draws from: noise of gradients, noise of questions, samples."""
+
+    noise: GaussianNoise
+    query: GaussianNoise
+    sampling: np.random.Generator
+
+
+class PoissonBatches(Sampler[list[int]]):
+    """The engine's Poisson samples as a batch sampler; a record's coin is exactly 1 / steps_per_epoch.
+
+    Args:
+        records: In the data set.
+        steps_per_epoch: Batches of one iteration, empty ones included.
+    """
+
+    begun: Callable[[], object] = staticmethod(lambda: None)  # called when an iteration begins
+
+    def __init__(self, records: int, steps_per_epoch: int) -> None:
+        self.records, self.steps_per_epoch = records, steps_per_epoch
+
+    def deal(self, stream: np.random.Generator) -> None:
+        """Draw from this stream from now on."""
+        self._sampler = PoissonSampler([stream], self.records, self.steps_per_epoch)
+
+    def __len__(self) -> int:
+        return self.steps_per_epoch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self.begun()
+        for _ in range(self.steps_per_epoch):
+            yield self._sampler.draw()[0].tolist()
+
+
+class _Part(NamedTuple):
+    """Records of a batch: norms and groups [1, B], gradients [B, P_j] of each parameter."""
+
+    norms: Tensor
+    group: Tensor
+    gradients: list[Tensor]
+
+
+class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
+    """An Opacus optimizer whose step is that of fairaudit's engine: ask, scale, sum, add noise, divide by qN.
+
+    :func:`make_private` makes it. ``accountant`` says what its steps cost. Where a batch comes in parts
+    (``BatchMemoryManager``), a rule that asks about the batch keeps the records' gradients until its last.
+
+    Args:
+        optimizer: The PyTorch optimizer, which moves the parameters along released gradients.
+        arm: Method, numbers and guarantee.
+        facts: What is public; its tensors lie where the norms are computed, in their precision.
+        streams: Draws that no step has used, by the steps taken so far.
+        batches: Deals the records.
+        accountant: Counts the steps.
+        loss_reduction: ``mean`` or ``sum``, as of the loss.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        *,
+        arm: Arm,
+        rule: ClippingRule[Any],
+        facts: PublicFacts,
+        streams: Callable[[int], Streams],
+        batches: PoissonBatches,
+        accountant: Accountant,
+        loss_reduction: str = "mean",
+    ) -> None:
+        sigma, bound = arm.settings["noise_multiplier"], arm.settings["max_grad_norm"]
+        super().__init__(
+            optimizer,
+            noise_multiplier=sigma,
+            max_grad_norm=bound,
+            expected_batch_size=float(facts.expected_batch_size),
+            loss_reduction=loss_reduction,
+        )
+        self.arm, self.facts, self.accountant = arm, facts, accountant
+        self._device = facts.expected_batch_size.device
+        self._streams, self._batches = streams, batches
+        fresh = streams(0)
+        batches.deal(fresh.sampling)
+        batches.begun = self._forget
+        with working_on(self._device):
+            self._rule = Asking(rule, 1, facts, fresh.query)
+        self._release = GaussianRelease(sigma, fresh.noise)
+        self._trained = self.params
+        self._group: Tensor | None = None
+        self._forget()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Opacus' schedulers of noise and bounds would reach neither the rule nor the accountant."""
+        if name in ("noise_multiplier", "max_grad_norm") and self.__dict__.get(name, value) != value:
+            raise ConfigError(f"{name} is fixed: epsilon was planned with it", hint="give it to make_private")
+        super().__setattr__(name, value)
+
+    def set_groups(self, group: Tensor) -> None:
+        """Say the group of each record of this batch, or part of a batch, before its backward pass.
+
+        A method that does not read groups is not told.
+
+        Args:
+            group: Whole numbers [B] in 0..K-1, in the order of the batch.
+
+        Raises:
+            ConfigError: Not that.
+        """
+        if not self.arm.reads_groups:
+            return
+        known = self.facts.n_groups
+        whole = not (group.is_floating_point() or group.is_complex() or group.dtype == torch.bool)
+        if group.dim() != 1 or not (whole or not len(group)):
+            raise ConfigError(
+                "groups are not one whole number for each record", hint="give a tensor [B], int64"
+            )
+        if len(group) and not 0 <= int(group.min()) <= int(group.max()) < known:
+            raise ConfigError(
+                f"a group lies outside 0 to {known - 1}",
+                hint="make_private(groups=K) says how many there are",
+            )
+        self._group = group.to(self._device, torch.int64)
+
+    def describe(self) -> dict[str, Tensor]:
+        """The rule's state by name, [1, ...] each, as a threshold or bounds of groups: all released."""
+        described: dict[str, Tensor] = self._rule.part.describe(self._rule.released)
+        return described
+
+    @property
+    def accumulated_iterations(self) -> int:
+        """One: a batch in parts is one step."""
+        return 1
+
+    def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
+        """Release the step's gradient into ``p.grad``; False after a part of a batch that is not its last.
+
+        Args:
+            closure: Not read: ``step`` has called it.
+
+        Raises:
+            ConfigError: Groups are missing, or the parameters are others than those of ``make_private``.
+            PrivacyError: The planned steps are taken.
+        """
+        if [id(p) for p in self.params] != [id(p) for p in self._trained]:
+            raise ConfigError(
+                "parameters were frozen, unfrozen or added since make_private",
+                hint="decide what is trained first; make_private again starts another training",
+            )
+        last = not self._check_skip_next_step()
+        self._is_last_step_skipped = not last
+        with working_on(self._device), torch.no_grad():
+            self._gather(last)
+            if last:
+                self._close()
+        if last and self.step_hook:
+            self.step_hook(self)
+        return last
+
+    def state_dict(self) -> dict[str, Any]:
+        """The wrapped optimizer's, with the rule's state and the steps taken."""
+        return {
+            **self.original_optimizer.state_dict(),
+            _OWN: {**self._identity, "steps": self.accountant.steps, "rule": _leaves(self._rule.state)},
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on where a training with the same numbers stopped, with draws that it has not used.
+
+        Args:
+            state_dict: Of :meth:`state_dict`.
+
+        Raises:
+            ConfigError: It is not of such a training.
+        """
+        kept = dict(state_dict)
+        own = kept.pop(_OWN, None)
+        if own is None:
+            raise ConfigError(
+                "the state is no fairaudit.opacus optimizer's", hint="load one of its state_dict()"
+            )
+        for name, value in self._identity.items():
+            if own.get(name) != value:
+                raise ConfigError(
+                    f"the state is of another training: {name} is {own.get(name)!r} there and {value!r} here",
+                    hint="call make_private with the numbers of that training",
+                )
+        self.original_optimizer.load_state_dict(kept)
+        self._rule.state = self._rule.released = _filled(self._rule.state, iter(own["rule"]))
+        self.accountant.steps = own["steps"]
+        fresh = self._streams(own["steps"])
+        self._rule.noise, self._release.noise = fresh.query, fresh.noise
+        self._batches.deal(fresh.sampling)
+        self._forget()
+
+    @property
+    def _identity(self) -> dict[str, object]:
+        """What two trainings must share for one to go on with the other's state."""
+        schedule = {"n_public": self.facts.n_public, "steps_per_epoch": len(self._batches)}
+        numbers = {k: v for k, v in self.arm.settings.items() if k != "learning_rate"}
+        return {"method": self.arm.method, **schedule, "groups": self.facts.n_groups, **numbers}
+
+    def _forget(self) -> None:
+        """Nothing of a batch that broke off reaches the next: a record would be in it twice."""
+        self._waiting: list[_Part] = []
+        self._sums: Tensor | None = None
+        self._sensitivity: Tensor | None = None
+        self._step_skip_queue.clear()
+
+    def _gather(self, last: bool) -> None:
+        """Take a part of the batch from the backward pass, and scale what can be scaled."""
+        self._waiting.append(self._part())
+        if last:
+            self.accountant.charge()
+        if last or self._rule.part.query_noise_multiplier is None:
+            self._scale()
+
+    def _part(self) -> _Part:
+        """Norms and gradients of its records; a record whose gradient is not finite is zero (rule R6)."""
+        gradients = []
+        for p in self.params:
+            flat = self._get_flat_grad_sample(p)
+            gradients.append(flat.reshape(len(flat), p.numel()).to(self.facts.expected_batch_size))
+            p.grad_sample = None  # used once
+        norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in gradients], 1)
+        norms = torch.linalg.vector_norm(norms, dim=1)
+        finite = norms.isfinite()
+        if not bool(finite.all()):
+            gradients = [torch.where(finite.unsqueeze(1), rows, 0.0) for rows in gradients]
+            norms = torch.where(finite, norms, 0.0)
+        return _Part(norms.unsqueeze(0), self._groups(len(norms)), gradients)
+
+    def _groups(self, records: int) -> Tensor:
+        """[1, B]; zeros for a rule that does not read them."""
+        group, self._group = self._group, None
+        if group is None and not (records and self.arm.reads_groups):
+            group = torch.zeros(records, dtype=torch.int64)
+        if group is None or len(group) != records:
+            given = "none" if group is None else f"{len(group):,}"
+            raise ConfigError(
+                f"{self.arm.method} reads the group of each of {records:,} records, and {given} are given",
+                hint="call optimizer.set_groups(group) with the groups of every batch",
+            )
+        return group.unsqueeze(0)
+
+    def _scale(self) -> None:
+        """Scale the parts that wait, by one question about all of them, and add them to the sum."""
+        norms = torch.cat([part.norms for part in self._waiting], 1)
+        group = torch.cat([part.group for part in self._waiting], 1)
+        factors, self._sensitivity = scaled(self._rule, norms, group)
+        sizes = [part.norms.shape[1] for part in self._waiting]
+        for part, factor in zip(self._waiting, torch.split(factors[0], sizes), strict=True):
+            self._add([factor @ rows for rows in part.gradients])
+        self._waiting.clear()
+
+    def _add(self, parts: list[Tensor]) -> None:
+        """Add a scaled sum, one tensor [P_j] for each parameter."""
+        flat = torch.cat(parts).unsqueeze(0)
+        self._sums = flat if self._sums is None else self._sums.add_(flat)
+
+    def _close(self) -> None:
+        """Noise, once, then the divisor: what is released goes to ``p.grad``, and the rule moves on."""
+        assert self._sums is not None
+        assert self._sensitivity is not None
+        released = self._release([self._sums], self._sensitivity, self.facts)[0]
+        if self.loss_reduction == "sum":
+            released = released * self.facts.expected_batch_size
+        for p, part in zip(self.params, torch.split(released, [p.numel() for p in self.params]), strict=True):
+            p.grad = part.view_as(p).to(p)
+        self._rule.step()
+        self._sums = self._sensitivity = None
+
+
+class GhostOptimizer(RuleOptimizer):
+    """The same with ghost clipping: the rule is asked for factors between Opacus' two backward passes.
+
+    A rule that asks about the batch has to see all of it, so such a batch cannot come in parts.
+    """
+
+    _made = False  # factors, of a backward pass that no step has used
+
+    def factors(self, norms: Tensor) -> Tensor:
+        """Each record's factor [B], from the norms of the records' gradients [B].
+
+        Raises:
+            ConfigError: Two backward passes for one step; a part of a batch for a rule that asks about it.
+            TrainingError: A gradient that is not finite: a factor cannot leave its record out.
+        """
+        last = not self._check_skip_next_step(pop_next=False)
+        if self._made:
+            raise ConfigError("a second backward pass before a step", hint="call optimizer.step() after each")
+        if not last and self._rule.part.query_noise_multiplier is not None:
+            raise ConfigError(
+                f"{self.arm.method} asks about a whole batch, and ghost clipping sees a part of it",
+                hint="use grad_sample_mode='hooks' with BatchMemoryManager, or no BatchMemoryManager",
+            )
+        if not bool(norms.isfinite().all()):
+            raise TrainingError(
+                "a record's gradient is not finite, and ghost clipping cannot leave a record out",
+                hint="use grad_sample_mode='hooks', where such a record counts as zero",
+            )
+        if last:
+            self.accountant.charge()
+        with working_on(self._device), torch.no_grad():
+            norms = norms.to(self.facts.expected_batch_size).unsqueeze(0)
+            found, self._sensitivity = scaled(self._rule, norms, self._groups(norms.shape[1]))
+        self._made = True
+        return found[0]
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._made = False
+
+    def _gather(self, last: bool) -> None:
+        if not self._made:
+            raise ConfigError(
+                "a step without factors from a backward pass",
+                hint="call backward() on what make_private's criterion returns, then step()",
+            )
+        self._made = False
+        self._add([p.grad.detach().reshape(-1).to(self.facts.expected_batch_size) for p in self.params])
+
+
+def _leaves(state: object) -> list[object]:
+    """Tensors and numbers of a rule's state, in their order."""
+    parts = _parts(state)
+    if parts is None:
+        return [state.cpu() if isinstance(state, Tensor) else state]
+    return [leaf for part in parts for leaf in _leaves(part)]
+
+
+def _filled(state: object, leaves: Iterator[object]) -> object:
+    """A state of the same make with other leaves."""
+    parts = _parts(state)
+    if parts is None:
+        leaf = next(leaves)
+        return leaf.to(state) if isinstance(leaf, Tensor) and isinstance(state, Tensor) else leaf
+    filled = [_filled(part, leaves) for part in parts]
+    if is_dataclass(state) and not isinstance(state, type):
+        names = [each.name for each in fields(state) if each.init]
+        return replace(state, **dict(zip(names, filled, strict=True)))
+    if isinstance(state, dict):
+        return dict(zip(state, filled, strict=True))
+    make: Any = type(state)
+    return make(*filled) if hasattr(state, "_fields") else make(filled)
+
+
+def _parts(state: object) -> list[object] | None:
+    """What a state is made of; None for a leaf."""
+    if is_dataclass(state) and not isinstance(state, type):
+        return [getattr(state, each.name) for each in fields(state) if each.init]
+    if isinstance(state, dict):
+        return list(state.values())
+    if isinstance(state, tuple | list):
+        return list(state)
+    if state is None or isinstance(state, Tensor | int | float | str):
+        return None
+    raise ConfigError(
+        f"the rule's state holds a {type(state).__name__}, which cannot be saved",
+        hint="a state is made of tensors, numbers, dataclasses, tuples, lists and dicts",
+    )

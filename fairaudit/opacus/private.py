@@ -1,0 +1,324 @@
+"""From a model, an optimizer and a loader to their private counterparts."""
+
+import importlib
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from typing import Any
+
+import torch
+from opacus.data_loader import DPDataLoader
+from opacus.grad_sample import AbstractGradSampleModule, wrap_model
+from opacus.optimizers import DPOptimizer
+from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+from opacus.validators import ModuleValidator
+from opacus.validators.errors import UnsupportedModuleError
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset
+
+from fairaudit.config.value_sources import resolve_config
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.errors import ConfigError, TrainingError, said
+from fairaudit.methods.base import Task
+from fairaudit.methods.catalog import admit, find
+from fairaudit.methods.defaults import PublicSizes
+from fairaudit.methods.gradient import GradientMethod
+from fairaudit.opacus.accountant import Accountant
+from fairaudit.opacus.optimizer import GhostOptimizer, PoissonBatches, RuleOptimizer, Streams
+from fairaudit.planning.arms import Arm, Schedule, make_arms
+from fairaudit.planning.settings import SettingsResolver
+from fairaudit.privacy.events import SampledGaussian
+from fairaudit.privacy.noise import noise_stream
+from fairaudit.privacy.streams import from_operating_system, numpy_stream
+
+MODES = ("hooks", "functorch", "ghost")
+_USABLE = "use dpsgd, global, global-adapt, dpsgd-f, reweight, or a plugin that is a rule alone"
+
+
+def make_private(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loader: DataLoader[Any],
+    *,
+    method: str = "global-adapt",
+    target_delta: float,
+    target_epsilon: float | None = None,
+    noise_multiplier: float | None = None,
+    epochs: int,
+    max_grad_norm: float,
+    groups: int = 1,
+    classes: int = 2,
+    n_public: int | None = None,
+    seed: int | None = None,
+    criterion: nn.Module | None = None,
+    grad_sample_mode: str = "hooks",
+    loss_reduction: str = "mean",
+    batch_first: bool = True,
+    **settings: float,
+) -> tuple[Any, ...]:
+    """Make one training private with a method of this program.
+
+    The loader deals Poisson samples, so batches differ in size and may be empty; an empty one takes a step
+    like any other. Use no other loader, and step once for each of its batches.
+
+    Args:
+        model: What is trained; its frozen parameters stay as they are.
+        optimizer: A PyTorch optimizer of the model's parameters; schedulers may move its step size.
+        loader: Over a data set that can be indexed. Its batch size divides ``n_public`` into the steps of an
+            epoch, rounded up; its sampler is replaced.
+        method: Name, or ``module:ATTRIBUTE`` of a plugin; one that has a clipping rule, trains by steps and
+            has a guarantee.
+        target_delta: At which epsilon is meant.
+        target_epsilon: What ``epochs`` may cost, noised counts included.
+        noise_multiplier: In its place: noise on the gradient over its sensitivity.
+        epochs: Passes that are planned.
+        max_grad_norm: Clipping bound C.
+        groups: K, how many groups of records there are, for a method that reads them; ``set_groups`` of the
+            returned optimizer then takes the groups of every batch.
+        classes: Y, for a rule that reads it.
+        n_public: N, where the number of records is not public.
+        seed: None draws noise and samples from the operating system, AES-256 in counter mode under it. A
+            number makes them repeatable, and eight times faster: for tests.
+        criterion: The loss, where ``grad_sample_mode`` is ``ghost``.
+        grad_sample_mode: How Opacus takes gradients: ``hooks``, ``functorch`` or ``ghost``.
+        loss_reduction: ``mean`` or ``sum``, as of the loss.
+        batch_first: Whether a batch's first axis counts its records.
+        settings: The method's other numbers, as ``threshold``. Those left out take the rule that
+            ``fairaudit plan`` follows for a network.
+
+    Returns:
+        Model, optimizer and loader; with ``ghost`` model, optimizer, criterion and loader. The optimizer is
+        a ``RuleOptimizer``; its ``accountant.epsilon()`` is what was spent so far.
+
+    Raises:
+        ConfigError: A method without such a rule; numbers, a loader or an optimizer that do not fit.
+        PrivacyError: No noise meets the target.
+        TrainingError: A layer that mixes records.
+    """
+    _check_options(target_epsilon, noise_multiplier, criterion, grad_sample_mode)
+    trained = _check_loop(model, optimizer, loader)
+    trainer = _trainer(method, groups)
+    options = {
+        "epsilon": None if target_epsilon is None else (target_epsilon,),
+        "noise_multiplier": noise_multiplier,
+        "delta": target_delta,
+        "max_grad_norm": max_grad_norm,
+        "settings": {method: settings} if settings else {},
+    }
+    schedule = _schedule(loader, epochs, n_public)
+    arm = _arm(method, options, schedule, groups)
+    task = _task(arm, schedule, groups, classes)
+    norms = trained[0].new_empty(0, dtype=torch.promote_types(trained[0].dtype, torch.float32))
+    event = arm.privacy.event
+    assert event is None or isinstance(event, SampledGaussian)
+    batches = PoissonBatches(_records(loader), schedule.steps_per_epoch)
+    kind = RuleOptimizer if criterion is None else GhostOptimizer
+    private = kind(
+        optimizer,
+        arm=arm,
+        rule=trainer.rule(task),
+        facts=replace(task.facts(), expected_batch_size=task.facts().expected_batch_size.to(norms)),
+        streams=partial(_streams, seed, arm.method),
+        batches=batches,
+        accountant=Accountant(event, target_delta, target_epsilon, arm.privacy.guarantee),
+        loss_reduction=loss_reduction,
+    )
+    wrapped = _wrapped(model, grad_sample_mode, loss_reduction, batch_first)
+    dealt = _loader(loader, batches, batch_first)
+    if not isinstance(private, GhostOptimizer):
+        return wrapped, private, dealt
+    _ask_between_passes(wrapped, private)
+    return wrapped, private, DPLossFastGradientClipping(wrapped, private, criterion, loss_reduction), dealt
+
+
+def _check_options(
+    target: float | None, noise_multiplier: float | None, criterion: nn.Module | None, mode: str
+) -> None:
+    if mode not in MODES:
+        why = ": PyTorch's expanded weights take no empty batch" if mode == "ew" else ""
+        raise ConfigError(f"grad_sample_mode {mode!r} is not supported{why}", hint=f"use {', '.join(MODES)}")
+    if (criterion is not None) != (mode == "ghost"):
+        raise ConfigError(
+            "ghost clipping, and it alone, takes the criterion", hint="give criterion= your loss"
+        )
+    if (target is None) == (noise_multiplier is None):
+        raise ConfigError(
+            "either a target or its noise is needed", hint="give target_epsilon, or noise_multiplier"
+        )
+
+
+def _trainer(method: str, groups: int) -> GradientMethod:
+    """The trainer of a method whose step is a rule and a noised sum, so that any loop can take it.
+
+    Raises:
+        ConfigError: Another method; the message says what it is.
+    """
+    admit((method,))
+    spec = find(method)
+    why = ""
+    if not spec.is_private:
+        why = "it has no guarantee"
+    elif spec.control_of:
+        why = f"it reads what a training of {spec.control_of} released"
+    elif not spec.trains_by_steps:
+        why = "it does not train by noised steps"
+    if why:
+        raise ConfigError(f"{spec.name} cannot be a loop's method: {why}", hint=_USABLE)
+    path, _, name = spec.trainer.partition(":")
+    trainer = getattr(importlib.import_module(path), name)()
+    own = [
+        part
+        for part in ("fit", "_set_up", "objective", "release", "tape")
+        if getattr(type(trainer), part, None) is not getattr(GradientMethod, part)
+    ]
+    if not isinstance(trainer, GradientMethod) or own:
+        what = "the loss that it differentiates" if "objective" in own else "how it trains or releases"
+        raise ConfigError(
+            f"{spec.name} cannot be a loop's method: {what} is its own, and not a clipping rule alone",
+            hint=_USABLE,
+        )
+    if groups < (2 if spec.reads_groups else 1):
+        raise ConfigError(
+            f"{spec.name} needs to know how many groups there are, and groups is {groups}",
+            hint="give groups=K, and optimizer.set_groups(group) for every batch",
+        )
+    return trainer
+
+
+def _check_loop(
+    model: nn.Module, optimizer: torch.optim.Optimizer, loader: DataLoader[Any]
+) -> list[nn.Parameter]:
+    """The parameters that are trained.
+
+    Raises:
+        ConfigError: Model, optimizer or loader is private already, or not of the kind that can be.
+        TrainingError: A layer that mixes records.
+    """
+    if isinstance(optimizer, DPOptimizer) or isinstance(model, AbstractGradSampleModule):
+        raise ConfigError(
+            "the optimizer or the model is one of Opacus' already",
+            hint="pass PyTorch's own, before any wrapping",
+        )
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        raise ConfigError("a training that is spread over processes is not supported", hint="use one process")
+    known = {id(p) for p in model.parameters()}
+    chosen = [p for group in optimizer.param_groups for p in group["params"]]
+    trained = [p for p in chosen if p.requires_grad]
+    if not trained or any(id(p) not in known for p in chosen):
+        raise ConfigError(
+            "the optimizer's parameters are not the model's"
+            if trained
+            else "the optimizer trains no parameter",
+            hint="make the optimizer of model.parameters()",
+        )
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        raise ConfigError(
+            "the loader cannot deal Poisson samples", hint="use a DataLoader over a data set with an index"
+        )
+    if not _records(loader):
+        raise ConfigError("the data set has no record", hint="check how it is read")
+    try:
+        ModuleValidator.validate(model, strict=True)
+    except UnsupportedModuleError as error:
+        raise TrainingError(
+            f"the model cannot be trained with a guarantee for each record: {said(error)}",
+            hint="model.train(); nn.GroupNorm in place of batch normalisation",
+        ) from error
+    return trained
+
+
+def _records(loader: DataLoader[Any]) -> int:
+    return len(loader.dataset)  # type: ignore[arg-type]
+
+
+def _schedule(loader: DataLoader[Any], epochs: int, n_public: int | None) -> Schedule:
+    """As an audit's plan: steps of an epoch are N over the batch size, rounded up."""
+    records = _records(loader) if n_public is None else n_public
+    if epochs < 1 or records < 1:
+        raise ConfigError("epochs and n_public are whole numbers above 0", hint=f"{epochs=}, {n_public=}")
+    if loader.batch_size is None and n_public is not None:
+        raise ConfigError("n_public needs a loader with a batch size", hint="DataLoader(batch_size=...)")
+    return Schedule(records, ceil(records / loader.batch_size) if loader.batch_size else len(loader), epochs)
+
+
+def _arm(method: str, options: dict[str, Any], schedule: Schedule, groups: int) -> Arm:
+    """The arm that a plan would hold for these options: its numbers, noise and guarantee."""
+    config = resolve_config({**options, "data": ".", "method": (method,), "twins": False}).config
+    sizes = PublicSizes(schedule.n_public, columns=0, model="mlp", groups=groups)
+    arms = make_arms(SettingsResolver(config, sizes), schedule, options["delta"])
+    return next(arm for arm in arms if arm.method == find(method).name)
+
+
+def _task(arm: Arm, schedule: Schedule, groups: int, classes: int) -> Task:
+    """What a method's rule is made from: its numbers and public facts, without a record."""
+    none = torch.zeros(0, dtype=torch.int64)
+    pool = TrainingPool(torch.zeros(0, 1), none, none, n_classes=classes, n_groups=groups)
+    return Task(
+        arm=arm.method,
+        seed=0,
+        repeats=1,
+        settings=arm.settings,
+        optimizer="",
+        model=nn.Module(),
+        pool=pool,
+        steps_per_epoch=schedule.steps_per_epoch,
+        epochs=schedule.epochs,
+        n_public=schedule.n_public,
+        sampling=("shared",),
+        source={},
+        budget=0,
+    )
+
+
+def _streams(seed: int | None, arm: str, taken: int) -> Streams:
+    """Those of an audit's arm at that seed; after a state was loaded others, for noise is used once."""
+    after = f"/after {taken}" if taken else ""
+    with from_operating_system() if seed is None else nullcontext():
+        return Streams(
+            noise_stream(seed or 0, "noise", f"{arm}{after}", 1),
+            noise_stream(seed or 0, "query", f"{arm}/rule{after}", 1),
+            numpy_stream(seed or 0, "sampling", f"shared{after}"),
+        )
+
+
+def _wrapped(model: nn.Module, mode: str, loss_reduction: str, batch_first: bool) -> nn.Module:
+    """The model with per-sample gradients by Opacus.
+
+    Raises:
+        TrainingError: Opacus cannot take them.
+    """
+    try:
+        wrapped: nn.Module = wrap_model(model, mode, batch_first=batch_first, loss_reduction=loss_reduction)
+    except NotImplementedError as error:
+        raise TrainingError(
+            f"Opacus cannot take gradients record by record: {said(error)}",
+            hint="try another grad_sample_mode",
+        ) from error
+    wrapped.forbid_grad_accumulation()  # type: ignore[operator]
+    return wrapped
+
+
+def _ask_between_passes(wrapped: nn.Module, private: GhostOptimizer) -> None:
+    """Opacus' criterion asks the model for factors; the rule answers."""
+    module: Any = wrapped
+    module.get_clipping_coef = lambda: private.factors(module.get_norm_sample())
+
+
+def _loader(loader: DataLoader[Any], batches: PoissonBatches, batch_first: bool) -> DataLoader[Any]:
+    """The same loader on Poisson samples; Opacus' collation makes empty batches."""
+    kept = {} if batch_first else {"batch_first": False}
+    collate = DPDataLoader.from_data_loader(loader, **kept).collate_fn
+    return DataLoader(
+        loader.dataset,
+        batch_sampler=batches,
+        collate_fn=collate,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        timeout=loader.timeout,
+        worker_init_fn=loader.worker_init_fn,
+        multiprocessing_context=loader.multiprocessing_context,
+        generator=loader.generator,
+        prefetch_factor=loader.prefetch_factor,
+        persistent_workers=loader.persistent_workers,
+    )

@@ -1,0 +1,270 @@
+"""The GitHub Action: its steps run as a runner runs them, with inputs that try to be code."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+STEPS = ACTION["runs"]["steps"]
+DEFAULTS = ["--out=fairaudit-report/action", "--format=json,md,html,junit"]
+EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
+# What stands in for the program: keeps its words, leaves a report, ends as it is told.
+STAND_IN = """#!{python}
+import json, os, pathlib, sys
+kept = pathlib.Path(os.environ["KEPT"])
+kept.write_text(json.dumps(sys.argv[1:]))
+(folder,) = [word.split("=", 1)[1] for word in sys.argv if word.startswith("--out=")]
+if os.environ.get("VERDICT") is not None:
+    pathlib.Path(folder).mkdir(parents=True)
+    report = {{"verdict": os.environ["VERDICT"] or None}}
+    (pathlib.Path(folder) / "report.json").write_text(json.dumps(report))
+sys.exit(int(os.environ.get("CODE", "0")))
+"""
+
+
+class Runner:
+    """As much of a runner as composite actions need: expressions, outputs, and bash as GitHub starts it."""
+
+    def __init__(self, folder, **inputs):
+        self.folder = folder
+        self.inputs = {name: each.get("default", "") for name, each in ACTION["inputs"].items()} | inputs
+        self.outputs, self.said, self.environment = {}, "", {}
+
+    def value(self, expression):
+        kind, _, rest = expression.partition(".")
+        if kind == "inputs":
+            return self.inputs[rest]
+        if kind == "steps":
+            step, _, name = rest.partition(".outputs.")
+            return self.outputs.get(step, {}).get(name, "")
+        assert expression == "github.action_path"
+        return str(ROOT)
+
+    def filled(self, text):
+        return EXPRESSION.sub(lambda found: self.value(found[1]), text)
+
+    def applies(self, step):
+        condition = EXPRESSION.fullmatch(step.get("if", "${{ true }}"))[1]
+        parts = [part.strip() for part in condition.split("&&")]
+        return all(
+            part in ("true", "always()")
+            or self.value(part.split(" != ")[0]) != part.split(" != ")[1].strip("'")
+            for part in parts
+        )
+
+    def run(self, step):
+        """Exit code of one step with a script."""
+        script, output = self.folder / "step.sh", self.folder / "output"
+        script.write_text(step["run"], encoding="utf-8")
+        output.write_text("")
+        env = {name: self.filled(value) for name, value in step["env"].items()}
+        found = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+            cwd=self.folder / self.filled(step.get("working-directory", ".")), check=False,
+            capture_output=True, text=True, env={
+                **os.environ, "GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": str(output),
+                "RUNNER_TEMP": str(self.folder), "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
+                **self.environment, **env,
+            },
+        )  # fmt: skip
+        self.said += found.stdout + found.stderr
+        lines = [line.partition("=") for line in output.read_text().splitlines()]
+        self.outputs[step["id"]] = {name: value for name, _, value in lines}
+        return found.returncode
+
+    def audit(self):
+        (step,) = (step for step in STEPS if step.get("id") == "audit")
+        return self.run(step)
+
+
+@pytest.fixture
+def runner(tmp_path):
+    def make(verdict="pass", code=0, **inputs):
+        program = tmp_path / "bin" / "fairaudit"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(STAND_IN.format(python=sys.executable))
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        made = Runner(tmp_path, install="no", python=sys.executable, **{"data": "d.csv", **inputs})
+        path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+        made.environment = {"PATH": path, "KEPT": str(tmp_path / "words.json"), "CODE": str(code)}
+        made.environment |= {} if verdict is None else {"VERDICT": verdict}
+        return made
+
+    return make
+
+
+def words(runner):
+    return json.loads((runner.folder / "words.json").read_text())
+
+
+def test_inputs_become_words_of_the_command(runner):
+    made = runner(**{
+        "group": "sex\nmarital status\n", "label": "approved", "method": "dpsgd\nglobal-adapt",
+        "epsilon": "1\n3", "fail-on": "privacy_cost_gap > 2pt\n  epsilon > 3  \n\n", "inconclusive": "fail",
+        "args": "--seeds 3 --drop 'a b'\n--positive \"x y\"", "report": "out/r",
+    })  # fmt: skip
+    assert made.audit() == 0
+    assert words(made) == [
+        "run", "--data=d.csv", "--out=out/r", "--format=json,md,html,junit", "--group=sex",
+        "--group=marital status", "--label=approved", "--method=dpsgd", "--method=global-adapt",
+        "--epsilon=1", "--epsilon=3",
+        "--fail-on=privacy_cost_gap > 2pt", "--fail-on=epsilon > 3", "--inconclusive=fail",
+        "--seeds", "3", "--drop", "a b", "--positive", "x y",
+    ]  # fmt: skip
+    folder = str((made.folder / "out" / "r").resolve())
+    assert made.outputs["audit"] == {
+        "exit-code": "0", "report": "out/r/report.json", "verdict": "pass", "folder": folder,
+    }  # fmt: skip
+
+
+def test_what_is_left_out_is_the_programs_default(runner):
+    made = runner()
+    assert made.audit() == 0
+    assert words(made) == [
+        "run",
+        "--data=d.csv",
+        "--out=fairaudit-report/action",
+        "--format=json,md,html,junit",
+    ]
+
+
+EVIL = [
+    "$(touch hacked)", "`touch hacked`", "; touch hacked", "' ; touch hacked ; '", '" ; touch hacked ; "',
+    "*", "a\ntouch hacked", "$IFS*", "--out=elsewhere", "-rf", "a && touch hacked", "%s\\n", "$'x'", "a\\nb",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_no_input_is_run_or_expanded(runner, evil):
+    names = ("data", "group", "label", "method", "epsilon", "fail-on", "inconclusive")
+    made = runner(**dict.fromkeys(names, evil))
+    assert made.audit() == 0
+    assert not (made.folder / "hacked").exists()
+    lines = [line.strip() for line in evil.splitlines()]
+    meant = [f"--{name}={line}" for name in names[1:] for line in lines]
+    assert words(made) == ["run", f"--data={evil}", *DEFAULTS, *meant]
+
+
+def test_args_are_split_and_nothing_else(runner):
+    evil = "$(touch hacked) `touch hacked` ; touch hacked * $HOME a|b >x && ~ #x"
+    made = runner(args=evil)
+    assert made.audit() == 0
+    assert words(made) == ["run", "--data=d.csv", *DEFAULTS, *evil.split()]
+    assert not (made.folder / "hacked").exists()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"args": "--label 'x"}, "quotation mark"),
+        ({"report": "a\nverdict=pass"}, "one folder"),
+        ({"report": ""}, "one folder"),
+    ],
+)  # fmt: skip
+def test_inputs_that_cannot_be_read_end_with_2(runner, inputs, said):
+    made = runner(**inputs)
+    assert made.audit() == 2
+    assert re.search(rf"^::error title=fairaudit::.*{said}", made.said, re.M)
+    assert made.outputs["audit"] == {"exit-code": "2"}
+    assert not (made.folder / "words.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict", "told"),
+    [
+        (0, "pass", "pass"), (0, "", ""), (1, "fail", "fail"), (3, "inconclusive", "inconclusive"),
+        (0, "inconclusive", "inconclusive"), (4, "fail", "fail"), (2, None, None), (2, "pass", None),
+        (5, None, None), (70, None, None), (130, None, None), (143, None, None),
+    ],
+)  # fmt: skip
+def test_the_exit_code_is_that_of_the_audit(runner, code, verdict, told):
+    made = runner(verdict, code)
+    assert made.audit() == code
+    outputs = made.outputs["audit"]
+    assert (outputs["exit-code"], outputs.get("verdict")) == (str(code), told)
+    annotated = f"::error title=fairaudit::no verdict: exit code {code}," in made.said
+    assert annotated == (code not in (0, 1, 3))
+
+
+def test_the_report_is_kept_whatever_the_verdict_and_without_predictions_of_records(runner):
+    (step,) = (step for step in STEPS if "uses" in step)
+    assert step["uses"].startswith("actions/upload-artifact@v")
+    assert "always()" in step["if"]
+    made = runner("fail", 1)
+    assert not made.applies(step)  # before there is a report
+    made.audit()
+    assert made.applies(step)
+    kept = made.filled(step["with"]["path"]).split()
+    folder = str((made.folder / "fairaudit-report" / "action").resolve())
+    assert kept == [f"{folder}/report.*", f"{folder}/figures"]
+    made.inputs["artifact"] = ""
+    assert not made.applies(step)
+    made = runner(None, 2)
+    shutil.rmtree(made.folder / "fairaudit-report")
+    made.audit()
+    assert not made.applies(step)
+
+
+def test_install_is_into_a_folder_of_its_own(tmp_path):
+    """With a Python that only says what it was asked."""
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\nprintf "%s|" "$@" >> "$LOG"\nmkdir -p "$3/bin" && cp "$0" "$3/bin/python"\n'
+    )
+    python.chmod(0o755)
+    (step,) = (step for step in STEPS if step.get("id") == "install")
+    for asked, meant in (("", str(ROOT)), ("fairaudit-dp @ git+https://x/y@v1; touch hacked", None)):
+        made = Runner(tmp_path, python=str(python), install=asked)
+        made.environment = {"LOG": str(tmp_path / "log")}
+        (tmp_path / "log").write_text("")
+        assert made.applies(step)
+        assert made.run(step) == 0, made.said
+        home = f"{tmp_path}/fairaudit-action"
+        pip = f"-m|pip|install|--quiet|--disable-pip-version-check|--|{meant or asked}|"
+        assert (tmp_path / "log").read_text() == f"-m|venv|{home}|{pip}"
+        assert made.outputs["install"] == {"command": f"{home}/bin/fairaudit"}
+    assert not (tmp_path / "hacked").exists()
+    assert not Runner(tmp_path, install="no").applies(step)
+
+
+def test_no_script_holds_an_expression_and_every_input_is_read():
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    for step in STEPS:
+        assert "${{" not in step.get("run", "")
+        assert "run" not in step or step["shell"] == "bash"
+    for name in ACTION["inputs"]:
+        assert f"inputs.{name} " in text, name
+    ids = {step.get("id") for step in STEPS}
+    for output in ACTION["outputs"].values():
+        found = re.fullmatch(r"\$\{\{ steps\.(\w+)\.outputs\.[\w-]+ \}\}", output["value"])
+        assert found[1] in ids
+
+
+@pytest.mark.slow
+def test_with_the_program_itself_gates_annotate_summarise_and_decide(tmp_path):
+    pd.read_csv(ROOT / "sample_data" / "loans.csv")[["sex", "age", "income", "approved"]].to_csv(
+        tmp_path / "loans.csv", index=False
+    )
+    args = "--seeds 1 --epochs 1 --diagnostics off --workers 1 --noise-multiplier 1"
+    inputs = {"data": "loans.csv", "group": "sex", "label": "approved", "method": "dpsgd", "args": args}
+    inputs |= {"install": "no", "python": sys.executable}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for rule, code, verdict in (("delta < 1", 2, None), ("delta > 1e-9", 1, "fail")):
+        made = Runner(tmp_path, **inputs, **{"fail-on": rule})
+        made.environment = {"PATH": path}
+        assert made.audit() == code, made.said
+        assert made.outputs["audit"].get("verdict") == verdict
+        assert ("::error title=fairaudit gate fail::" in made.said) == (code == 1)
+        assert ("no verdict: exit code 2" in made.said) == (code == 2)
+    assert "delta > 1e-9" in (tmp_path / "summary.md").read_text()
+    assert (tmp_path / "fairaudit-report" / "action" / "report.junit.xml").exists()
