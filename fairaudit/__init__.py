@@ -6,7 +6,10 @@ __version__ = "0.1.0"
 __all__ = [
     "AuditConfig",
     "FairauditError",
+    "Predictor",
+    "Privacy",
     "Report",
+    "TrainingData",
     "__version__",
     "check_gates",
     "load_model",
@@ -22,6 +25,7 @@ _HOMES = {
     **dict.fromkeys(("check_gates", "plan_audit", "run_audit", "score_predictions"), "fairaudit.api"),
     "AuditConfig": "fairaudit.config.options",
     "FairauditError": "fairaudit.errors",
+    **dict.fromkeys(("Predictor", "Privacy", "TrainingData"), "fairaudit.methods.contract"),
     "Report": "fairaudit.report.model",
     "load_model": "fairaudit.release.loaded",
     "load_report": "fairaudit.report.load",

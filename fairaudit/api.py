@@ -24,6 +24,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.score import ScoreConfig, score
 
+Trainers = str | Callable[..., object] | Sequence[str | Callable[..., object]]
 Model = str | Callable[[tuple[int, ...], int], object]
 Methods = str | MethodSpec | Sequence[str | MethodSpec]
 Data = pd.DataFrame | str | Path
@@ -35,7 +36,8 @@ def run_audit(
     *,
     group: Names = (),
     label: str | None = None,
-    method: Methods = "global-adapt",
+    method: Methods | None = None,
+    trainer: Trainers | None = None,
     model: Model = "auto",
     listener: Listener = silent,
     **options: object,
@@ -49,7 +51,10 @@ def run_audit(
         data: A DataFrame, the path of a table or of images, or all options as one AuditConfig.
         group: Column whose groups are compared, or several; the first steers the splits.
         label: Column to predict; inferred when None and unambiguous.
-        method: One method or several: names, or MethodSpecs of your own that modules hold.
+        method: One method or several: names, or MethodSpecs of your own that modules hold. None:
+            global-adapt, or none beside a trainer.
+        trainer: A function that trains a model by your own code (``docs/trainers.md``), or several:
+            functions that modules hold, or their names as ``package.module:function``.
         model: A name, or a factory called with the shape of a record and the number of classes that
             returns a ``torch.nn.Module``. Workers import it, so a module must hold it.
         listener: Called with every event of ``fairaudit.execution.progress`` as the audit goes on;
@@ -60,7 +65,7 @@ def run_audit(
         FairauditError: An input that cannot be audited; a target that cannot be met.
     """
     options |= {} if model == "auto" else {"model": model}
-    given = {**options, "group": group, "label": label, "method": method}
+    given = {**options, "group": group, "label": label, "method": method, "trainer": trainer}
     with _resolved(data, given) as resolved:
         return audit(resolved, listener)
 
@@ -70,20 +75,21 @@ def plan_audit(
     *,
     group: Names = (),
     label: str | None = None,
-    method: Methods = "global-adapt",
+    method: Methods | None = None,
+    trainer: Trainers | None = None,
     model: Model = "auto",
     **options: object,
 ) -> Plan:
     """Decide what :func:`run_audit` would train, at which epsilon; trains and writes nothing.
 
     Args:
-        data, group, label, method, model, options: As there.
+        data, group, label, method, trainer, model, options: As there.
 
     Raises:
         FairauditError: As there.
     """
     options |= {} if model == "auto" else {"model": model}
-    given = {**options, "group": group, "label": label, "method": method}
+    given = {**options, "group": group, "label": label, "method": method, "trainer": trainer}
     with _resolved(data, given) as resolved:
         return prepare(resolved).plan
 
@@ -95,6 +101,8 @@ def score_predictions(
     label: str,
     predictions: Names,
     baseline: Names = (),
+    seed_column: str | None = None,
+    row_column: str | None = None,
     **options: object,
 ) -> Report:
     """Measure predictions of your own by group; trains nothing.
@@ -105,22 +113,28 @@ def score_predictions(
         label: Column of what was true.
         predictions: Column of a model's predictions, or several: seeds of one recipe.
         baseline: Columns of the models to compare with, as many, or one for all, or none.
+        seed_column: Column of seeds, where rows of several trainings follow each other; None: ``seed``.
+        row_column: Column that identifies a row in all of them; None: its place in its seed does.
         options: Other fields of AuditConfig that a scoring reads, as ``favourable`` or ``fail_on``.
 
     Raises:
         FairauditError: The table, a rule or the output cannot be used.
     """
     with _resolved(data, {**options, "group": group, "label": label}) as resolved:
-        return score(ScoreConfig(resolved.config, _names(predictions), _names(baseline)))
+        columns = _names(predictions), _names(baseline)
+        return score(ScoreConfig(resolved.config, *columns, seed_column, row_column))
 
 
-def check_gates(report: Report, rules: Names, baseline: Report | None = None) -> Verdict:
+def check_gates(
+    report: Report, rules: Names, baseline: Report | None = None, *, trust_claimed_epsilon: bool = False
+) -> Verdict:
     """Hold a report against rules, as ``fairaudit gate`` does with its file.
 
     Args:
         report: Of an audit or a scoring.
         rules: The failing conditions, as ``privacy_cost_gap > 2pt``.
         baseline: An earlier report, for rules about a change.
+        trust_claimed_epsilon: Whether an epsilon that a trainer claims, unchecked, is judged.
 
     Raises:
         ConfigError: No rule, or one that names what the report does not hold.
@@ -128,14 +142,15 @@ def check_gates(report: Report, rules: Names, baseline: Report | None = None) ->
     parsed = parse_rules(_names(rules))
     if not parsed:
         raise ConfigError("no rule is given", hint="for example 'privacy_cost_gap > 2pt'")
-    return check(as_stored(report), parsed, None if baseline is None else as_stored(baseline))
+    earlier = None if baseline is None else as_stored(baseline)
+    return check(as_stored(report), parsed, earlier, trust_claims=trust_claimed_epsilon)
 
 
 @contextmanager
 def _resolved(data: Data | AuditConfig, given: dict[str, object]) -> Iterator[ResolvedConfig]:
     """The options; a DataFrame is a table in the folder for temporary files as long as the block lasts."""
     if isinstance(data, AuditConfig):
-        extra = sorted(name for name, value in given.items() if value not in (None, (), "global-adapt"))
+        extra = sorted(name for name, value in given.items() if value not in (None, ()))
         if extra:
             raise ConfigError(f"{extra[0]} is given beside an AuditConfig", hint="set it in the config")
         yield resolve_config({name: getattr(data, name) for name in data.model_fields_set})
@@ -163,6 +178,12 @@ def _importable(given: dict[str, object]) -> dict[str, object]:
         several = [method] if isinstance(method, MethodSpec) else method
         found["method"] = tuple(
             (_method_name(each) if isinstance(each, MethodSpec) else each) for each in several
+        )
+    trainer = given.get("trainer")
+    if trainer is not None:
+        found["trainer"] = tuple(
+            (_name_of(each, "trainer", getattr(each, "__module__", "")) if callable(each) else each)
+            for each in (trainer if isinstance(trainer, list | tuple) else (trainer,))
         )
     return found
 

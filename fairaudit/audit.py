@@ -20,9 +20,10 @@ from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import load_inputs
 from fairaudit.data.store import is_intact, is_large, write_store
 from fairaudit.data.tabular import load_dataset
-from fairaudit.errors import ConfigError
+from fairaudit.errors import ConfigError, TrainerError
 from fairaudit.execution.local import available_cores, warm_up
 from fairaudit.execution.model_check import examine
+from fairaudit.execution.own_process import look_for
 from fairaudit.execution.progress import Listener, StageStarted, silent
 from fairaudit.execution.ray_cluster import Request, require_ray
 from fairaudit.execution.run_directory import (
@@ -161,6 +162,8 @@ def examined(
     config = resolved.config
     if is_large(dataset) and not rundir.is_complete(plan):
         _timed("encoding", seconds, listener, lambda: _leave_records(rundir, plan, dataset))
+    if not rundir.is_complete(plan):
+        _look_for_trainers(plan, rundir)
     outcome = _timed(
         "training",
         seconds,
@@ -171,7 +174,22 @@ def examined(
     failures = {failure.job_id: failure.message for failure in outcome.failures}
     findings = AuditResults(resolved, plan, dataset, outcome.by_job, failures, comparisons)
     report = build_report(findings, _run_metadata(config, seconds, command))
-    return judged(report, prepared.rules, prepared.baseline)
+    trusted = config.trust_claimed_epsilon
+    return judged(report, prepared.rules, prepared.baseline, trust_claims=trusted)
+
+
+def _look_for_trainers(plan: Plan, rundir: RunDir) -> None:
+    """One that cannot be imported or called stops the run before anything is trained.
+
+    Raises:
+        ConfigError: It cannot.
+    """
+    try:
+        look_for(plan.config)
+    except TrainerError as error:
+        first = next(job for job in plan.jobs if plan.arm(job.arm).is_own_code)
+        told = rundir.logged(first.id, error)
+        raise ConfigError(f"--trainer: {told.message}", told.hint) from error
 
 
 def _taken_over(out: Path, other: str) -> Notice:

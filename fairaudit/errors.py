@@ -66,6 +66,19 @@ class DivergedError(TrainingError):
     """A training whose parameters or predictions are not finite: its step was too long for it."""
 
 
+class TrainerError(TrainingError):
+    """A trainer of the user's own failed.
+
+    Args:
+        message, hint: As of every error.
+        log: The end of what it printed and its own traceback, for a file of the run folder.
+    """
+
+    def __init__(self, message: str, hint: str = "", log: str = "") -> None:
+        super().__init__(message, hint)
+        self.log = log  # no argument of the exception, and kept on the trip from a worker all the same
+
+
 class PrivacyError(FairauditError):
     """A privacy target that cannot be met."""
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from fairaudit import __version__
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Float32, Grouping
+from fairaudit.data.dataset import Float32, Grouping, Int64
 from fairaudit.data.predictions import Scored, load_scored
 from fairaudit.errors import ConfigError
 from fairaudit.gate.check import judged, refuse_without_baseline
@@ -47,18 +47,22 @@ class ScoreConfig:
             favourable, intersect, bin, contrast, compare, suppress_below, out, format and the gates.
         y_pred: Columns of predictions; several are several trainings (seeds) of one recipe.
         baseline_pred: Columns of the models to compare with, as many, or one for all, or none.
+        seed_column: Column of seeds, where rows of several trainings follow each other.
+        row_column: Column that identifies a row in all of them.
     """
 
     shared: AuditConfig
     y_pred: tuple[str, ...]
     baseline_pred: tuple[str, ...] = ()
+    seed_column: str | None = None
+    row_column: str | None = None
 
 
 def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     """Measure given predictions by group, write the report and return it.
 
-    With one column the intervals are about that model on new people; with several they are about
-    the recipe, as in an audit, and gates need five of them.
+    With one column the intervals are about that model on new people; with several, or with several seeds,
+    they are about the recipe, as in an audit, and gates need five of them.
 
     Args:
         config: What to score.
@@ -79,7 +83,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     rules = parse_rules(shared.fail_on)
     earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None
     refuse_without_baseline(rules, has_baseline=earlier is not None)
-    scored = load_scored(shared, config.y_pred, config.baseline_pred)
+    scored = load_scored(shared, config.y_pred, config.baseline_pred, config.seed_column, config.row_column)
     found = ScoreResults(
         config=shared,
         settings=_settings(config),
@@ -97,9 +101,9 @@ def measure_scored(scored: Scored) -> tuple[Measured, ...]:
     """Every grouping of given predictions: costs against the baseline, or the models by themselves."""
     comparisons = []
     for grouping in scored.dataset.groupings:
-        own = _predictions(scored.predictions, grouping)
+        own = _predictions(scored.predictions, scored.rows, grouping)
         if scored.baseline:
-            other = _predictions(scored.baseline, grouping, len(own))
+            other = _predictions(scored.baseline, scored.rows, grouping, len(own))
             comparisons += [
                 measure_reference(BASELINE, other, *_facts(scored, grouping)),
                 compare(PREDICTIONS, BASELINE, own, other, *_facts(scored, grouping)),
@@ -115,18 +119,20 @@ def _facts(
     dataset = scored.dataset
     one_model = len(scored.predictions) == 1
     shape = dataset.labels, grouping, dataset.positive, len(dataset.classes)
-    return *shape, True, one_model, dataset.favourable
+    return *shape, scored.same_rows, one_model, dataset.favourable
 
 
 def _predictions(
-    arrays: Sequence[Float32], grouping: Grouping, seeds: int | None = None
+    arrays: Sequence[Float32], rows: Sequence[Int64], grouping: Grouping, seeds: int | None = None
 ) -> list[Predictions]:
-    """Each array as one seed on all rows; one array may stand for every seed. No training rows."""
-    rows = np.arange(len(grouping.groups), dtype=np.int64)
+    """Each array as one seed on its rows; one array may stand for every seed. No training rows."""
     unknown = np.full((1, len(grouping.names)), np.nan)
     none = np.zeros(len(grouping.names), dtype=np.int64)
     shared = list(arrays) * (seeds or 1) if seeds and len(arrays) == 1 else arrays
-    return [Predictions(seed, rows, array[None], unknown, unknown, none) for seed, array in enumerate(shared)]
+    return [
+        Predictions(seed, rows[seed % len(rows)], array[None], unknown, unknown, none)
+        for seed, array in enumerate(shared)
+    ]
 
 
 def _arms(scored: Scored) -> dict[str, int]:
@@ -141,6 +147,8 @@ def _settings(config: ScoreConfig) -> dict[str, JsonValue]:
         "y_true": values["label"],
         "y_pred": list(config.y_pred),
         "baseline_pred": list(config.baseline_pred),
+        "seed_column": config.seed_column,
+        "row_column": config.row_column,
         **{name: values[name] for name in _SHARED},
     }
 

@@ -25,6 +25,7 @@ TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `
         "execution.packed_rows",
         "execution.seed_data",
         "execution.model_setup",
+        "execution.own_code",
         "execution.outcomes",
         "execution.trials",
         "execution.worker",

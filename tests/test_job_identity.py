@@ -43,6 +43,8 @@ OTHER = {
     "fail_on": ("privacy_cost_gap > 0.02",), "baseline": "report.json", "inconclusive": "pass",
     "device": "cpu", "workers": 2, "executor": "ray", "ray_address": "auto", "cpus_per_job": 2.0,
     "gpus_per_job": 1.0, "memory": 1, "resume": False,
+    "trainer": ("json:loads",), "reference": "sgd", "raw": True, "trainer_groups": True,
+    "trainer_version": "2", "trainer_timeout": 9.0, "trainer_memory": 900, "trust_claimed_epsilon": True,
     "tune": 2, "tune_for": "worst-group", "tune_privacy": "uncharged",
 }  # fmt: skip
 

@@ -76,7 +76,10 @@ def _references(plan: Plan, arm: Arm) -> Sequence[str]:
     """The arm's own reference, then sgd where that is another model than it trained without privacy."""
     assert arm.reference is not None
     own = plan.arm(arm.reference)
-    return [own.key] if own.reference is not None or own.method == REFERENCE else [own.key, REFERENCE]
+    is_alone = (
+        own.reference is not None or own.method == REFERENCE or own.is_own_code
+    )  # another kind of model
+    return [own.key] if is_alone else [own.key, REFERENCE]
 
 
 def _on_rows_of(private: Sequence[Predictions], baseline: Sequence[Predictions]) -> Sequence[Predictions]:

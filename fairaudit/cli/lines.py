@@ -60,7 +60,7 @@ def outcomes_text(positive: str | None, favourable: str | None, origin: str) -> 
 def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) -> Iterator[str]:
     """What will be trained, at which epsilon, and about how long it takes."""
     yield f"  privacy {_privacy(plan)}"
-    for guarantee in (Guarantee.UNCHECKED, Guarantee.CHECKED):
+    for guarantee in (Guarantee.UNCHECKED, Guarantee.CHECKED, Guarantee.CLAIMED):
         of_others = [arm.key for arm in plan.arms if arm.privacy.guarantee is guarantee]
         if of_others:
             yield f"          {plain(listed(of_others), 300)}: {guarantee.value}"
@@ -75,8 +75,11 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         size = numbered(facts.parameters, "parameter")
         yield f"  model   {plain(plan.model)} · {size} · per-sample gradients by {facts.gradients}{why}"
     twins = each * seeds * sum(arm.has_twin for arm in plan.arms)
+    own = sum(plan.arm(job.arm).is_own_code for job in plan.jobs)
+    trainings += f", {own:,} of them by your own code" if own else ""
     trainings += f", {twins:,} of them once more without noise" if twins else ""
-    yield f"  plan    {trainings} · about {duration_text(seconds)} on {numbered(cores, 'core')}"
+    beside = " and what your code takes" if own else ""
+    yield f"  plan    {trainings} · about {duration_text(seconds)}{beside} on {numbered(cores, 'core')}"
     if "diagnostics" in plan.origins:
         yield f"  read    {plan.origins['diagnostics']}"
     if reading:
@@ -150,6 +153,10 @@ def _privacy(plan: Plan) -> str:
         how = f"the search over {plan.config.tune} settings included, RDP"
     scope = f"δ = {plan.delta:g}, record level, {how}"
     targets = sorted({a.privacy.target_epsilon for a in claimed if a.privacy.target_epsilon is not None})
+    asked = [arm for arm in plan.arms if arm.privacy.guarantee is Guarantee.CLAIMED]
+    if asked and not claimed:
+        swept = ", ".join(dict.fromkeys(f"{arm.privacy.target_epsilon:.15g}" for arm in asked))
+        return f"ε = {swept}, δ = {plan.delta:g} are asked for"
     if not claimed:
         uncharged = any(arm.tuning is not None and arm.tuning.is_uncharged for arm in plan.arms)
         return "no method has a guarantee" + (": the search is not charged" if uncharged else "")

@@ -10,7 +10,15 @@ from numbers import Real
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from fairaudit.config.declared import Declaration, DeclaredColumn, read_declaration
 from fairaudit.config.presets.collection import PRESETS
@@ -52,9 +60,10 @@ _LONGEST_NAME = 60
 
 # Performance only: no result depends on these, so they void no cached result and no report repeats them.
 RAY_ONLY = ("ray_address", "cpus_per_job", "gpus_per_job")
-EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers")
+TRAINER_LIMITS = ("trainer_memory", "trainer_timeout")
+EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers", *TRAINER_LIMITS)
 # What is asked of a finished report; no training depends on them.
-GATES = ("baseline", "fail_on", "inconclusive")
+GATES = ("baseline", "fail_on", "inconclusive", "trust_claimed_epsilon")
 # Who said which outcome is the favourable one, where nobody did.
 ASSUMED = "assumed"
 
@@ -126,6 +135,7 @@ class AuditConfig(BaseModel):
     learning_rate: Positive | None = None
     optimizer: Literal["sgd", "momentum", "adam"] = "sgd"
     # methods and privacy
+    trainer: tuple[str, ...] = ()  # package.module:function, code of the user's own
     method: tuple[str, ...] = ("global-adapt",)
     variant: tuple[str, ...] = ()
     epsilon: tuple[Epsilon, ...] = (3.0,)
@@ -139,6 +149,11 @@ class AuditConfig(BaseModel):
     tune: Annotated[int, Field(ge=2, le=1_000)] | None = None
     tune_for: Literal["accuracy", "worst-group"] = "accuracy"
     tune_privacy: Literal["charged", "uncharged"] = "charged"
+    # trainers of the user's own; see TRAINER_LIMITS
+    reference: Literal["trainer", "sgd"] = "trainer"
+    raw: bool = False
+    trainer_groups: bool = False
+    trainer_version: str | None = None
     # repetition
     seeds: Repetitions = 5
     repeats: Repetitions = 1
@@ -160,6 +175,7 @@ class AuditConfig(BaseModel):
     fail_on: tuple[str, ...] = ()
     baseline: Path | None = None
     inconclusive: Literal["fail", "pass"] | None = None
+    trust_claimed_epsilon: bool = False
     # execution; see EXECUTION
     device: Literal["auto", "cpu", "cuda"] = "auto"
     workers: Count | None = None
@@ -169,11 +185,19 @@ class AuditConfig(BaseModel):
     gpus_per_job: Annotated[float, Field(ge=0)] = 0.0
     memory: Count | None = None  # MiB of activations kept between the two passes of a step
     resume: bool = True
+    trainer_timeout: Positive | None = None  # s
+    trainer_memory: Count | None = None  # MiB
 
     @property
     def declared(self) -> Mapping[str, DeclaredColumn]:
         """Columns of which something is publicly known."""
         return self.columns.columns if self.columns else {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _alone(cls, values: dict[str, object]) -> dict[str, object]:
+        """Whoever brings a trainer and names no method asks about that trainer."""
+        return {**values, "method": ()} if values.get("trainer") and "method" not in values else values
 
     @field_validator("*", mode="before")
     @classmethod
@@ -310,6 +334,15 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "diagnostics_every", int, "Steps between gradient readings, and checkpoints of full.", "STEPS"
         ),
     ),
+    "Your own trainer": (
+        Option("trainer", list, "Audit module:function, which runs that code; repeat.", "NAME"),
+        Option("reference", str, "What its cost is measured against (default: trainer).", "trainer|sgd"),
+        Option("raw", bool, "Give it the rows as they stand in the file, not encoded."),
+        Option("trainer_groups", bool, "Give it the group of each training row."),
+        Option("trainer_version", str, "Another text trains anew where nothing else changed.", "TEXT"),
+        Option("trainer_timeout", float, "End a training of it after so many seconds.", "S"),
+        Option("trainer_memory", int, "Most memory of a training of it.", "MIB"),
+    ),
     "Report": (
         Option(
             "out",
@@ -328,6 +361,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         Option("fail_on", list, "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
         Option("baseline", str, "Earlier report, for rules with .delta.", "REPORT"),
         Option("inconclusive", str, "What an inconclusive rule counts as; else exit 3.", "fail|pass"),
+        Option("trust_claimed_epsilon", bool, "Judge the epsilon that a trainer claims, unchecked."),
     ),
     "Execution (never changes a result)": (
         Option(

@@ -203,6 +203,7 @@ def _writes_elsewhere(config: AuditConfig, folder: Path) -> str:
 _NEEDS_TRUST: Mapping[str, Callable[[AuditConfig, Path], str]] = {
     "method": lambda config, folder: "runs code" if any(":" in name for name in config.method) else "",
     "model": lambda config, folder: "runs code" if is_factory(config.model) else "",
+    "trainer": lambda config, folder: "runs code" if config.trainer else "",
     "out": _writes_elsewhere,
     "ray_address": lambda config, folder: "is sent the data" if config.ray_address else "",
 }

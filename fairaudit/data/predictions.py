@@ -14,7 +14,8 @@ from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64, Notice
 from fairaudit.data.groups import make_groupings, require_groups, restrict
 from fairaudit.data.infer import LabelColumn, given_label, read_label, same_class
 from fairaudit.data.naming import listed, near_miss, quoted
-from fairaudit.data.tabular import read_checked
+from fairaudit.data.seeds import Layout, lay_out
+from fairaudit.data.tabular import CheckedTable, read_checked
 from fairaudit.errors import ConfigError, DataError, numbered
 
 UNPREDICTED = "prediction missing"
@@ -31,6 +32,8 @@ class Scored:
         dataset: The rows with labels and groups; it has no features.
         predictions: Per column (or list of columns) of ``y_pred``: ``[n, Y]``.
         baseline: Likewise of the models to compare with, ``()`` where none are given.
+        rows: Of each of them, which rows of the dataset it is on, [n]: of all models the same, unless each
+            seed has rows of its own.
         are_labels: Some are labels only, so nothing that needs probabilities is known.
     """
 
@@ -38,9 +41,21 @@ class Scored:
     predictions: tuple[Float32, ...]
     baseline: tuple[Float32, ...]
     are_labels: bool
+    rows: tuple[Int64, ...] = ()
+
+    @property
+    def same_rows(self) -> bool:
+        """Whether all models are on all rows."""
+        return all(len(rows) == self.dataset.n_rows for rows in self.rows)
 
 
-def load_scored(config: AuditConfig, y_pred: Sequence[str], baseline_pred: Sequence[str]) -> Scored:
+def load_scored(
+    config: AuditConfig,
+    y_pred: Sequence[str],
+    baseline_pred: Sequence[str],
+    seed_column: str | None = None,
+    row_column: str | None = None,
+) -> Scored:
     """Read a table of predictions; rows without a label or a prediction are left out and counted.
 
     What a model does not predict is left out for all of them, so that they are compared on the same
@@ -51,31 +66,31 @@ def load_scored(config: AuditConfig, y_pred: Sequence[str], baseline_pred: Seque
         y_pred: Columns of predicted classes or of the positive class's probability, or for each
             model one column of probabilities per class, separated by commas.
         baseline_pred: Likewise.
+        seed_column: Column of seeds; None: ``seed`` where there is one, else the files of a folder.
+        row_column: Column that identifies a row in all seeds; None: its place within its seed does.
 
     Raises:
         DataError: A file or a column that cannot be used. ConfigError: Options that do not fit it.
     """
     checked = read_checked(config)
-    table = checked.table
     assert config.label is not None, "the caller names what was true"
+    whole, named = checked.table, (*y_pred, *baseline_pred)
+    layout = _layout(checked, config, y_pred, baseline_pred, (seed_column, row_column))
+    table = whole if layout is None else whole.take(layout.first)
     choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
     label = read_label(table, choice, config)
-    if len(baseline_pred) not in (0, 1, len(y_pred)):
-        raise ConfigError(
-            f"{len(baseline_pred)} baseline columns for {len(y_pred)} predictions",
-            "give as many, or one for all",
-        )
-    _refuse_named_twice((*y_pred, *baseline_pred))
-    _refuse_label(config.label, (*y_pred, *baseline_pred), table.column_names)
-    read = [_read(table, name, label, config.data.name) for name in (*y_pred, *baseline_pred)]
+    _refuse_named_twice(named)
+    _refuse_label(config.label, named, table.column_names)
+    read = [_read(whole, name, label, config.data.name) for name in named]
     present = np.logical_and.reduce([~np.isnan(values).any(axis=1) for values, _ in read])
+    if layout is not None:  # a record that one seed lacks is left out of all
+        present = np.bincount(layout.record, ~present, minlength=len(layout.first)) == 0
     groupings, said = make_groupings(table, config)
-    labelled = np.flatnonzero(label.codes >= 0)
+    labelled = np.flatnonzero(known := label.codes >= 0)
     used = labelled[present[labelled]]
     if not len(used):
         raise DataError(f"no row of {config.data.name} has a label and every prediction", "check the columns")
-    reasons = {"label missing": label.codes < 0, UNPREDICTED: (label.codes >= 0) & ~present}
-    dropped = _dropped(reasons, groupings)
+    dropped = _dropped({"label missing": ~known, UNPREDICTED: known & ~present}, groupings)
     # A group of which nothing is predicted stays a group, so that rules about it are not lost with it.
     groupings = tuple(restrict(grouping, labelled) for grouping in groupings)
     dataset = Dataset(
@@ -92,22 +107,83 @@ def load_scored(config: AuditConfig, y_pred: Sequence[str], baseline_pred: Seque
         favourable_origin=label.favourable_origin,
         groupings=tuple(replace(g, groups=g.groups[present[labelled]]) for g in groupings),
         split=None,
-        rows_read=table.num_rows,
+        rows_read=whole.num_rows,
         columns_read=len(checked.source.schema.names),
         dropped_rows=dropped,
         notices=(*checked.notices, *label.notices, *said, *_notices(dropped)),
         unpredicted={g.name: _counts(g.groups[~present[labelled]], g.names) for g in groupings},
     )
     require_groups(dataset)
-    arrays = [_as_probabilities(values[used]) for values, _ in read]
-    for names, models in ((y_pred, arrays[: len(y_pred)]), (baseline_pred, arrays[len(y_pred) :])):
-        _refuse_equal(names, models)
+    models, rows, names = _models([values for values, _ in read], named, layout, used)
+    own = len(models) * len(y_pred) // len(named)
+    _refuse_equal(names[:own], models[:own])
+    _refuse_equal(names[own:], models[own:])
     return Scored(
         dataset=dataset,
-        predictions=tuple(arrays[: len(y_pred)]),
-        baseline=tuple(arrays[len(y_pred) :]),
+        predictions=models[:own],
+        baseline=models[own:],
         are_labels=any(is_label for _, is_label in read),
+        rows=rows,
     )
+
+
+def _models(
+    values: Sequence[NDArray[np.float64]],
+    named: Sequence[str],
+    layout: Layout | None,
+    used: Int64,
+) -> tuple[tuple[Float32, ...], tuple[Int64, ...], list[str]]:
+    """Each column's predictions, seed by seed where it holds several; each seed's records; their names."""
+    if layout is None:
+        places, rows, seeds = [used], [np.arange(len(used))], [""]
+    else:
+        places, rows = _by_seed(layout, used)
+        seeds = [f" of seed {name}" for name in layout.names]
+    return (
+        tuple(_as_probabilities(column[place]) for column in values for place in places),
+        tuple(rows),
+        [f"{name}{seed}" for name in named for seed in seeds],
+    )
+
+
+def _layout(
+    checked: CheckedTable,
+    config: AuditConfig,
+    y_pred: Sequence[str],
+    baseline_pred: Sequence[str],
+    columns: tuple[str | None, str | None],
+) -> Layout | None:
+    """Seeds in the rows, with columns of seeds and rows; None where each column is a training."""
+    if len(baseline_pred) not in (0, 1, len(y_pred)):
+        raise ConfigError(
+            f"{len(baseline_pred)} baseline columns for {len(y_pred)} predictions",
+            "give as many, or one for all",
+        )
+    known = checked.table.column_names
+    fixed = [name for name in (config.label, *config.group) if name is not None and name in known]
+    named = {part.strip() for name in (*y_pred, *baseline_pred) for part in (name, *name.split(","))}
+    layout = lay_out(checked, *columns, used=(*fixed, *named), fixed=fixed)
+    if layout is not None and (len(y_pred) > 1 or len(baseline_pred) > 1):
+        raise ConfigError(
+            f"{len(y_pred)} columns of predictions beside {numbered(len(layout.names), 'seed')}",
+            "with seeds in rows or files give one --y-pred and at most one --baseline-pred",
+        )
+    return layout
+
+
+def _by_seed(layout: Layout, used: Int64) -> tuple[list[Int64], list[Int64]]:
+    """For each seed the rows of the table that are used, and which of the used records they are."""
+    number = np.full(len(layout.first), -1, dtype=np.int64)
+    number[used] = np.arange(len(used))
+    of_row = number[layout.record]
+    places = []
+    for seed in range(len(layout.names)):
+        own = np.flatnonzero((layout.seed == seed) & (of_row >= 0))
+        places.append(own[np.argsort(of_row[own], kind="stable")])
+    empty = [name for name, place in zip(layout.names, places, strict=True) if not len(place)]
+    if empty:
+        raise DataError(f"no row of seed {empty[0]} has a label and every prediction", "check the columns")
+    return places, [of_row[place] for place in places]
 
 
 def _read(
@@ -212,7 +288,7 @@ def _refuse_label(label: str, columns: Sequence[str], known: Sequence[str]) -> N
 def _refuse_equal(columns: Sequence[str], models: Sequence[Float32]) -> None:
     """Equal predictions on every row are one training; counted as several they would look certain."""
     for (one, a), (other, b) in combinations(zip(columns, models, strict=True), 2):
-        if np.allclose(a, b, rtol=0, atol=_SAME):
+        if len(a) == len(b) and np.allclose(a, b, rtol=0, atol=_SAME):
             raise DataError(
                 f"prediction columns {quoted(one)} and {quoted(other)} are equal in every row",
                 "each column is one training; give a copy once",

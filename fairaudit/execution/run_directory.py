@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairaudit.config.options import EXECUTION, GATES, AuditConfig, data_name
-from fairaudit.errors import OutputError
+from fairaudit.errors import FairauditError, OutputError, TrainerError
 from fairaudit.io.atomic import (
     is_plain_file,
     output_error,
@@ -36,6 +36,7 @@ from fairaudit.results.jobs import (
 )
 
 _MANIFEST = "run.json"
+LOG = ".log"  # of a trainer of the user's own that failed
 _LOCK = "lock"
 _NOT_IN_RESULTS = ("out", "format", *GATES, *EXECUTION)
 
@@ -75,12 +76,26 @@ class RunDir:
             OutputError: The disk is full, or does not keep what it was given.
         """
         write_result(self.jobs, result)
+        (self.jobs / f"{result.job_id}{LOG}").unlink(missing_ok=True)  # of an attempt that failed
         kept = self.load(result.job_id)
         if kept is None:
             raise OutputError(
                 f"{self.jobs} does not keep what is written to it", hint="choose an --out on a local disk"
             )
         return kept
+
+    def logged(self, job_id: str, error: FairauditError) -> FairauditError:
+        """The error; what a trainer of the user's own left to say is put into a file, which it then names.
+
+        Raises:
+            OutputError: The disk is full.
+        """
+        if not isinstance(error, TrainerError) or not error.log:
+            return error
+        path = self.jobs / f"{job_id}{LOG}"
+        write_atomically(path, error.log.encode(errors="replace"), mode=0o600)
+        where = f"log: {JOBS}/{path.name} in the output folder"
+        return TrainerError(error.message, "; ".join(filter(None, (error.hint, where))))
 
 
 class Kept(NamedTuple):
@@ -266,7 +281,7 @@ def _listed(jobs: Path, suffix: str = "") -> list[Path]:
     """The files that the manifest lists, if they have a name that a run gives."""
     names = _read_manifest(jobs).get("files")
     paths = [jobs / Path(str(name)).name for name in names] if isinstance(names, list) else []
-    kept = [path for path in paths if is_job_file(path) or path.name.endswith(RECORDS)]
+    kept = [path for path in paths if is_job_file(path) or path.name.endswith((RECORDS, LOG))]
     return [path for path in kept if path.name.endswith(suffix) and is_plain_file(path)]
 
 
@@ -284,6 +299,8 @@ def _manifest(plan: Plan, jobs: Path) -> bytes:
     """What the directory holds, for the next run, for `clean` and for whoever looks into it."""
     options = canonical_json(plan.config.model_dump(mode="json", exclude=set(_NOT_IN_RESULTS)))
     planned = [*(job_path(jobs, job.id) for job in plan.jobs), records_path(plan.config, plan.digest)]
+    own = {arm.key for arm in plan.arms if arm.is_own_code}
+    planned += [jobs / f"{job.id}{LOG}" for job in plan.jobs if job.arm in own]
     content = {
         "config_sha256": hashlib.sha256(options.encode()).hexdigest(),
         "data": plan.config.data.name,

@@ -214,7 +214,7 @@ def _settle(
             raise WorkerBug(f"{job.arm}, seed {job.seed}\n{answer.report}")
         if not isinstance(answer.error, TrainingError):
             raise answer.error
-        _announce(board.fail(job, answer.error), listener)
+        _announce(board.fail(job, rundir.logged(job.id, answer.error)), listener)
     else:
         assert answer.result.job_id == job.id, f"job {job.id} was answered with {answer.result.job_id}"
         board.done[job.id] = rundir.keep(answer.result)

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
@@ -90,6 +91,18 @@ def prepare_seed(plan: Plan, seed: int, inputs: Inputs | None, *, by_pool: bool)
     """
     key = _Key(plan.digest, plan.config, inputs)
     return _prepared_by_pool(key, seed) if by_pool else _prepared(key, seed)
+
+
+def raw_features(plan: Plan, inputs: Inputs | None) -> pa.Table:
+    """The feature columns of all rows as they stand in the file.
+
+    Args:
+        plan, inputs: As of :func:`prepare_seed`.
+
+    Raises:
+        DataError, OutputError: As of :func:`prepare_seed`.
+    """
+    return _dataset(_Key(plan.digest, plan.config, inputs)).features
 
 
 def first_records(config: AuditConfig, digest: str) -> SeedData:

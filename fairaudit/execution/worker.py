@@ -25,10 +25,11 @@ from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import outcome
+from fairaudit.execution.own_code import train_own
 from fairaudit.execution.seed_data import SeedData, prepare_seed
 from fairaudit.execution.trials import search
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.methods.catalog import REFERENCE, admit, find, is_third_party
+from fairaudit.methods.catalog import REFERENCE, admit, admit_trainers, find, is_third_party
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.sklearn_baseline import logistic_baseline
 from fairaudit.models.own import check_outputs
@@ -60,11 +61,14 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     # takes several times as long; the reference of an image audit took twice the time.
     torch.set_flush_denormal(True)
     admit(plan.config.method)
+    admit_trainers(plan.config.trainer, own_reference=plan.config.reference == "trainer")
     arm = plan.arm(job.arm)
     spec = find(arm.method)
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
     if arm.tuning is not None:
         return _search(plan, job, arm, prepared, began)
+    if arm.is_own_code:
+        return _own(plan, job, arm, prepared, inputs, began)
     with _memory_reported(job):
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
@@ -114,6 +118,19 @@ def _search(plan: Plan, job: Job, arm: Arm, prepared: SeedData, began: float) ->
     }
     facts: dict[str, object] = {**_facts(prepared), "seconds": time.perf_counter() - began}
     return JobResult(job.id, {**arrays, **found.arrays}, {**facts, **found.facts})
+
+
+def _own(
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData, inputs: Inputs | None, began: float
+) -> JobResult:
+    """What the user's own code trains and predicts."""
+    found, told = train_own(plan, job, arm, prepared, inputs)
+    arrays: dict[str, Array] = {
+        "test_rows": prepared.encoded.split.test,
+        "train_classes": _class_counts(prepared),
+    }
+    facts: dict[str, object] = {**_facts(prepared), "seconds": time.perf_counter() - began}
+    return JobResult(job.id, {**arrays, **found}, {**facts, **told})
 
 
 @contextmanager

@@ -40,13 +40,16 @@ class Verdict:
         return {"pass": EXIT_OK, "fail": EXIT_GATE_FAILED, "inconclusive": EXIT_INCONCLUSIVE}[counted]
 
 
-def check(report: Report, rules: Sequence[GateRule], baseline: Report | None = None) -> Verdict:
+def check(
+    report: Report, rules: Sequence[GateRule], baseline: Report | None = None, *, trust_claims: bool = False
+) -> Verdict:
     """Hold a report against rules.
 
     Args:
         report: As it was read from its file: gates judge the numbers that people can read.
         rules: At least one.
         baseline: An earlier report, likewise, for rules about a change.
+        trust_claims: Whether an epsilon that a trainer claims, unchecked, is judged.
 
     Raises:
         ConfigError: A rule names what the report does not hold, or needs a baseline; the baseline is
@@ -58,11 +61,13 @@ def check(report: Report, rules: Sequence[GateRule], baseline: Report | None = N
     vocabulary = vocabulary_of(report)
     for rule in rules:
         vocabulary.check(rule)
-    gates = tuple(_checked(rule, report, baseline) for rule in rules)
+    gates = tuple(_checked(rule, report, baseline, trust_claims=trust_claims) for rule in rules)
     return Verdict(gates, worst(gate.outcome for gate in gates), tuple(rules))
 
 
-def judged(report: Report, rules: Sequence[GateRule], baseline: Report | None = None) -> Report:
+def judged(
+    report: Report, rules: Sequence[GateRule], baseline: Report | None = None, *, trust_claims: bool = False
+) -> Report:
     """A report just made, with what the rules say of its file; unchanged where there is no rule.
 
     The rules see the rounded numbers of the file, so that `run` and `gate` say the same.
@@ -70,7 +75,9 @@ def judged(report: Report, rules: Sequence[GateRule], baseline: Report | None = 
     Raises:
         ConfigError: As :func:`check`.
     """
-    return with_verdict(report, check(as_stored(report), rules, baseline)) if rules else report
+    if not rules:
+        return report
+    return with_verdict(report, check(as_stored(report), rules, baseline, trust_claims=trust_claims))
 
 
 def with_verdict(report: Report, verdict: Verdict) -> Report:
@@ -126,10 +133,11 @@ def _refuse_other_label(label: LabelFacts, earlier: LabelFacts) -> None:
             )
 
 
-def _checked(rule: GateRule, report: Report, baseline: Report | None) -> GateRecord:
-    found = find_targets(rule, report)
+def _checked(rule: GateRule, report: Report, baseline: Report | None, *, trust_claims: bool) -> GateRecord:
+    found = find_targets(rule, report, trust_claims=trust_claims)
     if rule.is_change and baseline is not None:
-        found = _changes(rule, (report, found), (baseline, find_targets(rule, baseline)))
+        earlier = find_targets(rule, baseline, trust_claims=trust_claims)
+        found = _changes(rule, (report, found), (baseline, earlier))
     # Shared within an arm alone: another method beside it must not undo what is shown of this one.
     uncertain = Counter(target.arm for target in found.judged if not target.reading.number.is_exact)
     targets = [judge(rule, target, among=uncertain[target.arm]) for target in found.judged]

@@ -126,12 +126,17 @@ def vocabulary_of(report: Report) -> Vocabulary:
     )
 
 
-def find_targets(rule: GateRule, report: Report) -> Targets:
-    """Every number that the rule is about; names are taken to be known."""
+def find_targets(rule: GateRule, report: Report, *, trust_claims: bool = False) -> Targets:
+    """Every number that the rule is about; names are taken to be known.
+
+    Args:
+        rule, report: Which.
+        trust_claims: Whether an epsilon that a trainer claims is a number like the others.
+    """
     partial = {arm.key: _unfinished(arm) for arm in report.arms if arm.failed}
     if rule.metric.kind == "arm":
         whole = next(iter(partial.values()), "") if rule.metric.key == "epsilon_if_all_released" else ""
-        found = _of_guarantees(rule, report)
+        found = _of_guarantees(rule, report, trust_claims=trust_claims)
         return Targets(tuple(_unless(target, partial.get(target.arm) or whole) for target in found), ())
     judged: list[Target] = []
     left_out: dict[str, None] = {}
@@ -278,7 +283,7 @@ def _fits(selector: GroupSelector | None, comparison: Comparison) -> bool:
     return selector.grouping == comparison.grouping
 
 
-def _of_guarantees(rule: GateRule, report: Report) -> Iterator[Target]:
+def _of_guarantees(rule: GateRule, report: Report, *, trust_claims: bool) -> Iterator[Target]:
     wanted = _arms(rule, report)
     for key, facts in report.privacy.items():
         if key not in wanted or (facts.guarantee.value == "none" and not rule.arm):
@@ -293,6 +298,10 @@ def _of_guarantees(rule: GateRule, report: Report) -> Iterator[Target]:
         if facts.guarantee is Guarantee.UNCHECKED:
             value = None  # no more than a claim
         reason = "" if value is not None else f"guarantee: {facts.guarantee.value}"
+        if facts.claim is not None and rule.metric.key in ("epsilon", "delta"):
+            claimed = {"epsilon": facts.claim.epsilon, "delta": facts.claim.delta}[rule.metric.key]
+            value = claimed if trust_claims else None
+            reason = "" if value is not None else reason if claimed is not None else "the trainer claims none"
         exact = Interval(value=value, low=value, high=value)
         reading = TargetReading(exact, (value,), 1, None, is_size=False, reason=reason)
         yield Target(key, "", "", "", reading)

@@ -31,6 +31,20 @@ def code_digest(modules: Iterable[str]) -> str:
     return content.hexdigest()
 
 
+def imported_libraries(modules: Iterable[str]) -> frozenset[str]:
+    """Top-level names of other libraries that modules import, or the code beside them that is theirs."""
+    found = _closure(modules)
+    own = {name.partition(".")[0] for name in found} | {_PACKAGE}
+    names = {each.partition(".")[0] for name, path in found.items() for each in _imported(name, path)}
+    return frozenset(names - own - sys.stdlib_module_names)
+
+
+def has_file(module: str) -> bool:
+    """Whether a module is found, as an import would find it, in a file."""
+    importlib.invalidate_caches()
+    return _file(module) is not None
+
+
 def _closure(modules: Iterable[str]) -> dict[str, Path]:
     """Module name -> its file, for these modules and all that they import of code like theirs."""
     roots = set(modules)

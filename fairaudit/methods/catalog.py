@@ -20,6 +20,7 @@ from fairaudit.methods.pate import PATE_HARD, PATE_HARD_CLEAN, PATE_SOFT, PATE_S
 from fairaudit.methods.reweight import REWEIGHT
 from fairaudit.methods.sgd import SGD
 from fairaudit.methods.spec import REFERENCE, Guarantee, MethodSpec, Variant
+from fairaudit.methods.trainers import methods_of
 
 __all__ = [
     "BUILT_IN",
@@ -28,6 +29,7 @@ __all__ = [
     "MethodSpec",
     "Variant",
     "admit",
+    "admit_trainers",
     "catalog",
     "find",
     "home_of",
@@ -115,11 +117,38 @@ def admit(names: Iterable[str]) -> None:
             _admit(name, catalog())
 
 
-def _admit(name: str, methods: dict[str, MethodSpec]) -> None:
-    path, _, attribute = name.partition(":")
-    folder = os.getcwd()  # an installed command does not look for modules where it is run
+def admit_trainers(names: Iterable[str], *, own_reference: bool) -> None:
+    """Let trainers of the user's own be found like all methods; none of them is imported.
+
+    Args:
+        names: ``package.module:function``.
+        own_reference: Whether each trains its reference itself.
+
+    Raises:
+        ConfigError: A name that is none, or two of one module's name and function.
+    """
+    _find_beside()
+    methods = catalog()
+    for name in names:
+        for spec in methods_of(name, own_reference=own_reference):
+            if methods.get(spec.name, spec).trainer != name:
+                raise ConfigError(
+                    f"two trainers would be called {spec.name!r}: {methods[spec.name].trainer} and {name}",
+                    hint="name one of the modules otherwise",
+                )
+            methods[spec.name], _HOMES[spec.name] = spec, name
+
+
+def _find_beside() -> None:
+    """Look for modules in the current folder, too: an installed command does not."""
+    folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
+
+
+def _admit(name: str, methods: dict[str, MethodSpec]) -> None:
+    path, _, attribute = name.partition(":")
+    _find_beside()
     try:
         spec = getattr(importlib.import_module(path), attribute, None)
     except BaseException as error:

@@ -18,13 +18,15 @@ class Guarantee(StrEnum):
     # Of arms of somebody else's method, which says ESTABLISHED of itself: the epsilon is its own claim.
     UNCHECKED = "third-party, not checked by fairaudit"
     CHECKED = "third-party, passed fairaudit's checks"
+    # Of a trainer of the user's own, whose epsilon is known when it has trained, if it says one.
+    CLAIMED = "claimed by the trainer, not checked"
     NOT_ESTABLISHED = "not established"
     NONE = "none"
 
     @property
     def has_epsilon(self) -> bool:
-        """Whether an epsilon stands beside it."""
-        return self not in (Guarantee.NOT_ESTABLISHED, Guarantee.NONE)
+        """Whether an epsilon stands beside it that this program accounts for."""
+        return self not in (Guarantee.CLAIMED, Guarantee.NOT_ESTABLISHED, Guarantee.NONE)
 
 
 class Need(StrEnum):
@@ -104,6 +106,7 @@ class MethodSpec:
         unprotected: What its guarantee leaves out beside what every guarantee does.
         part: What its cost without noise is called, one of ``metrics.metric_names.PARTS``.
         variants: Published forms.
+        own_code: ``trainer`` is a function of the user's, which trains in a process of its own.
     """
 
     name: str
@@ -131,6 +134,7 @@ class MethodSpec:
     unprotected: tuple[str, ...] = ()
     part: str = "clipping"
     variants: tuple[Variant, ...] = ()
+    own_code: bool = False
 
     def setting(self, name: str) -> Setting:
         """What one of ``known_settings`` is, which values it may have, and its default."""
@@ -158,7 +162,7 @@ class MethodSpec:
     @property
     def trains_by_steps(self) -> bool:
         """Whether it goes through the gradient loop, on Poisson samples."""
-        return self.gaussian is None and self.reference_of is None
+        return self.gaussian is None and self.reference_of is None and not self.own_code
 
     @property
     def all_needs(self) -> tuple[Need, ...]:

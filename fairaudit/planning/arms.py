@@ -1,15 +1,17 @@
 """The arms of an audit: which numbers each trains with, and what it guarantees, before any training."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, PrivacyError, did_you_mean, numbered
 from fairaudit.methods.ablation import NAME as ABLATION_SET
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, catalog, find
 from fairaudit.methods.defaults import effective_step
 from fairaudit.planning.admission import Lacking, unmet
 from fairaudit.planning.guarantees import ArmPrivacy, of_one_training, of_search
+from fairaudit.planning.own_trainers import admitted, privacy_of
 from fairaudit.planning.settings import SettingsResolver, check_settings
 from fairaudit.privacy.accounting import calibrate
 from fairaudit.tuning.around import Around
@@ -80,6 +82,7 @@ class Arm:
             arm draws its own.
         has_twin: It is trained once more without its noise, on the same streams.
         tuning: How its settings are sought at each seed; None: ``settings`` are its own.
+        is_own_code: ``trainer`` is a function of the user's, asked for ``privacy.target_epsilon``.
     """
 
     key: str
@@ -95,6 +98,7 @@ class Arm:
     shares_samples: bool = True
     has_twin: bool = False
     tuning: Tuning | None = None
+    is_own_code: bool = False
 
     @property
     def has_noisy_steps(self) -> bool:
@@ -131,6 +135,7 @@ def make_arms(numbers: SettingsResolver, schedule: Schedule, delta: float) -> tu
     """
     config = numbers.config
     admit(config.method)
+    trainers = admitted(config)
     check_settings(numbers)
     refuse_beside_a_search(config)
     chosen = _chosen(numbers)
@@ -147,7 +152,32 @@ def make_arms(numbers: SettingsResolver, schedule: Schedule, delta: float) -> tu
             arms += [_arm(numbers, schedule, delta, spec, form, target) for form in forms]
             if config.self_check and not spec.control_of and not spec.ablation:
                 arms.append(_self_check(arms[-len(forms)]))
-    return tuple(arms)
+    return (*arms, *_own_arms(config, trainers, targets))
+
+
+def _own_arms(
+    config: AuditConfig, trainers: Sequence[MethodSpec], targets: Sequence[float | None]
+) -> Iterator[Arm]:
+    """Every trainer of the user's own, its reference once and the trainer at every epsilon."""
+    for spec in trainers:
+        for target in targets if spec.reference else (None,):
+            arm = Arm(
+                key=f"{spec.name}@{target:g}" if target is not None and len(targets) > 1 else spec.name,
+                method=spec.name,
+                variant=None,
+                settings={},
+                privacy=privacy_of(spec, target),
+                reference=spec.reference,
+                source=None,
+                reads_groups=config.trainer_groups,
+                trainer=spec.trainer,
+                repeats=config.repeats if spec.reference else 1,
+                shares_samples=False,
+                is_own_code=True,
+            )
+            yield arm
+            if config.self_check and spec.reference:
+                yield _self_check(arm)
 
 
 def _chosen(numbers: SettingsResolver) -> list[MethodSpec]:
@@ -179,7 +209,7 @@ def _admitted(numbers: SettingsResolver) -> dict[str, MethodSpec]:
     if ABLATION_SET in numbers.config.method:
         specs |= {spec.name: spec for spec in catalog().values() if spec.ablation}
     if "all" in numbers.config.method:
-        for spec in (spec for spec in catalog().values() if not spec.ablation):
+        for spec in (spec for spec in catalog().values() if not (spec.ablation or spec.own_code)):
             lacking = _lacking(numbers, spec)
             if spec.reference is not None and lacking:
                 numbers.omitted[spec.name] = f"it {lacking.reason}"

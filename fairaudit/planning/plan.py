@@ -15,9 +15,11 @@ from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.defaults import PublicSizes, default_delta
 from fairaudit.methods.spec import Need
+from fairaudit.methods.trainers import libraries_of
 from fairaudit.planning.arms import Arm, Schedule, make_arms, make_schedule
 from fairaudit.planning.effort import choose_level, effort
 from fairaudit.planning.guarantees import ArmPrivacy
+from fairaudit.planning.own_trainers import refuse_raw_images
 from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
@@ -136,6 +138,7 @@ _NOT_IN_A_RESULT = {
         "format",
     ),
     "favourable",
+    *("trainer", "reference", "raw", "trainer_groups", "trainer_version"),  # said in the jobs of trainers
     *("tune", "tune_for", "tune_privacy"),  # an arm's search says what of them it depends on
     *GATES,
     *EXECUTION,
@@ -171,6 +174,7 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         )
     arms = make_arms(numbers, schedule, delta)
     _refuse_small_groups(config, dataset, arms)
+    refuse_raw_images(config, dataset.image_shape)
     origins = dict(numbers.origins)
     known = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
     facts = known if own_model is None else own_model
@@ -215,6 +219,7 @@ def _jobs(
     data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
     pool = pool_digest(config)
     code = {modules: code_digest(modules) for modules in set(map(_modules, arms))}
+    libraries = {arm.trainer: libraries_of(arm.trainer) for arm in arms if arm.is_own_code}
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
         ids: dict[str, str] = {}
@@ -233,10 +238,28 @@ def _jobs(
                 **({"angles": True} if angles and arm.reference else {}),
                 **({"own_model": model[1]} if model[1] else {}),
                 **({"tuning": arm.tuning.to_json()} if arm.tuning else {}),
+                **(_given(config, arm, seed, delta, libraries[arm.trainer]) if arm.is_own_code else {}),
             }  # fmt: skip
             ids[arm.key] = job_id(parts)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
     return tuple(jobs)
+
+
+def _given(
+    config: AuditConfig, arm: Arm, seed: int, delta: float, libraries: Mapping[str, str]
+) -> dict[str, object]:
+    """What a training by the user's own code depends on beside what every job does."""
+    return {
+        "libraries": libraries,
+        "asked": None if arm.privacy.target_epsilon is None else [arm.privacy.target_epsilon, delta],
+        "given": {"raw": config.raw, "groups": config.trainer_groups, "version": config.trainer_version},
+        "twice": trains_twice(config, arm, seed),
+    }
+
+
+def trains_twice(config: AuditConfig, arm: Arm, seed: int) -> bool:
+    """Whether a job finds out if the user's own code is deterministic: at the first seed."""
+    return arm.is_own_code and seed == config.seed
 
 
 def _modules(arm: Arm) -> frozenset[str]:

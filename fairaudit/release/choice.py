@@ -153,6 +153,13 @@ def _read(path: Path) -> tuple[Report, str]:
 
 
 def _audited(report: Report, wish: Wish) -> ArmFacts:
+    own = next((arm for arm in report.arms if arm.trainer and arm.method == wish.method), None)
+    if own is not None:
+        raise PrivacyError(
+            f"{own.method} is trained by {own.trainer}: that model is yours to release, and its epsilon is "
+            "your own claim",
+            hint="call your own code, with noise from the operating system, or train a method of fairaudit",
+        )
     method = find(wish.method).name
     arms = [arm for arm in report.arms if arm.method == method and "#" not in arm.key]
     if not arms:

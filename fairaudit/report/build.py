@@ -23,6 +23,7 @@ from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_comman
 from fairaudit.report.summarize import summarized
 from fairaudit.report.sweep import Sweep, SweepArm, sweeps
 from fairaudit.report.text import limitations
+from fairaudit.report.trainers import own_warnings
 from fairaudit.report.why import explain
 from fairaudit.results.estimates import Comparison, Measured
 from fairaudit.results.jobs import NUMERICS_VERSION, JobResult
@@ -86,6 +87,7 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, _calibrated(plan))
     read = diagnostics(plan, dataset, results, first)
+    privacy = privacy_facts(plan, fitted=data.fitted, results=results)
     report = Report(
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=metadata.version),
@@ -99,7 +101,7 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         data=data,
         training=training_facts(plan),
         arms=arms,
-        privacy=privacy_facts(plan, fitted=data.fitted),
+        privacy=privacy,
         sklearn_baseline=check,
         comparisons=compared,
         control=control,
@@ -108,7 +110,10 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         sweep=swept,
         diagnostics=read,
         why=explain(read.decomposition, arms, first, control),
-        warnings=tuple(_warnings(findings, arms, check, control, first, swept, read)),
+        warnings=(
+            *_warnings(findings, arms, check, control, first, swept, read),
+            *own_warnings(plan, arms, privacy, results),
+        ),
         limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
         timing=dict(metadata.seconds),
     )

@@ -30,6 +30,7 @@ from fairaudit.report.facts import (
     SplitFacts,
     TrainingFacts,
 )
+from fairaudit.report.trainers import own_privacy
 from fairaudit.results.jobs import JobResult, job_id
 
 
@@ -105,9 +106,16 @@ def arm_facts(
     return tuple(_arm(arm, plan, results, failures) for arm in plan.arms)
 
 
-def privacy_facts(plan: Plan, *, fitted: Sequence[str]) -> dict[str, PrivacyFacts]:
-    """What each arm guarantees, and what that leaves out."""
-    return {arm.key: _privacy(arm, plan, fitted=bool(fitted)) for arm in plan.arms}
+def privacy_facts(
+    plan: Plan, *, fitted: Sequence[str], results: Mapping[str, JobResult] | None = None
+) -> dict[str, PrivacyFacts]:
+    """What each arm guarantees and what that leaves out; of trainers of the user's own, what they claim."""
+    return {
+        arm.key: own_privacy(arm, plan, results or {})
+        if arm.is_own_code
+        else _privacy(arm, plan, fitted=bool(fitted))
+        for arm in plan.arms
+    }
 
 
 def _arm(arm: Arm, plan: Plan, results: Mapping[str, JobResult], failures: Mapping[str, str]) -> ArmFacts:
@@ -130,6 +138,15 @@ def _arm(arm: Arm, plan: Plan, results: Mapping[str, JobResult], failures: Mappi
         ),
         trainings=job_id({"trainings": [job.id for job in jobs if job.id in results]}),
         step_shortened=_is_shortened(arm, plan),
+        trainer=arm.trainer if arm.is_own_code else "",
+        differs_by=next(
+            (
+                f
+                for job in jobs
+                if job.id in results and isinstance(f := results[job.id].facts.get("differs_by"), float)
+            ),
+            None,
+        ),
     )
 
 

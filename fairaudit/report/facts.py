@@ -174,12 +174,30 @@ class AttackFacts(Part):
     true_positive_rate: HighEnd
 
 
+class ClaimFacts(Part):
+    """What a trainer of the user's own says of its privacy; nothing of it is checked.
+
+    ``epsilon`` and ``delta`` are the largest that any of its ``trainings`` claims, None where one of them
+    claims nothing; ``asked_delta`` is what it was asked for beside ``target_epsilon``.
+    """
+
+    asked_delta: Figure
+    epsilon: EpsilonFigure | None
+    delta: Figure | None
+    unit: str
+    neighbouring: str
+    accountant: str
+    trainings: int
+    claiming: int
+
+
 class PrivacyFacts(Part):
     """What one trained model of an arm guarantees, and what that does not cover.
 
     ``guarantee`` is the status of the training mechanism given the encoded table;
     ``epsilon_if_all_released`` the PLD epsilon of releasing every private model of the audit;
-    ``attack`` what the guarantee means for an attacker, empty where none is proved.
+    ``attack`` what the guarantee means for an attacker, empty where none is proved; ``claim`` what a trainer
+    of the user's own says, for which all else is None or empty.
     """
 
     guarantee: Guarantee
@@ -198,6 +216,7 @@ class PrivacyFacts(Part):
     epsilon_if_all_released: EpsilonFigure | None
     not_covered: tuple[str, ...]
     attack: tuple[AttackFacts, ...] = ()
+    claim: ClaimFacts | None = None
 
 
 class FailedSeed(Part):
@@ -215,6 +234,8 @@ class ArmFacts(Part):
     reports of earlier versions, of which it is not known.
     ``step_shortened``: Its step is shorter than the reference's, by the rule that reads the noise, so a
     larger epsilon makes it longer.
+    ``trainer``: The user's own code that trained it, as ``module:function``, or "".
+    ``differs_by``: Of that code, by how much the probabilities of two equal trainings differ at most.
     """
 
     key: str
@@ -230,6 +251,8 @@ class ArmFacts(Part):
     failed: tuple[FailedSeed, ...]
     trainings: str = ""
     step_shortened: bool = False
+    trainer: str = ""
+    differs_by: Figure | None = None
 
 
 class Control(Part):

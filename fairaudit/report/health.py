@@ -99,6 +99,8 @@ def _against_constant(comparison: Comparison, remedy: str) -> Iterator[ReportWar
 
 def _remedy(arm: ArmFacts, arms: Sequence[ArmFacts], own: Sequence[Comparison]) -> str:
     """What may help a training that goes wrong: other settings where it does so without any noise, too."""
+    if arm.trainer:
+        return f"other settings inside {arm.trainer}"
     splits = [split_cost(c, c.overall, _RISK) for c in own if c.reference]
     for split in filter(None, splits):
         if (split.still.value or 0.0) > (split.noise.value or 0.0):

@@ -45,12 +45,13 @@ def summarize(report: Report) -> Summary:
 def _shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
     """Arms whose model somebody might use, with their comparisons.
 
-    A control copies another arm, and what is compared with a private arm checks the audit. Where nothing has
-    an established guarantee, whatever was compared takes its place.
+    A control copies another arm, and what is compared with a private arm checks the audit. A trainer of the
+    user's own is what they ask about. Where nothing else has an established guarantee, whatever was compared
+    takes its place.
     """
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     own = [a for a in report.arms if a.key in compared and a.source is None and a.reference not in compared]
-    proved = [a for a in own if report.privacy[a.key].guarantee.has_epsilon]
+    proved = [a for a in own if report.privacy[a.key].guarantee.has_epsilon or a.trainer]
     for arm in proved or own:
         for comparison in report.costs:
             own_cost = (comparison.arm, comparison.reference) == (arm.key, arm.reference)
@@ -269,6 +270,8 @@ def _misalignment(
     found: MisalignmentSummary | None, report: Report, arm: ArmFacts, comparison: Comparison
 ) -> str:
     if found is None or not found.groups:
+        if arm.trainer:
+            return "Not read: gradients of your own code are not seen."
         first = report.data.groupings[0].name
         read = report.diagnostics.misalignment
         if comparison.grouping != first and arm.key in read:

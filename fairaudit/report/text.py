@@ -10,6 +10,7 @@ from fairaudit.methods.spec import Need
 from fairaudit.planning.plan import Plan
 from fairaudit.report.arm_names import listed
 from fairaudit.report.facts import Limitation
+from fairaudit.report.trainers import own_limitations
 from fairaudit.results.estimates import Comparison
 
 UNIT = "one training record (features, group and label), with the split and any undersampling held fixed"
@@ -143,6 +144,7 @@ def limitations(
     """
     texts = [
         *_of_privacy(plan, fitted),
+        *own_limitations(plan),
         *_of_data(plan.config, dataset, plan),
         ("configuration", _SEARCHED if plan.config.tune else _CONFIGURATION),
         ("no_attack", _NO_ATTACK),
@@ -179,7 +181,7 @@ def _of_privacy(plan: Plan, fitted: int) -> Iterator[tuple[str, str]]:
     else:
         yield "hyperparameters", _SEARCH_UNCHARGED.format(tune=plan.config.tune)
     private = {arm.key for arm in plan.arms if arm.privacy.guarantee is not Guarantee.NONE}
-    models = sum(job.repeats for job in plan.jobs if job.arm in private)
+    models = sum(job.repeats for job in plan.jobs if job.arm in private and not plan.arm(job.arm).is_own_code)
     if models:
         told = _PER_SEARCH if plan.config.tune else _PER_RUN
         is_charged = plan.config.tune_privacy == "charged"

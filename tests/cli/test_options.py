@@ -35,7 +35,7 @@ def test_every_option_stands_in_one_panel_of_the_help_and_panels_stand_in_order(
         assert heads[1:] == [*PANELS, "Other"]
         gates = shown[shown.index("\nGates:") : shown.index("\nExecution")]
         assert set(re.findall(r"^  (--[a-z-]+)", gates, flags=re.M)) == {
-            "--fail-on", "--baseline", "--inconclusive",
+            "--fail-on", "--baseline", "--inconclusive", "--trust-claimed-epsilon",
         }  # fmt: skip
 
 

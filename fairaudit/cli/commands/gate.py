@@ -24,6 +24,14 @@ def gate(
         str | None,
         typer.Option(help="What an inconclusive rule counts as; else exit 3.", metavar="fail|pass"),
     ] = None,
+    trust_claimed_epsilon: Annotated[
+        bool,
+        typer.Option(
+            "--trust-claimed-epsilon",
+            help="Judge the epsilon that a trainer claims, unchecked.",
+            show_default=False,
+        ),
+    ] = False,
     junit: Annotated[
         Path | None, typer.Option(help="Also write the gates as JUnit XML.", metavar="FILE")
     ] = None,
@@ -48,7 +56,8 @@ def gate(
 
     rules, counts_as = parse_rules(fail_on), counted(inconclusive)
     given = load_report(report)
-    verdict = check(given, rules, load_report(baseline) if baseline else None)
+    earlier = load_report(baseline) if baseline else None
+    verdict = check(given, rules, earlier, trust_claims=trust_claimed_epsilon)
     found = with_verdict(given, verdict)
     Screen(quiet=quiet).lines(verdict_lines(found, counts_as))
     if as_json:

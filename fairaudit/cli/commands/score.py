@@ -33,6 +33,22 @@ CountsAs = Annotated[
 ]
 
 
+Table = Annotated[
+    str,
+    typer.Argument(
+        help="Table of predictions, or a folder of one per seed.", metavar="PREDICTIONS", show_default=False
+    ),
+]
+SeedColumn = Annotated[
+    str | None, typer.Option(help="Column of seeds (default: seed; of a folder, its files).", metavar="COL")
+]
+RowColumn = Annotated[
+    str | None, typer.Option(help="Column that identifies a row in all seeds.", metavar="COL")
+]
+Out = Annotated[
+    str | None,
+    typer.Option(help=f"Folder of the report (default: {HOME}/NAME, after the data).", metavar="DIR"),
+]
 PositiveLabel = Annotated[
     str | None, typer.Option(help="The label that rates and probabilities are about.", metavar="VALUE")
 ]
@@ -40,9 +56,7 @@ FavourableLabel = Annotated[str | None, typer.Option(help="The label that people
 
 
 def score(
-    data: Annotated[
-        str, typer.Argument(help="Table of predictions.", metavar="PREDICTIONS", show_default=False)
-    ],
+    data: Table,
     y_true: Annotated[str, typer.Option(help="Column of what was true.", metavar="COL")],
     y_pred: Columns,
     group: Groups,
@@ -51,11 +65,10 @@ def score(
     favourable: FavourableLabel = None,
     intersect: Annotated[bool, typer.Option("--intersect", help="Also compare intersections.")] = False,
     bins: Bins = None,
+    seed_column: SeedColumn = None,
+    row_column: RowColumn = None,
     suppress_below: Annotated[str, typer.Option(help="Hide groups of fewer rows.", metavar="N")] = "0",
-    out: Annotated[
-        str | None,
-        typer.Option(help=f"Folder of the report (default: {HOME}/NAME, after the data).", metavar="DIR"),
-    ] = None,
+    out: Out = None,
     form: Formats = None,
     fail_on: Rules = None,
     baseline: Annotated[str | None, typer.Option(help="Earlier report.", metavar="REPORT")] = None,
@@ -91,7 +104,7 @@ def score(
     from fairaudit.score import ScoreConfig
     from fairaudit.score import score as measure_and_write
 
-    scored = ScoreConfig(shared, tuple(y_pred), tuple(baseline_pred or ()))
+    scored = ScoreConfig(shared, tuple(y_pred), tuple(baseline_pred or ()), seed_column, row_column)
     report = measure_and_write(scored, command=["fairaudit", *sys.argv[1:]])
     screen = Screen(quiet=quiet)
     screen.lines(score_lines(report, shared))

@@ -40,7 +40,7 @@ def _front_matter(report: Report) -> Iterator[str]:
     yield "- differential-privacy"
     yield "metrics:"
     yield "- accuracy"
-    if report.training is not None:
+    if report.training is not None and not any(arm.trainer for arm in report.arms):
         name = _MEANT.sub(lambda found: f"\\u{ord(found[0]):04x}", plain(report.training.model))
         yield f'model_name: "{name}"'
     yield "---"
@@ -54,12 +54,15 @@ def _details(report: Report) -> Iterator[str]:
     yield ""
     yield "## Model details"
     yield ""
-    kind = "" if training is None else f"{_name(training.model)} "
+    own = dict.fromkeys(arm.trainer for arm in report.arms if arm.trainer)
+    kind = "" if training is None or own else f"{_name(training.model)} "
     yield f"- Kind: {kind}classifier of {_name(data.label.column)}"
     yield f"- Recipes compared: {arms}"
     seeds = max(arm.seeds_planned for arm in report.arms)
     if training is None:
         yield f"- Training: not known here, predictions were given. {_OWNER}"
+    elif own:
+        yield f"- Training: by {_name(', '.join(own), 300)}, code that this audit ran and did not check"
     else:
         counted = ((training.epochs, "epoch"), (training.steps, "step"), (training.n_public, "record"))
         yield f"- Training: {', '.join(numbered(count, noun) for count, noun in counted)}"

@@ -34,6 +34,10 @@ def _items(report: Report) -> Iterator[Words]:
         else f"model {plain(training.model)}{_size(training)}, {numbered(training.seeds, 'seed')}, "
         + _runs(report, training)
     )
+    own = {arm.key: arm.trainer for arm in report.arms if arm.trainer}
+    if own:
+        code = plain(", ".join(dict.fromkeys(own.values())), 300)
+        how = f"{plain(listed(own), 600)} by {code}; others: {how}"
     yield f"Methods: {arms}; {how}"
     partial = "PARTIAL: some trainings have no result, see warnings"
     yield f"Status: {'complete' if report.status == 'complete' else partial}"

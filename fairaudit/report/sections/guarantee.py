@@ -9,7 +9,7 @@ from fairaudit.privacy.events import shown_up
 from fairaudit.report.arm_names import listed, method_of
 from fairaudit.report.attack import attack_sentence
 from fairaudit.report.document import Block, Bullets, Rank, Section, Strong, Text, Words
-from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
+from fairaudit.report.facts import NOT_SAMPLED, ClaimFacts, PrivacyFacts
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 
@@ -71,9 +71,23 @@ def _joined(statements: Sequence[_Statement]) -> str:
     return "; ".join(filter(None, (first.kind, levels, first.how)))
 
 
+def _claimed(facts: PrivacyFacts, claim: ClaimFacts) -> _Statement:
+    """What a trainer of the user's own says; nothing of it is this program's."""
+    if claim.epsilon is None:
+        return _Statement("guarantee: none known", "no epsilon is claimed", plain(facts.reason, 300))
+    level = f"ε ≤ {shown_up(claim.epsilon)}, δ = {claim.delta:g} by its own account"
+    told = (("unit", claim.unit), ("neighbours", claim.neighbouring), ("accountant", claim.accountant))
+    how = [f"{what}: {plain(text, 200)}" for what, text in told if text]
+    return _Statement(
+        f"guarantee: {facts.guarantee.value}", level, "; ".join([plain(facts.reason, 300), *how])
+    )
+
+
 def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Statement:
     if facts.guarantee is Guarantee.NONE:
         return _Statement("no privacy", "", plain(facts.reason, 200))
+    if facts.claim is not None:
+        return _claimed(facts, facts.claim)
     if not facts.guarantee.has_epsilon or facts.epsilon is None or facts.epsilon.headline is None:
         return _Statement("guarantee: not established", "", plain(facts.reason, 300))
     is_exact = facts.sampling == NOT_SAMPLED

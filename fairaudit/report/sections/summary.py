@@ -51,6 +51,13 @@ def title_of(method: MethodSummary, report: Report, *, epsilon: bool = True) -> 
     """Which method, at which epsilon, by which grouping of several, against which reference of its own."""
     several = len(report.data.groupings) > 1
     at = "" if method.epsilon is None or not epsilon else f", epsilon {shown_up(method.epsilon)}"
+    claim = report.privacy[method.arm].claim
+    if claim is not None and epsilon:
+        at = (
+            ", no epsilon claimed"
+            if claim.epsilon is None
+            else f", claimed epsilon {shown_up(claim.epsilon)}"
+        )
     by = f", by {method.grouping}" if several else ""
     own = "" if method.reference == REFERENCE else f", against {method.reference}"
     return plain(f"{method.arm}{at}{by}{own}", 300)

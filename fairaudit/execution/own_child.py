@@ -1,0 +1,251 @@
+"""The process in which the user's own code trains once: reads what it is given, answers, and ends.
+
+It is started afresh for every training, so that none can leave anything to the next: global seeds, threads,
+patched modules. What it prints goes to whoever started it; what it predicts goes back in a pipe of its own.
+"""
+
+import contextlib
+import importlib
+import inspect
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn  # noqa: TID251 - pandas is for raw rows alone
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from fairaudit.methods.contract import Privacy, TrainingData
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MIB = 2**20
+SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1, as of given predictions
+LENGTH = 8  # bytes that say how long a message is
+_CALL = "it is called as train(data, privacy, seed), docs/trainers.md"
+_IN_ORDER = "predict_proba gives [n, Y], one column per class in the order of data.classes"
+
+
+class Refused(Exception):
+    """What the user's code did that cannot be used.
+
+    Args:
+        message: One line.
+        hint: What is expected.
+        trace: The user's own traceback, or "".
+    """
+
+    def __init__(self, message: str, hint: str = "", trace: str = "") -> None:
+        super().__init__(message)
+        self.message, self.hint, self.trace = message, hint, trace
+
+
+def main(answer: int) -> NoReturn:
+    """Read one request from standard input, answer it, and end with all that was started.
+
+    Args:
+        answer: Descriptor of the pipe that the answer is written to.
+    """
+    os.set_inheritable(answer, False)
+    channel = os.fdopen(os.dup(0), "rb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)  # whoever asks for input is told that there is none
+    asked = json.loads(_message(channel))
+    tensors = load(_message(channel)) if asked["has_data"] else {}
+    tables = [_message(channel) for _ in range(2 * asked["raw"])]
+    threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
+    _limit_memory(asked["memory"])
+    try:
+        arrays, facts = _answered(asked, tensors, tables)
+    except Refused as refused:
+        arrays, facts = {}, {"message": refused.message, "hint": refused.hint, "trace": refused.trace}
+    _flush()
+    content = json.dumps(facts).encode(), save(arrays)
+    with open(answer, "wb") as pipe:
+        for part in content:
+            pipe.write(len(part).to_bytes(LENGTH, "little") + part)
+    os._exit(0)  # threads and processes of the user's do not keep it
+
+
+def _answered(
+    asked: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], tables: list[bytes]
+) -> tuple[dict[str, NDArray[np.float32]], dict[str, object]]:
+    train = _function(asked["trainer"])
+    if not asked["has_data"]:
+        return {}, {}
+    classes, names, groups = (tuple(asked[name]) for name in ("classes", "names", "group_names"))
+    data = TrainingData(
+        _features("train", tensors, tables),
+        tensors["labels"].copy(),
+        tensors["groups"].copy() if "groups" in tensors else None,
+        classes,
+        groups,
+        names,
+    )
+    told = asked["privacy"]
+    privacy = None if told is None else Privacy(*told)
+    predictor = _called(train, asked["trainer"], _CALL, data, privacy, asked["seed"])
+    predict = getattr(predictor, "predict_proba", None)
+    if not callable(predict):
+        raise Refused(f"it returned a {type(predictor).__name__} without predict_proba", _IN_ORDER)
+    _refuse_other_order(predictor, classes)
+    found: dict[str, NDArray[np.float32]] = {}
+    for part in ("test", "train"):  # features anew: what the trainer was handed, it may have changed
+        features = _features(part, tensors, tables)
+        rows = len(features)
+        what = f"predict_proba of {asked['trainer']}"
+        found[part] = _probabilities(_called(predict, what, _IN_ORDER, features), rows, len(classes))
+    return found, {"claimed": _claim(predictor)}
+
+
+def _features(
+    part: str, tensors: Mapping[str, NDArray[Any]], tables: list[bytes]
+) -> "NDArray[np.float32] | pd.DataFrame":
+    if not tables:
+        encoded: NDArray[np.float32] = tensors[part].copy()
+        return encoded
+    import pyarrow as pa
+
+    content = tables[("train", "test").index(part)]
+    raw: pd.DataFrame = pa.ipc.open_stream(content).read_all().to_pandas()
+    return raw
+
+
+def _function(name: str) -> Callable[..., object]:
+    path, _, attribute = name.partition(":")
+    module = _called(importlib.import_module, f"module {path!r}", "it is imported before it trains", path)
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        what = "is not there" if function is None else f"is a {type(function).__name__}, not a function"
+        raise Refused(f"{name} {what}", _CALL)
+    with contextlib.suppress(ValueError):  # one whose signature is not told
+        try:
+            inspect.signature(function).bind(None, None, 0)
+        except TypeError as error:
+            raise Refused(f"{name} does not take three arguments: {error}", _CALL) from error
+    found: Callable[..., object] = function
+    return found
+
+
+def _called(function: Callable[..., object], name: str, hint: str, *given: object) -> object:
+    """What the user's code returns; whatever it raises is refused with its own traceback."""
+    try:
+        return function(*given)
+    except MemoryError as error:
+        raise Refused(
+            f"{name} ran out of memory", "raise --trainer-memory, or use less", _trace(error)
+        ) from error
+    except SystemExit as error:
+        raise Refused(f"{name} called sys.exit({error.code!r})", hint, _trace(error)) from error
+    except BaseException as error:
+        raise Refused(f"{name} raised {_said(error)}", "", _trace(error)) from error
+
+
+def _said(error: BaseException) -> str:
+    """An error in one line, with where it was raised."""
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # an exception's own text may fail
+        lines = []
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if len(frames) > 1 else ""
+    return (f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)[:200] + where
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback from the user's first frame on, without this program's."""
+    inner = error.__traceback__.tb_next if error.__traceback__ else None
+    try:
+        return "".join(traceback.format_exception(type(error), error, inner))
+    except Exception:  # of an exception whose own text fails
+        return "".join(traceback.format_tb(inner)) + type(error).__name__ + "\n"
+
+
+def _refuse_other_order(predictor: object, classes: tuple[str, ...]) -> None:
+    """Scikit-learn's classifiers say their order; a class that training lacked is missing there."""
+    order = getattr(predictor, "classes_", None)
+    if order is None:
+        return
+    try:
+        told = [str(name) for name in list(order)]
+    except TypeError:
+        return
+    if told not in (list(classes), [str(place) for place in range(len(classes))]):
+        shown, expected = (", ".join(names[:6])[:100] for names in (told, list(classes)))
+        raise Refused(
+            f"its classes_ are {shown}; expected are {expected}, or 0 to {len(classes) - 1}", _IN_ORDER
+        )
+
+
+def _probabilities(given: object, rows: int, classes: int) -> NDArray[np.float32]:
+    """What was predicted, checked, in float32 with the most probable class of each row kept."""
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except Exception as error:
+        raise Refused(f"predict_proba gave a {type(given).__name__} that is no array", _IN_ORDER) from error
+    if values.shape != (rows, classes):
+        raise Refused(
+            f"predict_proba gave {list(values.shape)} for {rows:,} rows of {classes} classes", _IN_ORDER
+        )
+    if not np.isfinite(values).all():
+        count = int((~np.isfinite(values)).any(axis=1).sum())
+        raise Refused(
+            f"predict_proba gave numbers that are not finite in {count:,} of {rows:,} rows", _IN_ORDER
+        )
+    off = (np.abs(values.sum(axis=1) - 1.0) > SUM_TOLERANCE) | (values < 0.0).any(axis=1)
+    if off.any():
+        raise Refused(
+            f"predict_proba gave {int(off.sum()):,} of {rows:,} rows that do not add up to 1 or are negative",
+            _IN_ORDER,
+        )
+    rounded = values.astype(np.float32)
+    best = values.argmax(axis=1)
+    moved = np.flatnonzero(rounded.argmax(axis=1) != best)
+    rounded[moved, best[moved]] = np.nextafter(rounded[moved].max(axis=1), np.float32(2))
+    return rounded
+
+
+def _claim(predictor: object) -> dict[str, object] | None:
+    claimed = getattr(predictor, "claimed", None)
+    if claimed is None:
+        return None
+    try:
+        named = {name: getattr(claimed, name, "") for name in ("unit", "neighbouring", "accountant")}
+        told = Privacy(claimed.epsilon, claimed.delta, **named)
+    except Exception as error:
+        raise Refused(
+            f"its claimed is no fairaudit.Privacy: {_said(error)}", "epsilon above 0, delta from 0 to below 1"
+        ) from error
+    return {name: getattr(told, name) for name in ("epsilon", "delta", "unit", "neighbouring", "accountant")}
+
+
+def _message(channel: BinaryIO) -> bytes:
+    return channel.read(int.from_bytes(channel.read(LENGTH), "little"))
+
+
+def _end_with_parent(channel: BinaryIO) -> None:
+    """End all that was started here when whoever asked is gone: till then its end of the pipe is open."""
+    with contextlib.suppress(OSError):
+        channel.read(1)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _limit_memory(mib: int | None) -> None:
+    if mib is None:
+        return
+    # What is private and written; address space, which some libraries reserve in plenty, elsewhere.
+    kind = resource.RLIMIT_DATA if sys.platform.startswith("linux") else resource.RLIMIT_AS
+    resource.setrlimit(kind, (mib * MIB, mib * MIB))
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # the user's code may have put anything there
+            stream.flush()
