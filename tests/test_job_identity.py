@@ -43,6 +43,7 @@ OTHER = {
     "fail_on": ("privacy_cost_gap > 0.02",), "baseline": "report.json", "inconclusive": "pass",
     "device": "cpu", "workers": 2, "executor": "ray", "ray_address": "auto", "cpus_per_job": 2.0,
     "gpus_per_job": 1.0, "memory": 1, "resume": False,
+    "leakage": True, "leakage_seeds": 9,
     "tune": 2, "tune_for": "worst-group", "tune_privacy": "uncharged",
 }  # fmt: skip
 
@@ -60,7 +61,7 @@ KEEPS = {
         "self_check",
         "compare",
     ),
-    *("suppress_below", "out", "format", *GATES, *EXECUTION),
+    *("suppress_below", "out", "format", "leakage", "leakage_seeds", *GATES, *EXECUTION),
 }
 
 
@@ -118,6 +119,8 @@ def planned(folder):
             fields["group"] = ("sex", "debt")
         if name == "intersect":
             fields["group"] = ("sex", "region")
+        if name == "leakage_seeds":
+            fields["leakage"] = True
         if name in ("tune_for", "tune_privacy"):
             fields["tune"] = 2
         if name == "tune_for":  # by exact scores: noised ones are refused for groups as small as these

@@ -18,6 +18,13 @@ from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, Schedule, make_arms, make_schedule
 from fairaudit.planning.effort import choose_level, effort
 from fairaudit.planning.guarantees import ArmPrivacy
+from fairaudit.planning.leakage import (
+    NOT_ATTACKED,
+    is_attacked,
+    leakage_config,
+    not_attacked,
+    refuse_leakage,
+)
 from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
@@ -63,6 +70,8 @@ class Plan:
         model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting.
         reads_angles: How far clipping turns the step is read of checkpoints, though not everything is.
+        by_coins: Every seed trains on a random half of the rows and leaves how sure its model is of each row.
+        leakage: The plan of such trainings, where membership inference was asked for.
     """
 
     config: AuditConfig
@@ -78,6 +87,13 @@ class Plan:
     model_facts: ModelFacts = UNENCODED
     unread: Mapping[Place, Unread] = field(default_factory=dict)
     reads_angles: bool = False
+    by_coins: bool = False
+    leakage: "Plan | None" = None
+
+    @property
+    def all_jobs(self) -> tuple[Job, ...]:
+        """Every training of a run, those of ``leakage`` last."""
+        return (*self.jobs, *(self.leakage.jobs if self.leakage else ()))
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
@@ -105,7 +121,7 @@ def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
     arms = tuple(arm for arm in plan.arms if arm.key in wanted)
     jobs = tuple(job for job in plan.jobs if job.arm in wanted and job.seed < config.seed + seeds)
     released = _epsilon_of_everything(arms, seeds, plan.delta)
-    return replace(plan, config=config, arms=arms, jobs=jobs, epsilon_if_all_released=released)
+    return replace(plan, config=config, arms=arms, jobs=jobs, epsilon_if_all_released=released, leakage=None)
 
 
 # Options that no result depends on once the arms are resolved; all others void a cached result, so a
@@ -136,6 +152,7 @@ _NOT_IN_A_RESULT = {
         "format",
     ),
     "favourable",
+    *("leakage", "leakage_seeds"),  # of other trainings
     *("tune", "tune_for", "tune_privacy"),  # an arm's search says what of them it depends on
     *GATES,
     *EXECUTION,
@@ -153,6 +170,16 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         ConfigError: Unknown method, variant or setting; delta not below 1/N.
         PrivacyError: A target epsilon that cannot be met; a count noise too large for the batch.
     """
+    refuse_leakage(config)
+    plan = _plan(config, dataset, own_model, by_coins=False)
+    if not config.leakage:
+        return plan
+    half = _plan(leakage_config(config, dataset, plan.delta), dataset, own_model, by_coins=True)
+    left_out = [notice for notice in half.notices if notice.code == NOT_ATTACKED]
+    return replace(plan, leakage=half, notices=(*plan.notices, *left_out))
+
+
+def _plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None, *, by_coins: bool) -> Plan:
     n_public = config.n_public or training_size(dataset, config)
     sizes = PublicSizes(
         n_public - validation_size(n_public) if config.tune else n_public,
@@ -170,6 +197,9 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
             hint=f"use --delta {default_delta(n_public):g}",
         )
     arms = make_arms(numbers, schedule, delta)
+    planned = arms
+    if by_coins:
+        arms = tuple(arm for arm in arms if is_attacked(arm, config))
     _refuse_small_groups(config, dataset, arms)
     origins = dict(numbers.origins)
     known = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
@@ -186,13 +216,23 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         schedule=schedule,
         delta=delta,
         arms=arms,
-        jobs=_jobs(config, dataset, (sizes.model, facts.digest), schedule, delta, arms, angles=angles),
+        jobs=_jobs(
+            config,
+            dataset,
+            (sizes.model, facts.digest),
+            schedule,
+            delta,
+            arms,
+            angles=angles,
+            by_coins=by_coins,
+        ),
         origins=origins,
         epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
-        notices=(*_omissions(numbers), *_notices(config, arms)),
+        notices=(*_omissions(numbers), *_notices(config, arms), *not_attacked(planned, arms)),
         model_facts=facts,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
         reads_angles=angles,
+        by_coins=by_coins,
     )
 
 
@@ -211,6 +251,7 @@ def _jobs(
     arms: tuple[Arm, ...],
     *,
     angles: bool,
+    by_coins: bool,
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
     pool = pool_digest(config)
@@ -231,6 +272,7 @@ def _jobs(
                 "seed": seed, "repeats": arm.repeats, "source": source, "twin": arm.has_twin,
                 **({"pool": pool} if reads_pool and pool else {}),
                 **({"angles": True} if angles and arm.reference else {}),
+                **({"by_coins": True} if by_coins else {}),
                 **({"own_model": model[1]} if model[1] else {}),
                 **({"tuning": arm.tuning.to_json()} if arm.tuning else {}),
             }  # fmt: skip
