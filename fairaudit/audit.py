@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
 from fairaudit import __version__
+from fairaudit.analysis.leakage import measure_leakage
 from fairaudit.analysis.measure import measure
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import RAY_ONLY, AuditConfig
 from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, option_name
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import load_inputs
+from fairaudit.data.split import leakage_rows
 from fairaudit.data.store import is_intact, is_large, write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, TrainerError
@@ -34,12 +37,13 @@ from fairaudit.execution.run_directory import (
     refuse_other_data,
     refuse_unusable_rundir,
 )
-from fairaudit.execution.scheduler import Execution, execute
+from fairaudit.execution.scheduler import Execution, Results, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import GateRule, parse_rules
 from fairaudit.gate.targets import Vocabulary
 from fairaudit.planning.plan import Plan, make_plan, records_path
 from fairaudit.report.build import AuditResults, RunMetadata, build_report
+from fairaudit.report.build_leakage import Attacked
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import earlier_reports, is_of_others, put_aside, where_put, write_report
@@ -114,7 +118,9 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> PreparedAu
     plan = _timed("planning", seconds, listener, lambda: _plan(resolved.config, dataset))
     plan = replace(plan, notices=(*plan.notices, *_unread(resolved, plan)))
     arms = tuple((arm.key, arm.method) for arm in plan.arms)
-    vocabulary = Vocabulary(arms, {grouping.name: grouping.names for grouping in dataset.groupings})
+    vocabulary = Vocabulary(
+        arms, {grouping.name: grouping.names for grouping in dataset.groupings}, config.leakage
+    )
     for rule in rules:
         vocabulary.check(rule)
     return PreparedAudit(resolved, dataset, plan, seconds, rules, baseline)
@@ -164,15 +170,23 @@ def examined(
         _timed("encoding", seconds, listener, lambda: _leave_records(rundir, plan, dataset))
     if not rundir.is_complete(plan):
         _look_for_trainers(plan, rundir)
-    outcome = _timed(
-        "training",
-        seconds,
-        listener,
-        lambda: execute(plan, rundir, listener=listener, execution=_execution(config, dataset)),
-    )
+    execution = _execution(config, dataset)
+
+    def trained(part: Plan, stage: str) -> Results:
+        work = partial(execute, part, rundir, listener=listener, execution=execution)
+        return _timed(stage, seconds, listener, work)
+
+    outcome = trained(plan, "training")
     comparisons = _timed("measuring", seconds, listener, lambda: measure(plan, dataset, outcome.by_job))
-    failures = {failure.job_id: failure.message for failure in outcome.failures}
-    findings = AuditResults(resolved, plan, dataset, outcome.by_job, failures, comparisons)
+    half, attacked = plan.leakage, None
+    if half is not None:
+        targets = trained(half, "training for the attack")
+        measured = _timed(
+            "attacking", seconds, listener, lambda: measure_leakage(half, dataset, targets.by_job)
+        )
+        rows = len(leakage_rows(dataset, half.config))
+        attacked = Attacked(half, targets.by_job, targets.messages, rows, measured)
+    findings = AuditResults(resolved, plan, dataset, outcome.by_job, outcome.messages, comparisons, attacked)
     report = build_report(findings, _run_metadata(config, seconds, command))
     trusted = config.trust_claimed_epsilon
     return judged(report, prepared.rules, prepared.baseline, trust_claims=trusted)

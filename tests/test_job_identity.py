@@ -45,6 +45,7 @@ OTHER = {
     "gpus_per_job": 1.0, "memory": 1, "resume": False,
     "trainer": ("json:loads",), "reference": "sgd", "raw": True, "trainer_groups": True,
     "trainer_version": "2", "trainer_timeout": 9.0, "trainer_memory": 900, "trust_claimed_epsilon": True,
+    "leakage": True, "leakage_seeds": 9,
     "tune": 2, "tune_for": "worst-group", "tune_privacy": "uncharged",
 }  # fmt: skip
 
@@ -62,7 +63,7 @@ KEEPS = {
         "self_check",
         "compare",
     ),
-    *("suppress_below", "out", "format", *GATES, *EXECUTION),
+    *("suppress_below", "out", "format", "leakage", "leakage_seeds", *GATES, *EXECUTION),
 }
 
 
@@ -120,6 +121,8 @@ def planned(folder):
             fields["group"] = ("sex", "debt")
         if name == "intersect":
             fields["group"] = ("sex", "region")
+        if name == "leakage_seeds":
+            fields["leakage"] = True
         if name in ("tune_for", "tune_privacy"):
             fields["tune"] = 2
         if name == "tune_for":  # by exact scores: noised ones are refused for groups as small as these

@@ -149,6 +149,11 @@ def _refuse_options(resolved: ResolvedConfig) -> None:
             "choose compares fixed settings; it cannot search for them yet",
             hint="leave out --tune; at the epsilon that is chosen, `fairaudit run --tune` searches",
         )
+    if config.leakage:
+        raise ConfigError(
+            "choose trains no models to attack",
+            hint="at the epsilon that is chosen, `fairaudit run --leakage`",
+        )
     for name, why in (("baseline", "rules about a change"), ("inconclusive", "verdicts of gates")):
         if name in typed:
             raise ConfigError(

@@ -22,6 +22,11 @@ BATCH_RECORDS = 1_500  # gradients of one record that the curvature along a batc
 
 def estimated_seconds(plan: Plan, cores: int) -> float:
     """Seconds of wall time on ``cores`` cores, by a rule of thumb for tables."""
+    attacked = estimated_seconds(plan.leakage, cores) if plan.leakage else 0.0
+    return attacked + _of_audit(plan, cores)
+
+
+def _of_audit(plan: Plan, cores: int) -> float:
     records = plan.schedule.expected_batch_size
     step = PER_STEP + records * (PER_RECORD + PER_WEIGHT * _products(plan))
     times = {arm.key: find(arm.method).trains_by_steps * (1 + arm.has_twin) for arm in plan.arms}

@@ -80,11 +80,22 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     trainings += f", {twins:,} of them once more without noise" if twins else ""
     beside = " and what your code takes" if own else ""
     yield f"  plan    {trainings} · about {duration_text(seconds)}{beside} on {numbered(cores, 'core')}"
+    if plan.leakage is not None:
+        yield f"  attack  {_attack(plan.leakage)}"
     if "diagnostics" in plan.origins:
         yield f"  read    {plan.origins['diagnostics']}"
     if reading:
         kept = numbered(len(plan.schedule.kept(plan.config.diagnostics_every)), "checkpoint")
         yield f"  read    {kept} of each private training: at most about {duration_text(reading)}"
+
+
+def _attack(half: Plan) -> str:
+    """What is trained for membership inference, in addition."""
+    of = f"{numbered(len(half.arms), 'method')} × {numbered(half.config.seeds, 'model')}"
+    return (
+        f"{of} = {numbered(len(half.jobs), 'training')} more, each on a random half: settings for "
+        f"{half.schedule.n_public:,} records"
+    )
 
 
 def out_line(out: Path) -> str:

@@ -160,6 +160,11 @@ class AuditConfig(BaseModel):
     seed: Annotated[int, Field(ge=0)] = 0
     self_check: bool = False
     twins: bool = True  # train every arm with noisy steps without its noise, too
+    # membership inference
+    leakage: bool = False
+    leakage_seeds: Annotated[int, Field(ge=8, le=1_000)] = (
+        16  # fewer leave a record without shadows of a side
+    )
     # measurement and report
     compare: tuple[str, ...] = ()  # "2,8": the gap between two groups, asked for in advance
     diagnostics: Literal["auto", "off", "basic", "full"] = "auto"
@@ -323,6 +328,10 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         Option("tune_for", str, "What a setting is chosen by (default: accuracy).", "accuracy|worst-group"),
         Option(
             "tune_privacy", str, "Whether epsilon covers the search (default: charged).", "charged|uncharged"
+        ),
+        Option("leakage", bool, "Also train on random halves and attack: who is exposed, by group."),
+        Option(
+            "leakage_seeds", int, "Models of each method that are attacked, 8 or more (default: 16).", "N"
         ),
         Option(
             "diagnostics",

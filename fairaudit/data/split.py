@@ -80,6 +80,35 @@ def draw_split(dataset: LabelledRows, config: AuditConfig, seed: int) -> Split:
     return Split(seed, train.astype(np.int64), test.astype(np.int64))
 
 
+def leakage_rows(dataset: LabelledRows, config: AuditConfig) -> Int64:
+    """The rows of an audit of membership: all but those that ``balance`` and ``keep`` take out, once.
+
+    A given split is not followed: who was trained on must be chance alone.
+
+    Raises: as :func:`training_size`.
+    """
+    rows, groups = np.arange(dataset.n_rows), _first_groups(dataset)
+    if config.balance:
+        rows = _draw(rows, groups, _sizes(dataset, config).pool, numpy_stream(0, "membership", "balance"))
+    if config.keep:
+        counts = np.bincount(groups[rows], minlength=len(dataset.groupings[0].names)).astype(np.int64)
+        rows = _draw(rows, groups, _kept(dataset, config, counts), numpy_stream(0, "membership", "keep"))
+    return rows.astype(np.int64)
+
+
+def draw_members(dataset: LabelledRows, config: AuditConfig, seed: int) -> Split:
+    """Who is trained on at one seed of an audit of membership: every row by a fair coin of its own.
+
+    No count is fixed, in all or in a group: a row's membership must tell nothing of another's, or the most
+    that a guarantee leaves to an attacker would not hold for him who sees the others.
+
+    Raises: as :func:`training_size`.
+    """
+    rows = leakage_rows(dataset, config)
+    member = numpy_stream(seed, "membership").random(len(rows)) < 0.5
+    return Split(seed, rows[member], rows[~member])
+
+
 def validation_size(n_train: int) -> int:
     """How many of the training rows a search validates on; it trains on the others."""
     return min(max(round(VALIDATION_SHARE * n_train), 1), n_train - 1)

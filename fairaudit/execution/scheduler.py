@@ -58,6 +58,11 @@ class Results:
     by_job: Mapping[str, JobResult]
     failures: tuple[JobFailure, ...]
 
+    @property
+    def messages(self) -> dict[str, str]:
+        """Job id -> one line, for jobs without a result."""
+        return {failure.job_id: failure.message for failure in self.failures}
+
 
 @dataclass(frozen=True, slots=True)
 class Execution:

@@ -15,7 +15,7 @@ from fairaudit.data.dataset import Dataset, Encoded, InputRows, LabelledRows, Sp
 from fairaudit.data.encode import Encoder, TableEncoder, make_encoder
 from fairaudit.data.public import Inputs, PoolEncoder, load_inputs, merge_rare_of_pool
 from fairaudit.data.recipe import DecodedRows
-from fairaudit.data.split import draw_split
+from fairaudit.data.split import draw_members, draw_split
 from fairaudit.data.spool import Spool
 from fairaudit.data.store import Store, open_store
 from fairaudit.data.tabular import load_dataset
@@ -42,6 +42,7 @@ class _Key:
     digest: str
     config: AuditConfig
     inputs: Inputs | None = field(compare=False)
+    by_coins: bool = False
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -89,7 +90,7 @@ def prepare_seed(plan: Plan, seed: int, inputs: Inputs | None, *, by_pool: bool)
     Raises:
         DataError, OutputError: The data cannot be read, or are not those of the plan.
     """
-    key = _Key(plan.digest, plan.config, inputs)
+    key = _Key(plan.digest, plan.config, inputs, plan.by_coins)
     return _prepared_by_pool(key, seed) if by_pool else _prepared(key, seed)
 
 
@@ -121,13 +122,17 @@ def first_records(config: AuditConfig, digest: str) -> SeedData:
 @lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
 def _prepared(key: _Key, seed: int) -> SeedData:
     dataset, encoder = _encoder(key)
-    return _by_training_rows(key.config, dataset, encoder, draw_split(dataset, key.config, seed))
+    return _by_training_rows(key.config, dataset, encoder, _split(key, dataset, seed))
 
 
 @lru_cache(maxsize=2)
 def _prepared_by_pool(key: _Key, seed: int) -> SeedData:
     dataset = _encoder(key)[0]
-    return _by_pool_rows(key.config, dataset, _pool_encoder(key), draw_split(dataset, key.config, seed))
+    return _by_pool_rows(key.config, dataset, _pool_encoder(key), _split(key, dataset, seed))
+
+
+def _split(key: _Key, dataset: LabelledRows, seed: int) -> Split:
+    return (draw_members if key.by_coins else draw_split)(dataset, key.config, seed)
 
 
 def prepare_rows(

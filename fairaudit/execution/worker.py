@@ -24,7 +24,7 @@ from fairaudit.engine.observe import Observer
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import start_model
-from fairaudit.execution.outcomes import outcome
+from fairaudit.execution.outcomes import on_everyone, outcome
 from fairaudit.execution.own_code import train_own
 from fairaudit.execution.seed_data import SeedData, prepare_seed
 from fairaudit.execution.trials import search
@@ -69,14 +69,13 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         return _search(plan, job, arm, prepared, began)
     if arm.is_own_code:
         return _own(plan, job, arm, prepared, inputs, began)
+    if plan.by_coins:
+        return _membership(plan, job, arm, prepared, source, began)
     with _memory_reported(job):
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
         why = _causes(plan, method, task, trained)
-    # The plan's epsilon holds for what the plan says; training says what it did.
-    assert trained.event == arm.privacy.event or not arm.privacy.event, (
-        f"{job.arm} did {trained.event}, planned {arm.privacy.event}"
-    )
+    _assert_as_planned(arm, trained)
     arrays: dict[str, Array] = {
         "test_rows": prepared.encoded.split.test,
         "train_classes": _class_counts(prepared),
@@ -131,6 +130,26 @@ def _own(
     }
     facts: dict[str, object] = {**_facts(prepared), "seconds": time.perf_counter() - began}
     return JobResult(job.id, {**arrays, **found}, {**facts, **told})
+
+
+def _membership(
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None, began: float
+) -> JobResult:
+    """A model of a random half of the rows, and how sure it is of every row."""
+    with _memory_reported(job):
+        task = _task(plan, job, arm, prepared, source)
+        trained = _method(arm).fit(task, [])
+        arrays = on_everyone(task, trained, prepared)
+    _assert_as_planned(arm, trained)
+    facts: dict[str, object] = {**_facts(prepared), "seconds": time.perf_counter() - began}
+    return JobResult(job.id, arrays, facts)
+
+
+def _assert_as_planned(arm: Arm, trained: TrainedReplicates) -> None:
+    """The plan's epsilon holds for what the plan says; training says what it did."""
+    assert trained.event == arm.privacy.event or not arm.privacy.event, (
+        f"{arm.key} did {trained.event}, planned {arm.privacy.event}"
+    )
 
 
 @contextmanager

@@ -82,12 +82,17 @@ def judged(
 
 def with_verdict(report: Report, verdict: Verdict) -> Report:
     """The report with its gates, its gaps and its summary read by the limits that the rules set."""
+    leakage = report.leakage
+    if leakage is not None:
+        compared = limits(report, verdict.rules, leakage.comparisons)
+        leakage = leakage.model_copy(update={"comparisons": compared})
     return summarized(
         report.model_copy(
             update={
                 "gates": verdict.gates,
                 "verdict": verdict.outcome,
-                "comparisons": limits(report, verdict.rules),
+                "comparisons": limits(report, verdict.rules, report.comparisons),
+                "leakage": leakage,
             }
         )
     )
@@ -168,7 +173,8 @@ def _changes(rule: GateRule, now: tuple[Report, Targets], before: tuple[Report, 
     readings = {_place(rule, target): target.reading for target in earlier.judged}
 
     def changed(target: Target) -> Target:
-        same = report.shares_trainings(baseline, *filter(None, (target.arm, target.reference)))
+        shares = report.shares_attacks if rule.metric.is_of_leakage else report.shares_trainings
+        same = shares(baseline, *filter(None, (target.arm, target.reference)))
         reading = change(target.reading, readings.get(_place(rule, target)), same_trainings=same)
         return replace(target, reading=reading)
 

@@ -91,8 +91,6 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
     shared = [key for key in keys[1] if key in keys[0]]
     if not shared:
         raise ConfigError(f"the reports share no method ({', '.join(keys[0])}; {', '.join(keys[1])})")
-    of_before = {(c.arm, c.reference, c.grouping): c for c in before.comparisons}
-    pairs = [(of_before.get((c.arm, c.reference, c.grouping)), c) for c in after.comparisons]
     return Changes(
         same_data=before.data.sha256 == after.data.sha256,
         options=tuple(_options(before, after)),
@@ -103,11 +101,25 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
         ),
         changes=tuple(
             found
-            for a, b in pairs
-            if a is not None
-            for found in _changes(a, b, after.shares_trainings(before, *filter(None, (b.arm, b.reference))))
+            for earlier, later, shares in (
+                (before.comparisons, after.comparisons, after.shares_trainings),
+                (before.attacks, after.attacks, after.shares_attacks),
+            )
+            for a, b in _pairs(earlier, later)
+            for found in _changes(a, b, shares(before, *filter(None, (b.arm, b.reference))))
         ),
     )
+
+
+def _pairs(
+    before: Sequence[Comparison], after: Sequence[Comparison]
+) -> Iterator[tuple[Comparison, Comparison]]:
+    """The same arm by the same grouping in both."""
+    known = {(c.arm, c.reference, c.grouping): c for c in before}
+    for comparison in after:
+        earlier = known.get((comparison.arm, comparison.reference, comparison.grouping))
+        if earlier is not None:
+            yield earlier, comparison
 
 
 def _refuse_unlike(before: Report, after: Report, *, other_data: bool) -> None:

@@ -75,17 +75,23 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The names that a rule may use: arm keys and grouping -> group names."""
+    """The names that a rule may use: arm keys and grouping -> group names; whether models were attacked."""
 
     arms: tuple[tuple[str, str], ...]
     groupings: dict[str, tuple[str, ...]]
+    has_leakage: bool
 
     def check(self, rule: GateRule) -> None:
         """Refuse a name that neither the data nor the plan holds.
 
         Raises:
-            ConfigError: An arm, a grouping or a group is unknown; the hint names the nearest.
+            ConfigError: An arm, a grouping or a group is unknown; the hint names the nearest. Or the rule is
+                about leakage, and none is measured.
         """
+        if rule.metric.is_of_leakage and not self.has_leakage:
+            raise ConfigError(
+                f"rule {rule.text!r} is about leakage, and no model is attacked", hint="run with --leakage"
+            )
         keys = [key for key, _ in self.arms]
         if rule.arm and not any(_is_arm(rule.arm, key, method) for key, method in self.arms):
             raise ConfigError(
@@ -123,6 +129,7 @@ def vocabulary_of(report: Report) -> Vocabulary:
     return Vocabulary(
         arms=tuple((arm.key, arm.method) for arm in report.arms),
         groupings={g.name: tuple(group.name for group in g.groups) for g in report.data.groupings},
+        has_leakage=report.leakage is not None,
     )
 
 
@@ -134,12 +141,16 @@ def find_targets(rule: GateRule, report: Report, *, trust_claims: bool = False) 
         trust_claims: Whether an epsilon that a trainer claims is a number like the others.
     """
     partial = {arm.key: _unfinished(arm) for arm in report.arms if arm.failed}
+    left_out: dict[str, None] = {}
+    if rule.metric.is_of_leakage and report.leakage:
+        partial = report.leakage.unfinished
+        spared = sorted(_arms(rule, report) - {arm.arm for arm in report.leakage.arms})
+        left_out = {f"{key}: it was not attacked": None for key in spared}
     if rule.metric.kind == "arm":
         whole = next(iter(partial.values()), "") if rule.metric.key == "epsilon_if_all_released" else ""
         found = _of_guarantees(rule, report, trust_claims=trust_claims)
         return Targets(tuple(_unless(target, partial.get(target.arm) or whole) for target in found), ())
     judged: list[Target] = []
-    left_out: dict[str, None] = {}
     assumed = _assumed(rule.metric, report.data.label)
     for comparison in _comparisons(rule, report):
         why = partial.get(comparison.arm) or partial.get(comparison.reference) or assumed
@@ -152,8 +163,10 @@ def find_targets(rule: GateRule, report: Report, *, trust_claims: bool = False) 
     return Targets(tuple(judged), tuple(left_out))
 
 
-def limits(report: Report, rules: Sequence[GateRule]) -> tuple[Comparison, ...]:
-    """The report's comparisons with the largest size that rules allow each gap: the least of several.
+def limits(
+    report: Report, rules: Sequence[GateRule], compared: Sequence[Comparison]
+) -> tuple[Comparison, ...]:
+    """Comparisons of the report with the largest size that rules allow each gap: the least of several.
 
     A limit on the largest gap is one on every pair of groups.
     """
@@ -175,7 +188,7 @@ def limits(report: Report, rules: Sequence[GateRule]) -> tuple[Comparison, ...]:
         ]
         return comparison.model_copy(update={"gaps": tuple(gaps)})
 
-    return tuple(map(read, report.comparisons))
+    return tuple(map(read, compared))
 
 
 def _is_about(rule: GateRule, comparison: Comparison, gap: Gap) -> bool:
@@ -238,7 +251,7 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
     is_overall = rule.group is not None and rule.group.bare == ALL_ROWS
     lacking = _without_part(rule.metric, report)
     seen: set[tuple[str, str, str]] = set()
-    for comparison in report.comparisons:
+    for comparison in report.attacks if rule.metric.is_of_leakage else report.comparisons:
         place = (
             comparison.arm,
             comparison.reference if rule.metric.is_relative else "",

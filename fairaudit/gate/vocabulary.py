@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.metrics.metric_names import COSTS, PARTS, base_metric
-from fairaudit.metrics.registry import METRICS, Unit, within_model
+from fairaudit.metrics.registry import METRICS, Unit, of_leakage, within_model
 
 Kind = Literal["arm", "group", "gap", "mean_gap"]
 
@@ -18,6 +18,7 @@ OF_ARM = {
     "delta": "delta",
 }
 _GAP, _MEAN_GAP = "_gap", "_mean_gap"
+_OF_LEAKAGE = "leakage_gap"  # short for the one that a report leads with
 _CLASS = re.compile(r"(.+)\[(\d+)\]")
 
 
@@ -52,6 +53,11 @@ class Metric(NamedTuple):
         return base_metric(self.key)
 
     @property
+    def is_of_leakage(self) -> bool:
+        """Whether it is of models that were attacked, which a report holds apart."""
+        return self.kind != "arm" and "leakage" in METRICS[self.base].needs
+
+    @property
     def is_relative(self) -> bool:
         """Whether it is a comparison with the arm's reference, or the reference's own number."""
         return self.key.partition(".")[0] in ("change", "reference") or self.base in COSTS
@@ -73,6 +79,8 @@ class Metric(NamedTuple):
             top = 1.0 if self.key == "delta" else math.inf
             return Bounds(-top, top) if is_change else Bounds(0.0, top, low_open=True, high_open=True)
         spec = METRICS[self.base]
+        if self.key.startswith("change.") and self.kind == "group":
+            return Bounds(-spec.width, spec.width)
         top = spec.bounds[1] if self.base in COSTS else spec.width
         if is_change:
             return Bounds(-top, top)
@@ -82,11 +90,13 @@ class Metric(NamedTuple):
 def metric_names() -> tuple[str, ...]:
     """Every metric a rule may name; rates also exist per class, as ``tpr[2]``."""
     groups = list(_of_groups())
-    gaps = [name + _GAP for name in METRICS]
-    gaps += [f"{prefix}.{spec.name}{_GAP}" for prefix in ("reference", "change") for spec in within_model()]
+    compared = [name for name, spec in METRICS.items() if "both rates" not in spec.needs]
+    gaps = [name + _GAP for name in compared]
+    beside = [spec.name for spec in (*within_model(), *of_leakage()) if spec.name in compared]
+    gaps += [f"{prefix}.{name}{_GAP}" for prefix in ("reference", "change") for name in beside]
     gaps += [name + _MEAN_GAP for name in COSTS]
     parts = [f"{name}{suffix}.{part}" for name in COSTS for suffix in ("", _GAP, _MEAN_GAP) for part in PARTS]
-    return (*gaps, *groups, *parts, *OF_ARM)
+    return (*gaps, _OF_LEAKAGE, *groups, *parts, *OF_ARM)
 
 
 def find_metric(name: str) -> Metric:
@@ -95,6 +105,8 @@ def find_metric(name: str) -> Metric:
     Raises:
         ConfigError: There is none; the hint names the nearest.
     """
+    if name == _OF_LEAKAGE:
+        return find_metric(f"leakage_tpr{_GAP}")._replace(name=name)
     if name in OF_ARM:
         return Metric(name, name, "arm", OF_ARM[name])
     whole, _, part = name.rpartition(".")
@@ -120,10 +132,11 @@ _SUFFIXES: tuple[tuple[str, Kind, str], ...] = (
 
 
 def _of_groups() -> tuple[str, ...]:
-    reference = (f"reference.{spec.name}" for spec in within_model())
+    reference = (f"reference.{spec.name}" for spec in (*within_model(), *of_leakage()))
+    changed = (f"change.{spec.name}" for spec in of_leakage())
     training = (f"train.{name}" for name, spec in METRICS.items() if spec.is_on_training)
     without = (f"reference.train.{spec.name}" for spec in within_model() if spec.is_on_training)
-    return (*METRICS, *reference, *training, *without)
+    return (*METRICS, *reference, *changed, *training, *without)
 
 
 def _words(stem: str, *, is_gap: bool) -> str | None:
@@ -132,12 +145,12 @@ def _words(stem: str, *, is_gap: bool) -> str | None:
     plain, of_class = (rate[1], f" of class {rate[2]}") if rate else (stem, "")
     base = plain.rpartition(".")[2]
     spec = METRICS.get(base)
-    if spec is None or (rate and "positive" not in spec.needs):
+    if spec is None or (rate and "positive" not in spec.needs) or (is_gap and "both rates" in spec.needs):
         return None
     prefix, said = plain.removesuffix(base), spec.words
     if not prefix:
         return said + of_class
-    if prefix == "change." and is_gap and base not in COSTS:
+    if prefix == "change." and (is_gap or "leakage" in spec.needs) and base not in COSTS:
         return f"what privacy changes in {said}{of_class}"
     if prefix == "reference." and base not in COSTS:
         return f"{said}{of_class} without privacy"

@@ -16,6 +16,8 @@ Unit = Literal["fraction", "ratio", "nats"]
 # ``metrics.within_model.Rows``, what a metric is computed from: of NumPy's arrays, which reading a stored
 # report does not import.
 Rows = Any
+LEAST_FOR_LEAKAGE = 100  # records, of which half are no members and five per cent of those two or three
+LEAST_AT_ONE = 1_000  # of which half, 500, are no members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,9 @@ class MetricSpec:
             against the rest; where no positive class is known there is one for each, as ``tpr[2]``.
             ``favourable``: it turns on which outcome people want. ``score``: it ranks rows by the
             probability of one class. ``groups``: it compares groups, so all rows together have none.
-            ``reference``: it compares two models.
+            ``reference``: it compares two models. ``leakage``: it is of the separate trainings of
+            ``--leakage``, and a report holds it apart. ``both rates``: one of a pair that says something
+            together alone, so it has no gap.
         is_judged: A difference is worse for somebody; else it is higher or lower, and whom it harms depends
             on what the outcome means to them.
         is_mean: A mean over rows that predictions do not choose, so that a row moves it by so much at most.
@@ -197,6 +201,54 @@ METRICS: dict[str, MetricSpec] = {
             needs=frozenset({"probabilities"}),
             no_interval="binned calibration error is biased upward in small groups: no interval",
         ),
+        MetricSpec(
+            name="leakage_auc",
+            words="area under the ROC curve of the membership attack",
+            worst="highest",
+            needs=frozenset({"leakage"}),
+            header="AUC of the attack",
+        ),
+        MetricSpec(
+            name="leakage_tpr",
+            words="members found by the membership attack at 5 % false accusations",
+            worst="highest",
+            needs=frozenset({"leakage"}),
+            least_records=LEAST_FOR_LEAKAGE,
+            header="TPR at 5 % FPR",
+        ),
+        MetricSpec(
+            name="leakage_tpr_at_1",
+            words="members found by the membership attack at 1 % false accusations",
+            worst="highest",
+            needs=frozenset({"leakage"}),
+            least_records=LEAST_AT_ONE,
+            header="TPR at 1 % FPR",
+        ),
+        MetricSpec(
+            name="leakage_tpr_global",
+            words="members accused by one threshold for all groups",
+            worst="highest",
+            needs=frozenset({"leakage", "both rates"}),
+            least_records=LEAST_FOR_LEAKAGE,
+            header="members accused",
+        ),
+        MetricSpec(
+            name="leakage_fpr_global",
+            words="outsiders accused by one threshold for all groups",
+            worst="highest",
+            needs=frozenset({"leakage", "both rates"}),
+            least_records=LEAST_FOR_LEAKAGE,
+            header="outsiders accused",
+        ),
+        MetricSpec(
+            name="leakage_advantage",
+            words="members minus outsiders accused by one threshold for all groups",
+            worst="highest",
+            bounds=(-1.0, 1.0),
+            needs=frozenset({"leakage"}),
+            least_records=LEAST_FOR_LEAKAGE,
+            header="difference",
+        ),
     )
 }
 
@@ -212,4 +264,9 @@ def spec_of(name: str) -> MetricSpec:
 
 def within_model() -> Iterator[MetricSpec]:
     """The metrics of one model by itself; the others compare two."""
-    return (spec for spec in METRICS.values() if "reference" not in spec.needs)
+    return (spec for spec in METRICS.values() if not spec.needs & {"reference", "leakage"})
+
+
+def of_leakage() -> Iterator[MetricSpec]:
+    """The metrics of membership inference."""
+    return (spec for spec in METRICS.values() if "leakage" in spec.needs)

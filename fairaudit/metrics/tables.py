@@ -78,9 +78,9 @@ def both_tables(
             theirs.add(place, beside)
             change.add(place, score.minus(beside))
         change.behind = ours.behind & theirs.behind
-        _add_tables(own, ours, records, outcome, metrics, "")
-        _add_tables(other, theirs, records, outcome, metrics, "reference.")
-        _add_tables(changed, change, records, outcome, metrics, "change.")
+        add_tables(own, ours, records, outcome, metrics, "")
+        add_tables(other, theirs, records, outcome, metrics, "reference.")
+        add_tables(changed, change, records, outcome, metrics, "change.")
     return own, other, changed
 
 
@@ -93,7 +93,7 @@ def own_tables(
         scores = ArmScores(records, len(metrics))
         for p, place in zip(predictions, records.places, strict=True):
             scores.add(place, _seed_scores(p, labels, records, place, outcome, metrics))
-        _add_tables(tables, scores, records, outcome, metrics, "")
+        add_tables(tables, scores, records, outcome, metrics, "")
     return tables
 
 
@@ -118,7 +118,7 @@ def _some_at_a_time(outcome: LabelOutcome, records: EvaluatedRecords) -> list[tu
     return [names[first : first + size] for first in range(0, len(names), size)]
 
 
-def _add_tables(
+def add_tables(
     tables: dict[str, MetricTable],
     scores: ArmScores,
     records: EvaluatedRecords,
@@ -126,7 +126,16 @@ def _add_tables(
     metrics: Sequence[str],
     prefix: str,
 ) -> None:
-    """Add one table per metric, named with the prefix "", ``reference.`` or ``change.``."""
+    """Add one table per metric, named with the prefix "", ``reference.`` or ``change.``.
+
+    Args:
+        tables: By name, to add to.
+        scores: Of all seeds.
+        records: The index of their rows.
+        outcome: Which class ranks the rows.
+        metrics: Names, in the order of the scores.
+        prefix: Whose they are.
+    """
     covariance, values = scores.influences.covariance(), scores.values
     for m, metric in enumerate(metrics):
         spec, count = spec_of(metric), records.count(scores.behind[m])
@@ -177,7 +186,7 @@ def costs_between(
         later, earlier = (_seed_scores(r, labels, records, place, outcome, _BEHIND_COSTS) for r in (p, q))
         change.add(place, later.minus(earlier))
     changed: dict[str, MetricTable] = {}
-    _add_tables(changed, change, records, outcome, _BEHIND_COSTS, "change.")
+    add_tables(changed, change, records, outcome, _BEHIND_COSTS, "change.")
     return {
         f"{name}.{part}": replace(table, name=f"{name}.{part}")
         for name, table in cost_tables(changed).items()

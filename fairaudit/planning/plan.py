@@ -19,6 +19,13 @@ from fairaudit.methods.trainers import libraries_of
 from fairaudit.planning.arms import Arm, Schedule, make_arms, make_schedule
 from fairaudit.planning.effort import choose_level, effort
 from fairaudit.planning.guarantees import ArmPrivacy
+from fairaudit.planning.leakage import (
+    NOT_ATTACKED,
+    is_attacked,
+    leakage_config,
+    not_attacked,
+    refuse_leakage,
+)
 from fairaudit.planning.own_trainers import refuse_raw_images
 from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
@@ -65,6 +72,8 @@ class Plan:
         model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting.
         reads_angles: How far clipping turns the step is read of checkpoints, though not everything is.
+        by_coins: Every seed trains on a random half of the rows and leaves how sure its model is of each row.
+        leakage: The plan of such trainings, where membership inference was asked for.
     """
 
     config: AuditConfig
@@ -80,6 +89,13 @@ class Plan:
     model_facts: ModelFacts = UNENCODED
     unread: Mapping[Place, Unread] = field(default_factory=dict)
     reads_angles: bool = False
+    by_coins: bool = False
+    leakage: "Plan | None" = None
+
+    @property
+    def all_jobs(self) -> tuple[Job, ...]:
+        """Every training of a run, those of ``leakage`` last."""
+        return (*self.jobs, *(self.leakage.jobs if self.leakage else ()))
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
@@ -107,7 +123,7 @@ def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
     arms = tuple(arm for arm in plan.arms if arm.key in wanted)
     jobs = tuple(job for job in plan.jobs if job.arm in wanted and job.seed < config.seed + seeds)
     released = _epsilon_of_everything(arms, seeds, plan.delta)
-    return replace(plan, config=config, arms=arms, jobs=jobs, epsilon_if_all_released=released)
+    return replace(plan, config=config, arms=arms, jobs=jobs, epsilon_if_all_released=released, leakage=None)
 
 
 # Options that no result depends on once the arms are resolved; all others void a cached result, so a
@@ -139,6 +155,7 @@ _NOT_IN_A_RESULT = {
     ),
     "favourable",
     *("trainer", "reference", "raw", "trainer_groups", "trainer_version"),  # said in the jobs of trainers
+    *("leakage", "leakage_seeds"),  # of other trainings
     *("tune", "tune_for", "tune_privacy"),  # an arm's search says what of them it depends on
     *GATES,
     *EXECUTION,
@@ -156,6 +173,16 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         ConfigError: Unknown method, variant or setting; delta not below 1/N.
         PrivacyError: A target epsilon that cannot be met; a count noise too large for the batch.
     """
+    refuse_leakage(config)
+    plan = _plan(config, dataset, own_model, by_coins=False)
+    if not config.leakage:
+        return plan
+    half = _plan(leakage_config(config, dataset, plan.delta), dataset, own_model, by_coins=True)
+    left_out = [notice for notice in half.notices if notice.code == NOT_ATTACKED]
+    return replace(plan, leakage=half, notices=(*plan.notices, *left_out))
+
+
+def _plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None, *, by_coins: bool) -> Plan:
     n_public = config.n_public or training_size(dataset, config)
     sizes = PublicSizes(
         n_public - validation_size(n_public) if config.tune else n_public,
@@ -173,6 +200,9 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
             hint=f"use --delta {default_delta(n_public):g}",
         )
     arms = make_arms(numbers, schedule, delta)
+    planned = arms
+    if by_coins:
+        arms = tuple(arm for arm in arms if is_attacked(arm, config))
     _refuse_small_groups(config, dataset, arms)
     refuse_raw_images(config, dataset.image_shape)
     origins = dict(numbers.origins)
@@ -190,13 +220,23 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         schedule=schedule,
         delta=delta,
         arms=arms,
-        jobs=_jobs(config, dataset, (sizes.model, facts.digest), schedule, delta, arms, angles=angles),
+        jobs=_jobs(
+            config,
+            dataset,
+            (sizes.model, facts.digest),
+            schedule,
+            delta,
+            arms,
+            angles=angles,
+            by_coins=by_coins,
+        ),
         origins=origins,
         epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
-        notices=(*_omissions(numbers), *_notices(config, arms)),
+        notices=(*_omissions(numbers), *_notices(config, arms), *not_attacked(planned, arms)),
         model_facts=facts,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
         reads_angles=angles,
+        by_coins=by_coins,
     )
 
 
@@ -215,6 +255,7 @@ def _jobs(
     arms: tuple[Arm, ...],
     *,
     angles: bool,
+    by_coins: bool,
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
     pool = pool_digest(config)
@@ -236,6 +277,7 @@ def _jobs(
                 "seed": seed, "repeats": arm.repeats, "source": source, "twin": arm.has_twin,
                 **({"pool": pool} if reads_pool and pool else {}),
                 **({"angles": True} if angles and arm.reference else {}),
+                **({"by_coins": True} if by_coins else {}),
                 **({"own_model": model[1]} if model[1] else {}),
                 **({"tuning": arm.tuning.to_json()} if arm.tuning else {}),
                 **(_given(config, arm, seed, delta, libraries[arm.trainer]) if arm.is_own_code else {}),

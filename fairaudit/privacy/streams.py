@@ -16,7 +16,18 @@ from fairaudit.privacy.secure import SecureStream
 
 _SECURE = ContextVar("secure", default=False)
 
-Purpose = Literal["init", "split", "sampling", "noise", "query", "tail", "probe", "candidates", "validation"]
+Purpose = Literal[
+    "init",
+    "split",
+    "sampling",
+    "noise",
+    "query",
+    "tail",
+    "probe",
+    "candidates",
+    "validation",
+    "membership",
+]
 
 
 @contextmanager

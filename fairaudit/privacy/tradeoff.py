@@ -43,21 +43,24 @@ class AttackRate(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def attack_rates(event: PrivacyEvent, accountant: Accountant = "pld") -> tuple[AttackRate, ...]:
-    """What an attacker on one trained model can reach at each of :data:`FALSE_POSITIVE_RATES`.
+def attack_rates(
+    event: PrivacyEvent,
+    accountant: Accountant = "pld",
+    rates: tuple[float, ...] = FALSE_POSITIVE_RATES,
+) -> tuple[AttackRate, ...]:
+    """What an attacker on one trained model can reach at each rate of false accusations.
 
     Args:
         event: What one run releases.
         accountant: ``pld`` for the exact trade-off, never too small and right to 1e-4; ``rdp`` for an upper
             bound from the curve of Renyi accounting, where there is no other.
+        rates: Of false accusations.
     """
     if isinstance(event, Gaussian) and event.noise_multiplier > 0.0 and accountant == "pld":
         mu = math.sqrt(event.count) / event.noise_multiplier
-        return tuple(AttackRate(at, of_gaussian(mu, at)) for at in FALSE_POSITIVE_RATES)
+        return tuple(AttackRate(at, of_gaussian(mu, at)) for at in rates)
     curve = profile(event, accountant)
-    return tuple(
-        AttackRate(at, 1.0 if curve is None else of_profile(curve, at)) for at in FALSE_POSITIVE_RATES
-    )
+    return tuple(AttackRate(at, 1.0 if curve is None else of_profile(curve, at)) for at in rates)
 
 
 def profile(event: PrivacyEvent, accountant: Accountant = "pld") -> Profile | None:

@@ -216,6 +216,7 @@ def _config(report: Report, arm: ArmFacts, wish: Wish) -> AuditConfig:
     values |= {"n_public": report.training.n_public, "delta": privacy.delta}
     values |= {"seeds": 1, "repeats": 1, "self_check": False, "preset": None, "fail_on": ()}
     values |= {"baseline": None, "diagnostics": "off", "twins": False}
+    values |= {"leakage": False, "leakage_seeds": AuditConfig.model_fields["leakage_seeds"].default}
     if privacy.target_epsilon is not None:
         values["epsilon"] = (privacy.target_epsilon,)
     if wish.data is not None:

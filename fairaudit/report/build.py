@@ -10,12 +10,14 @@ from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import Plan
 from fairaudit.report.build_facts import arm_facts, data_facts, privacy_facts, training_facts
+from fairaudit.report.build_leakage import Attacked, leakage_facts
 from fairaudit.report.build_measured import diagnostics, disclosed, selections, sklearn_baseline
 from fairaudit.report.changed import changed_gaps
 from fairaudit.report.control import control_option, describe_control
 from fairaudit.report.detected import judged
 from fairaudit.report.facts import ArmFacts, Control, ExecutionFacts, OptionValue, ReportWarning, Tool
 from fairaudit.report.health import health
+from fairaudit.report.leakage import AttackedArm, Leakage
 from fairaudit.report.main_gap import CONTROL_NOT_RUN, main_gap
 from fairaudit.report.measured import Diagnostics, SklearnBaseline
 from fairaudit.report.model import Report
@@ -42,6 +44,7 @@ class AuditResults:
         results: Job id -> result of every finished job.
         failures: Job id -> one line, for jobs that ended without a result.
         comparisons: What was measured, by arm and grouping.
+        attacked: What membership inference found, None where it was not asked for.
     """
 
     resolved: ResolvedConfig
@@ -50,6 +53,7 @@ class AuditResults:
     results: Mapping[str, JobResult]
     failures: Mapping[str, str]
     comparisons: Sequence[Measured]
+    attacked: Attacked | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +92,13 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     swept = sweeps(compared, _calibrated(plan))
     read = diagnostics(plan, dataset, results, first)
     privacy = privacy_facts(plan, fitted=data.fitted, results=results)
+    found = findings.attacked
+    leakage = leakage_facts(found, least=least, named=named) if found else None
     report = Report(
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=metadata.version),
         created_utc=metadata.created_utc,
-        status="partial" if any(arm.failed for arm in arms) else "complete",
+        status="partial" if any(_failed(arms, leakage)) else "complete",
         command=metadata.command,
         reproduce=reproduce_command(findings.resolved),
         config=_settings(findings.resolved),
@@ -108,11 +114,13 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         selection=selections(compared, findings.comparisons, dataset),
         changed=changed_gaps(compared),
         sweep=swept,
+        leakage=leakage,
         diagnostics=read,
         why=explain(read.decomposition, arms, first, control),
         warnings=(
             *_warnings(findings, arms, check, control, first, swept, read),
             *own_warnings(plan, arms, privacy, results),
+            *_of_attacks(leakage),
         ),
         limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
         timing=dict(metadata.seconds),
@@ -189,6 +197,36 @@ def _of_results(arms: Sequence[ArmFacts], control: Control) -> Iterator[ReportWa
         yield ReportWarning(
             code=CONTROL_NOT_RUN, level="warning", message=control.message, fix=f"add {control_option()}"
         )
+
+
+def _arms_of(leakage: Leakage | None) -> tuple[AttackedArm, ...]:
+    return leakage.arms if leakage else ()
+
+
+def _failed(arms: Sequence[ArmFacts], leakage: Leakage | None) -> list[bool]:
+    return [bool(arm.failed) for arm in arms] + [bool(arm.failed) for arm in _arms_of(leakage)]
+
+
+def _of_attacks(leakage: Leakage | None) -> Iterator[ReportWarning]:
+    """Models that could not be trained, and more success than epsilon allows."""
+    for key, where, metric in leakage.above_ceiling if leakage else ():
+        yield ReportWarning(
+            code="above_ceiling",
+            level="warning",
+            arm=key,
+            message=f"{key}, {where}: the whole interval of {metric} is above what epsilon allows",
+            fix="check what is fitted without noise, then the method's implementation",
+        )
+    for arm in _arms_of(leakage):
+        if arm.failed:
+            yield ReportWarning(
+                code="attack_failed",
+                level="warning",
+                arm=arm.arm,
+                message=f"{arm.arm}: {len(arm.failed)} of {arm.models_planned} models to be attacked could "
+                f"not be trained: {arm.failed[0].message}",
+                fix="a smaller --learning-rate",
+            )
 
 
 def _of_twins(findings: AuditResults) -> Iterator[ReportWarning]:

@@ -9,21 +9,25 @@ from fairaudit.results.estimates import Comparison, Gap
 _Place = tuple[int, str, frozenset[str]]  # comparison, cost, two groups
 
 
-def judged(compared: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def judged(compared: Sequence[Comparison], metrics: Sequence[str] = COSTS) -> tuple[Comparison, ...]:
     """The comparisons, each gap in a cost with whether a difference is detected.
 
     Sentences choose from all methods, both costs and all pairs of groups, so all of them share the 5 %: where
     groups do not differ, 95 % of audits say of no pair that it does. What is detected leaves its share to the
     others (Holm 1979, with weights), so that one method's gap is not lost because many were trained. As in
     gates, a loss of fewer test rows than ``LEAST_FOR_LOSS`` decides nothing. Source: docs/methods.md 6.5.
+
+    Args:
+        compared: Of all methods.
+        metrics: Both costs, or others that sentences choose from.
     """
-    told = _detected(dict(_judgeable(compared)))
+    told = _detected(dict(_judgeable(compared, metrics)))
     return tuple(
         comparison.model_copy(
             update={
                 "gaps": tuple(
                     gap.revised(detected=bool(gap.direction) and _place(number, gap) in told)
-                    if gap.metric in COSTS and comparison.reference and gap.a and gap.b
+                    if gap.metric in metrics and gap.a and gap.b
                     else gap
                     for gap in comparison.gaps
                 )
@@ -49,10 +53,13 @@ def _detected(pairs: dict[_Place, tuple[Gap, float]]) -> set[_Place]:
         found |= more
 
 
-def _judgeable(compared: Sequence[Comparison]) -> Iterator[tuple[_Place, tuple[Gap, float]]]:
+def _judgeable(
+    compared: Sequence[Comparison], metrics: Sequence[str]
+) -> Iterator[tuple[_Place, tuple[Gap, float]]]:
     """Pairs of groups that are large enough, each with its weight.
 
-    Each cost of each comparison weighs 1, divided among its pairs; a pair that was named beforehand weighs 1.
+    Each metric of each comparison weighs 1, divided among its pairs; a pair that was named beforehand
+    weighs 1.
     """
     for number, comparison in enumerate(compared):
         rows = {
@@ -60,8 +67,8 @@ def _judgeable(compared: Sequence[Comparison]) -> Iterator[tuple[_Place, tuple[G
             for group in comparison.by_group
             for metric, estimate in group.estimates.items()
         }
-        for metric in COSTS if comparison.reference else ():
-            least = 0 if metric == COSTS[0] else LEAST_FOR_LOSS
+        for metric in metrics:
+            least = LEAST_FOR_LOSS if metric == COSTS[1] else 0
             pairs = [
                 gap
                 for gap in comparison.gaps

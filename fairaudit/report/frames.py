@@ -41,7 +41,7 @@ def metric_frame(report: Report) -> pd.DataFrame:
             "metric": metric,
             **_cells(estimate),
         }
-        for comparison in report.comparisons
+        for comparison in (*report.comparisons, *report.attacks)
         for group in (*comparison.by_group, comparison.overall)
         for metric, estimate in group.estimates.items()
     )
@@ -65,7 +65,7 @@ def gap_frame(report: Report) -> pd.DataFrame:
             "direction": gap.direction,
             "gated": gap.gated,
         }
-        for comparison in report.comparisons
+        for comparison in (*report.comparisons, *report.attacks)
         for gap in comparison.gaps
     )
 

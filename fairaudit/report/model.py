@@ -19,6 +19,7 @@ from fairaudit.report.facts import (
     TrainingFacts,
 )
 from fairaudit.report.gates import GateRecord, Outcome
+from fairaudit.report.leakage import Leakage
 from fairaudit.report.measured import ChangedGap, Diagnostics, SelectionRates, SklearnBaseline
 from fairaudit.report.safe_names import plain
 from fairaudit.report.summary import Summary
@@ -70,6 +71,7 @@ class Report(Part):
     selection: tuple[SelectionRates, ...]
     changed: tuple[ChangedGap, ...] | None = None  # None: of schema 1, which did not judge them together
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
+    leakage: Leakage | None = None  # None: membership inference was not asked for
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set
     summary: Summary | None = None  # None: of an earlier version
@@ -98,6 +100,11 @@ class Report(Part):
         return tuple(c for c in self.comparisons if c.reference)
 
     @property
+    def attacks(self) -> tuple[Comparison, ...]:
+        """The comparisons of attacked models; none where membership inference was not asked for."""
+        return self.leakage.comparisons if self.leakage else ()
+
+    @property
     def configurations(self) -> dict[str, list[str]]:
         """Arms whose cost is that of their settings more than of privacy, by why, in words."""
         told: dict[str, list[str]] = {}
@@ -112,6 +119,14 @@ class Report(Part):
     def shares_trainings(self, other: "Report", *keys: str) -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports."""
         mine, theirs = ({arm.key: arm.trainings for arm in one.arms} for one in (self, other))
+        return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)
+
+    def shares_attacks(self, other: "Report", *keys: str) -> bool:
+        """The same of the models that were attacked."""
+        mine, theirs = (
+            {arm.arm: arm.trainings for arm in one.leakage.arms} if one.leakage else {}
+            for one in (self, other)
+        )
         return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)
 
     # pandas takes 0.4 s to import, and no reader of a report but this one needs it.

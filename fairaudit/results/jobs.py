@@ -49,6 +49,8 @@ class JobResult:
             ``train_classes`` [Y] int64, training rows of each class;
             ``train_count.G`` [K] int64, ``train_correct.G`` [R, K] float64 (mean),
             ``train_loss.G`` [R, K] float64 (mean, nats): training split, G = index of the grouping;
+            of a training on a random half of the rows alone ``rows`` [n] int64, ``member`` [n] bool and
+            ``confidence`` [R, n] float64, the log odds of each row's true class;
             ``twin.NAME``: probabilities and training metrics of the noise-free twin, where there is one;
             ``trace.NAME`` [T_obs, R, ...] float32 and ``trace_steps.NAME`` [T_obs] int64.
         facts: JSON-ready: ``n_train``, ``event`` (what the engine did, or null),

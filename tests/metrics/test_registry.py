@@ -17,7 +17,7 @@ from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
 from fairaudit.gate.vocabulary import metric_names
 from fairaudit.metrics.metric_names import COSTS
-from fairaudit.metrics.registry import METRICS, MetricSpec, within_model
+from fairaudit.metrics.registry import METRICS, MetricSpec, of_leakage, within_model
 from fairaudit.report.load import load_report
 from fairaudit.score import ScoreConfig, score
 
@@ -270,7 +270,9 @@ def test_the_reference_of_the_docs_lists_it():
 
 def test_the_two_costs_are_the_metrics_that_need_a_reference():
     assert tuple(name for name, spec in METRICS.items() if "reference" in spec.needs) == COSTS
-    assert {spec.name for spec in within_model()} == set(METRICS) - set(COSTS)
+    attacked = {spec.name for spec in of_leakage()}
+    assert attacked == {name for name in METRICS if name.startswith("leakage_")}
+    assert {spec.name for spec in within_model()} == set(METRICS) - set(COSTS) - attacked
 
 
 def test_what_a_metric_rests_on_stands_before_it():

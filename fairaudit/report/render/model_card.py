@@ -17,7 +17,7 @@ _OWNER = "Not known to an audit: for the owner of the model to write."
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "Evaluation data": ("data",),
     "Quantitative analyses": ("costs", "gaps", "within", "selection"),
-    "Privacy": ("guarantee",),
+    "Privacy": ("guarantee", "leakage"),
     "Caveats and recommendations": ("warnings", "limitations"),
 }
 

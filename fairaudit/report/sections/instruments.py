@@ -20,7 +20,7 @@ SUPPORTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("within", "costs", "metrics"),
     ),
     "NIST AI RMF 1.0, Measure 2.3": ("performance, measured and documented", ("within", "metrics")),
-    "NIST AI RMF 1.0, Measure 2.10": ("privacy risk", ("guarantee", "register", "limitations")),
+    "NIST AI RMF 1.0, Measure 2.10": ("privacy risk", ("guarantee", "leakage", "register", "limitations")),
     "NIST AI RMF 1.0, Measure 2.11": ("differences between groups", ("costs", "gaps", "metrics")),
     "NIST SP 800-226": (
         "evaluation of a differential privacy guarantee: unit, parameters, hazards",

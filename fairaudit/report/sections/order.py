@@ -12,6 +12,7 @@ from fairaudit.report.sections import (
     gates,
     guarantee,
     instruments,
+    leakage,
     limitations,
     metrics,
     parts,
@@ -31,7 +32,15 @@ from fairaudit.report.sections import (
 ORDER = (
     summary.section,
     *(verdict.section, audited.section, costs.section, gaps.section, metrics.section, parts.section),
-    *(sweep.section, gates.section, control.section, why.section, within.section, selection.section),
+    *(
+        sweep.section,
+        leakage.section,
+        gates.section,
+        control.section,
+        why.section,
+        within.section,
+        selection.section,
+    ),
     *(readings.section, guarantee.section, data.section, warnings.section, limitations.section),
     *(reproduce.section, training.section, register.section, instruments.section),
 )

@@ -1,0 +1,134 @@
+"""Trainings on random halves to what they leak, by group."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.data.dataset import Dataset, Grouping
+from fairaudit.errors import numbered
+from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
+from fairaudit.metrics.intervals import MetricTable, estimate
+from fairaudit.metrics.leakage import LEAST_TARGETS, Attack, attack_tables
+from fairaudit.metrics.registry import of_leakage, spec_of
+from fairaudit.planning.plan import Arm, Plan
+from fairaudit.results.estimates import Estimate, GroupMeasure, Measured, undefined
+from fairaudit.results.jobs import JobResult
+
+ESTIMAND = (
+    "the expected success of this attack on one model of the recipe, trained on a random half of such rows"
+)
+
+
+def measure_leakage(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Measured, ...]:
+    """What models of random halves tell of who was trained on; a seed without a result is left out.
+
+    Args:
+        plan: Of these trainings.
+        dataset: Groups.
+        results: Job id -> result.
+    """
+    found: list[Measured] = []
+    for grouping in dataset.groupings:
+        for arm in plan.arms:
+            keys = (arm.key,) if arm.reference is None else (arm.key, arm.reference)
+            done = _at_common_seeds(plan, keys, results)
+            found.append(_attacked(arm, grouping, done))
+    return tuple(found)
+
+
+def _at_common_seeds(
+    plan: Plan, keys: Sequence[str], results: Mapping[str, JobResult]
+) -> list[list[JobResult]]:
+    """For each arm its results at the seeds that all have."""
+    by_arm = [
+        {job.seed: results[job.id] for job in plan.jobs if job.arm == key and job.id in results}
+        for key in keys
+    ]
+    seeds = sorted(set.intersection(*(set(own) for own in by_arm)))
+    return [[own[seed] for seed in seeds] for own in by_arm]
+
+
+def _attacked(arm: Arm, grouping: Grouping, done: Sequence[Sequence[JobResult]]) -> Measured:
+    """One arm by one grouping, beside its reference where it has one."""
+    n_seeds = len(done[0])
+    if n_seeds < LEAST_TARGETS:
+        return _nothing(arm, grouping, f"{numbered(n_seeds, 'model')} to attack; {LEAST_TARGETS} are needed")
+    rows: NDArray[np.int64] = done[0][0].arrays["rows"].astype(np.int64)
+    attacks = [_attack(results, rows) for results in done]
+    assert all(np.array_equal(attacks[0].member, other.member) for other in attacks), "other coins"
+    baseline = attacks[1] if len(attacks) > 1 else None
+    groups = grouping.groups[rows]
+    tables, records = attack_tables(attacks[0], baseline, groups, len(grouping.names))
+    cut = GroupSelection(grouping.names, grouping.missing, records.count(), n_seeds)
+    members = [float(attacks[0].member[:, groups == k].sum(axis=1).mean()) for k in range(len(cut.names))]
+    measures = [_measure(k, cut, tables, n) for k, n in enumerate([*members, sum(members)])]
+    return Measured(
+        arm=arm.key,
+        reference=arm.reference or "",
+        grouping=grouping.name,
+        estimand=ESTIMAND,
+        overall=measures[-1],
+        by_group=tuple(measures[:-1]),
+        gaps=tuple(
+            gap
+            for name, table in tables.items()
+            if "both rates" not in spec_of(name).needs
+            for gap in gaps_of(table, cut)
+        ),
+        worst={},
+    )
+
+
+def _attack(results: Sequence[JobResult], rows: NDArray[np.int64]) -> Attack:
+    for result in results:
+        assert np.array_equal(result.arrays["rows"], rows), "models of other rows"
+    confidence = np.stack([result.arrays["confidence"][0].astype(np.float64) for result in results])
+    return Attack(confidence, np.stack([result.arrays["member"].astype(bool) for result in results]))
+
+
+def _measure(k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], members: float) -> GroupMeasure:
+    """All numbers of group k, or of all rows where k is K."""
+    is_group = k < len(cut.names)
+    reason = (cut.too_few(k) if is_group else "") or cut.too_few_seeds
+    return GroupMeasure(
+        group=cut.names[k] if is_group else "",
+        n_test=int(cut.counts[k]),
+        n_train=members,
+        gated=not reason,
+        reason=reason,
+        estimates={name: _known(estimate(reading(table, cut, k))) for name, table in tables.items()},
+        ungated={name: why for name, table in tables.items() if (why := too_few_for_gates(table, cut, [k]))},
+    )
+
+
+def _known(found: Estimate) -> Estimate:
+    """The estimate, or nothing where too few rows leave no interval: a rate at 1 % of fifty rows is none."""
+    return found if found.ends is not None else undefined(found.reason, found.unit, found.n_test)
+
+
+def _nothing(arm: Arm, grouping: Grouping, reason: str) -> Measured:
+    """Too few models were trained: every group and number is named, nothing is known."""
+    sides = ("", "reference.", "change.") if arm.reference else ("",)
+    names = [side + spec.name for side in sides for spec in of_leakage()]
+    groups = [
+        GroupMeasure(
+            group=name,
+            n_test=0,
+            n_train=0.0,
+            gated=False,
+            reason=reason,
+            estimates={key: undefined(reason, spec_of(key).unit) for key in names},
+        )
+        for name in (*grouping.names, "")
+    ]
+    return Measured(
+        arm=arm.key,
+        reference=arm.reference or "",
+        grouping=grouping.name,
+        estimand=ESTIMAND,
+        overall=groups[-1],
+        by_group=tuple(groups[:-1]),
+        gaps=(),
+        worst={},
+    )

@@ -1,0 +1,322 @@
+"""Membership inference by group: what a trained model tells of who was in its training rows.
+
+Every seed is a target, the others are its shadow models. With phi_is the log odds of record i's true class
+under the model of seed s, and b_is whether that model trained on it, the score of i at target s is the log
+likelihood ratio of two normals,
+
+    log N(phi_is; out_i + D_i, d_in) - log N(phi_is; out_i, d_out),
+
+all of it from the other seeds: d_in and d_out are the deviations of phi from a record's own means with and
+without it, pooled over all records; D_i is the difference of these means, drawn towards its mean over all
+records by as much as chance explains of its spread; out_i is the mean without the record that fits all of its
+shadows given D_i. Source: Carlini et al. 2022, section V, the online attack with one variance for all. They
+train hundreds of shadows; at sixteen a record's own difference is mostly chance, and the attack that takes it
+as it is finds less (docs/leakage.md). The target's own model is in none of these, and no membership of it is.
+
+Of n non-members' scores the j-th largest is exceeded by a new non-member's with chance j / (n + 1) exactly.
+So an attacker accuses outsiders at the rate a, and not these rows alone, where his threshold is the j-th and
+(j + 1)-th largest in the shares that make j / (n + 1) average a, ties broken by coins. Without a leak the
+true positive rate then is a at every size of a group.
+
+One threshold for all groups accuses members and outsiders of a group alike more often where its scores spread
+more. So groups are compared by how much more often members are accused there: ``leakage_advantage``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.metrics.intervals import EvaluatedRecords, Float64, Int64, MetricTable
+from fairaudit.metrics.tables import ArmScores, add_tables
+from fairaudit.metrics.within_model import LabelOutcome, SeedScores
+
+Bools = NDArray[np.bool_]
+
+LEAST_TARGETS = 8  # of seven shadows, one record in 64 has none of a side
+_LEAST_VARIANCE = 1e-24  # models that are all alike leave none
+_AROUND = 0.5  # of a rate, to either side: where its slope is read
+# The rates of false accusations within a group, and of one threshold for all.
+WITHIN = {"leakage_tpr": 0.05, "leakage_tpr_at_1": 0.01}
+GLOBAL_RATE = 0.05
+_OF_ONE_THRESHOLD = ("leakage_tpr_global", "leakage_fpr_global")
+METRICS_OF_LEAKAGE = ("leakage_auc", *WITHIN, *_OF_ONE_THRESHOLD, "leakage_advantage")
+
+
+def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Float64:
+    """Of the true class, ``log p_y - log sum of the others``, which loses nothing where p_y is near 1.
+
+    Args:
+        probabilities: ``[n, Y]``.
+        labels: ``[n]``.
+
+    Returns:
+        ``[n]``, between -87.4 and 87.4: single precision holds no smaller probability.
+    """
+    least = float(np.finfo(np.float32).tiny)
+    rest = np.array(probabilities, dtype=np.float64)
+    place = np.arange(len(labels)), labels
+    own = rest[place]
+    rest[place] = 0.0
+    odds: Float64 = np.log(np.maximum(own, least)) - np.log(np.maximum(rest.sum(axis=1), least))
+    return odds
+
+
+def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
+    """Scores of every record at every target; larger where it rather was a member.
+
+    Args:
+        confidence: phi, ``[S, n]``.
+        member: b, ``[S, n]``.
+
+    Returns:
+        ``[S, n]``; NaN where all shadows of a record are on one side.
+    """
+    phi = confidence - confidence.mean(axis=0)  # no score depends on it, and squares stay small
+    ins, outs = _Side.of(phi, member), _Side.of(phi, ~member)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        chance = ins.variance / ins.shadows + outs.variance / outs.shadows
+        difference = _drawn_in(ins.mean - outs.mean, chance)
+        both = ins.shadows * (ins.mean - difference) + outs.shadows * outs.mean
+        out = both / (ins.shadows + outs.shadows)
+    fits = ((phi - out - difference) ** 2 / ins.variance, (phi - out) ** 2 / outs.variance)
+    ratios: Float64 = 0.5 * (fits[1] - fits[0] + np.log(outs.variance) - np.log(ins.variance))
+    return ratios
+
+
+class _Side(NamedTuple):
+    """The shadows of each target that trained on a record, or those that did not.
+
+    Args:
+        mean, shadows: Of each record's phi, and how many they are, ``[S, n]``.
+        variance: About these means, pooled over records, ``[S, 1]``.
+    """
+
+    mean: Float64
+    shadows: Int64
+    variance: Float64
+
+    @classmethod
+    def of(cls, phi: Float64, side: Bools) -> "_Side":
+        """At every target all seeds of the side but that target's own."""
+        seen = np.where(side, phi, 0.0)
+        count = side.sum(axis=0) - side
+        total = seen.sum(axis=0) - seen
+        square = (seen**2).sum(axis=0) - seen**2
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = total / count
+            within = np.where(count > 1, square - total * mean, 0.0).sum(axis=1)
+        degrees = np.maximum(count - 1, 0).sum(axis=1)
+        variance = np.maximum(within / np.maximum(degrees, 1), _LEAST_VARIANCE)
+        return cls(mean, count, variance[:, None])
+
+
+def _drawn_in(difference: Float64, chance: Float64) -> Float64:
+    """Differences towards their mean over records, by the share of their spread that is chance.
+
+    Args:
+        difference: Of each record, ``[S, n]``; not finite where a side is empty.
+        chance: The variance that each has by chance, likewise.
+    """
+    known = np.isfinite(chance)
+    count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    mean = np.where(known, difference, 0.0).sum(axis=1, keepdims=True) / count
+    spread = np.where(known, (difference - mean) ** 2 - chance, 0.0).sum(axis=1, keepdims=True) / count
+    real = np.maximum(spread, 0.0)
+    drawn: Float64 = mean + real / (real + chance) * (difference - mean)
+    return drawn
+
+
+def area(members: Float64, others: Float64) -> tuple[float, Float64, Float64]:
+    """The chance that a member's score exceeds another's, ties counting half, and each one's placement.
+
+    Args:
+        members: ``[n1]``.
+        others: ``[n0]``.
+
+    Returns:
+        The area under the ROC curve; the share of the others below each member, ``[n1]``; of the members
+        above each other, ``[n0]``. Source: DeLong, DeLong and Clarke-Pearson 1988.
+    """
+    below = _below(members, others)
+    above = 1.0 - _below(others, members)
+    return float(below.mean()), below, above
+
+
+def _below(scores: Float64, among: Float64) -> Float64:
+    """The share of ``among`` below each score, ties counting half."""
+    ordered = np.sort(among)
+    both = np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
+    return both / (2.0 * len(among))
+
+
+def accused(members: Float64, others: Float64, rate: float) -> Float64:
+    """Chance with which each member is accused where outsiders are at that rate, ``[n1]``.
+
+    Args:
+        members: Scores, ``[n1]``.
+        others: Non-members' scores, which set the threshold, ``[n0]``.
+        rate: Of false accusations.
+    """
+    place = rate * (len(others) + 1)
+    lower = min(int(place), len(others))
+    share = min(place - lower, 1.0)
+    falling = np.sort(others)[::-1]
+    first = _exceeds(members, falling, lower)
+    return first if share == 0.0 else (1.0 - share) * first + share * _exceeds(members, falling, lower + 1)
+
+
+def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
+    """The chance that each score exceeds the j-th largest of others where coins break ties."""
+    if j < 1 or j > len(falling):
+        return np.full(len(scores), float(j > 0))
+    threshold = falling[j - 1]
+    tied = np.count_nonzero(falling == threshold)
+    rank = j - np.count_nonzero(falling > threshold)
+    chance: Float64 = np.where(scores == threshold, rank / (tied + 1.0), (scores > threshold).astype(float))
+    return chance
+
+
+def wrongly_accused(others: Float64, rate: float) -> Float64:
+    """Chance with which each of some non-members is accused by the threshold that all the rest of them set.
+
+    Args:
+        others: Scores, ``[n0]``.
+        rate: Of false accusations; the chances' mean.
+    """
+    ordered, accusations = np.sort(others), rate * len(others)
+    above = len(others) - np.searchsorted(ordered, others, "right")
+    tied = len(others) - np.searchsorted(ordered, others, "left") - above
+    chance: Float64 = (np.minimum(above + tied, accusations) - np.minimum(above, accusations)) / tied
+    return chance
+
+
+class Attack(NamedTuple):
+    """One arm as an attacker sees it: its models on all rows of the audit.
+
+    Args:
+        confidence: Log odds of the true class, ``[S, n]``.
+        member: Who was trained on, ``[S, n]``.
+    """
+
+    confidence: Float64
+    member: Bools
+
+
+def attack_tables(
+    private: Attack, baseline: Attack | None, groups: Int64, n_groups: int
+) -> tuple[dict[str, MetricTable], EvaluatedRecords]:
+    """A table for every metric of leakage: of an arm and, beside a reference, of that and of the change.
+
+    Arms are paired: a seed's membership is the same in both.
+
+    Args:
+        private: The arm.
+        baseline: Its reference on the same rows and seeds, or None.
+        groups: Of the rows, ``[n]``.
+        n_groups: K.
+    """
+    arms = [private] if baseline is None else [private, baseline]
+    scores = [likelihood_ratios(*arm) for arm in arms]
+    usable = np.isfinite(scores[0])  # which shadows there are is the same for both
+    rows = [np.flatnonzero(use) for use in usable]
+    records = EvaluatedRecords.of(rows, groups, n_groups)
+    found: list[list[SeedScores]] = []
+    for score in scores:
+        slopes = _slopes(score, private.member, usable, groups, n_groups)
+        found.append(
+            [
+                _seed_scores(score[s, at], private.member[s, at], groups[at], n_groups, slopes)
+                for s, at in enumerate(rows)
+            ]
+        )
+    tables: dict[str, MetricTable] = {}
+    _add(tables, "", found[0], records)
+    if baseline is not None:
+        _add(tables, "reference.", found[1], records)
+        _add(tables, "change.", [a.minus(b) for a, b in zip(*found, strict=True)], records)
+    return tables, records
+
+
+def _add(
+    tables: dict[str, MetricTable], prefix: str, seeds: Sequence[SeedScores], records: EvaluatedRecords
+) -> None:
+    scores = ArmScores(records, len(METRICS_OF_LEAKAGE))
+    for place, seed in zip(records.places, seeds, strict=True):
+        scores.add(place, seed)
+    found: dict[str, MetricTable] = {}
+    add_tables(found, scores, records, LabelOutcome(2, None), METRICS_OF_LEAKAGE, prefix)
+    for name, table in found.items():
+        of_mean = table.covariance[0]
+        tables[name] = replace(table, covariance=np.stack([of_mean, of_mean]))
+
+
+def _slopes(score: Float64, member: Bools, usable: Bools, groups: Int64, n_groups: int) -> Float64:
+    """How fast each metric rises with the rate of false accusations, mean over targets, ``[M, K + 1]``."""
+    lower, upper = (
+        np.mean(
+            [
+                _values(score[s, use], member[s, use], groups[use], n_groups, factor=factor)
+                for s, use in enumerate(usable)
+            ],
+            axis=0,
+        )
+        for factor in (1 - _AROUND, 1 + _AROUND)
+    )
+    rates = np.array([1.0, *WITHIN.values(), *(len(_OF_ONE_THRESHOLD) + 1) * [GLOBAL_RATE]])
+    slopes: Float64 = (upper - lower) / (2 * _AROUND * rates[:, None])
+    return slopes
+
+
+def _values(score: Float64, member: Bools, groups: Int64, n_groups: int, *, factor: float) -> Float64:
+    """Every metric of one target with the rates of false accusations times a factor, ``[M, K + 1]``."""
+    found = np.full((len(METRICS_OF_LEAKAGE), n_groups + 1), np.nan)
+    for k in range(n_groups + 1):
+        inside = np.ones(len(groups), bool) if k == n_groups else groups == k
+        members, others = score[inside & member], score[inside & ~member]
+        if len(members) and len(others):
+            rates = [accused(members, others, factor * rate).mean() for rate in WITHIN.values()]
+            tpr = accused(members, score[~member], factor * GLOBAL_RATE).mean()
+            fpr = wrongly_accused(score[~member], factor * GLOBAL_RATE)[inside[~member]].mean()
+            found[:, k] = 0.0, *rates, tpr, fpr, tpr - fpr
+    return found
+
+
+def _seed_scores(score: Float64, member: Bools, groups: Int64, n_groups: int, slopes: Float64) -> SeedScores:
+    """The metrics of one target with every record's influence.
+
+    A record's is its part of a mean; a non-member's also moves the threshold, and with it a rate by the slope
+    of that rate. Of a threshold for all groups that part is counted for the record's own group.
+    """
+    n, m = len(score), len(METRICS_OF_LEAKAGE)
+    values, within, whole = np.full((m, n_groups + 1), np.nan), np.zeros((m, n)), np.zeros((m, n))
+    everyone = score[~member]
+    wrongly_of_all = wrongly_accused(everyone, GLOBAL_RATE)
+    for k in range(n_groups + 1):
+        inside = np.ones(n, bool) if k == n_groups else groups == k
+        ins, outs = inside & member, inside & ~member
+        if not ins.any() or not outs.any():
+            continue
+        target = whole if k == n_groups else within
+        values[0, k], below, above = area(score[ins], score[outs])
+        target[0, ins], target[0, outs] = _parts(below), _parts(above)
+        for at, rate in enumerate(WITHIN.values(), start=1):
+            chance, wrongly = accused(score[ins], score[outs], rate), wrongly_accused(score[outs], rate)
+            values[at, k] = chance.mean()
+            target[at, ins], target[at, outs] = _parts(chance), -slopes[at, k] * _parts(wrongly)
+        chance, wrongly = accused(score[ins], everyone, GLOBAL_RATE), wrongly_of_all[inside[~member]]
+        moved = _parts(wrongly) * len(wrongly) / len(everyone)
+        tpr, fpr, advantage = range(1 + len(WITHIN), m)
+        values[[tpr, fpr, advantage], k] = chance.mean(), wrongly.mean(), chance.mean() - wrongly.mean()
+        target[tpr, ins], target[tpr, outs] = _parts(chance), -slopes[tpr, k] * moved
+        target[fpr, outs] = _parts(wrongly) - slopes[fpr, k] * moved
+        target[advantage] = target[tpr] - target[fpr]
+    return SeedScores(values, np.nan_to_num(within), np.nan_to_num(whole), np.ones((m, n), bool))
+
+
+def _parts(chance: Float64) -> Float64:
+    """What each of some records contributes to their mean."""
+    parts: Float64 = (chance - chance.mean()) / len(chance)
+    return parts

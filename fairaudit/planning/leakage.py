@@ -1,0 +1,88 @@
+"""What is trained for membership inference: the audit's methods on random halves of its rows."""
+
+from collections.abc import Iterator, Sequence
+
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.split import leakage_rows
+from fairaudit.errors import ConfigError
+from fairaudit.methods.catalog import find
+from fairaudit.methods.spec import Need
+from fairaudit.planning.arms import Arm
+
+NOT_ATTACKED = "not_attacked"
+LEAST_ROWS = 200  # of the table: half of them are trained on
+# No stream of these trainings is one of the audit's: a noise that two models shared could be taken away.
+FIRST_SEED = 1_000_000
+
+
+def refuse_leakage(config: AuditConfig) -> None:
+    """Options that do not go together with membership inference, or without it.
+
+    Raises:
+        ConfigError: Some were given.
+    """
+    if not config.leakage:
+        if config.leakage_seeds != AuditConfig.model_fields["leakage_seeds"].default:
+            raise ConfigError("--leakage-seeds is of an attack, and none was asked for", hint="add --leakage")
+    elif config.tune is not None:
+        raise ConfigError(
+            "--leakage attacks models of one setting, --tune tries several",
+            hint="run --tune, then --leakage with the settings that it chose, given by --settings",
+        )
+
+
+def leakage_config(config: AuditConfig, dataset: Dataset, delta: float) -> AuditConfig:
+    """The options of these trainings: those of the audit, sized for half of the rows.
+
+    Args:
+        config, dataset: Of the audit.
+        delta: The audit's, so that its epsilon and this one are at the same delta.
+
+    Raises:
+        ConfigError: Too few rows.
+    """
+    rows = len(leakage_rows(dataset, config))
+    if rows < LEAST_ROWS:
+        raise ConfigError(
+            f"--leakage: {rows} rows leave {rows // 2} to train on; {LEAST_ROWS} are needed",
+            hint="leave out --leakage, or use a larger table",
+        )
+    return config.model_copy(
+        update={
+            "n_public": rows // 2,
+            "delta": delta,
+            "seed": FIRST_SEED + config.seed,
+            "seeds": config.leakage_seeds,
+            "repeats": 1,
+            "twins": False,
+            "self_check": False,
+            "diagnostics": "off",
+            "diagnostics_every": None,
+        }
+    )
+
+
+def is_attacked(arm: Arm, config: AuditConfig) -> bool:
+    """Whether an arm takes part: one that somebody may ship, whose pool is of other rows."""
+    spec = find(arm.method)
+    from_rows = Need.PUBLIC_POOL in spec.needs and config.public_data is None
+    return arm.source is None and not spec.ablation and not from_rows
+
+
+def not_attacked(planned: Sequence[Arm], attacked: Sequence[Arm]) -> Iterator[Notice]:
+    """Word of the arms that take no part though they could be shipped."""
+    kept = {arm.key for arm in attacked}
+    pools = [
+        arm.key
+        for arm in planned
+        if arm.key not in kept and arm.source is None and not find(arm.method).ablation
+    ]
+    if pools:
+        yield Notice(
+            NOT_ATTACKED,
+            f"--leakage does not attack {', '.join(pools)}: the student learns from half of the rows "
+            "that are not members, so these are no outsiders",
+            "give the student records of its own: --public-data FILE",
+            level="notice",
+        )

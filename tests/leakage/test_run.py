@@ -1,0 +1,430 @@
+"""An audit with ``--leakage`` from plan to report: what is trained, kept, judged and told; and without it."""
+
+import json
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+from people import RECIPE, people
+
+import fairaudit
+from fairaudit.analysis.leakage import measure_leakage
+from fairaudit.audit import prepare
+from fairaudit.cli.estimate import estimated_seconds
+from fairaudit.cli.lines import plan_lines
+from fairaudit.cli.plan_json import plan_record
+from fairaudit.config.options import AuditConfig
+from fairaudit.config.value_sources import resolve_config
+from fairaudit.data.split import draw_members, draw_split, leakage_rows
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import ConfigError
+from fairaudit.execution.worker import run_job
+from fairaudit.gate.check import check
+from fairaudit.gate.comparison import compare_reports
+from fairaudit.gate.grammar import parse_rule
+from fairaudit.planning.plan import make_plan
+from fairaudit.privacy.accounting import privacy_curve
+from fairaudit.report.load import load_report
+from fairaudit.report.render.html import to_html
+from fairaudit.report.render.markdown import to_markdown
+from fairaudit.report.render.model_card import to_model_card
+from fairaudit.report.sections.order import document
+
+ATTACK = {**RECIPE, "method": ["dpsgd"], "diagnostics": "off", "leakage": True, "leakage_seeds": 8}
+
+quick = pytest.mark.usefixtures("quick_accountant")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("leakage") / "people.csv"
+    people(rows=400).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(table, tmp_path_factory):
+    """Where an audit with attacks has run."""
+    out = tmp_path_factory.mktemp("run") / "out"
+    fairaudit.run_audit(table, out=out, workers=1, format=["json"], **ATTACK)
+    return out
+
+
+@pytest.fixture(scope="module")
+def report(folder):
+    return load_report(folder / "report.json")
+
+
+def planned(table, **options):
+    config = AuditConfig(**{"data": table, **ATTACK, **options})
+    return make_plan(config, load_dataset(config))
+
+
+def train(plan):
+    return {job.id: run_job(plan, job, None) for job in plan.jobs}
+
+
+# --- who is a member ---------------------------------------------------------------------------------
+
+
+def coins(table, seeds=400, **options):
+    config = AuditConfig(data=table, **{**ATTACK, **options})
+    data = load_dataset(config)
+    rows = leakage_rows(data, config)
+    drawn = [draw_members(data, config, seed) for seed in range(seeds)]
+    for split in drawn:
+        assert np.array_equal(np.sort(np.r_[split.train, split.test]), rows)
+    return data, rows, np.array([np.isin(rows, split.train) for split in drawn])
+
+
+def test_members_are_independent_coins(table):
+    """A half split that is stratified has no variance in its counts; coins have a quarter of the rows."""
+    data, rows, member = coins(table)
+    groups, seeds = data.groupings[0].groups[rows], len(member)
+    cells = [np.ones(len(rows), bool), groups == 0, groups == 1, data.labels[rows] == 1]
+    for cell in cells:
+        counts = member[:, cell].sum(axis=1)
+        n = cell.sum()
+        # The variance of a sample variance of `seeds` normals is 2 sigma^4 / (seeds - 1).
+        assert abs(counts.var(ddof=1) / (n / 4) - 1) < 4 * np.sqrt(2 / (seeds - 1))
+        assert abs(counts.mean() - n / 2) < 4 * np.sqrt(n / 4 / seeds)
+    config = AuditConfig(data=table, **ATTACK)
+    stratified = [len(draw_split(data, config, seed).train) for seed in range(20)]
+    assert np.var(stratified) == 0  # the audit's own split would fail above
+    signs = 2.0 * member - 1.0
+    between_rows = signs.T @ signs / seeds - np.eye(len(rows))
+    assert np.abs(between_rows).max() < 6 / np.sqrt(seeds)
+    between_seeds = signs @ signs.T / len(rows) - np.eye(seeds)
+    assert np.abs(between_seeds).max() < 6 / np.sqrt(len(rows))
+
+
+def test_rows_that_options_leave_out_are_in_no_model(table):
+    data, rows, _ = coins(table, seeds=3, balance=True)
+    counts = np.bincount(data.groupings[0].groups[rows])
+    assert counts[0] == counts[1] == np.bincount(data.groupings[0].groups).min()
+    data, rows, _ = coins(table, seeds=3, keep={"F": 0.5})
+    kept, before = (np.bincount(data.groupings[0].groups[which]) for which in (rows, np.arange(data.n_rows)))
+    assert (kept[0], kept[1]) == (round(before[0] / 2), before[1])
+
+
+def test_a_given_split_is_not_followed(tmp_path):
+    frame = people(rows=300)
+    frame["part"] = np.where(np.arange(300) < 200, "train", "test")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    _, rows, member = coins(tmp_path / "t.csv", seeds=50, split_column="part")
+    assert len(rows) == 300
+    assert member[:, :200].any()
+    assert member[:, 200:].any()
+
+
+# --- the plan ----------------------------------------------------------------------------------------
+
+
+def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(table):
+    plan = planned(table, noise_multiplier=None, epsilon=(2.0,), delta=None)
+    half = plan.leakage
+    assert (half.schedule.n_public, half.config.leakage_seeds, len(half.jobs)) == (200, 8, 16)
+    assert plan.schedule.n_public == 320
+    assert half.delta == plan.delta
+    own, audited = half.arm("dpsgd"), plan.arm("dpsgd")
+    assert own.privacy.epsilon == pytest.approx(2.0, abs=0.01)
+    assert own.settings["noise_multiplier"] != audited.settings["noise_multiplier"]
+    assert not any(arm.has_twin for arm in half.arms)
+    assert not {job.seed for job in half.jobs} & {job.seed for job in plan.jobs}  # no noise is used twice
+
+
+@quick
+def test_more_models_keep_those_that_are_there(table):
+    few, more = planned(table).leakage, planned(table, leakage_seeds=12).leakage
+    assert {job.id for job in few.jobs} < {job.id for job in more.jobs}
+    assert not {job.id for job in few.jobs} & {job.id for job in planned(table).jobs}
+
+
+@quick
+def test_a_plan_says_what_it_adds(table, tmp_path):
+    made = prepare(resolve_config({"data": table, "out": tmp_path, **ATTACK}))
+    lines = "\n".join(plan_lines(made.plan, seconds=1.0, cores=1))
+    assert (
+        "attack  2 methods × 8 models = 16 trainings more, each on a random half: settings for 200 records"
+        in lines
+    )
+    assert plan_record(made, seconds=1.0)["trainings_attacked"] == 16
+    without = prepare(
+        resolve_config({"data": table, "out": tmp_path, **ATTACK, "leakage": False, "leakage_seeds": 16})
+    )
+    assert estimated_seconds(made.plan, 1) > estimated_seconds(without.plan, 1)
+    assert "attack" not in "\n".join(plan_lines(without.plan, seconds=1.0, cores=1))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tune": 2, "noise_multiplier": None, "epsilon": (3.0,)}, "--tune tries several"),
+        ({"leakage": False, "leakage_seeds": 9}, "none was asked for"),
+        ({"batch_size": 250}, "larger than the 200 training records"),
+    ],
+)
+def test_what_does_not_fit_is_refused(table, options, message):
+    with pytest.raises(ConfigError, match=message):
+        planned(table, **options)
+
+
+def test_few_models_or_rows_are_refused(table, tmp_path):
+    with pytest.raises(ValueError, match="greater than or equal to 8"):
+        AuditConfig(data=table, leakage_seeds=7)
+    people(rows=150).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ConfigError, match="150 rows leave 75 to train on; 200 are needed"):
+        planned(tmp_path / "t.csv")
+
+
+FEW_TEACHERS = {"pate-hard": {"teachers": 3.0, "queries": 6.0}}
+
+
+@quick
+def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(table, tmp_path):
+    options = {"method": ("dpsgd", "pate-hard"), "settings": FEW_TEACHERS, "noise_multiplier": None}
+    plan = planned(table, **options, epsilon=(8.0,))
+    assert {arm.method for arm in plan.leakage.arms} == {"sgd", "dpsgd"}
+    notice = next(notice for notice in plan.notices if notice.code == "not_attacked")
+    assert "pate-hard" in notice.message
+    people(1, rows=80).drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
+    plan = planned(table, **options, epsilon=(8.0,), public_data=tmp_path / "public.csv")
+    assert "pate-hard" in {arm.method for arm in plan.leakage.arms}
+    job = next(job for job in plan.leakage.jobs if job.arm == "pate-hard")
+    arrays = run_job(plan.leakage, job, None).arrays
+    assert arrays["confidence"].shape == (1, 400)
+    assert np.isfinite(arrays["confidence"]).all()
+
+
+@quick
+def test_controls_and_self_checks_are_not_attacked(table):
+    plan = planned(table, method=("global-adapt", "dpsgd-matched"), self_check=True)
+    assert {arm.method for arm in plan.leakage.arms} == {"sgd", "global-adapt"}
+    assert len(plan.leakage.arms) == 2
+    assert not [notice for notice in plan.notices if notice.code == "not_attacked"]
+
+
+# --- training ----------------------------------------------------------------------------------------
+
+
+@quick
+def test_a_job_leaves_how_sure_its_model_is_of_every_row(table):
+    plan = planned(table, method=("output-perturbation",), noise_multiplier=None, epsilon=(5.0,))
+    job = plan.leakage.jobs[-1]
+    result = run_job(plan.leakage, job, None)
+    assert sorted(result.arrays) == ["confidence", "member", "rows"]
+    rows, member = result.arrays["rows"], result.arrays["member"]
+    assert np.array_equal(rows, np.arange(400))
+    split = draw_members(load_dataset(plan.config), plan.config, job.seed)
+    assert np.array_equal(np.flatnonzero(member), split.train)
+    assert result.facts["n_train"] == member.sum()
+
+
+@quick
+def test_results_do_not_depend_on_what_is_attacked_beside(table):
+    """Equal to the bit, and the same files: ``--leakage`` trains more and changes nothing."""
+    plan = planned(table)
+    plain = planned(table, leakage=False, leakage_seeds=16)
+    assert [job.id for job in plan.jobs] == [job.id for job in plain.jobs]
+    assert plain.leakage is None
+    first, second = (run_job(p, p.jobs[1], None).arrays for p in (plan, plain))
+    assert all(first[name].tobytes() == second[name].tobytes() for name in first)
+
+
+@quick
+def test_images_are_attacked_too(tmp_path):
+    draw = np.random.default_rng(0)
+    pixels, label = draw.integers(0, 256, (240, 8, 8), dtype=np.uint8), np.arange(240) % 2
+    np.savez(tmp_path / "t.npz", x=pixels, y=label, sex=np.arange(240) // 2 % 2)
+    options = {"label": "y", "model": "cnn", "batch_size": 40}
+    plan = planned(tmp_path / "t.npz", **options)
+    arrays = run_job(plan.leakage, plan.leakage.jobs[0], None).arrays
+    assert arrays["confidence"].shape == (1, 240)
+
+
+@quick
+def test_a_model_that_memorises_is_seen_and_a_private_one_is_below_its_ceiling(tmp_path):
+    """Random labels on many columns: whatever is learned of them is memory."""
+    draw = np.random.default_rng(3)
+    frame = pd.DataFrame(draw.normal(size=(400, 120)), columns=[f"x{i}" for i in range(120)])
+    frame["sex"], frame["y"] = draw.choice(["F", "M"], 400), draw.choice(["no", "yes"], 400)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = {
+        "noise_multiplier": 8.0,
+        "epochs": 40,
+        "learning_rate": 0.5,
+        "batch_size": 50,
+    }
+    plan = planned(tmp_path / "t.csv", **options)
+    found = measure_leakage(plan.leakage, load_dataset(plan.config), train(plan.leakage))
+    reference, private = (next(c for c in found if c.arm == arm) for arm in ("sgd", "dpsgd"))
+    assert reference.overall.estimates["leakage_auc"].low > 0.65
+    assert private.overall.estimates["change.leakage_auc"].high < -0.1
+    event = plan.leakage.arm("dpsgd").privacy.event
+    delta, most = privacy_curve(event, "pld")
+    ceiling = min(float(delta(e)) + np.exp(e) * 0.05 for e in np.linspace(-most, most, 400))
+    assert private.overall.estimates["leakage_tpr"].low < ceiling < 0.2
+
+
+# --- report and gates --------------------------------------------------------------------------------
+
+
+def test_the_report_holds_each_arm_by_group(report):
+    found = report.leakage
+    assert (found.rows, found.n_public) == (400, 200)
+    assert [(arm.arm, arm.models_finished) for arm in found.arms] == [("sgd", 8), ("dpsgd", 8)]
+    private = next(c for c in found.comparisons if c.arm == "dpsgd")
+    assert [g.group for g in private.by_group] == ["F", "M"]
+    for group in private.by_group:
+        assert group.estimates["leakage_tpr"].ends
+        assert group.estimates["leakage_tpr_at_1"].ends is None  # of 200 records or so
+        assert "1000" in group.estimates["leakage_tpr_at_1"].reason.replace(",", "")
+        assert group.estimates["reference.leakage_auc"].n_seeds == 8
+    gap = next(g for g in private.gaps if g.metric == "leakage_tpr" and g.kind == "pair")
+    assert gap.minimum_detectable > 0
+    assert not [g for g in private.gaps if g.metric == "leakage_tpr_global"]
+    ceiling = found.arm("dpsgd").at_most(0.05)
+    assert 0.05 < ceiling < 1.0
+    assert found.arm("sgd").ceiling == ()
+
+
+def test_no_score_of_a_row_is_in_the_report_and_the_folder_is_private(folder, report):
+    text = (folder / "report.json").read_text()
+    assert '"confidence"' not in text
+    assert '"member"' not in text
+    lists = []
+
+    def walk(value):
+        if isinstance(value, list):
+            lists.append(len(value))
+        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            walk(inner)
+
+    walk(json.loads(text)["leakage"])
+    assert max(lists) < 100  # nothing by row
+    assert stat.S_IMODE((folder / "jobs").stat().st_mode) == 0o700
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (folder / "jobs").glob("*.safetensors"))
+
+
+def test_every_rendering_tells_of_it_and_of_what_it_cannot_show(report):
+    section = next(s for s in document(report).sections if s.id == "leakage")
+    assert [chart.name for s in document(report).sections for chart in charts(s)].count("leakage") == 1
+    for text in (to_markdown(report), to_html(report), to_model_card(report)):
+        assert section.title in text
+        assert "Finding nothing does not show that nothing leaks" in text
+    assert "members found where 5 % of outsiders are accused" in section.brief[0].words
+    assert "no attack above" in section.brief[0].words
+
+
+def charts(section):
+    from fairaudit.report.document import charts_of
+
+    return list(charts_of(section.blocks))
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome"),
+    [
+        ("leakage_tpr@sex=F > 0.6", "pass"),
+        ("leakage_tpr@sex=F > 0.0001", "fail"),
+        ("leakage_auc < 0.3", "pass"),
+        ("leakage_gap > 60 points", "pass"),
+        ("leakage_tpr_gap@sex=F,M > 0.6", "pass"),
+        ("leakage_advantage:sgd > 0.9", "pass"),
+        ("change.leakage_tpr@sex=M > 0.5", "pass"),
+        ("leakage_tpr_at_1 > 0.5", "inconclusive"),
+    ],
+)
+def test_rules_judge_it(report, rule, outcome):
+    assert check(report, [parse_rule(rule)]).outcome == outcome
+
+
+def test_a_limit_gives_the_gap_its_third_reading(table, folder):
+    made = fairaudit.run_audit(
+        table, out=folder, workers=1, format=["json"], fail_on=["leakage_gap > 0.6"], **ATTACK
+    )
+    private = next(c for c in made.leakage.comparisons if c.arm == "dpsgd")
+    gap = next(g for g in private.gaps if g.metric == "leakage_tpr" and g.kind == "pair")
+    assert (gap.limit, made.verdict) == (0.6, "pass")
+    assert gap.reading in ("within tolerance", "difference detected")
+
+
+def test_a_rule_about_it_without_it_is_refused(table, report, tmp_path):
+    rule = parse_rule("leakage_tpr > 0.1")
+    with pytest.raises(ConfigError, match="no model is attacked"):
+        check(report.model_copy(update={"leakage": None}), [rule])
+    plain = {"leakage": False, "leakage_seeds": 16, "fail_on": ["leakage_tpr > 0.1"]}
+    with pytest.raises(ConfigError, match="no model is attacked"):
+        prepare(resolve_config({"data": table, "out": tmp_path, **ATTACK, **plain}))
+
+
+def test_a_method_that_was_not_attacked_is_named_by_the_rule(report):
+    leakage = report.leakage.model_copy(
+        update={
+            "arms": report.leakage.arms[:1],
+            "comparisons": tuple(c for c in report.leakage.comparisons if c.arm == "sgd"),
+        }
+    )
+    gate = check(report.model_copy(update={"leakage": leakage}), [parse_rule("leakage_tpr > 0.9")]).gates[0]
+    assert gate.outcome == "inconclusive"
+    assert gate.left_out == ("dpsgd: it was not attacked",)
+
+
+def test_a_model_that_could_not_be_trained_leaves_rules_open(report):
+    from fairaudit.report.facts import FailedSeed
+
+    lost = report.leakage.arms[1].model_copy(update={"failed": (FailedSeed(seed=1, message="diverged"),)})
+    leakage = report.leakage.model_copy(update={"arms": (report.leakage.arms[0], lost)})
+    verdict = check(report.model_copy(update={"leakage": leakage}), [parse_rule("leakage_tpr > 0.9")])
+    assert verdict.outcome == "inconclusive"
+    assert "1 of 8 models of dpsgd have no result" in verdict.gates[0].reason
+
+
+@quick
+def test_too_few_models_leave_no_number(table):
+    plan = planned(table).leakage
+    data = load_dataset(plan.config)
+    job = plan.jobs[0]
+    found = measure_leakage(plan, data, {job.id: run_job(plan, job, None)})
+    assert found[0].overall.estimates["leakage_auc"].value is None
+    assert "8 are needed" in found[0].overall.reason
+
+
+def test_more_than_epsilon_allows_is_a_warning(report):
+    from fairaudit.report.build import _of_attacks
+
+    assert list(_of_attacks(report.leakage)) == []
+    text = report.leakage.model_dump_json()
+    leaky = json.loads(text)
+    private = next(c for c in leaky["comparisons"] if c["arm"] == "dpsgd")
+    private["by_group"][1]["estimates"]["leakage_tpr"] |= {"value": 0.95, "low": 0.9, "high": 1.0}
+    (found,) = _of_attacks(type(report.leakage).model_validate(leaky))
+    assert (found.code, found.arm) == ("above_ceiling", "dpsgd")
+    assert "sex = M" in found.message
+
+
+def test_two_reports_are_compared_in_it(report):
+    changes = [c for c in compare_reports(report, report).changes if c.metric == "leakage_tpr"]
+    assert {(c.arm, c.group) for c in changes} == {(a, g) for a in ("sgd", "dpsgd") for g in ("F", "M", "")}
+    assert all(c.change == 0.0 and c.exceeds is False for c in changes)
+
+
+def test_frames_hold_it(report):
+    frame = report.metrics()
+    assert set(frame[frame.metric == "leakage_tpr"].group) == {"F", "M", ""}
+    assert "leakage_advantage" in set(report.gaps().metric)
+
+
+def test_a_second_run_trains_nothing_and_says_the_same(table, folder):
+    stamps = {path: path.stat().st_mtime_ns for path in (folder / "jobs").glob("*.safetensors")}
+    before = json.loads((folder / "report.json").read_text())["leakage"]
+    fairaudit.run_audit(table, out=folder, workers=1, format=["json"], **ATTACK)
+    assert {path: path.stat().st_mtime_ns for path in (folder / "jobs").glob("*.safetensors")} == stamps
+    after = json.loads((folder / "report.json").read_text())["leakage"]
+    for one in (before, after):
+        for comparison in one["comparisons"]:
+            for gap in comparison["gaps"]:
+                gap.pop("limit")  # a rule of the run before
+                gap.pop("reading")
+    assert before == after
