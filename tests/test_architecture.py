@@ -29,6 +29,7 @@ TORCH = {  # all else is imported by `plan`, `inspect`, `methods`, `schema` or `
         "execution.outcomes",
         "execution.trials",
         "execution.worker",
+        "release.search",
         "release.train",
         "release.loaded",
         "release.made",

@@ -1,25 +1,39 @@
 """A training for release and its predictions as console lines."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from fairaudit.data.naming import listed
 from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
-from fairaudit.release.choice import ReleaseChoice
+from fairaudit.release.choice import ReleaseChoice, gates_pass
 from fairaudit.release.held_out import HeldOut
+from fairaudit.report.model import Report
 from fairaudit.report.render.console_rows import Row, aligned
 from fairaudit.report.safe_names import plain
+from fairaudit.report.sections.reproduce import train_command
+
+
+def release_lines(report: Report, out: Path, formats: Sequence[str]) -> Iterator[str]:
+    """The command that trains what was audited, where it would not be refused."""
+    if not gates_pass(report) or report.data.fitted or "json" not in formats:
+        return
+    command = train_command(report, str(out / "report.json"))
+    if command:
+        yield f"For a model to release: `{plain(command, 1000)}`"
 
 
 def choice_lines(choice: ReleaseChoice) -> Iterator[str]:
     """What is trained, and on whose word."""
     arm, plan = choice.arm, choice.plan
-    assert arm.privacy.epsilon_pld is not None
+    assert arm.privacy.epsilon is not None
     schedule = plan.schedule
     steps = f"{numbered(schedule.epochs, 'epoch')} of {numbered(schedule.steps_per_epoch, 'step')}"
+    if arm.tuning is not None:
+        steps = f"the best of {arm.tuning.trials} trainings on average, how many is not told"
     yield f"Training {plain(arm.key)} on {plain(choice.dataset.name)}: {plain(plan.model)}, {steps}"
     yield (
-        f"  privacy ε = {shown_up(arm.privacy.epsilon_pld)}, δ = {plan.delta:g}, a row of the file, noise, "
+        f"  privacy ε = {shown_up(arm.privacy.epsilon)}, δ = {plan.delta:g}, a row of the file, noise, "
         "sampling and split from the operating system"
     )
     gates = "no rules" if choice.report.verdict is None else f"rules: {choice.report.verdict}"

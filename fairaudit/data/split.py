@@ -114,6 +114,12 @@ def validation_size(n_train: int) -> int:
     return min(max(round(VALIDATION_SHARE * n_train), 1), n_train - 1)
 
 
+def with_validation(n_fit: int) -> int:
+    """How many training rows leave so many for fitting: n with ``n - validation_size(n) = n_fit``."""
+    n = round(n_fit / (1.0 - VALIDATION_SHARE))
+    return next(m for m in (n, n + 1, n - 1) if m - validation_size(m) == n_fit)
+
+
 def validation_groups(dataset: LabelledRows, config: AuditConfig) -> Int64:
     """Validation rows of each group, ``[K]``, the same at every seed. Raises: as :func:`training_size`."""
     kept = _sizes(dataset, config).kept

@@ -126,8 +126,12 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
 
 def divide(prepared: SeedData, pool: TrainingPool) -> Division:
     """A seed's training rows in two."""
+    return divided_at(draw_validation(prepared.dataset, prepared.encoded.split), prepared, pool)
+
+
+def divided_at(validation: NDArray[np.int64], prepared: SeedData, pool: TrainingPool) -> Division:
+    """The training rows in two: those at these places, ascending, and the others."""
     split = prepared.encoded.split
-    validation = draw_validation(prepared.dataset, split)
     fit = np.setdiff1d(np.arange(len(split.train)), validation, assume_unique=True)
     return Division(fit, validation, pool.part(torch.from_numpy(fit)), split.train[fit])
 

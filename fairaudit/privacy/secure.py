@@ -4,7 +4,7 @@ For a model that is released. Keys are in the memory of this process alone and g
 """
 
 import os
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +41,17 @@ class SecureStream:
     def __init__(self) -> None:
         self._words = KeyStream().words
 
-    def random(self, size: int) -> Float64:
-        """Uniforms in [0, 1), steps of 2**-53, ``[size]``."""
-        uniforms: Float64 = (self._words(size) >> np.uint64(11)).astype(np.float64)
+    @overload
+    def random(self) -> float: ...
+
+    @overload
+    def random(self, size: int) -> Float64: ...
+
+    def random(self, size: int | None = None) -> Float64 | float:
+        """Uniforms in [0, 1), steps of 2**-53, ``[size]``; one of them without a size."""
+        uniforms: Float64 = (self._words(1 if size is None else size) >> np.uint64(11)).astype(np.float64)
         uniforms *= 2.0**-53
-        return uniforms
+        return float(uniforms[0]) if size is None else uniforms
 
     def standard_exponential(self, size: int) -> Float64:
         """Exponentials, ``[size]``."""

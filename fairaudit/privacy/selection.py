@@ -73,6 +73,12 @@ class Selection:
         found: Float64 = chances
         return found
 
+    def draw(self, stream: np.random.Generator) -> int:
+        """K of one search, however large: by inversion of one uniform of the stream."""
+        most = math.ceil((45.0 + 10.0 * self.shape) / self.gamma)  # beyond is less than a uniform's last bit
+        reached = np.cumsum(self.tries(most)[:-1])
+        return int(np.searchsorted(reached, stream.random(), side="right")) + 1
+
     def chances(self, n: int) -> Float64:
         """The probability that the j-th best of n candidates is the best of K of them, ``[n]``, sum 1.
 

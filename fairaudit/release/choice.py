@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
+from fairaudit.data.split import with_validation
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, GateFailed, PrivacyError, Undecided, did_you_mean
 from fairaudit.execution.model_check import examine
@@ -38,6 +39,8 @@ class Wish:
         despite_gates: Rules that do not pass.
         fitted: Preprocessing that is an exact function of training rows.
         figures: The audit's figures in the card.
+        out: Where the model shall be: columns too large for memory take space on that disk meanwhile.
+        device: Where to compute, ``auto``, ``cpu`` or ``cuda``; noise is drawn on the CPU all the same.
     """
 
     report: Path
@@ -49,6 +52,8 @@ class Wish:
     despite_gates: bool = False
     fitted: bool = False
     figures: bool = False
+    out: Path | None = None
+    device: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +187,9 @@ def _refuse_unproven(report: Report, arm: ArmFacts) -> None:
     privacy = report.privacy[arm.key]
     if privacy.guarantee is not Guarantee.ESTABLISHED or privacy.epsilon is None:
         why = f": {privacy.reason}" if privacy.reason else ""
-        raise PrivacyError(f"{arm.key} has no established guarantee{why}", hint="train a method that has one")
-    if privacy.epsilon.pld is None:
-        raise ConfigError(
-            f"the settings of {arm.key} were searched for (--tune), and `train` cannot search yet",
-            hint="audit the method without --tune",
-        )
+        uncharged = arm.variant is None and _setting(report, "tune_privacy") == "uncharged"
+        hint = "audit with --tune-privacy charged" if uncharged else "train a method that has one"
+        raise PrivacyError(f"{arm.key} has no established guarantee{why}", hint=hint)
     if arm.source is not None:
         raise PrivacyError(
             f"{arm.key} reads what {arm.source} released: it is a control, and epsilon covers it alone",
@@ -213,12 +215,15 @@ def _config(report: Report, arm: ArmFacts, wish: Wish) -> AuditConfig:
     privacy = report.privacy[arm.key]
     values: dict[str, object] = {name: setting.value for name, setting in report.config.items()}
     values |= {"method": (arm.method,), "variant": (arm.variant,) if arm.variant else ()}
-    values |= {"n_public": report.training.n_public, "delta": privacy.delta}
+    fit_rows = report.training.n_public
+    n_public = with_validation(fit_rows) if values.get("tune") else fit_rows
+    values |= {"n_public": n_public, "delta": privacy.delta}
     values |= {"seeds": 1, "repeats": 1, "self_check": False, "preset": None, "fail_on": ()}
     values |= {"baseline": None, "diagnostics": "off", "twins": False}
     values |= {"leakage": False, "leakage_seeds": AuditConfig.model_fields["leakage_seeds"].default}
     if privacy.target_epsilon is not None:
         values["epsilon"] = (privacy.target_epsilon,)
+    values |= {"device": wish.device, "out": wish.out} if wish.out else {"device": wish.device}
     if wish.data is not None:
         values["data"] = wish.data
     try:
@@ -229,6 +234,12 @@ def _config(report: Report, arm: ArmFacts, wish: Wish) -> AuditConfig:
             f"the report's option {where} is none of this version", hint="run the audit again"
         ) from None
     return config.model_copy(update={"label": report.data.label.column, "infer": config.infer})
+
+
+def _setting(report: Report, name: str) -> object:
+    """An option of the audit, None where its version had none of that name."""
+    setting = report.config.get(name)
+    return None if setting is None else setting.value
 
 
 def _refuse_other_people(report: Report, dataset: Dataset) -> None:

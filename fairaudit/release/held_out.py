@@ -68,22 +68,30 @@ def held_out(
         probabilities: On them, [n, Y].
     """
     correct = probabilities.argmax(1) == dataset.labels[rows]
-    repeats = next(facts.repeats for facts in report.arms if facts.key == arm)
+    several = _several(report, arm)
     found = []
     for grouping in dataset.groupings:
         groups = grouping.groups[rows]
         for number, name in enumerate(grouping.names):
             mine = correct[groups == number]
             seeds = tuple(_seeds(report, arm, grouping.name, name))
-            expected, reason = _expected(seeds, repeats)
+            expected, reason = _expected(seeds, several)
             accuracy = float(mine.mean()) if len(mine) else None
             found.append(HeldOut(grouping.name, name, len(mine), accuracy, expected, reason))
     return found
 
 
-def _expected(seeds: Sequence[float], repeats: int) -> tuple[Ends | None, str]:
-    if repeats > 1:
-        return None, f"each seed of the audit is a mean of {repeats} trainings"
+def _several(report: Report, arm: str) -> str:
+    """What a seed's figure is the mean of, or "" where it is one training's."""
+    repeats = next(facts.repeats for facts in report.arms if facts.key == arm)
+    if "tune" in report.config and report.config["tune"].value is not None:
+        return "all searches that it may have been"
+    return f"{repeats} trainings" if repeats > 1 else ""
+
+
+def _expected(seeds: Sequence[float], several: str) -> tuple[Ends | None, str]:
+    if several:
+        return None, f"each seed of the audit is a mean of {several}"
     interval = prediction_interval(seeds)
     return interval, "" if interval else "the audit has fewer than two seeds of it"
 

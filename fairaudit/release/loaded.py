@@ -133,6 +133,7 @@ class ReleasedModel:
         else:
             found = self._network.probabilities(features, torch.zeros(len(features), dtype=torch.int64))
         probabilities: NDArray[np.float32] = found[0].numpy()
+        probabilities[~np.isfinite(probabilities).all(1)] = 1.0 / len(self.recipe.classes)
         return probabilities
 
 
@@ -165,7 +166,7 @@ def _linear(recipe: ReleaseRecipe, make: LinearMake, tensors: dict[str, NDArray[
     heads = 1 if len(recipe.classes) == 2 else len(recipe.classes)
     size = int(np.prod(recipe.shape)) + (make.intercept != 0.0)
     weights = tensors.get(WEIGHTS)
-    if weights is None or weights.shape != (heads, size) or len(tensors) != 1:
+    if weights is None or weights.shape != (heads, size) or weights.dtype != float or len(tensors) > 1:
         raise _unlike(WEIGHTS)
     values = torch.from_numpy(weights.astype(np.float64))[None]
     return LogisticModels(values, BoundedInputs(make.feature_norm, make.intercept))
@@ -184,13 +185,14 @@ def _network(
             raise _unlike("its layers")  # before memory is taken for what the recipe claims
     module = fresh_model(make.model, shape, len(recipe.classes), make.hidden, make.activation, stream=0)
     named = named_tensors(module)
-    if {name: tuple(value.shape) for name, value in named.items()} != {
-        name: values.shape for name, values in tensors.items()
-    }:
+    if named.keys() != tensors.keys():
         raise _unlike("its layers")
     with torch.no_grad():
         for name, value in named.items():
-            value.copy_(torch.from_numpy(tensors[name]))
+            stored = tensors[name]
+            if stored.shape != value.shape or f"torch.{stored.dtype}" != str(value.dtype):
+                raise _unlike("its layers")
+            value.copy_(torch.from_numpy(stored))
     return stack([module])
 
 

@@ -46,7 +46,7 @@ def write_model(choice: ReleaseChoice, trained: Trained, out: Path) -> None:
     files = {
         MODEL: save(trained.tensors),
         RECIPE: as_json(recipe.model_dump(mode="json")),
-        PRIVACY: as_json(privacy_statement(choice, recipe)),
+        PRIVACY: as_json(privacy_statement(choice, recipe, trained.candidate)),
         CARD: card(choice, recipe).encode(),
     }
     files[EVIDENCE] = as_json(evidence(choice, files))

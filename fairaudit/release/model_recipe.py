@@ -92,11 +92,16 @@ class NetworkMake(_Part):
 
 
 class LinearMake(_Part):
-    """Logistic regression on inputs that are clipped to a norm, a constant appended."""
+    """Logistic regression on inputs that are clipped to a norm, a constant appended.
+
+    Args:
+        same_for_all: It says the same of every row: what a search kept diverged in training.
+    """
 
     make: Literal["linear"]
     feature_norm: float
     intercept: float
+    same_for_all: bool = False
 
 
 class ReleaseRecipe(_Part):

@@ -6,24 +6,26 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 from fairaudit import __version__
+from fairaudit.data.split import VALIDATION_SHARE
 from fairaudit.methods.catalog import find
-from fairaudit.privacy.events import event_to_json, shown_up
+from fairaudit.planning.guarantees import ArmPrivacy
+from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
 from fairaudit.release.choice import ReleaseChoice, gates_pass
-from fairaudit.release.model_recipe import ReleaseRecipe
+from fairaudit.release.model_recipe import LinearMake, ReleaseRecipe
 from fairaudit.report.render.markdown import literal
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, written
+from fairaudit.tuning.search import Candidate, Tuning
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 RESULTS = {"pass": "PASSED", "inconclusive": "WARNED", "fail": "FAILED"}
-UNIT = "one row of the file (features, group and label): each joins the training by a coin of its own"
+_ROW = "one row of the file (features, group and label): each joins the training by a coin of its own"
+_TRAINING_ROW = "one training row of the file (features, group and label), as its split column has it"
 NEIGHBOURING = "add or remove one row"
 
-_CHOSEN = (
-    "method, epsilon and settings, chosen by looking at an audit of these data",
-    "whether a model was trained at all: that the rules of the audit passed, or were set aside",
-)
+_CHOSEN = "method, epsilon and settings, chosen by looking at an audit of these data"
+_SEARCHED = "method, epsilon and what was searched for, chosen by looking at an audit of these data"
 _ARITHMETIC = (
     "Epsilon is for real numbers. Noise is half the sum of four normals of a cryptographic key stream "
     "(Holohan and Braghin 2021), but it is added in float32 and rounded: a bound on what that still gives "
@@ -31,31 +33,70 @@ _ARITHMETIC = (
 )
 
 
-def privacy_statement(choice: ReleaseChoice, recipe: ReleaseRecipe) -> dict[str, JsonValue]:
-    """``privacy.json``: what is guaranteed, of what, and what is not."""
+def privacy_statement(
+    choice: ReleaseChoice, recipe: ReleaseRecipe, candidate: Candidate | None = None
+) -> dict[str, JsonValue]:
+    """``privacy.json``: what is guaranteed, of what, and what is not.
+
+    Args:
+        choice, recipe: What was trained, and what it became.
+        candidate: What a search kept: part of what its epsilon covers.
+    """
     arm, plan = choice.arm, choice.plan
-    assert arm.privacy.event is not None
-    event: dict[str, JsonValue] = dict(event_to_json(arm.privacy.event))  # type: ignore[arg-type]
     return {
         "format": 1,
         "fairaudit": __version__,
         "method": arm.key,
         "guarantee": "established",
-        "epsilon": arm.privacy.epsilon_pld,
+        "epsilon": arm.privacy.epsilon,
+        "accountant": "RDP" if candidate else "PLD",
         "epsilon_rdp": arm.privacy.epsilon_rdp,
         "delta": plan.delta,
-        "unit": UNIT if choice.dataset.split is None else "one training row of the file",
+        "unit": _unit(choice),
         "neighbouring": NEIGHBOURING,
-        "event": event,
-        "settings": dict(arm.settings),
-        "epochs": plan.schedule.epochs,
+        "event": _event(arm.privacy),
+        "settings": dict(candidate.settings if candidate else arm.settings),
+        "epochs": candidate.form.epochs if candidate else plan.schedule.epochs,
         "steps_per_epoch": plan.schedule.steps_per_epoch,
+        "search": None if arm.tuning is None else _prior(arm.tuning),
         "declared": _declared(choice),
         "fitted_without_privacy": [] if choice.by_pool else list(recipe.fitted),
         "not_covered": list(not_covered(choice, recipe)),
         "randomness": "operating system; keys were never written and are gone",
         "arithmetic": _ARITHMETIC,
     }
+
+
+def _unit(choice: ReleaseChoice) -> str:
+    return _ROW if choice.dataset.split is None else _TRAINING_ROW
+
+
+def _event(privacy: ArmPrivacy) -> JsonValue:
+    """What is charged: one training, or a search among several."""
+    charge = privacy.selection
+    if charge is None:
+        assert privacy.event is not None
+        return _json(privacy.event)
+    return {
+        "kind": "best-of-random-tries",
+        "tries": {
+            "distribution": "truncated negative binomial",
+            "mean": charge.selection.mean,
+            "shape": charge.selection.shape,
+        },
+        "trainings": [_json(event) for event in charge.trainings],
+        "score": _json(charge.score),
+    }
+
+
+def _prior(tuning: Tuning) -> JsonValue:
+    """What a search draws its candidates from, and scores them on: public, whatever K was."""
+    drawn: dict[str, object] = {**tuning.to_json(), "validation_share": VALIDATION_SHARE}
+    return drawn  # type: ignore[return-value]
+
+
+def _json(event: PrivacyEvent) -> JsonValue:
+    return dict(event_to_json(event))  # type: ignore[arg-type]
 
 
 def not_covered(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
@@ -68,7 +109,8 @@ def not_covered(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield "a person with several rows: epsilon is about one of them"
     if choice.plan.model_facts.outside:
         yield "what the model's own code leaves in files or other libraries"
-    yield from _CHOSEN
+    yield _SEARCHED if choice.arm.tuning else _CHOSEN
+    yield "whether a model was trained at all: that the rules of the audit passed, or were set aside"
     yield "everything else that is made of the same rows: the audit's report, other models"
 
 
@@ -95,7 +137,7 @@ def evidence(choice: ReleaseChoice, files: Mapping[str, bytes]) -> dict[str, Jso
     notes: dict[str, JsonValue] = {
         "fairaudit": __version__,
         "method": choice.arm.key,
-        "epsilon": choice.arm.privacy.epsilon_pld,
+        "epsilon": choice.arm.privacy.epsilon,
         "delta": choice.plan.delta,
         "overrides": list(choice.overrides),
     }
@@ -153,7 +195,7 @@ def _declared(choice: ReleaseChoice) -> dict[str, JsonValue]:
 
 def _card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     plan, arm, report = choice.plan, choice.arm, choice.report
-    epsilon = arm.privacy.epsilon_pld
+    epsilon = arm.privacy.epsilon
     assert epsilon is not None
     yield f"# Model card: {literal(plain(recipe.label))}"
     yield ""
@@ -167,7 +209,7 @@ def _card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield "## Privacy"
     yield ""
     yield (
-        f"Differentially private: epsilon {shown_up(epsilon)}, delta {plan.delta:g}, for {UNIT} "
+        f"Differentially private: epsilon {shown_up(epsilon)}, delta {plan.delta:g}, for {_unit(choice)} "
         f"({NEIGHBOURING}). The events behind it are in privacy.json. Not covered:"
     )
     yield ""
@@ -175,12 +217,7 @@ def _card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield ""
     yield _ARITHMETIC
     yield ""
-    if recipe.fitted and not choice.by_pool:
-        yield (
-            f"**Accepted: {len(recipe.fitted):,} quantities of the preprocessing are exact functions of "
-            "training rows** (privacy.json, fitted_without_privacy). No epsilon is about them."
-        )
-        yield ""
+    yield from _of_training(choice, recipe)
     yield "## Audit"
     yield ""
     yield _judged(choice)
@@ -200,6 +237,30 @@ def _card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield "## Intended use"
     yield ""
     yield "For the owner of the model to write."
+
+
+def _of_training(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
+    """What else of the training decides what the guarantee is worth."""
+    tuning = choice.arm.tuning
+    if tuning is not None:
+        yield (
+            "Its settings (privacy.json) were searched for: of a random number of trainings, "
+            f"{tuning.trials} on average, the best by a noised score on rows kept apart. Epsilon covers "
+            "the search, and rests on nobody knowing how many there were: that was never written."
+        )
+        yield ""
+    if isinstance(recipe.model, LinearMake) and recipe.model.same_for_all:
+        yield (
+            "**It says the same of every row**: the training that the search kept diverged. To try again "
+            "because of that is another search, and costs epsilon again."
+        )
+        yield ""
+    if recipe.fitted and not choice.by_pool:
+        yield (
+            f"**Accepted: {len(recipe.fitted):,} quantities of the preprocessing are exact functions of "
+            "training rows** (privacy.json, fitted_without_privacy). No epsilon is about them."
+        )
+        yield ""
 
 
 def _judged(choice: ReleaseChoice) -> str:

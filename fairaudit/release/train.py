@@ -14,12 +14,14 @@ from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import kind_of
 from fairaudit.data.dataset import Dataset, Int64, Split
-from fairaudit.engine.devices import find_device
+from fairaudit.engine.devices import CPU, find_device
 from fairaudit.engine.isolation import PerRecord
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
 from fairaudit.errors import TrainingError
 from fairaudit.execution.model_setup import start_model
+from fairaudit.execution.outcomes import on_test
 from fairaudit.execution.seed_data import SeedData, prepare_rows
+from fairaudit.execution.trials import Sanitised
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.models.logistic_predictors import LogisticModels
@@ -27,9 +29,10 @@ from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.streams import from_operating_system, numpy_stream
 from fairaudit.release.choice import ReleaseChoice
 from fairaudit.release.model_recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, column_of
+from fairaudit.release.search import best_of_tries
+from fairaudit.tuning.search import Candidate
 
 WEIGHTS = "weights"  # of a linear model
-_PIECE = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +44,25 @@ class Trained:
         recipe: What else a prediction needs.
         test: Rows of the data that were held out.
         probabilities: On them, [n, Y].
+        candidate: What a search kept, or None.
     """
 
     tensors: dict[str, NDArray[np.generic]]
     recipe: ReleaseRecipe
     test: Int64
     probabilities: NDArray[np.float32]
+    candidate: Candidate | None = None
 
 
 def train_for_release(choice: ReleaseChoice) -> Trained:
     """Train the chosen arm once.
 
     Raises:
-        TrainingError: Diverged, or out of memory.
+        ConfigError: There is no such device. TrainingError: Diverged, or out of memory.
     """
     torch.set_flush_denormal(True)
     plan, arm = choice.plan, choice.arm
+    device = find_device(plan.config.device)
     with from_operating_system():
         split = coin_split(choice.dataset, plan.config)
         if not len(split.train):
@@ -68,18 +74,28 @@ def train_for_release(choice: ReleaseChoice) -> Trained:
                 f"the student needs {queries:,} records, and coins left {len(prepared.public.features):,}",
                 hint="audit with more test rows, fewer queries, or --public-data",
             )
-        task = _task(plan, arm, prepared)
+        task = _task(plan, arm, prepared, device)
+        method = _method(arm)
         try:
-            trained = _method(arm).fit(task, [])
+            if arm.tuning is None:
+                kept, model = None, Sanitised(method.fit(task, []), len(prepared.dataset.classes))
+            else:
+                assert plan.config.n_public is not None
+                kept = best_of_tries(arm, method, task, prepared, n_public=plan.config.n_public)
+                model = kept.model
         except TrainingError as error:
             raise TrainingError(error.message.replace(f" at seed {task.seed}", ""), error.hint) from None
-    assert trained.event == arm.privacy.event, f"{arm.key} did {trained.event}"
-    probabilities = _predicted(trained, prepared)
-    if not np.isfinite(probabilities).all() or not torch.isfinite(trained.parameters).all():
-        raise TrainingError(f"{arm.key} diverged: its predictions are not finite")
-    tensors, make = _model(plan, task.model, trained)
+    assert kept or model.event == arm.privacy.event, f"{arm.key} did {model.event}"
+    trained = model.trained
+    if trained is not None and not torch.isfinite(trained.parameters).all():
+        if kept is None:
+            raise TrainingError(f"{arm.key} diverged: its parameters are not finite")
+        trained = None  # the model of a search says the same of everybody, as its score took it to
+    tensors, make = _model(plan, task.model, trained) if trained else _constant(prepared)
     recipe = _recipe(choice, prepared, make)
-    return Trained(tensors, recipe, prepared.encoded.split.test, probabilities)
+    probabilities = on_test(model, prepared, 1)[0]
+    candidate = kept.candidate if kept else None
+    return Trained(tensors, recipe, prepared.encoded.split.test, probabilities, candidate)
 
 
 def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
@@ -106,7 +122,7 @@ def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
     return Split(0, train.astype(np.int64), test.astype(np.int64))
 
 
-def _task(plan: Plan, arm: Arm, prepared: SeedData) -> Task:
+def _task(plan: Plan, arm: Arm, prepared: SeedData, device: torch.device = CPU) -> Task:
     schedule, config = plan.schedule, plan.config
     seed = secrets.randbits(62)  # of what an own model draws while it trains; streams do not read it
     return Task(
@@ -125,7 +141,7 @@ def _task(plan: Plan, arm: Arm, prepared: SeedData) -> Task:
         budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
         public=prepared.public,
         records=prepared.encoded.split.train,
-        device=find_device(config.device),
+        device=device,
     )
 
 
@@ -134,18 +150,6 @@ def _method(arm: Arm) -> Method:
     method = getattr(importlib.import_module(module), name)()
     assert isinstance(method, Method)
     return method
-
-
-def _predicted(trained: TrainedReplicates, prepared: SeedData) -> NDArray[np.float32]:
-    """On the rows that were held out, [n, Y]."""
-    inputs, rows = prepared.encoded.test, prepared.encoded.split.test
-    groups = prepared.dataset.groupings[0].groups
-    out = np.empty((len(rows), len(prepared.dataset.classes)), np.float32)
-    for at in range(0, len(rows), _PIECE):
-        piece = slice(at, at + _PIECE)
-        features = torch.from_numpy(np.ascontiguousarray(inputs[piece]))
-        out[piece] = trained.probabilities(features, torch.from_numpy(groups[rows[piece]]))[0].numpy()
-    return out
 
 
 def named_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -180,6 +184,13 @@ def _model(
     )
     tensors = {name: value.detach().clone().contiguous() for name, value in named_tensors(start).items()}
     return {name: value.numpy() for name, value in tensors.items()}, network_make
+
+
+def _constant(prepared: SeedData) -> tuple[dict[str, NDArray[np.generic]], LinearMake]:
+    """A model that says the same of everybody: what a search keeps of a training that diverged."""
+    classes, width = len(prepared.dataset.classes), int(np.prod(prepared.encoded.test.shape[1:]))
+    weights = np.zeros((1 if classes == 2 else classes, width))
+    return {WEIGHTS: weights}, LinearMake(make="linear", feature_norm=1.0, intercept=0.0, same_for_all=True)
 
 
 def _recipe(choice: ReleaseChoice, prepared: SeedData, make: NetworkMake | LinearMake) -> ReleaseRecipe:

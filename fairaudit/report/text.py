@@ -74,8 +74,8 @@ _PER_SEARCH = (
 )
 _SEEDS = (
     "Seeds are fixed so that the audit can be repeated, so its noise and its batches can be "
-    "recomputed. No model of an audit may be released, and none is saved: train again with noise "
-    "and sampling seeds from the operating system, and discard them."
+    "recomputed. No model of an audit may be released, and none is saved: `fairaudit train` trains one "
+    "with noise, batches and split from the operating system, which nobody can repeat."
 )
 _ARITHMETIC = (
     "The guarantee is for real numbers and ideal noise. Training runs in float32 with generators "

@@ -116,7 +116,7 @@ class Tuning:
 
     def candidates(self, seed: int) -> tuple[Candidate, ...]:
         """The n candidates of a seed, independent and alike."""
-        return tuple(self._drawn(seed, number) for number in range(self.trials))
+        return tuple(self.candidate(seed, number) for number in range(self.trials))
 
     def weights(self, scores: Sequence[float]) -> NDArray[np.float64]:
         """The probability that each candidate is the one released, ``[n]``, sum 1.
@@ -174,7 +174,8 @@ class Tuning:
         values = {**candidate.settings, EPOCHS: float(candidate.form.epochs)}
         return tuple(name for name, c in self.coordinates.items() if c.is_at_edge(self._own(name, values)))
 
-    def _drawn(self, seed: int, number: int) -> Candidate:
+    def candidate(self, seed: int, number: int) -> Candidate:
+        """One draw from the prior, by the streams of its seed and number."""
         # A stream for every coordinate: an arm that has one more shares the others all the same.
         is_default = numpy_stream(seed, "candidates", number).random() < DEFAULT_SHARE
         values = {

@@ -24,6 +24,8 @@ from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import FlatClip
 from fairaudit.engine.tape import Tape
 from fairaudit.errors import ConfigError
+from fairaudit.privacy.noise import GaussianNoise, _SecureStream
+from fairaudit.privacy.streams import from_operating_system
 
 ELSEWHERE = torch.device("meta")
 # These read values on the way, which fake tensors have not: a settled threshold, which records are usable.
@@ -69,6 +71,27 @@ def test_no_step_of_a_training_mixes_devices(form, on_images, repeats):
     assert {values.device for _, values in trained.trace.stacked().values()} == {CPU}
     assert {checkpoint.parameters.device for checkpoint in trained.checkpoints} <= {CPU}
     assert predicted.device == CPU
+
+
+def test_noise_of_a_release_reaches_a_device_from_a_key_stream_on_the_cpu(monkeypatch):
+    """What hides the digits of noise on a CPU does so elsewhere: the device adds, and draws nothing."""
+    filled, drawn = [], []
+    fill, draw = _SecureStream.fill, torch.Tensor.normal_
+    monkeypatch.setattr(
+        _SecureStream, "fill", lambda self, row, draws: filled.append(row.device) or fill(self, row, draws)
+    )
+    monkeypatch.setattr(
+        torch.Tensor, "normal_", lambda *given, **more: drawn.append(draw) or draw(*given, **more)
+    )
+    out = torch.empty(2, 5000, device=ELSEWHERE)
+    with from_operating_system():
+        assert GaussianNoise([0, 1]).fill(out).device == ELSEWHERE
+        assert GaussianNoise([0, 1]).fill(torch.empty(2, 3, device=ELSEWHERE)).device == ELSEWHERE
+        dpsgd = next(form for form in forms() if key_of(form) == "dpsgd")
+        fit_faked(dpsgd, False, 2)
+    assert set(filled) == {CPU}
+    assert len(filled) > 4
+    assert not drawn
 
 
 def test_a_tensor_left_on_the_cpu_is_found(monkeypatch):

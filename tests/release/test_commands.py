@@ -1,17 +1,30 @@
 """`train` and `predict` as they are typed."""
 
+import contextlib
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
 import sys
+import time
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from people import people
 
 from fairaudit.cli.app import main
+from fairaudit.cli.lines_release import release_lines
+from fairaudit.release.choice import Wish, choose
+from fairaudit.release.loaded import load_model
+from fairaudit.release.model_folder import MOST_BYTES, _locked, write_folder
+from fairaudit.release.train import train_for_release
+from fairaudit.report.load import load_report
+from fairaudit.report.render.markdown import to_markdown
+from fairaudit.report.render.model_card import to_model_card
 
 
 @pytest.fixture
@@ -45,6 +58,86 @@ def test_a_model_is_trained_checked_and_predicts(typed, audited, tmp_path):
     out = pd.read_parquet("out.parquet")
     assert list(out.columns) == ["prediction", "probability_no", "probability_yes"]
     assert (out["prediction"] == pd.read_csv("out.csv")["prediction"]).all()
+
+
+@pytest.mark.parametrize("out", ["file/model", "link", "link/model", "x" * 300, "full"])
+def test_an_output_that_cannot_be_is_refused_before_training(typed, audited, tmp_path, monkeypatch, out):
+    monkeypatch.setattr("fairaudit.release.made.train_for_release", lambda _: pytest.fail("trained"))
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "full").mkdir()
+    code, said = typed("train", "--from", audited(), "--method", "dpsgd", "--out", out)
+    assert (code, said.count("\n") <= 2, "--out" in said) == (2, True, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "full", "link"]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, ["--method", "dpsgd"]),
+        ({"epsilon": [4.0, 2.0], "noise_multiplier": None}, ["--method", "dpsgd", "--epsilon", "4"]),
+        ({"tune": 4}, ["--method", "dpsgd"]),
+        (
+            {"method": ["global-adapt", "dpsgd-matched"], "variant": ["as-published"]},
+            ["--method", "global-adapt"],
+        ),
+    ],
+)
+def test_the_command_in_a_report_trains_its_method(typed, audited, tmp_path, monkeypatch, options, wanted):
+    """In the report as it is typed beside it; in the terminal with the report's path."""
+    path = audited(**options)
+    report = load_report(path)
+    told = [line.strip() for line in to_markdown(report).splitlines() if "fairaudit train --from" in line]
+    words = shlex.split(told[0])
+    assert words == ["fairaudit", "train", "--from", "report.json", *wanted, "--out", "model"]
+    assert len(told) == 1
+    (line,) = release_lines(report, path.parent, ["json"])
+    words = shlex.split(line.split("`")[1])
+    assert words == ["fairaudit", "train", "--from", str(path), *wanted, "--out", "model"]
+    assert typed(*words[1:])[0] == 0
+    assert (tmp_path / "model" / "evidence.json").exists()
+
+
+def test_no_command_is_told_that_would_be_refused(audited):
+    refused = ({"columns": None}, {"fail_on": ["epsilon > 0.001"]}, {"method": ["sgd"]})
+    for options in refused:
+        assert not list(release_lines(load_report(audited(**options)), Path("out"), ["json"]))
+    report = load_report(audited())
+    assert list(release_lines(report, Path("out"), ["json"]))
+    assert not list(release_lines(report, Path("out"), ["html"]))
+    assert "it stops as long as" in to_markdown(load_report(audited(columns=None)))
+    assert "it stops as long as" not in to_markdown(report)
+    assert "fairaudit train --from" not in to_markdown(load_report(audited(method=["sgd"])))
+    assert "fairaudit train" in to_model_card(report)
+
+
+def test_a_device_that_is_not_there_is_refused_before_training(typed, audited, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("fairaudit.release.train.coin_split", lambda *_: pytest.fail("drew a split"))
+    words = ("train", "--from", audited(), "--method", "dpsgd", "--out", "model", "--device")
+    code, said = typed(*words, "cuda")
+    assert (code, "no CUDA device" in said, list(tmp_path.iterdir())) == (2, True, [])
+    code, said = typed(*words, "tpu")
+    assert (code, "'cuda'" in said, list(tmp_path.iterdir())) == (2, True, [])
+
+
+@pytest.mark.parametrize(("device", "wanted"), [("auto", "cuda"), ("cuda", "cuda"), ("cpu", "cpu")])
+def test_the_device_of_the_option_is_that_of_the_training(audited, monkeypatch, device, wanted):
+    """The audit's own device says nothing about it; what is drawn is drawn on the CPU (tests/engine)."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    given = []
+
+    class Stopped(Exception):
+        pass
+
+    def fit(self, task, observers):
+        given.append(task.device.type)
+        raise Stopped
+
+    monkeypatch.setattr("fairaudit.methods.gradient.GradientMethod.fit", fit)
+    with pytest.raises(Stopped):
+        train_for_release(choose(Wish(audited(), "dpsgd", device=device)))
+    assert given == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +183,70 @@ def test_predictions_of_a_table_of_another_kind_or_to_another_kind_are_refused(t
     assert (code, "there is no folder" in said) == (2, True)
 
 
+_SLOW_DISK = """
+import os, sys, time
+from pathlib import Path
+fsync = os.fsync
+os.fsync = lambda descriptor: time.sleep(0.02) or fsync(descriptor)
+from fairaudit.release import folder
+names = [name for name in folder.MOST_BYTES if name != folder.EVIDENCE] + [folder.EVIDENCE]
+print("audit: writing", flush=True)
+folder.write_folder(Path(sys.argv[1]), {name: name.encode() * 1000 for name in names})
+"""
+
+
+@pytest.mark.faults
+def test_a_writer_that_is_killed_leaves_a_whole_folder_or_none_and_the_next_one_tidies_up(
+    tmp_path, monkeypatch
+):
+    """Killed at random moments while it writes: what has the name of a model is one."""
+    left, rng = 0, np.random.default_rng(0)
+    for number, delay in enumerate(rng.uniform(0.0, 0.13, 6)):
+        out = tmp_path / f"model{number}"
+        with subprocess.Popen([sys.executable, "-c", _SLOW_DISK, out], stdout=subprocess.PIPE) as child:
+            assert child.stdout.readline()
+            time.sleep(delay)
+            child.kill()
+        if out.exists():
+            assert {path.name: path.read_bytes() for path in out.iterdir()} == {
+                name: name.encode() * 1000 for name in MOST_BYTES
+            }
+        left += len(list(tmp_path.glob(".fairaudit-*.tmp")))
+    assert left
+    mine = tmp_path / ".fairaudit-0123456789abcdef.tmp"
+    mine.mkdir()
+    (mine / "notes.txt").write_text("not of a model")
+    write_folder(tmp_path / "young", {"a": b"1"})
+    assert len(list(tmp_path.glob(".fairaudit-*.tmp"))) > 1  # too young to be surely nobody's
+    monkeypatch.setattr("fairaudit.release.model_folder._JUST_MADE", -1.0)
+    busy = tmp_path / ".fairaudit-00.tmp"
+    busy.mkdir()
+    with _locked(busy):
+        write_folder(tmp_path / "old", {"a": b"1"})
+    assert sorted(path.name for path in tmp_path.glob(".fairaudit-*.tmp")) == [busy.name, mine.name]
+
+
+@pytest.mark.faults
+@pytest.mark.slow
+def test_a_training_that_is_killed_at_any_moment_leaves_a_model_or_nothing(audited, tmp_path):
+    report = audited()
+    words = ["train", "--from", str(report), "--method", "dpsgd", "--quiet", "--out"]
+    before = set(report.parent.rglob("*"))
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "fairaudit", *words, tmp_path / "whole"], check=True)
+    whole = time.perf_counter() - began
+    for number, share in enumerate(np.random.default_rng(1).uniform(0.3, 1.05, 3)):
+        out = tmp_path / f"model{number}"
+        with subprocess.Popen([sys.executable, "-m", "fairaudit", *words, out]) as child:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(share * whole)
+            child.kill()
+        if out.exists():
+            load_model(out)
+        left = {path.name for path in set(report.parent.rglob("*")) - before}
+        assert left <= {"held-out-whole.json", *(f"held-out-model{n}.json" for n in range(3))}
+
+
 _SLOW_LOOP = """
 import os, sys, time
 import fairaudit.engine.loop as loop
@@ -100,6 +257,7 @@ def slow(self, steps):
         take(self, 1)
 loop.Loop.take = slow
 from fairaudit.cli.app import main
+from fairaudit.cli.lines_release import release_lines
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 import fairaudit
 from fairaudit.errors import ConfigError, DataError
+from fairaudit.methods.catalog import BUILT_IN, Guarantee
 from fairaudit.release.choice import Wish, choose
 from fairaudit.release.loaded import load_model
 from fairaudit.release.made import write_model
@@ -42,7 +45,10 @@ EVERY = [
     ("dpsgd", {"columns": None, "merge_rare": 0}),
     ("dpsgd", {"columns": None, "merge_rare": 0.25}),
     ("dpsgd", {"group_as_feature": True, "columns": None}),
+    ("dpsgd", {"tune": 3}),
+    ("global", {}),
     ("global-adapt", {}),
+    ("reweight", {}),
     ("dpsgd-f", {}),
     ("fairlens", {}),
     ("output-perturbation", {"noise_multiplier": None, "epsilon": [3.0]}),
@@ -58,23 +64,40 @@ def test_predictions_equal_trainings_own_on_the_rows_that_it_held_out(made, meth
     assert len(trained.test) > 10
     assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6
     assert list(fairaudit.load_model(folder).classes_) == ["no", "yes"]
-    assert choice.arm.privacy.epsilon_pld > 0
+    assert choice.arm.privacy.epsilon > 0
 
 
-def test_every_method_with_an_established_guarantee_is_among_them():
-    """By the kind of model that it trains: networks by the loop, a convex solution, a student."""
-    from fairaudit.methods.catalog import Guarantee, catalog
+RELEASED = [
+    spec
+    for spec in BUILT_IN
+    if spec.guarantee is Guarantee.ESTABLISHED and spec.is_private and not spec.control_of
+]
 
-    def kind(spec):
-        return "steps" if spec.trains_by_steps else spec.trainer.partition(":")[0]
 
-    kinds = {
-        kind(spec)
-        for spec in catalog().values()
-        if spec.guarantee is Guarantee.ESTABLISHED and not spec.control_of
-    }
-    assert len(kinds) == 3
-    assert kinds == {kind(catalog()[method]) for method, _ in EVERY}
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", RELEASED, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("tune", [None, 2])
+def test_every_method_with_a_guarantee_is_released_of_three_classes_searched_or_not(
+    made, tmp_path, spec, tune
+):
+    """A student, a solution, a model of steps; two classes are above."""
+    rows = people(rows=450)
+    rows["y"] = np.where(rows["age"] < 35, "low", np.where(rows["age"] < 60, "mid", "top"))
+    rows.to_parquet(tmp_path / "three.parquet", index=False)
+    given = {"noise_multiplier": None, "epsilon": [30.0]} if spec.gaussian else {}
+    folder, choice, trained = made(spec.name, data=tmp_path / "three.parquet", tune=tune, seeds=1, **given)
+    model = fairaudit.load_model(folder)
+    assert model.classes_.tolist() == ["low", "mid", "top"]
+    assert np.abs(model.predict_proba(rows)[trained.test] - trained.probabilities).max() <= 1e-6
+    told = json.loads((folder / "privacy.json").read_text())
+    assert told["epsilon"] == choice.arm.privacy.epsilon
+    assert told["guarantee"] == "established"
+    assert (told["search"] is None) == (tune is None)
+
+
+def test_every_method_with_a_guarantee_is_released_of_two_classes():
+    assert {spec.name for spec in RELEASED} == {method for method, _ in EVERY}
+    assert len(RELEASED) == 9
 
 
 def test_rows_may_come_as_frame_parquet_or_csv_with_columns_in_any_order(made, tmp_path):
@@ -157,6 +180,108 @@ def test_a_changed_missing_or_huge_file_is_refused(made, monkeypatch, name):
     monkeypatch.setitem(MOST_BYTES, name, len(content) - 1)
     with pytest.raises(DataError, match="larger than"):
         load_model(folder)
+
+
+@pytest.mark.parametrize("name", sorted(MOST_BYTES))
+def test_a_link_a_pipe_or_a_folder_in_the_place_of_a_file_is_refused_unread(made, tmp_path, name):
+    """A link to an endless file would be read for ever, and a pipe waited for."""
+    folder, _, _ = made()
+    content = (folder / name).read_bytes()
+    (tmp_path / "elsewhere").write_bytes(content)
+    for put in (
+        lambda path: path.symlink_to(tmp_path / "elsewhere"),
+        lambda path: path.symlink_to("/dev/zero"),
+        os.mkfifo,
+        Path.mkdir,
+    ):
+        (folder / name).unlink()
+        put(folder / name)
+        with pytest.raises(DataError, match=rf"{name} is no plain file"):
+            load_model(folder)
+        (folder / name).rmdir() if (folder / name).is_dir() and not (folder / name).is_symlink() else (
+            (folder / name).unlink()
+        )
+        (folder / name).write_bytes(content)
+    load_model(folder)
+
+
+def test_files_that_lie_beside_are_not_read_and_names_in_the_evidence_lead_nowhere(made, monkeypatch):
+    """A signature may lie beside the evidence; whatever else does is nobody's."""
+    folder, _, _ = made()
+    wanted = load_model(folder).predict_proba(people())
+    for name in ("evidence.json.sig", "model.pkl", "pytorch_model.bin", "fairaudit.toml", "sitecustomize.py"):
+        (folder / name).write_bytes(b"\x80\x04cos\nsystem\n(S'exit 1'\ntR.")
+    told = json.loads((folder / "evidence.json").read_text())
+    for name in ("/etc/passwd", "../../secret", "fairaudit.toml"):
+        told["subject"].append({"name": name, "digest": {"sha256": "0" * 64}})
+    (folder / "evidence.json").write_text(json.dumps(told))
+    opened, real = [], os.open
+    monkeypatch.setattr(
+        os, "open", lambda path, *more, **given: opened.append(path) or real(path, *more, **given)
+    )
+    found = load_model(folder)
+    assert {Path(path).name for path in opened} == set(MOST_BYTES)
+    monkeypatch.undo()
+    assert (found.predict_proba(people()) == wanted).all()
+
+
+def test_a_folder_that_is_a_link_is_read(made, tmp_path):
+    """As where several versions lie beside each other."""
+    folder, _, _ = made()
+    (tmp_path / "current").symlink_to(folder)
+    assert (load_model(tmp_path / "current").predict_proba(people()) >= 0).all()
+
+
+def safetensors(header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def tensor(kind="F32", shape=(2, 5), end=40, start=0):
+    return {"dtype": kind, "shape": list(shape), "data_offsets": [start, end]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        (2**60).to_bytes(8, "little") + b"{}",
+        safetensors(b" " * 101_000_000),
+        safetensors(b"[" * 50_000_000),
+        safetensors({"layers.0.weight": tensor(end=2**60)}),
+        safetensors({"layers.0.weight": tensor(shape=(2**31, 2**31), end=0)}),
+        safetensors({"layers.0.weight": tensor(start=-8)}, bytes(40)),
+        safetensors({f"{n}": tensor(shape=(0,), end=0) for n in range(20_000)}),
+        safetensors({"layers.0.weight": tensor("BF16", end=20)}, bytes(20)),
+        safetensors({"layers.0.weight": tensor("U16", end=20)}, bytes(20)),
+        safetensors({"layers.0.weight": tensor("C64", end=80)}, bytes(80)),
+        safetensors({"__metadata__": {"format": "pickle"}}),
+    ],
+    ids=[
+        *("endless-header", "large-header", "deep-header", "beyond-the-end", "huge-shape", "negative"),
+        *("many-tensors", "bfloat", "uint16", "complex", "none"),
+    ],
+)
+def test_hostile_safetensors_are_refused_and_take_no_memory(made, content):
+    folder, _, _ = made(columns=None)
+    (folder / "model.safetensors").write_bytes(content)
+    reseal(folder)
+    tracemalloc.start()
+    with pytest.raises(DataError):
+        load_model(folder)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * len(content) + 2**27
+
+
+def test_weights_of_another_type_are_refused(made):
+    """Half of the precision, or whole numbers, would be other predictions without a word."""
+    folder, _, _ = made()
+    tensors = load_file(folder / "model.safetensors")
+    for kind in (np.float16, np.float64, np.int32):
+        save_file({name: v.astype(kind) for name, v in tensors.items()}, folder / "model.safetensors")
+        reseal(folder)
+        with pytest.raises(DataError, match="does not hold what"):
+            load_model(folder)
 
 
 def reseal(folder: Path):

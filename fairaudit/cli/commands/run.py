@@ -33,6 +33,7 @@ def audit(given: Given, home: str | None = None) -> None:
         warning_lines,
     )
     from fairaudit.cli.lines_gate import rule_lines, verdict_lines
+    from fairaudit.cli.lines_release import release_lines
     from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores
     from fairaudit.execution.run_directory import kept_trainings
@@ -59,6 +60,7 @@ def audit(given: Given, home: str | None = None) -> None:
     kept = trainings_text(*kept_trainings(out))
     command = shlex.join(["fairaudit", "clean", str(out)])
     screen.lines([f"Kept {kept} in {plain(str(out / 'jobs'), 1000)}; `{plain(command, 1000)}` removes them"])
+    screen.lines(release_lines(report, out, resolved.config.format))
     if given.json:
         print_stdout([to_json(report).rstrip("\n")])
     counts_as = resolved.config.inconclusive

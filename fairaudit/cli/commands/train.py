@@ -1,7 +1,7 @@
 """``fairaudit train``."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -23,6 +23,9 @@ def train(
     epsilon: Annotated[float | None, typer.Option(help="Which epsilon of a sweep.", metavar="E")] = None,
     variant: Annotated[str | None, typer.Option(help="Which audited form of it.", metavar="NAME")] = None,
     data: Annotated[Path | None, typer.Option(help="Where the data lie now.", metavar="PATH")] = None,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"], typer.Option(help="Where to train; auto: a GPU if there is one.")
+    ] = "auto",
     despite_change: Annotated[
         bool, _flag("--despite-change", "Train on other data than were audited.")
     ] = False,
@@ -59,6 +62,8 @@ def train(
         despite_gates=despite_gates,
         fitted=accept_fitted_preprocessing,
         figures=with_figures,
+        out=target,
+        device=device,
     )
     choice = choose(wish)
     screen.lines(choice_lines(choice))

@@ -69,7 +69,10 @@ def _details(report: Report) -> Iterator[str]:
     version = _name(report.tool.version)
     yield f"- Figures from fairaudit {version}, {numbered(seeds, 'seed')}, 95 % intervals"
     if training is not None:
-        yield "- No model of the audit is the model of this card: train again, with fresh noise, for release"
+        yield (
+            "- No model of the audit is the model of this card: "
+            "`fairaudit train --from report.json --method NAME --out model` trains one, with fresh noise"
+        )
     yield ""
     yield "## Intended use"
     yield ""

@@ -1,0 +1,105 @@
+"""A search for release: K fresh candidates of the public prior, of which the best by a noised score is kept.
+
+To be used inside :func:`fairaudit.privacy.streams.from_operating_system`: K, candidates, coins and noise are
+then drawn anew by every call, and nothing of a search outlives it but the candidate that is kept.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fairaudit.data.split import VALIDATION_SHARE, validation_size
+from fairaudit.errors import TrainingError
+from fairaudit.execution.outcomes import ROWS_AT_ONCE
+from fairaudit.execution.seed_data import SeedData
+from fairaudit.execution.trials import DIVERGED, Division, Sanitised, divided_at, fit_task, train
+from fairaudit.methods.base import Method, Task
+from fairaudit.metrics.risk import record_correct
+from fairaudit.planning.arms import Arm
+from fairaudit.privacy.noise import noise_stream
+from fairaudit.privacy.streams import numpy_stream
+from fairaudit.tuning.search import Candidate
+from fairaudit.tuning.validation_score import Score, make_score
+
+
+class Kept(NamedTuple):
+    """What a search releases: the best candidate and its model. Its score is not part of it."""
+
+    candidate: Candidate
+    model: Sanitised
+
+
+def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_public: int) -> Kept:
+    """Train and score K candidates, one after the other, and keep the best.
+
+    K is as large as it is drawn, and nobody is told how large: of a K that is known the best would tell
+    that the others were worse. Losing candidates are gone before the next one is trained.
+
+    Args:
+        arm: With a charged search.
+        method, task: How a candidate trains.
+        prepared: The data.
+        n_public: Training rows, those for validation among them: a public constant.
+
+    Raises:
+        TrainingError: Out of memory, or no row to train on; never for what a training did, which the score
+            would tell.
+    """
+    tuning, charge = arm.tuning, arm.privacy.selection
+    assert tuning is not None, f"{arm.key} has no search"
+    assert charge is not None, f"{arm.key}: nothing is charged for its search"
+    assert tuning.selection == charge.selection, f"{arm.key}: another number of tries is charged"
+    coins = validation_coins(len(prepared.encoded.split.train))
+    divided = divided_at(coins, prepared, task.pool)
+    if not len(divided.fit):
+        raise TrainingError("no row is left to train on", hint="use a larger table")
+    grouping = prepared.dataset.groupings[0]
+    rule = make_score(
+        tuning.goal,
+        validation_rows=validation_size(n_public),
+        n_groups=len(grouping.names),
+        missing=grouping.missing,
+    )
+    noise_std = charge.score.noise_multiplier * rule.sensitivity
+    kept: Kept | None = None
+    best = -np.inf
+    for _ in range(charge.selection.draw(numpy_stream(0, "candidates", "tries"))):
+        candidate = tuning.candidate(0, 0)
+        assert candidate.form.event in charge.trainings, f"{arm.key}: a training is not charged"
+        model = train(method, fit_task(task, arm, candidate, divided), prepared)
+        assert model.event in (candidate.form.event, DIVERGED), f"{arm.key} did {model.event}"
+        score = released_score(rule, noise_std, model, prepared, divided)
+        if kept is None or score > best:
+            kept, best = Kept(candidate, model), score
+    assert kept is not None
+    return kept
+
+
+def validation_coins(rows: int) -> NDArray[np.int64]:
+    """Places of the validation rows among training rows: a coin for each row, whatever others there are."""
+    return np.flatnonzero(numpy_stream(0, "validation", "release").random(rows) < VALIDATION_SHARE)
+
+
+def released_score(
+    rule: Score, noise_std: float, model: Sanitised, prepared: SeedData, divided: Division
+) -> float:
+    """A candidate's score on the validation rows, with noise of its own.
+
+    Args:
+        rule: Which counts, and what is made of them.
+        noise_std: Of each count, in records.
+        model: The candidate.
+        prepared, divided: The data, and which rows are for validation.
+    """
+    rows = prepared.encoded.split.train[divided.validation]
+    labels, groups = prepared.dataset.labels[rows], prepared.dataset.groupings[0].groups[rows]
+    correct = np.zeros(len(rows), np.bool_)
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        piece = slice(start, start + ROWS_AT_ONCE)
+        inputs = torch.from_numpy(np.ascontiguousarray(prepared.encoded.train[divided.validation[piece]]))
+        found = model.probabilities(inputs, torch.from_numpy(groups[piece])).numpy()
+        correct[piece] = record_correct(found, labels[piece])[0] == 1.0
+    noise = noise_stream(0, "query", "score", 1).fill(torch.empty(1, rule.counts, dtype=torch.float64))
+    return rule.release(correct, groups, noise_std, noise[0].numpy())

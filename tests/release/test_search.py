@@ -1,0 +1,288 @@
+"""A search for release: the laws of what is drawn, and what is never written of it."""
+
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from scipy.stats import binom, chi2, geom, kstest, logser, norm
+
+import fairaudit
+from fairaudit.data.split import draw_validation
+from fairaudit.errors import ConfigError, PrivacyError
+from fairaudit.execution.seed_data import prepare_rows
+from fairaudit.execution.trials import Sanitised, divided_at
+from fairaudit.planning.plan import make_plan
+from fairaudit.privacy.noise import GaussianNoise
+from fairaudit.privacy.selection import Selection
+from fairaudit.privacy.streams import from_operating_system
+from fairaudit.release import search
+from fairaudit.release.choice import Wish, choose
+from fairaudit.release.search import best_of_tries, released_score, validation_coins
+from fairaudit.release.train import _method, _task, coin_split, train_for_release
+from fairaudit.report.load import load_report
+from fairaudit.tuning.search import Tuning
+from fairaudit.tuning.validation_score import Accuracy, WorstGroup
+
+ALARM = 1e-6
+N = 4
+FILES = ("model.safetensors", "recipe.json", "privacy.json", "MODEL_CARD.md", "evidence.json")
+
+
+class Says:
+    """A finished training that says one class of everybody."""
+
+    def __init__(self, event, favourite):
+        self.event, self.favourite = event, favourite
+
+    def probabilities(self, features, groups):
+        import torch
+
+        found = torch.full((1, len(features), 2), 0.1)
+        found[..., self.favourite] = 0.9
+        return found
+
+
+@pytest.fixture
+def choice(audited):
+    return choose(Wish(audited(tune=N), "dpsgd"))
+
+
+@pytest.fixture
+def searched(choice, monkeypatch):
+    """Searches without trainings: what each tried, and what it kept."""
+    arm, config = choice.arm, choice.plan.config
+    with from_operating_system():
+        prepared = prepare_rows(choice.dataset, config, coin_split(choice.dataset, config), by_pool=False)
+        task, one = _task(choice.plan, arm, prepared), arm.tuning.candidate(0, 0)
+
+    def _searched(favourite=lambda number: 0):
+        tried = []
+
+        def train(method, own, prepared):
+            forms = {form.epochs: form.event for form in arm.tuning.forms.values()}
+            tried.append(Sanitised(Says(forms[own.epochs], favourite(len(tried))), 2))
+            return tried[-1]
+
+        monkeypatch.setattr(search, "train", train)
+        monkeypatch.setattr(Tuning, "candidate", lambda self, seed, number: one)
+        with from_operating_system():
+            kept = best_of_tries(arm, _method(arm), task, prepared, n_public=config.n_public)
+        return tried, tried.index(kept.model)
+
+    _searched.prepared = prepared
+    return _searched
+
+
+# --- laws ----------------------------------------------------------------------------------------------
+
+
+def keeps_the_law(counts, law, most=9):
+    """Whether numbers of tries follow a law, by Pearson's test of 1..most and more."""
+    seen = np.bincount(np.minimum(counts, most + 1), minlength=most + 2)[1:]
+    shares = np.append(law.pmf(np.arange(1, most + 1)), law.sf(most))
+    return ((seen - len(counts) * shares) ** 2 / (len(counts) * shares)).sum() < chi2.isf(ALARM, most)
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(4.0, 0.0), (20.0, 0.0), (6.0, 1.0)])
+def test_tries_are_drawn_by_the_law_that_is_charged(mean, shape):
+    """Beside SciPy's own logarithmic and geometric distributions."""
+    selection = Selection(mean, shape)
+    law = logser(1 - selection.gamma) if shape == 0.0 else geom(selection.gamma)
+    assert law.mean() == pytest.approx(mean, rel=1e-6)
+    stream = np.random.default_rng(0)
+    counts = np.array([selection.draw(stream) for _ in range(4000)])
+    assert keeps_the_law(counts, law)
+    assert counts.max() > 3 * mean  # never cut
+    assert not keeps_the_law(np.full(4000, round(mean)), law)
+
+
+def test_the_last_and_the_first_uniform_give_a_number_of_tries():
+    for share, most in ((0.0, 1), (1 - 2**-53, 10**6)):
+        stream = type("Stream", (), {"random": lambda self, share=share: share})()
+        assert 1 <= Selection(20.0, 0.0).draw(stream) <= most
+
+
+def number_of_tries(searched):
+    return np.array([len(searched()[0]) for _ in range(150)])
+
+
+def test_a_search_tries_as_many_as_the_law_says_and_twins_that_do_not_are_caught(searched, monkeypatch):
+    law = logser(1 - Selection(float(N), 0.0).gamma)
+    monkeypatch.setattr(search, "released_score", lambda *_: 0.0)
+    assert keeps_the_law(number_of_tries(searched), law)
+    draw = Selection.draw
+    for broken in (lambda self, stream: N, lambda self, stream: min(draw(self, stream), N)):
+        monkeypatch.setattr(Selection, "draw", broken)
+        assert not keeps_the_law(number_of_tries(searched), law)
+
+
+def test_the_best_wins_as_often_as_charged_noise_lets_it_and_exact_scores_are_caught(
+    searched, choice, monkeypatch
+):
+    """Of two candidates the better has one more correct record: with probability Phi(1 / sqrt 2 s)."""
+    labels = choice.dataset.labels[searched.prepared.encoded.split.train]
+    few = min(Counter(labels.tolist()).values()) - 1
+    rows = np.concatenate([np.flatnonzero(labels == 0)[:few], np.flatnonzero(labels == 1)[: few + 1]])
+    monkeypatch.setattr(search, "validation_coins", lambda n: np.sort(rows))
+    monkeypatch.setattr(Selection, "draw", lambda self, stream: 2)
+    noise = choice.arm.privacy.selection.score.noise_multiplier
+    chance = norm.cdf(1 / (math.sqrt(2.0) * noise))
+    assert 0.6 < chance < 0.95
+
+    def is_as_charged(searches=300):
+        wins = sum(searched(lambda number: number)[1] for _ in range(searches))
+        return binom.ppf(ALARM, searches, chance) <= wins <= binom.isf(ALARM, searches, chance)
+
+    assert is_as_charged()
+    fill = GaussianNoise.fill
+    for scale in (0.0, 4.0):
+        monkeypatch.setattr(GaussianNoise, "fill", lambda self, out, s=scale: fill(self, out).mul_(s))
+        assert not is_as_charged()
+
+
+@pytest.mark.parametrize("rule", [Accuracy(60), WorstGroup(2)])
+def test_a_score_is_the_count_of_the_validation_rows_with_fresh_noise(searched, choice, rule):
+    """By hand from the labels; ten records of noise, as normal as they should be."""
+    prepared = searched.prepared
+    places = np.arange(0, len(prepared.encoded.split.train), 3)
+    divided = divided_at(places, prepared, _task(choice.plan, choice.arm, prepared).pool)
+    rows = prepared.encoded.split.train[places]
+    right, groups = choice.dataset.labels[rows] == 1, choice.dataset.groupings[0].groups[rows]
+    model = Sanitised(Says(None, 1), 2)
+    exact = right.sum() / 60 if isinstance(rule, Accuracy) else min(right[groups == k].mean() for k in (0, 1))
+    with from_operating_system():
+        assert released_score(rule, 0.0, model, prepared, divided) == pytest.approx(exact, abs=1e-12)
+        noised = [released_score(rule, 10.0, model, prepared, divided) for _ in range(300)]
+    assert len(set(noised)) == 300
+    if isinstance(rule, Accuracy):
+        assert kstest((np.array(noised) - exact) * 60 / 10.0, "norm").pvalue > ALARM
+
+
+def test_validation_rows_are_coins_and_a_stratified_draw_is_caught(searched):
+    split = searched.prepared.encoded.split
+    n, draws = len(split.train), 300
+
+    def are_coins(drawn):
+        sizes = np.array([len(places) for places in drawn])
+        is_share = binom.ppf(ALARM, n * draws, 0.2) <= sizes.sum() <= binom.isf(ALARM, n * draws, 0.2)
+        return is_share and 0.6 < sizes.var() / (n * 0.16) < 1.5
+
+    with from_operating_system():
+        assert are_coins([validation_coins(n) for _ in range(draws)])
+        assert not are_coins([draw_validation(searched.prepared.dataset, split) for _ in range(draws)])
+
+
+def test_candidates_follow_the_public_prior_and_none_comes_again(choice):
+    tuning = choice.arm.tuning
+    with from_operating_system():
+        drawn = [tuning.candidate(0, 0) for _ in range(1500)]
+    defaults = sum(candidate.is_default for candidate in drawn)
+    assert binom.ppf(ALARM, 1500, 0.5) <= defaults <= binom.isf(ALARM, 1500, 0.5)
+    steps = [c.settings["learning_rate"] for c in drawn if not c.is_default]
+    assert len(set(steps)) == len(steps)
+    low, high = (
+        np.log(tuning.coordinates["learning_rate"].low),
+        np.log(tuning.coordinates["learning_rate"].high),
+    )
+    assert kstest((np.log(steps) - low) / (high - low), "uniform").pvalue > ALARM
+
+
+# --- the folder ------------------------------------------------------------------------------------------
+
+
+def test_epsilon_is_the_audits_charged_one(trained):
+    made = trained(tune=N)
+    told = json.loads((made.folder / "privacy.json").read_text())
+    report = load_report(made.choice.wish.report)
+    config = made.choice.plan.config.model_copy(update={"n_public": None, "seeds": 2})
+    charge = make_plan(config, made.choice.dataset).arm("dpsgd").privacy.selection
+    assert told["epsilon"] == pytest.approx(charge.epsilon(1e-5), abs=1e-9)
+    assert float(f"{told['epsilon']:.6g}") == pytest.approx(report.privacy["dpsgd"].epsilon.rdp, rel=2e-6)
+    assert told["accountant"] == "RDP"
+    assert told["event"]["tries"] == {
+        "distribution": "truncated negative binomial", "mean": float(N), "shape": 0.0
+    }  # fmt: skip
+    assert told["event"]["score"]["noise_multiplier"] == charge.score.noise_multiplier
+    assert {each["steps"] for each in told["event"]["trainings"]} == {
+        event.steps for event in charge.trainings
+    }
+    assert told["search"]["trials"] == N
+    assert made.held_out[0].expected is None
+    evidence = json.loads((made.folder / "evidence.json").read_text())
+    notes = evidence["predicate"]["configuration"][2]["annotations"]
+    assert notes["epsilon"] == told["epsilon"]
+
+
+def test_two_searches_differ_in_every_weight(trained):
+    a, b = (load_file(trained(tune=N, name=name).folder / "model.safetensors") for name in ("one", "two"))
+    assert all((a[name].view(np.uint32) != b[name].view(np.uint32)).all() for name in a)
+
+
+def test_neither_tries_nor_losers_nor_scores_are_written(trained, monkeypatch, capsys):
+    """Searches of 2 and of 9 tries leave the same bytes beside the weights; no loser's number is in them."""
+    tried, scores = [], []
+    draw, score = Tuning.candidate, released_score
+
+    def default(self, seed, number):
+        tried.append(draw(self, seed, number))
+        while not (tried[-1].is_default and tried[-1].form.epochs == 1):
+            tried.append(draw(self, seed, number))
+        return tried[-1]
+
+    monkeypatch.setattr(Tuning, "candidate", default)
+    monkeypatch.setattr(search, "released_score", lambda *given: scores.append(score(*given)) or scores[-1])
+    folders = []
+    for tries in (2, 9):
+        monkeypatch.setattr(Selection, "draw", lambda self, stream, tries=tries: tries)
+        folders.append(trained(tune=N, name=f"model{tries}").folder)
+    assert len(scores) == 11
+    for name in set(FILES) - {"model.safetensors", "evidence.json"}:
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+    assert capsys.readouterr().out == ""
+    lost = {c.settings["learning_rate"] for c in tried if not c.is_default}
+    for folder in folders:
+        assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+        assert not any(path.stat().st_size == 0 for path in folder.iterdir())
+        text = "".join((folder / name).read_text() for name in FILES if name != "model.safetensors")
+        assert not any(repr(value) in text for value in (*lost, *scores))
+
+
+def test_a_search_that_keeps_a_diverged_training_says_the_same_of_everybody(trained, monkeypatch):
+    """To stop would tell that it diverged; so would trying again."""
+    monkeypatch.setattr("fairaudit.methods.gradient.LARGEST_PARAMETER", 0.0)
+    made = trained(tune=N)
+    model = fairaudit.load_model(made.folder)
+    from people import people
+
+    assert (model.predict_proba(people()) == 0.5).all()
+    assert "same of every row" in (made.folder / "MODEL_CARD.md").read_text()
+    assert {each.accuracy is None for each in made.held_out} == {False}
+
+
+def test_a_search_that_is_not_charged_is_refused_with_the_way_out(audited):
+    with pytest.raises(PrivacyError, match="the search over 4 settings is not charged") as caught:
+        choose(Wish(audited(tune=N, tune_privacy="uncharged"), "dpsgd"))
+    assert caught.value.exit_code == 5
+    assert "--tune-privacy charged" in caught.value.hint
+
+
+def test_a_report_that_claims_another_search_is_refused(audited, monkeypatch):
+    report = load_report(audited(tune=N))
+    other = report.config["tune"].model_copy(update={"value": 9})
+    lying = report.model_copy(update={"config": {**report.config, "tune": other}})
+    monkeypatch.setattr("fairaudit.release.choice.load_report", lambda _: lying)
+    with pytest.raises(ConfigError, match="epsilon by RDP"):
+        choose(Wish(audited(tune=N), "dpsgd"))
+
+
+def test_a_search_of_other_tries_or_other_trainings_than_charged_does_not_run(choice):
+    arm = choice.arm
+    longer = replace(arm.tuning, forms={k: replace(f, event=None) for k, f in arm.tuning.forms.items()})
+    fewer = replace(arm.tuning, selection=Selection(2.0, 0.0))
+    for tuning in (longer, fewer):
+        with pytest.raises(AssertionError, match="charged"):
+            train_for_release(replace(choice, arm=replace(arm, tuning=tuning)))
