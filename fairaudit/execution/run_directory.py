@@ -60,7 +60,7 @@ class RunDir:
 
     def is_complete(self, plan: Plan) -> bool:
         """Whether there is a file for every job, whatever is in it."""
-        return all(job_path(self.jobs, job.id).is_file() for job in plan.jobs)
+        return all(job_path(self.jobs, job.id).is_file() for job in plan.every_job)
 
     def drop_records(self, but: Path | None = None) -> None:
         """Remove the records that runs left for their workers; they can be made again."""
@@ -105,7 +105,9 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         refuse_other_data(plan.config)
         earlier = _read_manifest(rundir.jobs)
         try:
-            _clear(rundir, None if plan.config.resume else [job_path(rundir.jobs, j.id) for j in plan.jobs])
+            _clear(
+                rundir, None if plan.config.resume else [job_path(rundir.jobs, j.id) for j in plan.every_job]
+            )
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
@@ -283,7 +285,7 @@ def _read_manifest(jobs: Path) -> dict[str, object]:
 def _manifest(plan: Plan, jobs: Path) -> bytes:
     """What the directory holds, for the next run, for `clean` and for whoever looks into it."""
     options = canonical_json(plan.config.model_dump(mode="json", exclude=set(_NOT_IN_RESULTS)))
-    planned = [*(job_path(jobs, job.id) for job in plan.jobs), records_path(plan.config, plan.digest)]
+    planned = [*(job_path(jobs, job.id) for job in plan.every_job), records_path(plan.config, plan.digest)]
     content = {
         "config_sha256": hashlib.sha256(options.encode()).hexdigest(),
         "data": plan.config.data.name,

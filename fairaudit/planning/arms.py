@@ -15,6 +15,7 @@ from fairaudit.privacy.accounting import calibrate
 from fairaudit.tuning.around import Around
 from fairaudit.tuning.charge import charged_search, uncharged_search
 from fairaudit.tuning.refusals import ONE_SETTING, refuse_beside_a_search
+from fairaudit.tuning.reuse import Reuse
 from fairaudit.tuning.search import Tuning
 
 SELF_CHECK = "self-check"
@@ -80,6 +81,7 @@ class Arm:
             arm draws its own.
         has_twin: It is trained once more without its noise, on the same streams.
         tuning: How its settings are sought at each seed; None: ``settings`` are its own.
+        reuse: How it takes over a setting that another arm's search found at each seed, or None.
     """
 
     key: str
@@ -95,6 +97,7 @@ class Arm:
     shares_samples: bool = True
     has_twin: bool = False
     tuning: Tuning | None = None
+    reuse: Reuse | None = None
 
     @property
     def has_noisy_steps(self) -> bool:

@@ -22,6 +22,7 @@ from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
 from fairaudit.results.jobs import JOBS, RECORDS, job_id
+from fairaudit.results.ways import key_of
 from fairaudit.tuning.validation_score import LEAST_ROWS
 
 __all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan", "narrowed"]
@@ -36,7 +37,8 @@ class Job:
         arm: Key.
         seed: Audit seed.
         repeats: Private runs trained as stacked replicates.
-        source_id: Id of the job whose released state it reads, or None.
+        source_id: Id of the job whose result it reads, or None.
+        way: Of ``Plan.ways`` that it belongs to; "": of the plan itself.
     """
 
     id: str
@@ -44,6 +46,12 @@ class Job:
     seed: int
     repeats: int
     source_id: str | None = None
+    way: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its arm, as readers know it."""
+        return key_of(self.arm, self.way)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,7 @@ class Plan:
         model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting.
         reads_angles: How far clipping turns the step is read of checkpoints, though not everything is.
+        ways: What is trained beside a search, by name: plans of fixed settings over the same seeds.
     """
 
     config: AuditConfig
@@ -78,6 +87,18 @@ class Plan:
     model_facts: ModelFacts = UNENCODED
     unread: Mapping[Place, Unread] = field(default_factory=dict)
     reads_angles: bool = False
+    ways: "Mapping[str, Plan]" = field(default_factory=dict)
+
+    @property
+    def every_job(self) -> tuple[Job, ...]:
+        """Its jobs and those of its ways, seed by seed."""
+        jobs = [*self.jobs, *(job for way in self.ways.values() for job in way.jobs)]
+        return tuple(sorted(jobs, key=lambda job: job.seed))
+
+    @property
+    def trainings(self) -> int:
+        """How many models all of them train, those without noise aside."""
+        return len(self.jobs) * (self.config.tune or 1) + sum(len(way.jobs) for way in self.ways.values())
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""

@@ -16,7 +16,7 @@ _OWNER = "Not known to an audit: for the owner of the model to write."
 # heading of the card -> sections of the report that stand there
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "Evaluation data": ("data",),
-    "Quantitative analyses": ("costs", "gaps", "within", "selection"),
+    "Quantitative analyses": ("costs", "tuning", "gaps", "tried", "within", "selection"),
     "Privacy": ("guarantee",),
     "Caveats and recommendations": ("warnings", "limitations"),
 }
@@ -62,7 +62,11 @@ def _details(report: Report) -> Iterator[str]:
         yield f"- Training: not known here, predictions were given. {_OWNER}"
     else:
         counted = ((training.epochs, "epoch"), (training.steps, "step"), (training.n_public, "record"))
-        yield f"- Training: {', '.join(numbered(count, noun) for count, noun in counted)}"
+        default = ", ".join(numbered(count, noun) for count, noun in counted)
+        tried = (
+            "" if report.settings_tried is None else f"best of {report.settings_tried} settings; default: "
+        )
+        yield f"- Training: {tried}{default}"
     version = _name(report.tool.version)
     yield f"- Figures from fairaudit {version}, {numbered(seeds, 'seed')}, 95 % intervals"
     if training is not None:
