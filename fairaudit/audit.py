@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from fairaudit import __version__
 from fairaudit.analysis.leakage import measure_leakage
-from fairaudit.analysis.measure import measure
+from fairaudit.analysis.measure import measure, measure_ways
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import RAY_ONLY, AuditConfig
 from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, option_name
@@ -42,11 +42,13 @@ from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import GateRule, parse_rules
 from fairaudit.gate.targets import Vocabulary
 from fairaudit.planning.plan import Plan, make_plan, records_path
+from fairaudit.planning.ways import with_ways
 from fairaudit.report.build import AuditResults, RunMetadata, build_report
 from fairaudit.report.build_leakage import Attacked
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import earlier_reports, is_of_others, put_aside, where_put, write_report
+from fairaudit.results.ways import key_of
 
 _LIBRARIES = ("dp-accounting", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
@@ -117,10 +119,10 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> PreparedAu
     dataset = _timed("reading", seconds, listener, lambda: _load(resolved.config))
     plan = _timed("planning", seconds, listener, lambda: _plan(resolved.config, dataset))
     plan = replace(plan, notices=(*plan.notices, *_unread(resolved, plan)))
-    arms = tuple((arm.key, arm.method) for arm in plan.arms)
-    vocabulary = Vocabulary(
-        arms, {grouping.name: grouping.names for grouping in dataset.groupings}, config.leakage
-    )
+    arms = [(arm.key, arm.method) for arm in plan.arms]
+    ways = [(key_of(arm.key, way), arm.method) for way, own in plan.ways.items() for arm in own.arms]
+    groups = {grouping.name: grouping.names for grouping in dataset.groupings}
+    vocabulary = Vocabulary((*arms, *ways), groups, config.leakage)
     for rule in rules:
         vocabulary.check(rule)
     return PreparedAudit(resolved, dataset, plan, seconds, rules, baseline)
@@ -177,7 +179,12 @@ def examined(
         return _timed(stage, seconds, listener, work)
 
     outcome = trained(plan, "training")
-    comparisons = _timed("measuring", seconds, listener, lambda: measure(plan, dataset, outcome.by_job))
+    comparisons, ways = _timed(
+        "measuring",
+        seconds,
+        listener,
+        lambda: (measure(plan, dataset, outcome.by_job), measure_ways(plan, dataset, outcome.by_job)),
+    )
     half, attacked = plan.leakage, None
     if half is not None:
         targets = trained(half, "training for the attack")
@@ -186,7 +193,9 @@ def examined(
         )
         rows = len(leakage_rows(dataset, half.config))
         attacked = Attacked(half, targets.by_job, targets.messages, rows, measured)
-    findings = AuditResults(resolved, plan, dataset, outcome.by_job, outcome.messages, comparisons, attacked)
+    findings = AuditResults(
+        resolved, plan, dataset, outcome.by_job, outcome.messages, comparisons, attacked, ways
+    )
     report = build_report(findings, _run_metadata(config, seconds, command))
     trusted = config.trust_claimed_epsilon
     return judged(report, prepared.rules, prepared.baseline, trust_claims=trusted)
@@ -213,7 +222,7 @@ def _taken_over(out: Path, other: str) -> Notice:
 
 def _plan(config: AuditConfig, dataset: Dataset) -> Plan:
     own = examine(config, dataset.digest) if is_factory(config.model) else None
-    return make_plan(config, dataset, own)
+    return with_ways(make_plan(config, dataset, own), dataset, own)
 
 
 def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:

@@ -16,6 +16,7 @@ from fairaudit.metrics.within_model import LabelOutcome, seed_scores
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.results.estimates import Measured
 from fairaudit.results.jobs import JobResult
+from fairaudit.results.ways import key_of
 
 AGREEMENT = 1e-9  # with scikit-learn; rounding alone separates the two
 
@@ -49,6 +50,21 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
                     twin = _twin(plan, arm, reference, own, number, results)
                     comparisons.append(compare(arm.key, reference, own, baseline, *shared, twin=twin))
     return tuple(comparisons)
+
+
+def measure_ways(
+    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
+) -> dict[str, tuple[Measured, ...]]:
+    """The same of each way beside a search, under the names that its arms have there."""
+
+    def named(found: Measured, way: str) -> Measured:
+        reference = key_of(found.reference, way) if found.reference else ""
+        return found.model_copy(update={"arm": key_of(found.arm, way), "reference": reference})
+
+    return {
+        way: tuple(named(found, way) for found in measure(own, dataset, results))
+        for way, own in plan.ways.items()
+    }
 
 
 def _twin(

@@ -31,15 +31,16 @@ def _of_audit(plan: Plan, cores: int) -> float:
     step = PER_STEP + records * (PER_RECORD + PER_WEIGHT * _products(plan))
     times = {arm.key: find(arm.method).trains_by_steps * (1 + arm.has_twin) for arm in plan.arms}
     tried = {arm.key: arm.tuning.trials * arm.tuning.mean_length if arm.tuning else 1.0 for arm in plan.arms}
+    tries = {arm.key: arm.tuning.trials if arm.tuning else 1 for arm in plan.arms}
     each = PER_JOB + PER_ROW * plan.schedule.n_public
     work = sum(
-        each * (plan.config.tune or 1)
-        + times[job.arm] * tried[job.arm] * job.repeats * plan.schedule.steps * step
+        each * tries[job.arm] + times[job.arm] * tried[job.arm] * job.repeats * plan.schedule.steps * step
         for job in plan.jobs
     )
     work += sum(PER_READING for job in plan.jobs if find(plan.arm(job.arm).method).readings)
     work += PER_SEED * plan.config.seeds
-    return START_UP + work / max(1, min(cores, len(plan.jobs))) + reading_seconds(plan, cores)
+    beside = sum(estimated_seconds(way, 1) - START_UP for way in plan.ways.values())
+    return START_UP + (work + beside) / max(1, min(cores, len(plan.jobs))) + reading_seconds(plan, cores)
 
 
 def reading_seconds(plan: Plan, cores: int) -> float:

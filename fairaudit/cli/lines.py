@@ -68,7 +68,9 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     of = f"{numbered(len(plan.arms), 'method')} × {numbered(seeds, 'seed')}"
     each = plan.config.tune or 1
     of += f" × {numbered(each, 'setting')}" if plan.config.tune else ""
-    trainings = f"{of} = {numbered(each * len(plan.jobs), 'training')}"
+    beside = " and ".join(plan.ways)
+    of += f", and {len(plan.ways)} ({beside} setting) for each method and seed" if beside else ""
+    trainings = f"{of} = {numbered(plan.trainings, 'training')}"
     facts = plan.model_facts
     if facts.parameters is not None:
         why = f": {plain(facts.outside, 200)}" if facts.outside else ""

@@ -30,7 +30,7 @@ def plan_record(prepared: PreparedAudit, *, seconds: float) -> dict[str, JsonVal
             ],
             "gates": [{"rule": rule.text, "words": rule.words} for rule in prepared.rules],
             "out": str(resolved.config.out),
-            "trainings": len(plan.jobs),
+            "trainings": plan.trainings,
             "trainings_attacked": len(plan.leakage.jobs) if plan.leakage else 0,
             "estimated_seconds": math.ceil(seconds),
             "notices": [asdict(notice) for notice in (*plan.notices, *prepared.dataset.notices)],

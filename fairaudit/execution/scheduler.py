@@ -147,7 +147,7 @@ class _Board:
     @classmethod
     def of(cls, plan: Plan, rundir: RunDir) -> Self:
         """The board at the start, with what earlier runs finished."""
-        jobs = {job.id: job for job in plan.jobs}
+        jobs = {job.id: job for job in plan.every_job}
         stored = {job_id: rundir.load(job_id) for job_id in jobs}
         done = {job_id: result for job_id, result in stored.items() if result is not None}
         waiting = {job_id: job for job_id, job in jobs.items() if job_id not in done}
@@ -177,12 +177,12 @@ class _Board:
 
     def fail(self, job: Job, error: FairauditError) -> list[JobFailure]:
         """Record a failure, and that of the jobs which would have read its result."""
-        failures = [JobFailure(job.id, job.arm, job.seed, str(error), type(error).__name__)]
+        failures = [JobFailure(job.id, job.name, job.seed, str(error), type(error).__name__)]
         orphans = [other for other in self.waiting.values() if other.source_id == job.id]
         self.failed[job.id] = failures[0]
         for orphan in orphans:
             del self.waiting[orphan.id]
-            because = TrainingError(f"not trained: {job.arm}, whose result it reads, failed at this seed")
+            because = TrainingError(f"not trained: {job.name}, whose result it reads, failed at this seed")
             failures += self.fail(orphan, because)
         return failures
 
@@ -216,14 +216,14 @@ def _settle(
         _handle_worker_death(board, job, answer, listener)
     elif isinstance(answer, Raised):
         if answer.error is None:
-            raise WorkerBug(f"{job.arm}, seed {job.seed}\n{answer.report}")
+            raise WorkerBug(f"{job.name}, seed {job.seed}\n{answer.report}")
         if not isinstance(answer.error, TrainingError):
             raise answer.error
         _announce(board.fail(job, rundir.logged(job.id, answer.error)), listener)
     else:
         assert answer.result.job_id == job.id, f"job {job.id} was answered with {answer.result.job_id}"
         board.done[job.id] = rundir.keep(answer.result)
-        listener(JobFinished(job.arm, job.seed, answer.seconds, len(board.done), len(board.jobs)))
+        listener(JobFinished(job.name, job.seed, answer.seconds, len(board.done), len(board.jobs)))
 
 
 def _handle_worker_death(board: _Board, job: Job, death: Died, listener: Listener) -> None:

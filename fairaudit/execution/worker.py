@@ -38,6 +38,7 @@ from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.results.jobs import Array, JobResult
+from fairaudit.tuning.reuse import Reuse, best_of
 
 YARDSTICK_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
@@ -49,13 +50,15 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     Args:
         plan: The frozen plan.
         job: Which.
-        source: The result of ``job.source_id``, for a control.
+        source: The result of ``job.source_id``, for a control and for an arm that takes over a setting.
         inputs: The data, where this process cannot read them itself.
 
     Raises:
         DataError, OutputError: The data cannot be read, or are not those of the plan.
         TrainingError: Diverged.
     """
+    if job.way:
+        return run_job(plan.ways[job.way], replace(job, way=""), source, inputs)
     began = time.perf_counter()
     # Gradients of records that are surely right fade below float32's normal range, where a processor
     # takes several times as long; the reference of an image audit took twice the time.
@@ -71,6 +74,9 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         return _own(plan, job, arm, prepared, inputs, began)
     if plan.by_coins:
         return _membership(plan, job, arm, prepared, source, began)
+    taken: dict[str, object] = {}
+    if arm.reuse is not None:
+        plan, arm, taken = _taking_over(plan, arm, arm.reuse, source)
     with _memory_reported(job):
         method, task = _method(arm), _task(plan, job, arm, prepared, source)
         trained = method.fit(task, _observers(plan))
@@ -90,6 +96,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         "event": event_to_json(trained.event) if trained.event else None,
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
+        **taken,
     }
     if arm.method == REFERENCE and (prepared.dataset.image_shape is None or plan.model in LINEAR):
         facts["sklearn_baseline"] = _sklearn_baseline(prepared)
@@ -104,6 +111,22 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         facts["causes"] = {"hessian_records": causes.HESSIAN_RECORDS}
     facts["seconds"] = time.perf_counter() - began
     return JobResult(job.id, arrays, facts)
+
+
+def _taking_over(
+    plan: Plan, arm: Arm, reuse: Reuse, source: JobResult | None
+) -> tuple[Plan, Arm, dict[str, object]]:
+    """The arm at the setting that another arm's search found, the plan at its length, and what it took."""
+    assert source is not None, f"{arm.key} takes over a setting of nothing"
+    tuned = source.facts["tuning"]
+    assert isinstance(tuned, Mapping)
+    number = best_of([candidate["weight"] for candidate in tuned["candidates"]])
+    best = tuned["candidates"][number]
+    settings, form = reuse.at(best["settings"], best["epochs"])
+    arm = replace(arm, settings=settings, privacy=replace(arm.privacy, event=form.event))
+    plan = replace(plan, schedule=replace(plan.schedule, epochs=form.epochs))
+    reused = {"candidate": number, "settings": settings, "epochs": form.epochs}
+    return plan, arm, {"reused": reused}
 
 
 def _search(plan: Plan, job: Job, arm: Arm, prepared: SeedData, began: float) -> JobResult:
@@ -237,7 +260,7 @@ def _sampling(arm: Arm, repeats: int) -> list[str]:
 def _released(arm: Arm, source: JobResult | None) -> dict[str, Array]:
     """What a control may read of its source: one series; a released one where the arm is private."""
     name = find(arm.method).source_series
-    return {name: source.arrays[f"trace.{name}"]} if source else {}
+    return {name: source.arrays[f"trace.{name}"]} if source and arm.source else {}
 
 
 def _observers(plan: Plan) -> list[Observer]:

@@ -12,8 +12,10 @@ from fairaudit.report.main_gap import main_gap
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Interval
 from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
+from fairaudit.results.ways import key_of
 
 # Where the data lie and what is asked of a report; the digest tells whether the data are the same.
+_DEFAULT = "default"
 _ASIDE = ("baseline", "data", "fail_on", "format", "inconclusive")
 
 
@@ -87,7 +89,8 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
         ConfigError: They are of another label, of other data, or share no arm.
     """
     _refuse_unlike(before, after, other_data=other_data)
-    keys = [arm.key for arm in before.arms], [arm.key for arm in after.arms]
+    found = _comparisons(before, after), _comparisons(after, before)
+    keys = _keys(before, after), _keys(after, before)
     shared = [key for key in keys[1] if key in keys[0]]
     if not shared:
         raise ConfigError(f"the reports share no method ({', '.join(keys[0])}; {', '.join(keys[1])})")
@@ -100,13 +103,13 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
             EpsilonChange(arm=k, before=_epsilon(before, k), after=_epsilon(after, k)) for k in shared
         ),
         changes=tuple(
-            found
+            change
             for earlier, later, shares in (
-                (before.comparisons, after.comparisons, after.shares_trainings),
+                (found[0], found[1], after.shares_trainings),
                 (before.attacks, after.attacks, after.shares_attacks),
             )
             for a, b in _pairs(earlier, later)
-            for found in _changes(a, b, shares(before, *filter(None, (b.arm, b.reference))))
+            for change in _changes(a, b, shares(before, *filter(None, (b.arm, b.reference))))
         ),
     )
 
@@ -120,6 +123,32 @@ def _pairs(
         earlier = known.get((comparison.arm, comparison.reference, comparison.grouping))
         if earlier is not None:
             yield earlier, comparison
+
+
+def _is_fixed_beside(report: Report, other: Report) -> bool:
+    """Whether settings were searched for in the other report alone: there, this one is its default way."""
+    return report.tuning is None and other.tuning is not None
+
+
+def _keys(report: Report, other: Report) -> list[str]:
+    keys = [arm.key for arm in report.every_arm]
+    return keys + [key_of(key, _DEFAULT) for key in keys] if _is_fixed_beside(report, other) else keys
+
+
+def _comparisons(report: Report, other: Report) -> list[Comparison]:
+    """All of a report; of fixed settings beside searched ones also under the names of the default way."""
+    found = list(report.every_comparison)
+    if _is_fixed_beside(report, other):
+        found += [
+            c.model_copy(
+                update={
+                    "arm": key_of(c.arm, _DEFAULT),
+                    "reference": c.reference and key_of(c.reference, _DEFAULT),
+                }
+            )
+            for c in found
+        ]
+    return found
 
 
 def _refuse_unlike(before: Report, after: Report, *, other_data: bool) -> None:
@@ -145,8 +174,9 @@ def _options(before: Report, after: Report) -> Iterator[OptionChange]:
 
 
 def _epsilon(report: Report, arm: str) -> float | None:
-    held = report.privacy[arm].epsilon if arm in report.privacy else None
-    return held.headline if held else None
+    """Of an arm; one of fixed settings is also known as its default way."""
+    facts = report.every_guarantee.get(arm) or report.privacy.get(arm.replace(f":{_DEFAULT}", "", 1))
+    return facts.epsilon.headline if facts is not None and facts.epsilon is not None else None
 
 
 def _changes(before: Comparison, after: Comparison, same: bool) -> Iterator[Change]:

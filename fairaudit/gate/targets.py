@@ -127,7 +127,7 @@ class Vocabulary:
 def vocabulary_of(report: Report) -> Vocabulary:
     """The names that the report knows."""
     return Vocabulary(
-        arms=tuple((arm.key, arm.method) for arm in report.arms),
+        arms=tuple((arm.key, arm.method) for arm in report.every_arm),
         groupings={g.name: tuple(group.name for group in g.groups) for g in report.data.groupings},
         has_leakage=report.leakage is not None,
     )
@@ -140,7 +140,7 @@ def find_targets(rule: GateRule, report: Report, *, trust_claims: bool = False) 
         rule, report: Which.
         trust_claims: Whether an epsilon that a trainer claims is a number like the others.
     """
-    partial = {arm.key: _unfinished(arm) for arm in report.arms if arm.failed}
+    partial = {arm.key: _unfinished(arm) for arm in report.every_arm if arm.failed}
     left_out: dict[str, None] = {}
     if rule.metric.is_of_leakage and report.leakage:
         partial = report.leakage.unfinished
@@ -235,10 +235,15 @@ def _unfinished(arm: ArmFacts) -> str:
 
 
 def _arms(rule: GateRule, report: Report) -> set[str]:
-    """The arms a rule is about: those it names, else all that are meant to be private."""
+    """The arms a rule is about: those it names, else all that are meant to be private.
+
+    A method whose settings were sought is its tuned arm; the ways beside the search have names of their own.
+    """
     if rule.arm:
-        exact = {arm.key for arm in report.arms if arm.key == rule.arm}
-        return exact or {arm.key for arm in report.arms if _is_arm(rule.arm, arm.key, arm.method)}
+        exact = {arm.key for arm in report.every_arm if arm.key == rule.arm}
+        forms = [arm for arm in report.every_arm if _is_arm(rule.arm, arm.key, arm.method)]
+        own = {arm.key for arm in forms if arm in report.arms}
+        return exact or own or {arm.key for arm in forms}
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     # An arm measured against another private arm is a check of the audit, not a result.
     checks = {arm.key for arm in report.arms if arm.reference in compared}
@@ -251,7 +256,7 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
     is_overall = rule.group is not None and rule.group.bare == ALL_ROWS
     lacking = _without_part(rule.metric, report)
     seen: set[tuple[str, str, str]] = set()
-    for comparison in report.attacks if rule.metric.is_of_leakage else report.comparisons:
+    for comparison in report.attacks if rule.metric.is_of_leakage else report.every_comparison:
         place = (
             comparison.arm,
             comparison.reference if rule.metric.is_relative else "",
@@ -275,10 +280,10 @@ def _without_part(metric: Metric, report: Report) -> set[tuple[str, str]]:
     """
     if not part_of(metric.key):
         return set()
-    split = {c.arm for c in report.comparisons if f"{metric.base}.noise" in c.overall.estimates}
+    split = {c.arm for c in report.every_comparison if f"{metric.base}.noise" in c.overall.estimates}
     return {
         (c.arm, c.reference)
-        for c in report.comparisons
+        for c in report.every_comparison
         if c.arm in split and metric.key not in c.overall.estimates
     }
 
@@ -298,7 +303,7 @@ def _fits(selector: GroupSelector | None, comparison: Comparison) -> bool:
 
 def _of_guarantees(rule: GateRule, report: Report, *, trust_claims: bool) -> Iterator[Target]:
     wanted = _arms(rule, report)
-    for key, facts in report.privacy.items():
+    for key, facts in report.every_guarantee.items():
         if key not in wanted or (facts.guarantee.value == "none" and not rule.arm):
             continue
         held = facts.epsilon

@@ -17,6 +17,7 @@ from fairaudit.privacy.accounting import calibrate
 from fairaudit.tuning.around import Around
 from fairaudit.tuning.charge import charged_search, uncharged_search
 from fairaudit.tuning.refusals import ONE_SETTING, refuse_beside_a_search
+from fairaudit.tuning.reuse import Reuse
 from fairaudit.tuning.search import Tuning
 
 SELF_CHECK = "self-check"
@@ -83,6 +84,7 @@ class Arm:
         has_twin: It is trained once more without its noise, on the same streams.
         tuning: How its settings are sought at each seed; None: ``settings`` are its own.
         is_own_code: ``trainer`` is a function of the user's, asked for ``privacy.target_epsilon``.
+        reuse: How it takes over a setting that another arm's search found at each seed, or None.
     """
 
     key: str
@@ -99,6 +101,7 @@ class Arm:
     has_twin: bool = False
     tuning: Tuning | None = None
     is_own_code: bool = False
+    reuse: Reuse | None = None
 
     @property
     def has_noisy_steps(self) -> bool:

@@ -31,6 +31,7 @@ from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
 from fairaudit.results.jobs import JOBS, RECORDS, job_id
+from fairaudit.results.ways import key_of
 from fairaudit.tuning.validation_score import LEAST_ROWS
 
 __all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan", "narrowed"]
@@ -45,7 +46,8 @@ class Job:
         arm: Key.
         seed: Audit seed.
         repeats: Private runs trained as stacked replicates.
-        source_id: Id of the job whose released state it reads, or None.
+        source_id: Id of the job whose result it reads, or None.
+        way: Of ``Plan.ways`` that it belongs to; "": of the plan itself.
     """
 
     id: str
@@ -53,6 +55,12 @@ class Job:
     seed: int
     repeats: int
     source_id: str | None = None
+    way: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its arm, as readers know it."""
+        return key_of(self.arm, self.way)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,7 @@ class Plan:
         reads_angles: How far clipping turns the step is read of checkpoints, though not everything is.
         by_coins: Every seed trains on a random half of the rows and leaves how sure its model is of each row.
         leakage: The plan of such trainings, where membership inference was asked for.
+        ways: What is trained beside a search, by name: plans of fixed settings over the same seeds.
     """
 
     config: AuditConfig
@@ -91,11 +100,23 @@ class Plan:
     reads_angles: bool = False
     by_coins: bool = False
     leakage: "Plan | None" = None
+    ways: "Mapping[str, Plan]" = field(default_factory=dict)
+
+    @property
+    def every_job(self) -> tuple[Job, ...]:
+        """Its jobs and those of its ways, seed by seed."""
+        jobs = [*self.jobs, *(job for way in self.ways.values() for job in way.jobs)]
+        return tuple(sorted(jobs, key=lambda job: job.seed))
+
+    @property
+    def trainings(self) -> int:
+        """How many models all of them train, those without noise aside."""
+        return len(self.jobs) * (self.config.tune or 1) + sum(len(way.jobs) for way in self.ways.values())
 
     @property
     def all_jobs(self) -> tuple[Job, ...]:
         """Every training of a run, those of ``leakage`` last."""
-        return (*self.jobs, *(self.leakage.jobs if self.leakage else ()))
+        return (*self.every_job, *(self.leakage.every_job if self.leakage else ()))
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""

@@ -1,7 +1,7 @@
 """Results -> Report. Pure: reads no file, no clock, no environment."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairaudit.config.presets.collection import find_preset
 from fairaudit.config.value_sources import ResolvedConfig
@@ -12,6 +12,7 @@ from fairaudit.planning.plan import Plan
 from fairaudit.report.build_facts import arm_facts, data_facts, privacy_facts, training_facts
 from fairaudit.report.build_leakage import Attacked, leakage_facts
 from fairaudit.report.build_measured import diagnostics, disclosed, selections, sklearn_baseline
+from fairaudit.report.build_tuned import at_edges, tuning
 from fairaudit.report.changed import changed_gaps
 from fairaudit.report.control import control_option, describe_control
 from fairaudit.report.detected import judged
@@ -26,6 +27,7 @@ from fairaudit.report.summarize import summarized
 from fairaudit.report.sweep import Sweep, SweepArm, sweeps
 from fairaudit.report.text import limitations
 from fairaudit.report.trainers import own_warnings
+from fairaudit.report.tuned import Tuning
 from fairaudit.report.why import explain
 from fairaudit.results.estimates import Comparison, Measured
 from fairaudit.results.jobs import NUMERICS_VERSION, JobResult
@@ -45,6 +47,7 @@ class AuditResults:
         failures: Job id -> one line, for jobs that ended without a result.
         comparisons: What was measured, by arm and grouping.
         attacked: What membership inference found, None where it was not asked for.
+        ways: The same of each way beside a search.
     """
 
     resolved: ResolvedConfig
@@ -54,6 +57,7 @@ class AuditResults:
     failures: Mapping[str, str]
     comparisons: Sequence[Measured]
     attacked: Attacked | None = None
+    ways: Mapping[str, Sequence[Measured]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,9 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     privacy = privacy_facts(plan, fitted=data.fitted, results=results)
     found = findings.attacked
     leakage = leakage_facts(found, least=least, named=named) if found else None
+    tuned = tuning(
+        plan, dataset, results, findings.failures, findings.ways, first, fitted=data.fitted, named=named
+    )
     report = Report(
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=metadata.version),
@@ -115,10 +122,11 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         changed=changed_gaps(compared),
         sweep=swept,
         leakage=leakage,
+        tuning=tuned,
         diagnostics=read,
         why=explain(read.decomposition, arms, first, control),
         warnings=(
-            *_warnings(findings, arms, check, control, first, swept, read),
+            *_warnings(findings, arms, check, control, first, swept, read, tuned),
             *own_warnings(plan, arms, privacy, results),
             *_of_attacks(leakage),
         ),
@@ -169,10 +177,14 @@ def _warnings(
     compared: Sequence[Comparison],
     swept: Sequence[Sweep],
     read: Diagnostics,
+    tuned: Tuning | None,
 ) -> Iterator[ReportWarning]:
-    yield from _of_results(arms, control)
+    yield from _of_results(
+        (*arms, *(arm for way in (tuned.ways if tuned else ()) for arm in way.arms)), control
+    )
     yield from _of_twins(findings)
     yield from health(arms, compared, swept, read.arms, check, len(findings.dataset.classes))
+    yield from at_edges(tuned, {arm.key: arm.method for arm in arms})
     yield from _of_seeds(findings.plan, compared)
     yield from _of_self_checks(findings.plan, compared)
     for notice in (*findings.plan.notices, *findings.dataset.notices):

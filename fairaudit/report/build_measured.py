@@ -28,6 +28,7 @@ OF_ONE_BATCH = ("cos_", "norm_")  # readings of a single batch, which say little
 SMOOTHED = 20  # windows that a curve of such readings is averaged over
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
 SKLEARN_BASELINE = "scikit-learn logistic regression, same rows and inputs"
+BESIDE_A_SEARCH = "scikit-learn logistic regression, all training rows, same inputs"
 NO_YARDSTICK = "a linear model of pixels says nothing of how well a network was trained"
 PIXEL_BASELINE = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
 
@@ -104,7 +105,19 @@ def sklearn_baseline(plan: Plan, dataset: Dataset, results: Mapping[str, JobResu
     arm = next(a for a in plan.arms if a.reference is None)
     is_fitting = dataset.image_shape is None or plan.model in LINEAR
     own = [results[job.id] for job in plan.jobs if job.arm == arm.key and job.id in results]
-    beside = [(r, found) for r in own if isinstance(found := r.facts.get("sklearn_baseline"), Mapping)]
+    # A search leaves none: the reference at its default setting, trained beside it, does.
+    also = {
+        job.seed: results[job.id]
+        for way in plan.ways.values()
+        for job in way.jobs
+        if job.arm == arm.key and job.id in results and "sklearn_baseline" in results[job.id].facts
+    }
+    at = [job.seed for job in plan.jobs if job.arm == arm.key and job.id in results]
+    beside = [
+        (r, found)
+        for seed, r in zip(at, own, strict=True)
+        if isinstance(found := also.get(seed, r).facts.get("sklearn_baseline"), Mapping)
+    ]
     theirs = [float(found["accuracy"]) for _, found in beside]
     # The same seeds for both, where there are two.
     ours = [_accuracy(result, dataset) for result in ([r for r, _ in beside] or own)]
@@ -123,7 +136,9 @@ def sklearn_baseline(plan: Plan, dataset: Dataset, results: Mapping[str, JobResu
     return SklearnBaseline(
         arm=arm.key,
         reference_accuracy=mine,
-        baseline=SKLEARN_BASELINE if dataset.image_shape is None else PIXEL_BASELINE.format(rows=rows),
+        sklearn_baseline=(BESIDE_A_SEARCH if also else SKLEARN_BASELINE)
+        if dataset.image_shape is None
+        else PIXEL_BASELINE.format(rows=rows),
         baseline_accuracy=other,
         undertrained=other - mine > UNDERTRAINED_BY,
         n_seeds=len(ours),

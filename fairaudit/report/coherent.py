@@ -19,15 +19,18 @@ _ROUNDED = 2e-5  # relative; numbers of six digits that were equal before they w
 
 def incoherence(report: Report) -> str:
     """The first thing in a report that contradicts another, in words; "" where nothing does."""
-    parts = (_of_arms, _of_privacy, _of_data, _of_comparisons, _of_gates, _of_places, _of_summary)
+    parts = (
+        *(_of_arms, _of_privacy, _of_data, _of_comparisons, _of_tuning),
+        *(_of_gates, _of_places, _of_summary),
+    )
     return next(chain.from_iterable(part(report) for part in parts), "")
 
 
 def _of_arms(report: Report) -> Iterator[str]:
-    keys = [arm.key for arm in report.arms]
-    if not keys or len(set(keys)) < len(keys):
+    keys = [arm.key for arm in report.every_arm]
+    if not report.arms or len(set(keys)) < len(keys):
         yield "its arms have no names of their own"
-    for arm in report.arms:
+    for arm in report.every_arm:
         if arm.reference is not None and (arm.reference not in keys or arm.reference == arm.key):
             yield f"arm {arm.key!r} is compared with {arm.reference!r}, which is no other arm"
         yield from _of_seeds(arm, None if report.training is None else report.training.seeds)
@@ -47,11 +50,11 @@ def _of_seeds(arm: ArmFacts, trained: int | None) -> Iterator[str]:
 
 
 def _of_privacy(report: Report) -> Iterator[str]:
-    keys = {arm.key for arm in report.arms}
-    if set(report.privacy) != keys:
-        odd = sorted(set(report.privacy) ^ keys)[0]
+    keys = {arm.key for arm in report.every_arm}
+    if set(report.every_guarantee) != keys:
+        odd = sorted(set(report.every_guarantee) ^ keys)[0]
         yield f"what is guaranteed of {odd!r} is said without an arm, or not said"
-    for key, facts in report.privacy.items():
+    for key, facts in report.every_guarantee.items():
         for complaint in _of_guarantee(facts):
             yield f"privacy of {key!r}: {complaint}"
 
@@ -125,18 +128,18 @@ def _adds_up(counts: Sequence[int | None], total: int) -> bool:
 
 
 def _of_comparisons(report: Report) -> Iterator[str]:
-    finished = {arm.key: arm.seeds_finished for arm in report.arms}
+    finished = {arm.key: arm.seeds_finished for arm in report.every_arm}
     if report.training is None:  # one given baseline stands for every seed of what is compared with it
         finished = dict.fromkeys(finished, max(finished.values(), default=0))
     groups = {g.name: [group.name for group in g.groups] for g in report.data.groupings}
-    places = [(c.arm, c.reference, c.grouping) for c in report.comparisons]
+    places = [(c.arm, c.reference, c.grouping) for c in report.every_comparison]
     if len(set(places)) < len(places):
         yield "an arm is measured twice"
-    for arm in report.arms:
+    for arm in report.every_arm:
         unmeasured = [g for g in groups if (arm.key, arm.reference, g) not in places]
         if arm.reference is not None and unmeasured:
             yield f"{arm.key!r} is not measured by {unmeasured[0]!r}"
-    for comparison in report.comparisons:
+    for comparison in report.every_comparison:
         where = f"{comparison.arm!r} by {comparison.grouping!r}"
         if comparison.arm not in finished or comparison.reference not in ("", *finished):
             yield f"{where} is of no arm of this report"
@@ -238,6 +241,26 @@ def _of_difference(gap: Gap, signed: float, measured: dict[str, GroupMeasure]) -
         return
     if abs(signed - (a.value - b.value)) > _ROUNDED * max(abs(a.value), abs(b.value)):
         yield f"{signed:g} is not the difference of {a.value:g} and {b.value:g}"
+
+
+def _of_tuning(report: Report) -> Iterator[str]:
+    tuning = report.tuning
+    if tuning is None:
+        return
+    finished = {arm.key: arm.seeds_finished for arm in report.arms}
+    for search in tuning.searches:
+        if len(search.seeds) != finished.get(search.arm):
+            yield f"the search of {search.arm!r} is not told at each of its finished seeds"
+        for seed in search.seeds:
+            where = f"the search of {search.arm!r} at seed {seed.seed}"
+            chosen = [tried for tried in seed.tried if tried.selected]
+            if len(seed.tried) != tuning.trials or len(chosen) != 1:
+                counts = f"{len(seed.tried)} candidates of {tuning.trials}"
+                yield f"{where} has {counts}, {len(chosen)} of them best"
+            elif chosen[0].released_score < max(tried.released_score for tried in seed.tried):
+                yield f"{where} calls another candidate best than that of the best score"
+            if abs(sum(tried.weight for tried in seed.tried) - 1) > _ROUNDED:
+                yield f"the chances of {where} do not add up to 1"
 
 
 def _of_gates(report: Report) -> Iterator[str]:

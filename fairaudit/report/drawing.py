@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from fairaudit.report.panels import Amounts, Intervals, Lines, Panel, PanelChanges
+from fairaudit.report.panels import Amounts, Intervals, Lines, Panel, PanelChanges, Scatter
 from fairaudit.results.estimates import Interval
 
 Spec: TypeAlias = dict[str, object]
@@ -62,6 +62,8 @@ def drawn(panel: Panel) -> Spec:
             return _amounts(panel)
         case Lines():
             return _lines(panel)
+        case Scatter():
+            return _scatter(panel)
 
 
 def _intervals(panel: Intervals) -> Spec:
@@ -152,6 +154,24 @@ def _lines(panel: Lines) -> Spec:
     if panel.origin is not None:
         layers.insert(0, _line_at("y", panel.origin))
     shared: Spec = {"x": x, "color": _colour(series), "tooltip": _tooltip(("x", "value", "low", "high"))}
+    return _layered(values, layers, shared, _LINE_HEIGHT)
+
+
+def _scatter(panel: Scatter) -> Spec:
+    values: list[Spec] = [
+        {"x": s.x, "value": s.y, "series": s.series, "marked": s.is_marked} for s in panel.spots
+    ]
+    series = _series([s.series for s in panel.spots])
+    x = _x("x", panel.x_title, _wide([s.x for s in panel.spots], panel.least))
+    scale = _wide([*(s.y for s in panel.spots), 0.0], panel.least)
+    y: Spec = {"field": "value", "type": "quantitative", "title": panel.y_title, "scale": scale}
+    dot = {"type": "point", "filled": True, "size": 55, "opacity": 0.75}
+    ring = {"type": "point", "filled": False, "size": 190, "strokeWidth": 2, "opacity": 1, "shape": "circle"}
+    layers: list[Spec] = [
+        {"mark": dot, "encoding": {"shape": _shape(series)}},
+        {"mark": ring, "transform": [{"filter": "datum.marked"}]},
+    ]
+    shared: Spec = {"x": x, "y": y, "color": _colour(series), "tooltip": _tooltip(("x", "value"))}
     return _layered(values, layers, shared, _LINE_HEIGHT)
 
 

@@ -24,6 +24,7 @@ from fairaudit.report.measured import ChangedGap, Diagnostics, SelectionRates, S
 from fairaudit.report.safe_names import plain
 from fairaudit.report.summary import Summary
 from fairaudit.report.sweep import Sweep
+from fairaudit.report.tuned import Tuning, Way
 from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure
 from fairaudit.results.numbers import Figure, Part
@@ -38,6 +39,7 @@ UNHEALTHY = {
     "loss_rises": "its training loss rises",
     "cost_not_falling": "it is not shown to fall as epsilon grows",
     "mostly_clipping": "most of it is there without noise",
+    "at_edge": "its best settings are at the edge of what was searched",
 }
 
 
@@ -72,6 +74,7 @@ class Report(Part):
     changed: tuple[ChangedGap, ...] | None = None  # None: of schema 1, which did not judge them together
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
     leakage: Leakage | None = None  # None: membership inference was not asked for
+    tuning: Tuning | None = None  # None: settings were fixed
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set
     summary: Summary | None = None  # None: of an earlier version
@@ -95,6 +98,25 @@ class Report(Part):
         return given.value if given is not None and isinstance(given.value, int) else None
 
     @property
+    def every_arm(self) -> tuple[ArmFacts, ...]:
+        """The arms, then those of the ways beside a search."""
+        return (*self.arms, *(arm for way in self._ways for arm in way.arms))
+
+    @property
+    def every_comparison(self) -> tuple[Comparison, ...]:
+        """The comparisons, then those of the ways beside a search."""
+        return (*self.comparisons, *(comparison for way in self._ways for comparison in way.comparisons))
+
+    @property
+    def every_guarantee(self) -> dict[str, PrivacyFacts]:
+        """What is guaranteed of every arm, those of the ways beside a search last."""
+        return {**self.privacy, **{key: facts for way in self._ways for key, facts in way.privacy.items()}}
+
+    @property
+    def _ways(self) -> tuple[Way, ...]:
+        return () if self.tuning is None else self.tuning.ways
+
+    @property
     def costs(self) -> tuple[Comparison, ...]:
         """The comparisons of an arm with another; a reference by itself has no cost."""
         return tuple(c for c in self.comparisons if c.reference)
@@ -109,7 +131,7 @@ class Report(Part):
         """Arms whose cost is that of their settings more than of privacy, by why, in words."""
         told: dict[str, list[str]] = {}
         for warning in self.warnings:
-            if warning.arm and warning.code in UNHEALTHY:
+            if warning.arm and warning.code in UNHEALTHY and warning.level == "warning":
                 told.setdefault(warning.arm, []).append(UNHEALTHY[warning.code])
         found: dict[str, list[str]] = {}
         for arm, whys in told.items():
@@ -118,7 +140,7 @@ class Report(Part):
 
     def shares_trainings(self, other: "Report", *keys: str) -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports."""
-        mine, theirs = ({arm.key: arm.trainings for arm in one.arms} for one in (self, other))
+        mine, theirs = ({arm.key: arm.trainings for arm in one.every_arm} for one in (self, other))
         return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)
 
     def shares_attacks(self, other: "Report", *keys: str) -> bool:

@@ -99,7 +99,28 @@ class Lines:
     least: float = 0.0
 
 
-Panel: TypeAlias = Intervals | PanelChanges | Amounts | Lines
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A model by two numbers; ``is_marked`` puts a ring around it."""
+
+    x: float
+    y: float
+    series: str
+    is_marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """One dot for each model; ``least`` is the width of both axes at least, as of intervals."""
+
+    title: str
+    x_title: str
+    y_title: str
+    spots: tuple[Spot, ...]
+    least: float = 0.0
+
+
+Panel: TypeAlias = Intervals | PanelChanges | Amounts | Lines | Scatter
 
 
 def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:

@@ -22,6 +22,7 @@ from fairaudit.report.summary import (
 )
 from fairaudit.report.written import Scale, written
 from fairaudit.results.estimates import Comparison, Estimate, Interval
+from fairaudit.results.ways import key_of
 
 DEGREES = Scale(1.0, lambda value: f"{value:.1f}")
 _MOST_NAMED = 3  # groups in one sentence
@@ -88,6 +89,7 @@ def _method(report: Report, arm: ArmFacts, comparison: Comparison) -> MethodSumm
     said = {
         "who pays": pays,
         "gap": gaps,
+        "settings": _settings(report, comparison),
         "misalignment": _misalignment(misalignment, report, arm, comparison),
         "clipping or noise": _clipping_or_noise(
             parts, is_split=bool(part_name(comparison)), is_one_of_many=len(comparison.by_group) > 2
@@ -110,6 +112,18 @@ def _method(report: Report, arm: ArmFacts, comparison: Comparison) -> MethodSumm
             SummaryLine.model_validate({"topic": t, "text": text}) for t, text in said.items() if text
         ),
     )
+
+
+def _settings(report: Report, tuned: Comparison) -> str:
+    """The gap at settings that were not sought, beside a search's; "" without one."""
+    told = []
+    for way, words in (("default", "the default settings"), ("reused", "the reference's best setting")):
+        name = key_of(tuned.arm, way), key_of(tuned.reference, way), tuned.grouping
+        found = next((c for c in report.every_comparison if (c.arm, c.reference, c.grouping) == name), None)
+        gap = None if found is None else main_gap(found)
+        if gap is not None:
+            told.append(f"{written(gap.size, scale_of(_ACCURACY))} points at {words}")
+    return f"Both models' settings were searched for. The gap is {' and '.join(told)}." if told else ""
 
 
 def _gap_of(comparison: Comparison, metric: Cost) -> GapSummary | None:

@@ -8,7 +8,7 @@ from fairaudit.results.numbers import EpsilonFigure, Figure, HighEnd, Part
 from fairaudit.results.reading import Reading
 
 Cost = Literal["privacy_cost", "excess_risk"]
-Topic = Literal["who pays", "gap", "misalignment", "clipping or noise", "verdict", "next"]
+Topic = Literal["who pays", "gap", "settings", "misalignment", "clipping or noise", "verdict", "next"]
 
 
 class GroupCost(Interval):

@@ -58,7 +58,8 @@ _SEARCH_UNCHARGED = (
 _SEARCHED = (
     "Costs are those of this search: what is varied, how far, how many tries, and one validation split per "
     "seed. They are expectations over the settings that it may keep, in both arms alike; a wider search may "
-    "find better ones."
+    "find better ones. Costs at default and reused settings are of trainings with all of epsilon and all "
+    "training rows, so they differ from the tuned ones by the search and by its price."
 )
 _CONFIGURATION = (
     "Costs are those of these settings: clipping bound, step, schedule and size of the model. Other settings "
@@ -69,8 +70,9 @@ _PER_RUN = (
     "rows; releasing several of them composes, and the report gives the epsilon of releasing all."
 )
 _PER_SEARCH = (
-    "Epsilon is for {one}. This audit searches for {models} on the same rows "
-    "and evaluates every candidate; what all of that reveals together is not accounted for."
+    "Epsilon is for {one}. This audit searches for {models} on the same rows, "
+    "evaluates every candidate and trains at default and reused settings beside; what all of that reveals "
+    "together is not accounted for."
 )
 _SEEDS = (
     "Seeds are fixed so that the audit can be repeated, so its noise and its batches can be "

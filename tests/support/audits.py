@@ -1,6 +1,6 @@
 """Whole audits in this process: small ones, for tests of what is made of a stored report."""
 
-from fairaudit.analysis.measure import measure
+from fairaudit.analysis.measure import measure, measure_ways
 from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.execution.worker import run_job
@@ -11,13 +11,20 @@ from fairaudit.report.write import write_report
 
 def audit_here(folder, **options):
     """The path of a report in ``folder``; every training in this process."""
+    return audited_here(folder, **options)[0]
+
+
+def audited_here(folder, **options):
+    """The path of a report in ``folder``, with the plan, the data and the results that it was made of."""
     resolved = resolve_config({"out": folder, "format": ["json"], "diagnostics": "off", **options})
     made = prepare(resolved)
     plan, results = made.plan, {}
-    for job in plan.jobs:
+    for job in plan.every_job:
         results[job.id] = run_job(plan, job, results.get(job.source_id))
     compared = measure(plan, made.dataset, results)
-    findings = AuditResults(resolved, plan, made.dataset, results, {}, compared)
+    findings = AuditResults(
+        resolved, plan, made.dataset, results, {}, compared, measure_ways(plan, made.dataset, results)
+    )
     told = RunMetadata(version="0", created_utc="", command=(), environment={}, workers=1, seconds={})
     write_report(judged(build_report(findings, told), made.rules), folder, ["json"])
-    return folder / "report.json"
+    return folder / "report.json", plan, made.dataset, results

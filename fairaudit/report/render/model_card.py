@@ -16,7 +16,7 @@ _OWNER = "Not known to an audit: for the owner of the model to write."
 # heading of the card -> sections of the report that stand there
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "Evaluation data": ("data",),
-    "Quantitative analyses": ("costs", "gaps", "within", "selection"),
+    "Quantitative analyses": ("costs", "tuning", "gaps", "tried", "within", "selection"),
     "Privacy": ("guarantee", "leakage"),
     "Caveats and recommendations": ("warnings", "limitations"),
 }
@@ -65,7 +65,11 @@ def _details(report: Report) -> Iterator[str]:
         yield f"- Training: by {_name(', '.join(own), 300)}, code that this audit ran and did not check"
     else:
         counted = ((training.epochs, "epoch"), (training.steps, "step"), (training.n_public, "record"))
-        yield f"- Training: {', '.join(numbered(count, noun) for count, noun in counted)}"
+        default = ", ".join(numbered(count, noun) for count, noun in counted)
+        tried = (
+            "" if report.settings_tried is None else f"best of {report.settings_tried} settings; default: "
+        )
+        yield f"- Training: {tried}{default}"
     version = _name(report.tool.version)
     yield f"- Figures from fairaudit {version}, {numbered(seeds, 'seed')}, 95 % intervals"
     if training is not None:

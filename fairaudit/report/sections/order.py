@@ -23,6 +23,8 @@ from fairaudit.report.sections import (
     summary,
     sweep,
     training,
+    tried,
+    tuning,
     verdict,
     warnings,
     why,
@@ -31,16 +33,9 @@ from fairaudit.report.sections import (
 
 ORDER = (
     summary.section,
-    *(verdict.section, audited.section, costs.section, gaps.section, metrics.section, parts.section),
-    *(
-        sweep.section,
-        leakage.section,
-        gates.section,
-        control.section,
-        why.section,
-        within.section,
-        selection.section,
-    ),
+    *(verdict.section, audited.section, costs.section, tuning.section, gaps.section, metrics.section),
+    *(parts.section, tried.section, sweep.section, leakage.section, gates.section, control.section),
+    *(why.section, within.section, selection.section),
     *(readings.section, guarantee.section, data.section, warnings.section, limitations.section),
     *(reproduce.section, training.section, register.section, instruments.section),
 )

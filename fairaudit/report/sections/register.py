@@ -2,7 +2,7 @@
 
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.document import Bullets, Cell, Rank, Section, Text, table
-from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts
+from fairaudit.report.facts import NOT_SAMPLED, PrivacyFacts, TrainingFacts
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import UNKNOWN
@@ -31,13 +31,26 @@ def section(report: Report) -> Section | None:
                 f"Data product: {product}",
                 "Flavour: (ε, δ) differential privacy; central model, one release per trained model",
                 f"Privacy unit: {plain(first.unit, 300)}. Neighbours: {plain(first.neighbouring, 300)}",
-                f"Records, taken as public: {report.training.n_public:,}",
+                f"Records, taken as public: {_records(report, report.training)}",
                 f"Accounting: {plain(first.accountant, 300)}",
             )
         ),
         table(head, [_row(key, facts) for key, facts in established.items()], most=8),
     )
     return Section("register", "Appendix: entry for a DP deployment registry", Rank.APPENDIX, blocks)
+
+
+def _records(report: Report, training: TrainingFacts) -> str:
+    """How many are protected; of a search those that a training reads and those that scores do."""
+    searches = () if report.tuning is None else report.tuning.searches
+    first = next((seed for search in searches for seed in search.seeds), None)
+    if first is None:
+        return f"{training.n_public:,}"
+    both = f"{first.fit_rows:,} that a training reads and {first.validation_rows:,} that scores read"
+    declared = (
+        "" if training.n_public == first.fit_rows else f"; declared: {training.n_public:,} of a training"
+    )
+    return f"{first.fit_rows + first.validation_rows:,} ({both}{declared})"
 
 
 def _row(key: str, facts: PrivacyFacts) -> tuple[Cell, ...]:

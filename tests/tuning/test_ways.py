@@ -1,0 +1,410 @@
+"""The cost three ways: what is trained beside a search, what the report makes of it, what gates judge."""
+
+import importlib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.tabular import load_dataset
+from fairaudit.execution import worker
+from fairaudit.execution.worker import run_job
+from fairaudit.gate.check import check
+from fairaudit.gate.comparison import compare_reports
+from fairaudit.gate.grammar import parse_rule
+from fairaudit.gate.targets import find_targets
+from fairaudit.methods.defaults import effective_step
+from fairaudit.methods.spec import Guarantee
+from fairaudit.planning import ways
+from fairaudit.planning.plan import make_plan
+from fairaudit.privacy.accounting import epsilon
+from fairaudit.report.build_tuned import at_edges
+from fairaudit.report.coherent import incoherence
+from fairaudit.report.load import load_report
+from fairaudit.report.render.html import to_html
+from fairaudit.report.render.markdown import to_markdown
+from fairaudit.report.render.model_card import to_model_card
+from fairaudit.report.sections.tried import spread_words
+from fairaudit.report.tuned import ArmSearch, Searched, SearchedSeed, Tried, Tuning
+from fairaudit.results.jobs import JobResult
+from fairaudit.results.ways import key_of
+
+audits = importlib.import_module("audits")
+
+LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
+FIXED = {
+    "data": LOANS, "group": ("sex",), "seeds": 2, "epochs": 4, "batch_size": 512, "twins": False,
+    "diagnostics": "off", "method": ("dpsgd", "global-adapt"), "max_grad_norm": 1.0, "threshold": 2.0,
+}  # fmt: skip
+N = 3
+
+
+def planned(tune=N, **given):
+    config = AuditConfig(**{**FIXED, "noise_multiplier": 1.0, "tune": tune, **given})
+    dataset = load_dataset(config)
+    return ways.with_ways(make_plan(config, dataset), dataset)
+
+
+def job_of(plan, arm, seed, way):
+    return next(job for job in plan.every_job if (job.arm, job.seed, job.way) == (arm, seed, way))
+
+
+def searched(*tried):
+    """What a reference's search leaves, by hand: (learning rate, epochs, weight) of each candidate."""
+    candidates = [
+        {"settings": {"learning_rate": rate}, "epochs": epochs, "weight": weight}
+        for rate, epochs, weight in tried
+    ]
+    return JobResult("0" * 24, {}, {"tuning": {"candidates": candidates}})
+
+
+# The best is the second: twice the default's epochs, and a step that no rule would choose.
+FOUND = searched((0.3, 4, 0.25), (0.07, 8, 0.6), (0.9, 2, 0.15))
+
+
+@pytest.mark.parametrize("arm", ["sgd", "dpsgd", "global-adapt"])
+def test_the_default_way_is_the_audit_without_a_search_to_the_bit(arm):
+    tuned, plain = planned(), planned(tune=None)
+    job, alone = job_of(tuned, arm, 1, "default"), job_of(plain, arm, 1, "")
+    assert job.id == alone.id  # so a training that is there already is taken
+    assert tuned.schedule.n_public == 3840 < tuned.ways["default"].schedule.n_public == 4800
+    arrays = [run_job(plan, own, None).arrays for plan, own in ((tuned, job), (plain, alone))]
+    assert arrays[0]["probabilities"].tobytes() == arrays[1]["probabilities"].tobytes()
+
+
+@pytest.mark.parametrize("arm", ["sgd", "dpsgd", "global-adapt"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_reused_setting_is_what_its_options_would_train(arm, seed):
+    tuned, plain = planned(), planned(tune=None, learning_rate=0.07, epochs=8)
+    reused = run_job(tuned, job_of(tuned, arm, seed, "reused"), FOUND)
+    alone = run_job(plain, job_of(plain, arm, seed, ""), None)
+    assert reused.arrays["probabilities"].tobytes() == alone.arrays["probabilities"].tobytes()
+    assert reused.facts["event"] == alone.facts["event"]
+    assert reused.facts["reused"]["candidate"] == 1
+    if arm == "global-adapt":
+        assert reused.facts["reused"]["settings"]["learning_rate"] == effective_step(0.07, 2.0, 1.0)
+
+
+def test_taking_another_candidate_than_the_best_is_seen(monkeypatch):
+    tuned, plain = planned(), planned(tune=None, learning_rate=0.07, epochs=8)
+    monkeypatch.setattr(worker, "best_of", lambda weights: 0)
+    reused = run_job(tuned, job_of(tuned, "dpsgd", 0, "reused"), FOUND)
+    alone = run_job(plain, job_of(plain, "dpsgd", 0, ""), None)
+    assert reused.arrays["probabilities"].tobytes() != alone.arrays["probabilities"].tobytes()
+
+
+def spent(plan, arm):
+    """What one training costs at each length that may be taken over."""
+    reuse = plan.ways["reused"].arm(arm).reuse
+    return {form.epochs: epsilon(form.event, plan.delta, "pld") for form in reuse.forms.values()}
+
+
+@pytest.mark.slow
+def test_noise_of_a_reused_setting_spends_all_of_epsilon_at_every_length(monkeypatch):
+    target = {"noise_multiplier": None, "epsilon": (3.0,), "method": ("dpsgd",), "tune_privacy": "uncharged"}
+    costs = spent(planned(**target), "dpsgd")
+    assert sorted(costs) == [1, 2, 4, 8]
+    assert all(2.97 <= cost <= 3.0 for cost in costs.values())
+    # Broken: the default's noise at every length.
+    calibrated = ways.find("dpsgd").mechanism.__class__.calibrated
+    monkeypatch.setattr(
+        ways.find("dpsgd").mechanism.__class__,
+        "calibrated",
+        lambda self, own, steps, epochs, **kw: calibrated(self, own, steps, 4, **kw),
+    )
+    assert spent(planned(**target), "dpsgd")[8] > 3.5
+
+
+def test_a_reused_setting_has_no_epsilon_and_says_why():
+    plan = planned(noise_multiplier=None, epsilon=(3.0,), method=("dpsgd",), tune_privacy="uncharged")
+    default, reused = (plan.ways[way].arm("dpsgd").privacy for way in ("default", "reused"))
+    assert default.guarantee is Guarantee.ESTABLISHED
+    assert default.epsilon_pld == pytest.approx(3.0, rel=0.01)
+    assert reused.guarantee is Guarantee.NOT_ESTABLISHED
+    assert reused.epsilon is None
+    assert reused.event is None
+    assert "established for one training (epsilon 3.00)" in reused.reason
+    assert "without privacy on the same records, which no epsilon covers" in reused.reason
+    assert plan.ways["reused"].arm("sgd").privacy.guarantee is Guarantee.NONE
+
+
+def test_a_reused_training_is_another_when_its_search_is():
+    def ids(**given):
+        return {job.name: job.id for job in planned(**given).every_job if job.seed == 0}
+
+    one, more = ids(), ids(tune=N + 1)
+    same = {name for name in one if one[name] == more[name]}
+    assert same == {"sgd:default", "dpsgd:default", "global-adapt:default"}
+    assert len(set(one.values())) == 9
+
+
+def test_names_of_ways_go_before_the_epsilon():
+    assert key_of("dpsgd", "default") == "dpsgd:default"
+    assert key_of("dpsgd@3", "reused") == "dpsgd:reused@3"
+    assert key_of("global:as-published@0.5", "default") == "global:as-published:default@0.5"
+    assert key_of("dpsgd@3", "") == "dpsgd@3"
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A whole audit with a search: its report as stored, and what it was made of."""
+    path, *made = audits.audited_here(
+        tmp_path_factory.mktemp("tuned"), **{**FIXED, "noise_multiplier": 1.0, "tune": N}
+    )
+    return load_report(path), *made
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The same audit without a search."""
+    return load_report(
+        audits.audit_here(tmp_path_factory.mktemp("plain"), **{**FIXED, "noise_multiplier": 1.0})
+    )
+
+
+def accuracies(results, dataset, jobs):
+    """By hand: share of right test rows of every model, [seeds][models][F, M, all]."""
+    found = []
+    for job in jobs:
+        arrays = results[job.id].arrays
+        rows = arrays["test_rows"]
+        right = arrays["probabilities"].argmax(-1) == dataset.labels[rows]
+        groups = dataset.groupings[0].groups[rows]
+        found.append([[r[groups == 0].mean(), r[groups == 1].mean(), r.mean()] for r in right])
+    return np.array(found)
+
+
+def jobs_of(plan, arm, way):
+    return sorted(
+        (job for job in plan.every_job if (job.arm, job.way) == (arm, way)), key=lambda job: job.seed
+    )
+
+
+@pytest.mark.parametrize("arm", ["dpsgd", "global-adapt"])
+@pytest.mark.parametrize("way", ["default", "reused"])
+def test_costs_of_a_way_are_those_of_its_own_trainings(tuned, arm, way):
+    report, plan, dataset, results = tuned
+    own, reference = (accuracies(results, dataset, jobs_of(plan, a, way))[:, 0] for a in (arm, "sgd"))
+    cost = (reference - own).mean(0)
+    found = next(c for c in report.every_comparison if c.arm == key_of(arm, way))
+    assert found.reference == f"sgd:{way}"
+    values = [g.estimates["privacy_cost"].value for g in (*found.by_group, found.overall)]
+    assert values == pytest.approx(cost.tolist(), abs=1e-6)
+    shown = re.search(
+        rf"\| {arm} \| {'default' if way == 'default' else 'reference.*both'} \|.*", to_markdown(report)
+    )
+    assert f"{100 * cost[2]:.1f} [" in shown[0].replace("-0.0", "0.0")
+
+
+def test_the_tuned_arms_have_the_plain_names(tuned):
+    report = tuned[0]
+    assert [arm.key for arm in report.arms] == ["sgd", "dpsgd", "global-adapt"]
+    assert {c.arm for c in report.comparisons} == {"sgd", "dpsgd", "global-adapt"}
+    assert {m.arm for m in report.summary.methods} == {"dpsgd", "global-adapt"}
+    assert incoherence(report) == ""
+
+
+@pytest.mark.parametrize(
+    ("rule", "arms"),
+    [
+        ("privacy_cost_gap > 0.5", {"dpsgd", "global-adapt"}),
+        ("privacy_cost_gap@sex:dpsgd > 0.5", {"dpsgd"}),
+        ("privacy_cost_gap@sex=F,M:dpsgd:default > 0.5", {"dpsgd:default"}),
+        ("accuracy@F:global-adapt:reused < 0.1", {"global-adapt:reused"}),
+        ("epsilon:dpsgd:default > 3", {"dpsgd:default"}),
+        ("epsilon > 3", {"dpsgd", "global-adapt"}),
+    ],
+)
+def test_a_rule_judges_the_tuned_arm_unless_it_names_another(tuned, rule, arms):
+    report = tuned[0]
+    found = find_targets(parse_rule(rule), report).judged
+    assert {target.arm for target in found} == arms
+    assert check(report, [parse_rule(rule)]).gates  # every name is known
+
+
+def test_a_sweeps_default_arms_are_named_together():
+    keys = [key_of(f"dpsgd@{e}", "default") for e in (1, 3)]
+    from fairaudit.gate.targets import _is_arm
+
+    assert [_is_arm("dpsgd:default", key, "dpsgd") for key in keys] == [True, True]
+    assert not _is_arm("dpsgd:reused", keys[0], "dpsgd")
+
+
+def test_candidates_are_told_with_their_accuracy_and_gap(tuned):
+    report, plan, dataset, results = tuned
+    theirs = accuracies(results, dataset, jobs_of(plan, "sgd", ""))
+    weights = np.array([results[job.id].arrays["weights"] for job in jobs_of(plan, "sgd", "")])
+    reference = (weights[..., None] * theirs).sum(1)
+    for arm in ("dpsgd", "global-adapt"):
+        jobs = jobs_of(plan, arm, "")
+        own = accuracies(results, dataset, jobs)
+        search = report.tuning.search(arm)
+        assert [seed.seed for seed in search.seeds] == [0, 1]
+        for s, (seed, job) in enumerate(zip(search.seeds, jobs, strict=True)):
+            facts = results[job.id].facts["tuning"]["candidates"]
+            cost = reference[s] - own[s]
+            for tried, fact, accuracy, of_group in zip(seed.tried, facts, own[s], cost, strict=True):
+                assert tried.accuracy == pytest.approx(accuracy[2], abs=1e-6)
+                assert tried.gap == pytest.approx(abs(of_group[0] - of_group[1]), abs=1e-6)
+                assert tried.released_score == pytest.approx(fact["released_score"], abs=1e-6)
+                assert tried.weight == pytest.approx(fact["weight"], abs=1e-6)
+                assert tried.settings == pytest.approx(fact["settings"], rel=1e-5)
+            assert seed.best.weight == max(tried.weight for tried in seed.tried)
+            assert [tried.selected for tried in seed.tried].count(True) == 1
+        gaps = [100 * tried.gap for seed in search.seeds for tried in seed.tried]
+        assert f"the gap ran from {min(gaps):.1f} to {max(gaps):.1f} points" in to_markdown(report)
+    assert "score" not in report.tuning.search("sgd").seeds[0].tried[0].model_dump()  # exact ones stay
+
+
+def test_every_format_tells_of_the_three_ways(tuned):
+    report = tuned[0]
+    text = to_markdown(report)
+    for told in (text, to_html(report), to_model_card(report)):
+        assert "Cost at default, reused and tuned settings" in told
+        assert "What charging the search costs" in told
+    assert 'id="settings-tried-1"' in to_html(report)  # a drawing for each private method
+    assert 'id="settings-tried-2"' not in to_html(report)
+    assert "- Records, taken as public: 4,800 (3,840 that a training reads and 960 that scores read)" in text
+    assert "best of 3 settings; default: 4 epochs" in to_model_card(report)
+    base = report.tuning.search("dpsgd")
+    assert base.mean_tries == N
+    assert base.base_epsilon < report.privacy["dpsgd"].epsilon.rdp
+    assert base.noise_multiplier == base.uncharged_noise_multiplier == 1.0  # given, so the same
+    assert base.score_noise > 0.0
+    assert report.tuning.search("sgd").score_noise == 0.0
+    assert report.sklearn_baseline.baseline_accuracy is not None  # from the reference beside the search
+
+
+def test_a_report_without_a_search_has_none_of_it(plain):
+    text = to_markdown(plain)
+    assert plain.tuning is None
+    assert "three ways" not in text
+    assert "Settings that were tried" not in text
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"weight": 0.9}, "do not add up to 1"),
+        ({"selected": True}, "2 of them best"),
+        ({"released_score": 2.0}, "calls another candidate best"),
+    ],
+)
+def test_a_search_that_contradicts_itself_is_refused(tuned, change, complaint):
+    report = tuned[0]
+    search = report.tuning.searches[1]
+    seed = search.seeds[0]
+    place = next(i for i, tried in enumerate(seed.tried) if not tried.selected)
+    tried = [t.model_copy(update=change) if i == place else t for i, t in enumerate(seed.tried)]
+    seeds = (seed.model_copy(update={"tried": tuple(tried)}), *search.seeds[1:])
+    searches = [
+        s if s is not search else s.model_copy(update={"seeds": seeds}) for s in report.tuning.searches
+    ]
+    forged = report.model_copy(
+        update={"tuning": report.tuning.model_copy(update={"searches": tuple(searches)})}
+    )
+    assert complaint in incoherence(forged)
+
+
+def test_an_audit_without_a_search_is_the_other_ones_default_way(tuned, plain):
+    for before, after in ((plain, tuned[0]), (tuned[0], plain)):
+        changes = compare_reports(before, after).changes
+        same = [c for c in changes if c.arm == "dpsgd:default" and c.metric == "privacy_cost"]
+        other = [c for c in changes if c.arm == "dpsgd" and c.metric == "privacy_cost"]
+        assert len(same) == len(other) == 3
+        assert all(c.change == 0.0 for c in same)
+        assert any(c.change != 0.0 for c in other)
+
+
+def tried(number, rate, *, at_edge=(), gap=0.02, is_default=False, **given):
+    fields = {"epochs": 4, "weight": 1.0, "selected": True, "diverged": False, "accuracy": 0.8}
+    return Tried(
+        number=number, is_default=is_default, settings={"learning_rate": rate}, released_score=0.5,
+        at_edge=at_edge, gap=gap, **{**fields, **given},
+    )  # fmt: skip
+
+
+def search_of(*best):
+    where = Searched(default=0.1, low=0.01, high=1.0, choices=())
+    long = Searched(default=4, low=4, high=4, choices=(1, 2, 4, 8))
+    return ArmSearch(
+        arm="dpsgd", searched={"learning_rate": where, "epochs": long}, mean_tries=3, base_epsilon=1,
+        noise_multiplier=2, uncharged_noise_multiplier=1, score_noise=1,
+        seeds=tuple(
+            SearchedSeed(seed=s, fit_rows=8, validation_rows=2, tried=(one,)) for s, one in enumerate(best)
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("best", "expected"),
+    [
+        ([tried(0, 0.1), tried(0, 0.2), tried(0, 0.3)], []),
+        ([tried(0, 0.99, at_edge=("learning_rate",)), tried(0, 0.2), tried(0, 0.1)],
+         [("notice", "largest", "learning_rate", "1 of 3", "--learning-rate 0.99")]),
+        ([tried(0, 0.0101, at_edge=("learning_rate",)), tried(0, 0.0102, at_edge=("learning_rate",)),
+          tried(0, 0.1)],
+         [("warning", "smallest", "learning_rate", "2 of 3", "--learning-rate 0.0101")]),
+        ([tried(0, 0.99, at_edge=("learning_rate",)), tried(0, 0.0102, at_edge=("learning_rate",))],
+         [("notice", "smallest", "learning_rate", "1 of 2", "0.0102"),
+          ("notice", "largest", "learning_rate", "1 of 2", "0.99")]),
+        ([tried(0, 0.1, at_edge=("epochs",), epochs=8)] * 2,
+         [("warning", "largest", "epochs", "2 of 2", "--epochs 8")]),
+    ],
+)  # fmt: skip
+def test_a_best_setting_at_the_edge_asks_for_a_wider_search(best, expected):
+    told = Tuning(trials=1, goal="accuracy", is_charged=True, searches=(search_of(*best),), ways=())
+    found = list(at_edges(told, {"dpsgd": "dpsgd"}))
+    assert [(w.code, w.level) for w in found] == [("at_edge", level) for level, *_ in expected]
+    for warning, (_, *words, option) in zip(found, expected, strict=True):
+        assert all(word in warning.message for word in words)
+        assert option in warning.fix
+
+
+def test_where_nothing_beyond_the_default_is_admitted_no_wider_search_is_advised():
+    best = tried(0, 1.0, at_edge=("learning_rate",))
+    search = search_of(best, best)
+    where = search.searched["learning_rate"].model_copy(update={"default": 1.0})
+    search = search.model_copy(update={"searched": {"learning_rate": where}})
+    told = Tuning(trials=1, goal="accuracy", is_charged=True, searches=(search,), ways=())
+    assert list(at_edges(told, {"dpsgd": "dpsgd"})) == []
+
+
+def test_the_sentence_on_the_spread_says_how_much_is_luck():
+    one = search_of(tried(0, 0.1, gap=0.031, is_default=True, accuracy=0.81))
+    more = tried(1, 0.5, gap=0.004, accuracy=0.702), tried(2, 0.1, gap=0.02, is_default=True)
+    both = one.seeds[0].model_copy(update={"tried": (*one.seeds[0].tried, *more)})
+    words = spread_words(one.model_copy(update={"seeds": (both,)}))
+    assert (
+        "over the settings tried, the gap ran from 0.4 to 3.1 points, and accuracy from 70.2 to 81.0 %"
+        in words
+    )
+    assert "The default setting alone, trained 2 times among them, ran from 2.0 to 3.1" in words
+    assert spread_words(search_of(tried(0, 0.1, gap=None))) == ""
+
+
+def test_a_way_that_failed_is_told_and_its_rules_are_open(tuned):
+    report = tuned[0]
+    default = report.tuning.ways[0]
+    lost = [
+        arm.model_copy(update={"failed": ({"seed": 1, "message": "diverged"},), "seeds_finished": 1})
+        if arm.key == "dpsgd:default"
+        else arm
+        for arm in default.arms
+    ]
+    ways_ = (default.model_copy(update={"arms": tuple(lost)}), report.tuning.ways[1])
+    broken = report.model_copy(update={"tuning": report.tuning.model_copy(update={"ways": ways_})})
+    (target,) = find_targets(parse_rule("epsilon:dpsgd:default > 0.5"), broken).judged
+    assert "1 of 2 seeds of dpsgd:default have no result" in target.reading.reason
+    (tuned_arm,) = find_targets(parse_rule("epsilon:dpsgd > 0.5"), broken).judged
+    assert not tuned_arm.reading.reason
+
+
+def test_workers_keep_one_encoding_for_all_ways():
+    plan = planned()
+    assert plan.ways["default"].config == plan.ways["reused"].config == plan.config
+    assert replace(plan, ways={}).every_job == plan.jobs
+    assert [job.seed for job in plan.every_job] == sorted(job.seed for job in plan.every_job)
