@@ -29,7 +29,7 @@ SMOOTHED = 20  # windows that a curve of such readings is averaged over
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
 SKLEARN_BASELINE = "scikit-learn logistic regression, same rows and inputs"
 BESIDE_A_SEARCH = "scikit-learn logistic regression, all training rows, same inputs"
-NO_YARDSTICK = "a linear model of pixels says nothing of how well a network was trained"
+NO_BASELINE = "a linear model of pixels says nothing of how well a network was trained"
 PIXEL_BASELINE = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
 
 
@@ -130,7 +130,7 @@ def sklearn_baseline(plan: Plan, dataset: Dataset, results: Mapping[str, JobResu
             baseline_accuracy=None,
             undertrained=None,
             n_seeds=len(ours),
-            reason="no seed of the reference carries it" if is_fitting else NO_YARDSTICK,
+            reason="no seed of the reference carries it" if is_fitting else NO_BASELINE,
         )
     mine, other = float(np.mean(ours)), float(np.mean(theirs))
     return SklearnBaseline(
