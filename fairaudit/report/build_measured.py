@@ -136,7 +136,7 @@ def sklearn_baseline(plan: Plan, dataset: Dataset, results: Mapping[str, JobResu
     return SklearnBaseline(
         arm=arm.key,
         reference_accuracy=mine,
-        sklearn_baseline=(BESIDE_A_SEARCH if also else SKLEARN_BASELINE)
+        baseline=(BESIDE_A_SEARCH if also else SKLEARN_BASELINE)
         if dataset.image_shape is None
         else PIXEL_BASELINE.format(rows=rows),
         baseline_accuracy=other,
