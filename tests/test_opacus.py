@@ -217,6 +217,7 @@ class Named(Dataset):
         return {"x": records()[0][number], "y": number % 2}
 
 
+@pytest.mark.skipif(opacus.__version__.startswith("1.5."), reason="Opacus 1.5 makes no empty dicts")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_records_of_any_make_and_a_first_batch_without_any(workers):
     model = nn.Linear(WIDTH, CLASSES)
