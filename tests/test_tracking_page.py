@@ -39,9 +39,11 @@ def test_every_number_is_logged_under_a_name_of_its_own(monkeypatch):
     assert len(logged) > 20
 
 
+@pytest.mark.filterwarnings("ignore")  # theirs
 def test_mlflow_takes_them(monkeypatch, tmp_path):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
     with mlflow.start_run() as started:
         values = run(monkeypatch, mlflow)
     kept = mlflow.get_run(started.info.run_id).data.metrics

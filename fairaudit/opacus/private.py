@@ -309,6 +309,7 @@ def _loader(loader: DataLoader[Any], batches: PoissonBatches, batch_first: bool)
     """The same loader on Poisson samples; Opacus' collation makes empty batches."""
     kept = {} if batch_first else {"batch_first": False}
     collate = DPDataLoader.from_data_loader(loader, **kept).collate_fn
+    collate([loader.dataset[0]])  # shows it the make of a batch, should the first one be empty
     return DataLoader(
         loader.dataset,
         batch_sampler=batches,
