@@ -263,7 +263,8 @@ def _plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None, *
 
 def records_path(config: AuditConfig, digest: str) -> Path:
     """Where a run keeps the records of a large table for its workers, named by what they depend on."""
-    data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
+    # What is read of trainings changes no record: the models that are attacked are made from the same file.
+    data = config.model_dump(mode="json", exclude={*_NOT_IN_A_RESULT, "diagnostics", "diagnostics_every"})
     return config.out / JOBS / f"{job_id({'records': digest, 'data': data})}{RECORDS}"
 
 

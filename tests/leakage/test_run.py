@@ -23,7 +23,7 @@ from fairaudit.execution.worker import run_job
 from fairaudit.gate.check import check
 from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
-from fairaudit.planning.plan import make_plan
+from fairaudit.planning.plan import make_plan, records_path
 from fairaudit.privacy.accounting import privacy_curve
 from fairaudit.report.load import load_report
 from fairaudit.report.render.html import to_html
@@ -233,6 +233,14 @@ def test_results_do_not_depend_on_what_is_attacked_beside(table):
 
 
 @quick
+def test_attacked_models_are_made_from_the_records_of_the_audit(table):
+    plan = planned(table, diagnostics="basic")
+    paths = {records_path(p.config, p.digest) for p in (plan, plan.leakage)}
+    assert len(paths) == 1
+    assert paths != {records_path(planned(table, merge_rare=0.1).config, plan.digest)}
+
+
+@quick
 def test_images_are_attacked_too(tmp_path):
     draw = np.random.default_rng(0)
     pixels, label = draw.integers(0, 256, (240, 8, 8), dtype=np.uint8), np.arange(240) % 2
@@ -428,3 +436,16 @@ def test_a_second_run_trains_nothing_and_says_the_same(table, folder):
                 gap.pop("limit")  # a rule of the run before
                 gap.pop("reading")
     assert before == after
+
+
+def test_commands_that_attack_nothing_refuse_it_or_leave_it_out(table, report, tmp_path):
+    from fairaudit.choosing.choose import _refuse_options
+    from fairaudit.release.choice import Wish, _config
+
+    resolved = resolve_config({"data": table, "out": tmp_path, "group": ["sex"], "leakage": True})
+    with pytest.raises(ConfigError, match="choose trains no models to attack"):
+        _refuse_options(resolved)
+    fields = dict.fromkeys(Wish.__dataclass_fields__)
+    config = _config(report, next(a for a in report.arms if a.reference), Wish(**{**fields, "data": table}))
+    assert not config.leakage
+    assert make_plan(config, load_dataset(config)).leakage is None

@@ -279,3 +279,17 @@ def test_equal_groups_differ_in_five_per_cent_of_audits_at_most(leak):
         values = np.array([one[name][0].value for one in found])
         covered = [one[name][0].low <= values.mean() <= one[name][0].high for one in found]
         assert np.mean(covered) >= 0.93
+
+
+@pytest.mark.slow
+def test_equal_arms_differ_in_five_per_cent_of_audits_at_most():
+    audits = 100
+    found = []
+    for seed in range(audits):
+        rng = np.random.default_rng(seed)
+        member = rng.random((8, 240)) < 0.5
+        level, gain = 3.0 * rng.standard_normal(240), rng.gamma(1.0, 1.0, 240)
+        arms = [Attack(level + gain * member + rng.standard_normal((8, 240)), member) for _ in range(2)]
+        tables, _ = attack_tables(*arms, np.zeros(240, np.int64), 1)
+        found.append([estimate(contrast(tables[f"change.{name}"], 0)).excludes_zero for name in (AUC, TPR)])
+    assert np.mean(found, axis=0).max() <= 0.05 + 1.64 * math.sqrt(0.05 * 0.95 / audits)

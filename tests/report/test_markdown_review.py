@@ -79,7 +79,8 @@ def test_the_instruments_name_sections_of_the_report_and_no_others(report):
 
 def test_every_section_that_an_instrument_could_name_is_written_somewhere(report):
     named = {name for _, sections in SUPPORTS.values() for name in sections}
-    assert named - set(titles(report)) == {"metrics"}  # written where there is nothing to compare with
+    # Written where there is nothing to compare with, and where it was asked for.
+    assert named - set(titles(report)) == {"metrics", "leakage"}
     alone = report.comparisons[0].model_copy(update={"reference": ""})
     assert "metrics" in titles(report.model_copy(update={"comparisons": (alone,)}))
 

@@ -104,7 +104,7 @@ def _between(found: Leakage) -> Iterator[Block]:
                 size = Quantity(gap.size, POINTS)
                 where = plain(comparison.grouping)
                 rows.append((plain(comparison.arm), where, words, size, least, plain(_read(gap), 90)))
-    yield Heading("Gaps between groups")
+    yield Heading("Gaps in leakage")
     head = ("method", "grouping", "of", "#gap (points)", "#would be found from", "")
     yield table(head, rows, most=_MOST_ROWS)
 
