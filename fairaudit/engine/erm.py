@@ -1,9 +1,12 @@
 """The plain loss."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import torch
 from torch import Tensor
 
-from fairaudit.engine.rules import Objective, PublicFacts
+from fairaudit.engine.rules import Objective, PublicFacts, SideQuery
 
 _DIFFERENCE = torch.tensor([-1.0, 1.0])
 
@@ -14,6 +17,10 @@ class Erm(Objective[None]):
     def init(self, replicates: int, facts: PublicFacts) -> None:
         """No state."""
         return None
+
+    def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
+        """It has no numbers; what inherits from it may have some."""
+        return self if all(type(part) is Erm for part in (self, *others)) else None
 
     def output_gradient(self, released: None, logits: Tensor, targets: Tensor, group: Tensor) -> Tensor:
         """softmax(logits) - target."""

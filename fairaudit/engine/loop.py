@@ -216,6 +216,7 @@ class Loop:
         released = copy.deepcopy((self.objective.released, self.rule.released, sensitivity))
         objective, rule, bound = released
         theta, eta = self.network.theta.clone(), self.training.optimizer.learning_rate
+        assert isinstance(eta, float), "checkpoints are of one training"
         return Checkpoint(step, theta, objective, rule, bound, eta)
 
     def _views(

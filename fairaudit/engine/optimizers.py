@@ -8,14 +8,24 @@ from fairaudit.errors import ConfigError
 
 
 class Optimizer(ABC):
-    """Moves theta in place along released gradients."""
+    """Moves theta in place along released gradients.
 
-    def __init__(self, learning_rate: float) -> None:
+    Args:
+        learning_rate: Step size; or one of each replicate, [R, 1].
+    """
+
+    def __init__(self, learning_rate: float | Tensor) -> None:
         self.learning_rate = learning_rate
 
     @abstractmethod
     def step(self, theta: Tensor, gradient: Tensor) -> None:
         """Update theta [R, P] with the gradient [R, P]."""
+
+    def _along(self, theta: Tensor, direction: Tensor) -> None:
+        if isinstance(self.learning_rate, Tensor):
+            theta.addcmul_(direction, self.learning_rate, value=-1.0)
+        else:
+            theta.add_(direction, alpha=-self.learning_rate)
 
 
 class GradientDescent(Optimizer):
@@ -23,7 +33,7 @@ class GradientDescent(Optimizer):
 
     def step(self, theta: Tensor, gradient: Tensor) -> None:
         """Plain step."""
-        theta.add_(gradient, alpha=-self.learning_rate)
+        self._along(theta, gradient)
 
 
 class Momentum(Optimizer):
@@ -31,7 +41,7 @@ class Momentum(Optimizer):
 
     factor = 0.9
 
-    def __init__(self, learning_rate: float) -> None:
+    def __init__(self, learning_rate: float | Tensor) -> None:
         super().__init__(learning_rate)
         self._velocity: Tensor | None = None
 
@@ -41,7 +51,7 @@ class Momentum(Optimizer):
             self._velocity = gradient.clone()
         else:
             self._velocity.mul_(self.factor).add_(gradient)
-        theta.add_(self._velocity, alpha=-self.learning_rate)
+        self._along(theta, self._velocity)
 
 
 class Adam(Optimizer):
@@ -49,7 +59,7 @@ class Adam(Optimizer):
 
     decay, square_decay, floor = 0.9, 0.999, 1e-8
 
-    def __init__(self, learning_rate: float) -> None:
+    def __init__(self, learning_rate: float | Tensor) -> None:
         super().__init__(learning_rate)
         self._mean: Tensor | None = None
         self._square: Tensor | None = None
@@ -64,13 +74,17 @@ class Adam(Optimizer):
         self._square.mul_(self.square_decay).addcmul_(gradient, gradient, value=1 - self.square_decay)
         unbias = 1 - self.square_decay**self._steps
         scale = (self._square / unbias).sqrt_().add_(self.floor)
-        theta.addcdiv_(self._mean, scale, value=-self.learning_rate / (1 - self.decay**self._steps))
+        size = 1 - self.decay**self._steps
+        if isinstance(self.learning_rate, Tensor):
+            theta.addcdiv_(self._mean * self.learning_rate, scale, value=-1.0 / size)
+        else:
+            theta.addcdiv_(self._mean, scale, value=-self.learning_rate / size)
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": GradientDescent, "momentum": Momentum, "adam": Adam}
 
 
-def make_optimizer(name: str, learning_rate: float) -> Optimizer:
+def make_optimizer(name: str, learning_rate: float | Tensor) -> Optimizer:
     """The optimizer of that name.
 
     Raises:

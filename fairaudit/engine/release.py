@@ -35,6 +35,10 @@ class Release(ABC):
     def event(self) -> NoisyRelease | None:
         """What one call releases under a guarantee, or None."""
 
+    def beside(self, others: Sequence["Release"]) -> "Release | None":
+        """One release for the replicates of this and of all others; None where one cannot stand for all."""
+        return None
+
 
 class GaussianRelease(Release):
     """Sum plus noise of std noise_multiplier * sensitivity, over qN: the only private release.
@@ -64,6 +68,15 @@ class GaussianRelease(Release):
         """The Gaussian release of the gradient; None at sigma = 0."""
         return NoisyRelease("gradient", self.noise_multiplier) if self.noise_multiplier > 0 else None
 
+    def beside(self, others: Sequence[Release]) -> "GaussianRelease | None":
+        """Each replicate keeps the stream that it has; one noise multiplier is that of all."""
+        noise = [self.noise]
+        for other in others:
+            if type(other) is not type(self) or other.noise_multiplier != self.noise_multiplier:
+                return None
+            noise.append(other.noise)
+        return type(self)(self.noise_multiplier, GaussianNoise.of_all(noise))
+
 
 class ExactRelease(Release):
     """Sum over qN, no noise: the non-private reference."""
@@ -75,6 +88,10 @@ class ExactRelease(Release):
     def event(self) -> None:
         """Nothing is claimed."""
         return None
+
+    def beside(self, others: Sequence[Release]) -> "ExactRelease | None":
+        """It keeps nothing of its own."""
+        return self if all(type(other) is type(self) for other in others) else None
 
 
 @dataclass(frozen=True, slots=True)

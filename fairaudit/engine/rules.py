@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar  # noqa: TID251 - it is read without torch
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar  # noqa: TID251 - it is read without torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,6 +41,10 @@ class PublicFacts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "divisor", self.expected_batch_size.unsqueeze(1))
 
+    def each(self, number: float | Tensor) -> Tensor:
+        """A number of every replicate, [R]: the same of all, or already one of each."""
+        return self.expected_batch_size.new_zeros(self.expected_batch_size.shape) + number
+
 
 class SideQuery(ABC, Generic[State]):
     """A part of a step that may ask one noised question about the batch.
@@ -48,11 +53,34 @@ class SideQuery(ABC, Generic[State]):
     """
 
     query_name: ClassVar[str] = ""
+    per_replicate: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # its numbers that may be [R], one of each replicate
 
     @property
     def query_noise_multiplier(self) -> float | None:
         """Noise std of the query, whose sensitivity is 1; None: asks nothing."""
         return None
+
+    def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
+        """One part for the replicates of this and of all others; None where one cannot stand for all.
+
+        Only a dataclass of plain numbers can, and only those in ``per_replicate`` may differ.
+        """
+        # What inherits from a dataclass and is none itself keeps numbers that are not fields.
+        if not is_dataclass(self) or "__dataclass_fields__" not in vars(type(self)):
+            return None
+        if any(type(other) is not type(self) for other in others):
+            return None
+        numbers = {f.name: [getattr(part, f.name) for part in (self, *others)] for f in fields(self)}
+        if not all(isinstance(value, int | float) for values in numbers.values() for value in values):
+            return None
+        unlike = {name: values for name, values in numbers.items() if len(set(values)) > 1}
+        if not unlike.keys() <= self.per_replicate:
+            return None
+        import torch
+
+        return replace(self, **{name: torch.tensor(values) for name, values in unlike.items()})
 
     @abstractmethod
     def init(self, replicates: int, facts: PublicFacts) -> State:
@@ -123,11 +151,13 @@ class FlatClip(ClippingRule["Tensor"]):
     Source: Abadi et al. 2016; docs/methods.md 3.1.
     """
 
-    max_grad_norm: float  # C
+    per_replicate: ClassVar[frozenset[str]] = frozenset({"max_grad_norm"})
+
+    max_grad_norm: float | Tensor  # C
 
     def init(self, replicates: int, facts: PublicFacts) -> Tensor:
         """The bound, constant over steps."""
-        return facts.expected_batch_size.new_full((replicates,), self.max_grad_norm)
+        return facts.each(self.max_grad_norm)
 
     def sensitivity(self, released: Tensor) -> Tensor:
         """C."""

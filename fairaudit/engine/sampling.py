@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 
 def poisson_positions(
@@ -73,7 +74,5 @@ class PoissonSampler:
         if len(self._epoch) == 1:
             return self._epoch[0][step], None
         parts = [batches[step] for batches in self._epoch]
-        padded = torch.full((len(parts), max(len(p) for p in parts)), self.records, device="cpu")
-        for row, part in zip(padded, parts, strict=True):
-            row[: len(part)] = part
+        padded = pad_sequence(parts, batch_first=True, padding_value=self.records)
         return padded, padded < self.records

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from fairaudit.data.split import draw_validation
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.errors import DivergedError
 from fairaudit.execution.outcomes import OnTraining, group_means, on_test, on_training
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.methods.base import Method, Task, TrainedReplicates
@@ -92,7 +91,7 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
     planned = [candidate.form.event for candidate in candidates]
     charge = arm.privacy.selection
     assert charge is None or set(planned) <= set(charge.trainings), f"{arm.key}: an event is not charged"
-    models = [train(method, own, prepared) for own in tasks]
+    models = train(method, tasks, prepared)
     if arm.variant is None or arm.privacy.event is not None:  # a published form does as it was printed
         done = [model.event for model in models]
         for own, did, expected in zip(tasks, done, planned, strict=True):
@@ -101,7 +100,7 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
     exact, released = score(arm, task.seed, found, prepared, division)
     weights = tuning.weights(released)
     if arm.has_twin:
-        twins = [train(method, _noiseless(arm, own), prepared) for own in tasks]
+        twins = train(method, [_noiseless(arm, own) for own in tasks], prepared)
         assert all(twin.event in (None, DIVERGED) for twin in twins), (
             f"a twin of {arm.key} released something"
         )
@@ -151,13 +150,9 @@ def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> 
     )
 
 
-def train(method: Method, task: Task, prepared: SeedData) -> Sanitised:
-    """One candidate; a model that says the same of everybody where its training diverged."""
-    try:
-        trained = method.fit(task, [])
-    except DivergedError:
-        trained = None
-    return Sanitised(trained, len(prepared.dataset.classes))
+def train(method: Method, tasks: Sequence[Task], prepared: SeedData) -> list[Sanitised]:
+    """Every candidate; a model that says the same of everybody where its training diverged."""
+    return [Sanitised(trained, len(prepared.dataset.classes)) for trained in method.fit_all(tasks)]
 
 
 def score(

@@ -159,3 +159,24 @@ class Method(ABC):
         Raises:
             TrainingError: Diverged, or a layer that is not supported.
         """
+
+    def fit_all(self, tasks: Sequence[Task]) -> list[TrainedReplicates | None]:
+        """Train several tasks of one seed as :meth:`fit` trains each; None for one that diverged.
+
+        Args:
+            tasks: Of one model and one pool, of one repeat each; they may differ in numbers, length and
+                streams.
+
+        Returns:
+            In their order. Readings over time may be left out.
+
+        Raises:
+            TrainingError: A layer that is not supported.
+        """
+        return [self._finite(task) for task in tasks]
+
+    def _finite(self, task: Task) -> TrainedReplicates | None:
+        try:
+            return self.fit(task, [])
+        except DivergedError:
+            return None

@@ -72,8 +72,10 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
     every norm and every Z > 0; one record moves the count by at most 1.
     """
 
+    per_replicate: ClassVar[frozenset[str]] = frozenset({"threshold"})
+
     max_grad_norm: float  # C
-    threshold: float  # Z at step 0
+    threshold: float | Tensor  # Z at step 0
     tolerance: float  # tau: a norm above tau * Z counts as exceeding
     threshold_learning_rate: float  # shrinkage of log Z per step
     count_noise_multiplier: float  # sigma_c, in records
@@ -88,11 +90,9 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
 
     def init(self, replicates: int, facts: PublicFacts) -> ThresholdState:
         """Z at its start; it never falls below C, the precondition of the published algorithm."""
-        start = max(self.threshold, self.max_grad_norm)
+        start = facts.each(self.threshold).clamp_min(self.max_grad_norm)
         expected = facts.expected_batch_size
-        return ThresholdState(
-            expected.new_full((replicates,), start), expected.new_zeros(replicates), expected
-        )
+        return ThresholdState(start, expected.new_zeros(replicates), expected)
 
     def query(self, state: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
         """1 for a record whose norm exceeds tau Z, [R, B, 1]."""

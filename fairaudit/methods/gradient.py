@@ -61,11 +61,54 @@ class GradientMethod(Method):
         with working_on(task.device):
             network, training = self._set_up(task, observers)
             outcome = train(network, task.pool.to(task.device), training)
-        # Released values only (rule R9). Records that overflow count as zero, so an exploded model may
-        # stand still at huge finite parameters.
-        if not bool((network.theta.abs() <= LARGEST_PARAMETER).all()):
+        if not _is_sound(network):
             raise diverged(task.arm, task.seed, self.learning_rate(task), "parameters")
         return TrainedReplicates(network, outcome.trace, outcome.event, checkpoints=outcome.checkpoints)
+
+    def fit_all(self, tasks: Sequence[Task]) -> list[TrainedReplicates | None]:
+        """Small models of one length side by side, where the method's parts can; the others in turn.
+
+        What goes side by side follows from public numbers, never from time or load, for the two ways differ
+        by the rounding of their sums.
+        """
+        from fairaudit.engine.abreast import at_once
+        from fairaudit.engine.replicates import stack
+
+        if type(self).fit is not GradientMethod.fit:  # a method that trains in a way of its own
+            return super().fit_all(tasks)
+        size = at_once(stack([tasks[0].model]), tasks[0].n_public / tasks[0].steps_per_epoch)
+        lengths: dict[int, list[int]] = {}
+        for place, task in enumerate(tasks):
+            lengths.setdefault(task.epochs, []).append(place)
+        found: dict[int, TrainedReplicates | None] = {}
+        for places in lengths.values():
+            for start in range(0, len(places), size):
+                some = places[start : start + size]
+                own = [tasks[place] for place in some]
+                models = self._abreast(own) if len(own) > 1 else None
+                found |= zip(some, models or super().fit_all(own), strict=True)
+        return [found[place] for place in range(len(tasks))]
+
+    def _abreast(self, tasks: Sequence[Task]) -> list[TrainedReplicates | None] | None:
+        """One training of them all, taken apart again; None where one cannot stand for all."""
+        from fairaudit.engine.abreast import abreast
+        from fairaudit.engine.devices import working_on
+        from fairaudit.engine.loop import Trace, train
+        from fairaudit.engine.replicates import stack
+
+        first = tasks[0]
+        with working_on(first.device):
+            training = abreast([self._set_up(task, [])[1] for task in tasks])
+            if training is None:
+                return None
+            network = stack([task.model for task in tasks], first.seed, first.device)
+            event = train(network, first.pool.to(first.device), training).event
+            models: list[TrainedReplicates | None] = []
+            for task, theta in zip(tasks, network.theta.unbind(), strict=True):
+                alone = stack([task.model], first.seed, first.device)
+                alone.theta.copy_(theta)
+                models.append(TrainedReplicates(alone, Trace(), event) if _is_sound(alone) else None)
+        return models
 
     def _set_up(self, task: Task, observers: Sequence[Observer]) -> tuple[Stacked, Training]:
         from fairaudit.engine.loop import Training
@@ -94,3 +137,11 @@ class GradientMethod(Method):
             tape=self.tape(objective),
         )
         return network, training
+
+
+def _is_sound(network: Stacked) -> bool:
+    """Whether something was learned. Reads released values only (rule R9).
+
+    Records that overflow count as zero, so an exploded model may stand still at huge finite parameters.
+    """
+    return bool((network.theta.abs() <= LARGEST_PARAMETER).all())

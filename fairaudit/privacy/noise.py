@@ -115,14 +115,28 @@ class GaussianNoise:
         ValueError: Two replicates would draw the same noise; their difference would carry none.
     """
 
-    __slots__ = ("_ahead", "_draws", "_streams")
+    __slots__ = ("_ahead", "_draws", "_seeds", "_streams")
 
     def __init__(self, seeds: Sequence[int]) -> None:
         if len({seed % 2**32 for seed in seeds}) != len(seeds):
             raise ValueError("replicates that share a noise seed would reveal their difference")
+        self._seeds = tuple(seeds)
         self._streams = tuple(_SecureStream() if is_secure() else _Stream(seed) for seed in seeds)
         self._draws = 0
         self._ahead: _Ahead | None = None
+
+    @classmethod
+    def of_all(cls, parts: Sequence["GaussianNoise"]) -> "GaussianNoise":
+        """The replicates of all parts side by side, each with its own stream, from its beginning.
+
+        Args:
+            parts: Of which nothing has been drawn.
+
+        Raises:
+            ValueError: Two replicates would draw the same noise.
+        """
+        assert not any(part.draws for part in parts), "noise that was drawn would be drawn again"
+        return cls([seed for part in parts for seed in part._seeds])
 
     @property
     def replicates(self) -> int:

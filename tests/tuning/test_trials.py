@@ -245,10 +245,10 @@ def test_a_diverged_candidate_is_a_constant_model_scored_like_any_other(monkeypa
     honest = trials.train
     skipped = []
 
-    def skipping(method, task, prepared):
-        model = honest(method, task, prepared)
-        skipped.append(model.trained is None)
-        return model
+    def skipping(method, tasks, prepared):
+        models = honest(method, tasks, prepared)
+        skipped.extend(model.trained is None for model in models)
+        return models
 
     monkeypatch.setattr(trials, "train", skipping)
     monkeypatch.setattr(

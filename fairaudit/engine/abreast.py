@@ -1,0 +1,97 @@
+"""Several trainings of one length as the replicates of one; each keeps its numbers, batches and noise."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from fairaudit.engine.loop import Training
+from fairaudit.engine.network import Network
+from fairaudit.engine.optimizers import Optimizer
+from fairaudit.engine.release import Release
+from fairaudit.engine.replicates import tape_of
+from fairaudit.engine.rules import PublicFacts
+from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.engine.stacked import Stacked
+from fairaudit.privacy.noise import GaussianNoise
+
+# Parameters of a model whose step is mostly the calling of kernels, which replicates share: with 100 a step
+# of twelve takes half as long as twelve steps, with 500 seven tenths, with 2,000 as long (docs/tuning.md 6).
+LARGEST = 1024
+AT_ONCE = 16 * 2**20  # bytes of the inputs of one step
+
+
+def at_once(network: Stacked, batch: float) -> int:
+    """How many trainings of a model go side by side; 1 where that is not faster.
+
+    Args:
+        network: One replicate.
+        batch: Expected records of a step.
+    """
+    if not isinstance(network, Network) or network.n_parameters > LARGEST:
+        return 1
+    return max(1, int(AT_ONCE / (batch * network.bytes_per_record)))
+
+
+def abreast(trainings: Sequence[Training]) -> Training | None:
+    """One training whose replicates are those of all, in their order; None where one cannot stand for all.
+
+    No two replicates share a stream that they did not share before: each part is made of the parts'
+    own streams, from their beginning.
+
+    Args:
+        trainings: On one pool, of which no step has been taken.
+    """
+    first, *others = trainings
+    if any(_schedule(other) != _schedule(first) for other in others):
+        return None
+    if any(
+        training.tape is not tape_of or training.observers or training.checkpoints for training in trainings
+    ):
+        return None
+    objective = first.objective.beside([other.objective for other in others])
+    rule = first.rule.beside([other.rule for other in others])
+    releases = [training.release for training in trainings if isinstance(training.release, Release)]
+    if objective is None or rule is None or len(releases) < len(trainings):
+        return None
+    try:
+        release = releases[0].beside(releases[1:])
+        objective_noise = GaussianNoise.of_all([training.objective_noise for training in trainings])
+        rule_noise = GaussianNoise.of_all([training.rule_noise for training in trainings])
+    except ValueError:  # two seeds that PyTorch's generator cannot tell apart
+        return None
+    if release is None:
+        return None
+    return replace(
+        first,
+        objective=objective,
+        rule=rule,
+        release=release,
+        objective_noise=objective_noise,
+        rule_noise=rule_noise,
+        optimizer=_optimizer(trainings),
+        sampler=_sampler(trainings),
+        facts=_facts(trainings),
+    )
+
+
+def _schedule(training: Training) -> tuple[object, ...]:
+    sampler, facts = training.sampler, training.facts
+    sizes = (facts.n_public, facts.n_groups, facts.n_classes)
+    return training.epochs, sampler.records, sampler.steps_per_epoch, *sizes, type(training.optimizer)
+
+
+def _optimizer(trainings: Sequence[Training]) -> Optimizer:
+    rates = [[training.optimizer.learning_rate] for training in trainings for _ in training.sampler.streams]
+    return type(trainings[0].optimizer)(torch.tensor(rates))
+
+
+def _sampler(trainings: Sequence[Training]) -> PoissonSampler:
+    first = trainings[0].sampler
+    streams = [stream for training in trainings for stream in training.sampler.streams]
+    return PoissonSampler(streams, first.records, first.steps_per_epoch)
+
+
+def _facts(trainings: Sequence[Training]) -> PublicFacts:
+    expected = torch.cat([training.facts.expected_batch_size for training in trainings])
+    return replace(trainings[0].facts, expected_batch_size=expected)
