@@ -5,10 +5,12 @@ from importlib import import_module
 __version__ = "0.1.0"
 __all__ = [
     "AuditConfig",
+    "Choice",
     "FairauditError",
     "Report",
     "__version__",
     "check_gates",
+    "choose_epsilon",
     "load_model",
     "load_report",
     "plan_audit",
@@ -19,8 +21,11 @@ __all__ = [
 
 # Loaded on first use: pandas and pyarrow take longer to import than `--help` takes to print.
 _HOMES = {
-    **dict.fromkeys(("check_gates", "plan_audit", "run_audit", "score_predictions"), "fairaudit.api"),
+    **dict.fromkeys(
+        ("check_gates", "choose_epsilon", "plan_audit", "run_audit", "score_predictions"), "fairaudit.api"
+    ),
     "AuditConfig": "fairaudit.config.options",
+    "Choice": "fairaudit.choosing.result",
     "FairauditError": "fairaudit.errors",
     "Report": "fairaudit.report.model",
     "load_model": "fairaudit.release.loaded",

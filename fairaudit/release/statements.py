@@ -10,6 +10,8 @@ from fairaudit.methods.catalog import find
 from fairaudit.privacy.events import event_to_json, shown_up
 from fairaudit.release.choice import ReleaseChoice, gates_pass
 from fairaudit.release.model_recipe import ReleaseRecipe
+from fairaudit.report.attack import spoken_rates
+from fairaudit.report.build_facts import attack_facts
 from fairaudit.report.render.markdown import literal
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, written
@@ -173,6 +175,8 @@ def _card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield ""
     yield from (f"- {literal(plain(item, 600))}" for item in not_covered(choice, recipe))
     yield ""
+    yield f"{_attacked(choice)}."
+    yield ""
     yield _ARITHMETIC
     yield ""
     if recipe.fitted and not choice.by_pool:
@@ -200,6 +204,13 @@ def _card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield "## Intended use"
     yield ""
     yield "For the owner of the model to write."
+
+
+def _attacked(choice: ReleaseChoice) -> str:
+    """What epsilon leaves to an attacker, in words."""
+    event = choice.arm.privacy.selection or choice.arm.privacy.event
+    assert event is not None, "what is released has an event"
+    return spoken_rates({choice.arm.key: attack_facts(event)})
 
 
 def _judged(choice: ReleaseChoice) -> str:
