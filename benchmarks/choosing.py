@@ -58,8 +58,8 @@ class Looked(NamedTuple):
 
     value: Array
     seed: Array
+    own: Array
     records: Array
-    shared: Array
     limit: float
 
 
@@ -103,33 +103,51 @@ def _looked(
     found = {}
     for seeds in looks:
         reduced = [coverage.reduced(d[:, :seeds], mask[:, :seeds], cell.metric) for d, mask in groups]
-        value, seed, shared, records = coverage.contrast(*reduced)
-        found[seeds] = value + gap, seed, records, shared
+        value, seed, _, records = coverage.contrast(*reduced)
+        own = np.maximum(0.0, sum(group.records - group.shared for group in reduced))
+        found[seeds] = value + gap, seed, own, records
     return found
 
 
 Judge = Callable[[Looked, int, int, float], Outcome]  # what was measured, which audit, seeds, level
 
 
-def _judged(looked: Looked, i: int, seeds: int, level: float, seed: float, records: float) -> Outcome:
-    number = Number(abs(looked.value[i]), seed, records, seeds, is_size=True)
+def number_of(looked: Looked, i: int, seeds: int) -> Number:
+    """What the command makes of one audit."""
+    own, records = looked.own[i], looked.records[i]
+    return Number(abs(looked.value[i]), looked.seed[i], own, records, seeds, is_size=True)
+
+
+def _judged(looked: Looked, number: Number, level: float) -> Outcome:
     return number.judged(lambda value: value > looked.limit, fails_above=True, level=level)
 
 
 def as_built(looked: Looked, i: int, seeds: int, level: float) -> Outcome:
     """The command's own judgement."""
-    return _judged(looked, i, seeds, level, looked.seed[i], looked.records[i])
+    return _judged(looked, number_of(looked, i, seeds), level)
+
+
+def _by_student(looked: Looked, number: Number, level: float) -> Outcome:
+    if number.plain_limits(level).high <= looked.limit:
+        return "passes"
+    return "breaks" if number.plain_limits(FUTILITY).low > looked.limit else "undecided"
+
+
+def student(looked: Looked, i: int, seeds: int, level: float) -> Outcome:
+    """Broken: the quantile of normal effects of seeds."""
+    return _by_student(looked, number_of(looked, i, seeds), level)
 
 
 def narrow(looked: Looked, i: int, seeds: int, level: float) -> Outcome:
-    """Broken: V_rec is taken off V_seed, as if seeds told nothing of their own."""
-    left = max(0.0, looked.seed[i] - looked.records[i])
-    return _judged(looked, i, seeds, level, left, looked.records[i])
+    """Broken: that quantile, and V_rec is taken off V_seed, as if seeds told nothing of their own."""
+    number = number_of(looked, i, seeds)
+    left = max(0.0, number.seed_variance - number.record_variance)
+    return _by_student(looked, number._replace(seed_variance=left), level)
 
 
 def seeds_alone(looked: Looked, i: int, seeds: int, level: float) -> Outcome:
     """Broken: test records are forgotten."""
-    return _judged(looked, i, seeds, level, looked.seed[i], 0.0)
+    return _judged(looked, number_of(looked, i, seeds)._replace(record_variance=0.0), level)
 
 
 def at_five_per_cent(looked: Looked, i: int, seeds: int, level: float) -> Outcome:
@@ -220,8 +238,8 @@ def oracle(drawn: Drawn) -> Judge:
     return judge
 
 
-AT_LIMIT = ((0.0, 0.0), (0.0, 0.0))
-STEP_DOWN = ((0.5, 0.0, 0.0), (0.5, 0.3, 0.0))
+AT_LIMIT = ((0.0,), (0.0,))
+STEP_DOWN = ((0.5, 0.0), (0.5, 0.0))
 BUMP = ((0.5, 0.0, 0.5), (0.5, 0.0, 0.5))  # not falling, not rising: the smallest would pass alone
 EASIER = {"half the limit": 0.5, "a quarter": 0.25, "none": 0.0}  # of gaps in accuracy
 
@@ -234,8 +252,8 @@ def cells() -> dict[str, object]:
             base, shape=shape, seed_sd=sd, fixed_split=fixed
         )
         for shape in ("normal", "exponential")
-        for sd in (0.5, 1.0, 2.0, 5.0)
-        for fixed in ((False, True) if sd == 1.0 else (False,))
+        for sd in (0.5, 1.0, 2.0, 5.0, 20.0)
+        for fixed in ((False, True) if sd in (1.0, 5.0) else (False,))
     }
 
 
@@ -257,24 +275,28 @@ def main() -> None:
     rng = np.random.default_rng(19)
     start = time.perf_counter()
     print(f"wrong recommendations, {audits:,} audits; 2 methods, looks at 10 and 20 seeds, at most 5 %")
-    print(f"{'seeds':34s} {'at the limit':>13s} {'later epsilon':>14s} {'bump':>6s} {'one group alone':>16s}")
+    print(f"{'seeds':34s} {'at the limit':>13s} {'later epsilon':>14s} {'one group alone':>16s}")
     for name, cell in {**cells(), "15 % bad, 1": bad(1.0), "15 % bad, 5": bad(5.0)}.items():
         alone = World(AT_LIMIT, replace(cell, sizes=cell.sizes[:1]))
-        worlds = *(World(truth, cell) for truth in (AT_LIMIT, STEP_DOWN, BUMP)), alone
+        worlds = *(World(truth, cell) for truth in (AT_LIMIT, STEP_DOWN)), alone
         wrong = [decide(world, draw(world, audits, rng)).wrong for world in worlds]
-        print(f"{name:34s} {wrong[0]:13.3f} {wrong[1]:14.3f} {wrong[2]:6.3f} {wrong[3]:16.3f}", flush=True)
-    print("\nbroken twins; 2 methods, 5 epsilons, all at the limit")
-    far = ((0.0,) * 5, (0.0,) * 5)
+        print(f"{name:34s} {wrong[0]:13.3f} {wrong[1]:14.3f} {wrong[2]:16.3f}", flush=True)
+    bump = World(BUMP, cells()["exponential, 5"])
+    wrong = decide(bump, draw(bump, audits, rng)).wrong
+    print(f"exponential, 5, an epsilon below a broken one keeps the limit again: {wrong:.3f}")
+    print("\nbroken twins; 2 methods, 3 epsilons, all at the limit; one group's cost")
+    far = ((0.0,) * 3, (0.0,) * 3)
     twins = {
         "as built": as_built,
         "no correction": at_five_per_cent,
         "records forgotten": seeds_alone,
+        "Student's t": student,
         "V_rec taken off": narrow,
         "by eye": point_alone,
     }
-    for shape, sd in (("normal", 1.0), ("normal", 5.0), ("exponential", 2.0)):
+    for shape, sd in (("normal", 0.5), ("normal", 5.0), ("exponential", 5.0)):
         cell = steady(skewed=(0,), shape=shape, seed_sd=sd)
-        world = World(far, cell)
+        world = World(far, replace(cell, sizes=cell.sizes[:1]))
         drawn = draw(world, audits, rng)
         for name, judge in twins.items():
             print(f"{f'{shape}, {sd:g}: {name}':34s} {decide(world, drawn, judge).wrong:14.3f}", flush=True)

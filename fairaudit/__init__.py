@@ -5,6 +5,7 @@ from importlib import import_module
 __version__ = "0.1.0"
 __all__ = [
     "AuditConfig",
+    "Choice",
     "FairauditError",
     "Predictor",
     "Privacy",
@@ -12,6 +13,7 @@ __all__ = [
     "TrainingData",
     "__version__",
     "check_gates",
+    "choose_epsilon",
     "load_model",
     "load_report",
     "plan_audit",
@@ -22,8 +24,11 @@ __all__ = [
 
 # Loaded on first use: pandas and pyarrow take longer to import than `--help` takes to print.
 _HOMES = {
-    **dict.fromkeys(("check_gates", "plan_audit", "run_audit", "score_predictions"), "fairaudit.api"),
+    **dict.fromkeys(
+        ("check_gates", "choose_epsilon", "plan_audit", "run_audit", "score_predictions"), "fairaudit.api"
+    ),
     "AuditConfig": "fairaudit.config.options",
+    "Choice": "fairaudit.choosing.result",
     "FairauditError": "fairaudit.errors",
     **dict.fromkeys(("Predictor", "Privacy", "TrainingData"), "fairaudit.methods.contract"),
     "Report": "fairaudit.report.model",

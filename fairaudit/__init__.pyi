@@ -1,8 +1,10 @@
 # What editors and type checkers complete; the module loads each name on first use.
 from fairaudit.api import check_gates as check_gates
+from fairaudit.api import choose_epsilon as choose_epsilon
 from fairaudit.api import plan_audit as plan_audit
 from fairaudit.api import run_audit as run_audit
 from fairaudit.api import score_predictions as score_predictions
+from fairaudit.choosing.result import Choice as Choice
 from fairaudit.config.options import AuditConfig as AuditConfig
 from fairaudit.errors import FairauditError as FairauditError
 from fairaudit.execution.progress import show_progress as show_progress

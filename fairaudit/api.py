@@ -1,4 +1,4 @@
-"""The program from Python: audit, plan, score and judge. Variables and config files are not read."""
+"""The program from Python: audit, plan, choose, score and judge. Variables and config files are not read."""
 
 import sys
 import tempfile
@@ -10,6 +10,9 @@ from pathlib import Path
 import pandas as pd
 
 from fairaudit.audit import audit, prepare
+from fairaudit.choosing.choose import candidates, choose
+from fairaudit.choosing.result import Choice, Tested
+from fairaudit.choosing.sequence import SEEDS_MAX
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import ResolvedConfig, resolve_config
 from fairaudit.errors import ConfigError
@@ -92,6 +95,44 @@ def plan_audit(
     given = {**options, "group": group, "label": label, "method": method, "trainer": trainer}
     with _resolved(data, given) as resolved:
         return prepare(resolved).plan
+
+
+def choose_epsilon(
+    data: Data | AuditConfig,
+    *,
+    fail_on: Names = (),
+    group: Names = (),
+    label: str | None = None,
+    method: Methods = "global-adapt",
+    model: Model = "auto",
+    seeds_max: int = SEEDS_MAX,
+    listener: Listener = silent,
+    on_look: Callable[[Tested], None] = lambda test: None,
+    **options: object,
+) -> Choice:
+    """Find the smallest epsilon at which a method keeps every rule, as ``fairaudit choose`` does.
+
+    Finished trainings, the choice and the report of what it recommends are kept in ``out``, so a second call
+    goes on where the first one stopped.
+
+    Args:
+        data: As of :func:`run_audit`.
+        fail_on: The rules, as failing conditions: ``privacy_cost_gap > 2pt``, or several.
+        group, label, method, model: As there.
+        seeds_max: Seeds of the last look; ``seeds`` are those of the first, 10 unless given.
+        listener: As there.
+        on_look: Called with every test as it is made.
+        options: As there, ``epsilon`` with all that are to be tested.
+
+    Raises:
+        FairauditError: As there; a rule or a method that nothing can be chosen by.
+    """
+    options |= {} if model == "auto" else {"model": model}
+    options |= {"fail_on": fail_on} if fail_on else {}
+    given = {**options, "group": group, "label": label, "method": method}
+    with _resolved(data, given) as resolved:
+        found = candidates(resolved, seeds_max=seeds_max, listener=listener)
+        return choose(found, listener, on_look=on_look)
 
 
 def score_predictions(

@@ -74,6 +74,7 @@ FIRST_PARTY_LOCALS = {
     "execution.worker",
     "report.write",
     "report.model",
+    "choosing.result",
     *("methods.base", "methods.gradient", "methods.sgd"),  # described without torch
 }
 

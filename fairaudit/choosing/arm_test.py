@@ -133,7 +133,7 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
             reason = "it has no interval"
         else:
             outcome = number.judged(rule.fails, fails_above=rule.fails_above, level=level)
-            (low, high), (least, most) = number.limits(level), number.limits(FUTILITY)
+            (low, high), (least, most) = number.limits(level), number.plain_limits(FUTILITY)
             bound, other = (high, least) if rule.fails_above else (low, most)
             wanted = needed(number, rule.number, level) if outcome == "undecided" else None
     return TestedNumber(
@@ -163,6 +163,7 @@ def _number(target: Target) -> Number | None:
     return Number(
         estimate.value,
         estimate.training_sd**2,
+        (estimate.own_records_sd or 0.0) ** 2,
         estimate.conservative_sd**2,
         estimate.n_seeds,
         is_size=target.reading.is_size,

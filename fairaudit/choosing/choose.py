@@ -18,13 +18,15 @@ from fairaudit.execution.progress import Listener, silent
 from fairaudit.execution.run_directory import RunDir
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee, find
+from fairaudit.methods.spec import Need
 from fairaudit.metrics.gaps import LEAST_SEEDS
 from fairaudit.planning.plan import Arm, Plan, narrowed
+from fairaudit.release.choice import gates_pass, undeclared
 from fairaudit.report.build_facts import attack_facts
 from fairaudit.report.facts import Tool
 from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.model import Report
-from fairaudit.report.reproduce import reproduce_command
+from fairaudit.report.reproduce import FRAME, reproduce_command
 from fairaudit.report.write import write_report
 from fairaudit.results.estimates import NOTHING, Comparison, Interval
 from fairaudit.results.jobs import NUMERICS_VERSION
@@ -106,6 +108,9 @@ def choose(
         choice = _choice(found, course, tests, tuple(failed))
         shown = [choice.arm] if choice.arm else [_ended_at(choice.tests, name) for name in found.families]
         report = _look(prepared, rundir, shown, choice.last(shown[0]).seeds, listener, command)
+        if choice.arm:
+            train = _train_command(prepared.plan.arm(choice.arm), report, prepared)
+            choice = choice.model_copy(update={"train": train})
         if not failed:
             rundir.drop_records()
         formats = ("json", *config.format)  # `train` starts from it
@@ -143,11 +148,6 @@ def _refuse_options(resolved: ResolvedConfig) -> None:
     if config.noise_multiplier is not None:
         raise ConfigError(
             "--noise-multiplier fixes the noise, so there is no epsilon to choose", hint="use --epsilon"
-        )
-    if config.tune is not None:
-        raise ConfigError(
-            "choose compares fixed settings; it cannot search for them yet",
-            hint="leave out --tune; at the epsilon that is chosen, `fairaudit run --tune` searches",
         )
     if config.leakage:
         raise ConfigError(
@@ -196,7 +196,7 @@ def _allowed(families: Mapping[str, Sequence[Arm]], prepared: PreparedAudit) -> 
     rules = [rule for rule in prepared.rules if rule.metric.kind == "arm"]
 
     def keeps(arm: Arm) -> bool:
-        held = {"epsilon": arm.privacy.epsilon_pld, "epsilon_rdp": arm.privacy.epsilon_rdp}
+        held = {"epsilon": arm.privacy.epsilon, "epsilon_rdp": arm.privacy.epsilon_rdp}
         values = [held.get(rule.metric.key, prepared.plan.delta) for rule in rules]
         return not any(value is None or rule.fails(value) for rule, value in zip(rules, values, strict=True))
 
@@ -250,7 +250,7 @@ def _tested(found: Candidates, prepared: PreparedAudit, report: Report, key: str
         method=name,
         arm=key,
         target_epsilon=_target(arm),
-        epsilon=arm.privacy.epsilon_pld,
+        epsilon=arm.privacy.epsilon,
         look=found.looks.index(facts.seeds_planned) + 1,
         seeds=facts.seeds_planned,
         level=level,
@@ -307,7 +307,8 @@ def _choice(found: Candidates, course: Course, tests: Sequence[Tested], failed: 
         RuleFacts(rule=r.text, words=r.said_of("any method"), metric=r.metric.name, limit=r.number)
         for r in found.prepared.rules
     )
-    event = plan.arm(chosen.arm).privacy.event
+    privacy = plan.arm(chosen.arm).privacy
+    event = privacy.selection or privacy.event
     assert event is not None, "an established guarantee has an event"
     return Choice(
         numerics_version=NUMERICS_VERSION,
@@ -330,7 +331,7 @@ def _choice(found: Candidates, course: Course, tests: Sequence[Tested], failed: 
         promise=words.PROMISE,
         conditions=tuple(words.conditions(course.level, len(found.families), found.looks, tests, plan)),
         failed=failed,
-        train=_train_command(chosen, resolved) if best else "",
+        train="",
         reproduce=_reproduce(resolved, found.looks),
     )
 
@@ -359,20 +360,19 @@ def _of_method(name: str, arms: Sequence[Arm], course: Course, last: Mapping[str
     )
 
 
-def _train_command(chosen: Tested, resolved: ResolvedConfig) -> str:
-    out = resolved.config.out
-    report = ["--from", str(out / "report.json"), "--method", chosen.method]
-    return shlex.join(
-        [
-            "fairaudit",
-            "train",
-            *report,
-            "--epsilon",
-            f"{chosen.target_epsilon:g}",
-            "--out",
-            str(out / "model"),
-        ]
-    )
+def _train_command(arm: Arm, report: Report, prepared: PreparedAudit) -> str:
+    """The command that trains an arm for release, with what it has to be told; "" for data without a file."""
+    config = prepared.resolved.config
+    if prepared.resolved.origins["data"] == FRAME:
+        return ""
+    fitted = undeclared(prepared.dataset, config, Need.PUBLIC_POOL in find(arm.method).needs)
+    words = ["fairaudit", "train", "--from", str(config.out / "report.json"), "--method", arm.method]
+    words += ["--variant", arm.variant] if arm.variant else []
+    words += ["--epsilon", f"{_target(arm):g}", "--out", str(config.out / "model")]
+    words += ["--accept-fitted-preprocessing"] if fitted else []
+    # A gate's interval is of another form than a test's: it may leave open what the test has settled.
+    words += [] if gates_pass(report) else ["--despite-gates"]
+    return shlex.join(words)
 
 
 def _reproduce(resolved: ResolvedConfig, looks: Sequence[int]) -> str:
@@ -380,5 +380,9 @@ def _reproduce(resolved: ResolvedConfig, looks: Sequence[int]) -> str:
     seeds_are_given = resolved.origins["seeds"] != DEFAULT
     config = resolved.config.model_copy(update={"seeds": looks[0] if seeds_are_given else looks[-1]})
     told = reproduce_command(replace(resolved, config=config))
+    is_own_most = looks[-1] != SEEDS_MAX
+    if resolved.origins["data"] == FRAME:
+        told = told.replace("fairaudit.run_audit(", "fairaudit.choose_epsilon(", 1)
+        return f"{told[:-1]}, seeds_max={looks[-1]})" if is_own_most else told
     told = told.replace("fairaudit run ", "fairaudit choose ", 1)
-    return f"{told} --seeds-max {looks[-1]}" if looks[-1] != SEEDS_MAX else told
+    return f"{told} --seeds-max {looks[-1]}" if is_own_most else told

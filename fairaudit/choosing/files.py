@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairaudit.choosing.page import document
+from fairaudit.choosing.page import chart, document
 from fairaudit.choosing.result import Choice
 from fairaudit.io.atomic import output_error, write_atomically
 from fairaudit.report.render.markdown import to_text
 from fairaudit.report.to_json import part_json
+from fairaudit.report.write import FIGURES, PICTURES, write_figure
 
 FILES = {"json": "choice.json", "md": "choice.md", "html": "choice.html"}
 
@@ -39,16 +40,22 @@ def write_choice(choice: Choice, out: Path, formats: Sequence[str]) -> None:
         OutputError: The directory is not writable, or the disk is full; old files stay whole.
     """
     stored = Choice.model_validate_json(part_json(choice))  # all files show the numbers of the JSON
+    kinds = [kind for kind in PICTURES if kind in formats]
+    if kinds:
+        from fairaudit.report.render.pictures import picture  # charts' runtime takes a second
+
+        for kind in kinds:
+            drawn = chart(stored)
+            write_figure(out, f"{drawn.name}.{kind}", picture(drawn, kind))
     if "md" in formats:
-        write_atomically(out / FILES["md"], to_text(document(stored)).encode())
+        pictures = (FIGURES, kinds[0]) if kinds else None
+        write_atomically(out / FILES["md"], to_text(document(stored), pictures=pictures).encode())
     if "html" in formats:
         write_atomically(out / FILES["html"], _html(stored).encode())
     write_atomically(out / FILES["json"], part_json(choice).encode())
 
 
 def _html(choice: Choice) -> str:
-    from fairaudit.report.render.html import (
-        page,  # charts' runtime takes a second: only who asks for it waits
-    )
+    from fairaudit.report.render.html import page  # as above
 
     return page(document(choice))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fairaudit.choosing import words
-from fairaudit.choosing.result import Choice, Tested
+from fairaudit.choosing.result import Choice, OfMethod, Tested
 from fairaudit.report.charts_epsilon import COSTS_DRAWN, AtEpsilon, epsilon_panels
 from fairaudit.report.document import (
     Block,
@@ -68,10 +68,10 @@ def _sections(choice: Choice) -> Iterator[Section | None]:
         Text(f"{choice.promise} What it rests on stands below."),
     ]
     if choice.train:
-        answer += [Text("Train it for release, with fresh noise:"), Listing(choice.train)]
+        answer += [Text(f"{words.training(choice)}:"), Listing(choice.train)]
     yield Section("answer", "", Rank.MAIN, tuple(answer))
     rules = "; ".join(plain(f"{r.rule} ({r.words})", 400) for r in choice.rules)
-    methods = [_of_method(choice, m.method) for m in choice.methods]
+    methods = [_of_method(choice, method) for method in choice.methods]
     told = (
         "Intervals are those of the report: 95 %, over seeds and test rows. Where none passes, the figures "
         "are those of the epsilon at which the method ended."
@@ -100,13 +100,9 @@ def _sections(choice: Choice) -> Iterator[Section | None]:
     yield Section("reproduce", "Reproduce", Rank.DETAIL, (Listing(choice.reproduce), Text(origin)))
 
 
-def _of_method(choice: Choice, method: str) -> tuple[Cell, ...]:
-    found = next(m for m in choice.methods if m.method == method)
-    test = (
-        choice.last(found.arm) if found.arm else next(t for t in reversed(choice.tests) if t.method == method)
-    )
+def _of_method(choice: Choice, found: OfMethod) -> tuple[Cell, ...]:
     smallest = UNKNOWN if found.target_epsilon is None else f"{found.target_epsilon:g}"
-    return plain(method), smallest, *_figures(test), plain(found.ended, 400)
+    return plain(found.method), smallest, *_figures(choice.ended_at(found)), plain(found.ended, 400)
 
 
 def _of_arm(test: Tested) -> tuple[Cell, ...]:
@@ -168,7 +164,7 @@ def chart(choice: Choice) -> Chart:
         name=CHART,
         title=OVER_EPSILON,
         reading="One line for each method; both drawings have one scale. The dotted line is the limit of the "
-        "rule. Whiskers are 95 % intervals; a test's own limit is wider and stands in the table of tests.",
+        "rule. Whiskers are 95 % intervals; a test's own limit stands in the table of tests.",
         alt=f"Gap between groups and largest cost of a group at each epsilon tested. {choice.answer}.",
         panels=epsilon_panels(drawn, shown),
         table=data_table(head, rows),

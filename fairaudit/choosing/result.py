@@ -1,9 +1,12 @@
 """What `choose` found. The JSON file is this object, rounded to six digits; its names are the fields'."""
 
+import html
 from typing import Literal
 
 from fairaudit.choosing.sequence import Outcome
 from fairaudit.report.facts import AttackFacts, Tool
+from fairaudit.report.safe_names import plain
+from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Interval
 from fairaudit.results.numbers import EpsilonFigure, Figure, Part
 
@@ -63,7 +66,7 @@ class Tested(Part):
         method: With its variant.
         arm: Its key.
         target_epsilon: As asked for.
-        epsilon: PLD, as reached.
+        epsilon: As reached: PLD, or RDP where the search for settings is charged.
         look: The first is 1.
         seeds: So many were trained.
         level: One-sided, of a pass.
@@ -150,3 +153,40 @@ class Choice(Part):
     def last(self, arm: str) -> Tested:
         """The last look at an arm."""
         return next(test for test in reversed(self.tests) if test.arm == arm)
+
+    def ended_at(self, method: OfMethod) -> Tested:
+        """The last look at the smallest epsilon at which a method passes, else at the one that ended it."""
+        own = [test for test in self.tests if test.method == method.method]
+        return self.last(method.arm or own[-1].arm)
+
+    def figure(self) -> "NotebookChart":  # type: ignore[name-defined]  # noqa: F821
+        """Gap and cost over epsilon as Vega-Lite, which a notebook shows."""
+        from fairaudit.choosing.page import chart
+        from fairaudit.report.frames import notebook_chart
+
+        return notebook_chart(chart(self))
+
+    def __repr__(self) -> str:
+        """One line: the answer."""
+        return f"<fairaudit choice on {plain(self.data)}: {self.status}; {plain(self.answer, 400)}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """The answer, the promise and a row for each method, for notebooks; every name is escaped."""
+        titles = ("method", "smallest epsilon that passes", "gap (points)", "largest cost (points)")
+        head = "".join(f"<th>{title}</th>" for title in (*titles, "why not smaller"))
+        body = "".join(f"<tr>{''.join(map(_cell, self._row(method)))}</tr>" for method in self.methods)
+        return (
+            f"<p><strong>{html.escape(plain(self.answer, 2000))}.</strong> {html.escape(self.promise)}</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def _row(self, method: OfMethod) -> tuple[str, ...]:
+        test = self.ended_at(method)
+        smallest = "none" if method.target_epsilon is None else f"{method.target_epsilon:g}"
+        return method.method, smallest, written(test.gap, POINTS), written(test.cost, POINTS), method.ended
+
+
+def _cell(text: str) -> str:
+    return f"<td>{html.escape(plain(text, 300))}</td>"

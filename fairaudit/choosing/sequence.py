@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from fairaudit.choosing.skew import skewed_quantile
 from fairaudit.metrics.intervals import quantiles
 from fairaudit.results.estimates import Ends
 
@@ -30,22 +31,33 @@ class Number(NamedTuple):
     Args:
         value: Mean over seeds.
         seed_variance: V_seed.
-        record_variance: V_rec, from which what is in V_seed too is not taken off: with skewed or rarely bad
-            seeds the narrower form breaks the level.
+        own_variance: V_own, what test records put into V_seed: a mean over many records, so it is not skewed.
+        record_variance: V_rec, from which what is in V_seed too is not taken off.
         seeds: How many.
         is_size: An absolute value.
     """
 
     value: float
     seed_variance: float
+    own_variance: float
     record_variance: float
     seeds: int
     is_size: bool
 
     def limits(self, level: float) -> Ends:
-        """The lower and the upper limit, each one-sided at ``level``. Source: docs/methods.md 6.3."""
+        """The lower and the upper limit, each one-sided at ``level``, also where seeds are skewed.
+
+        Their halves are ``sqrt(t^2 V_seed + (c^2 - t^2) (V_seed - V_own) + z^2 V_rec)``, c for the skewed.
+        Source: docs/methods.md 6.10.
+        """
+        return self._around(_half(self, level))
+
+    def plain_limits(self, level: float) -> Ends:
+        """The same for normal effects, c = t: where more seeds are given up, at no cost to the promise."""
         t, z = quantiles(1.0 - level, self.seeds - 1)
-        half = math.sqrt(t**2 * self.seed_variance + z**2 * self.record_variance)
+        return self._around(math.sqrt(t**2 * self.seed_variance + z**2 * self.record_variance))
+
+    def _around(self, half: float) -> Ends:
         low = self.value - half
         return Ends(max(0.0, low) if self.is_size else low, self.value + half)
 
@@ -61,8 +73,16 @@ class Number(NamedTuple):
         low, high = self.limits(level if fails_above or not self.is_size else level / 2)
         if not fails(high if fails_above else low):
             return "passes"
-        low, high = self.limits(FUTILITY)
+        low, high = self.plain_limits(FUTILITY)
         return "breaks" if fails(low if fails_above else high) else "undecided"
+
+
+def _half(number: Number, level: float) -> float:
+    t, z = quantiles(1.0 - level, number.seeds - 1)
+    own = number.own_variance if number.seeds >= FIRST_LOOK else 0.0  # fewer seeds do not tell them apart
+    skewed = max(0.0, number.seed_variance - own)
+    c = skewed_quantile(level, number.seeds) if skewed else t
+    return math.sqrt(t**2 * number.seed_variance + (c**2 - t**2) * skewed + z**2 * number.record_variance)
 
 
 class Needed(NamedTuple):
@@ -76,25 +96,34 @@ def needed(number: Number, limit: float, level: float) -> Needed:
     """About how many seeds, and if they alone do not do, how many times the test rows would decide.
 
     Args:
-        number: As measured; it is taken to stay where it is, and V_seed to shrink as 1 / seeds.
+        number: As measured; it is taken to stay where it is, and V_seed and V_own to shrink as 1 / seeds.
         limit: The rule's.
         level: Of a pass, held fixed.
     """
     margin = abs(limit - number.value)
     if margin == 0.0:
         return Needed(None, None)
-    one_sided = level if number.value <= limit else FUTILITY
-    per_seed = number.seed_variance * number.seeds
-    z = quantiles(1.0 - one_sided, 1)[1]
-    of_records = z**2 * number.record_variance
+    keeps = number.value <= limit
+    of_records = quantiles(1.0 - (level if keeps else FUTILITY), 1)[1] ** 2 * number.record_variance
     factor = 1.0 if of_records < 0.8 * margin**2 else 2.0 * of_records / margin**2
-    room = margin**2 - of_records / factor
+
+    def decides(seeds: int) -> bool:
+        less = number.seeds / seeds
+        then = number._replace(
+            seed_variance=less * number.seed_variance,
+            own_variance=less * number.own_variance,
+            record_variance=number.record_variance / factor,
+            seeds=seeds,
+        )
+        low, high = then.limits(level) if keeps else then.plain_limits(FUTILITY)
+        return high - number.value <= margin if keeps else number.value - low < margin
+
     low, high = number.seeds, MOST_SEEDS
-    if quantiles(1.0 - one_sided, high - 1)[0] ** 2 * per_seed / high > room:
+    if not decides(high):
         return Needed(None, None)
     while low < high:
         middle = (low + high) // 2
-        if quantiles(1.0 - one_sided, middle - 1)[0] ** 2 * per_seed / middle <= room:
+        if decides(middle):
             high = middle
         else:
             low = middle + 1

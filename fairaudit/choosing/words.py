@@ -49,6 +49,18 @@ def percent(number: Interval) -> str:
     return f"{written(number, POINTS)} %" if number.value is not None else written(number, PERCENT)
 
 
+def training(choice: Choice) -> str:
+    """What stands before the command that trains for release."""
+    told = "Train it for release, with fresh noise"
+    if "--accept-fitted-preprocessing" in choice.train:
+        told += (
+            "; scales and levels of undeclared columns are outside of epsilon, unless --columns declares them"
+        )
+    if "--despite-gates" in choice.train:
+        told += "; the report's own 95 % intervals leave a rule open that the tests have settled"
+    return told
+
+
 def ended(stopped: Tested | None) -> str:
     """Why a method was not tested at a smaller epsilon; None: there was none."""
     if stopped is None:
@@ -98,6 +110,9 @@ def conditions(
 ) -> Iterator[str]:
     """What the promise rests on, and what it does not cover."""
     sizes = ", ".join(map(str, looks))
+    settings, covered = (
+        ("such searches", "search for settings") if plan.config.tune else ("these settings", "training")
+    )
     yield (
         f"The {100 * ALPHA:g} % are shared by {numbered(methods, 'method')} and "
         f"{numbered(len(looks), 'look')} ({sizes} seeds), so each test is one-sided at {100 * level:.3g} %. "
@@ -110,9 +125,9 @@ def conditions(
         f"in {seeds} seeds; the promise is about means over trainings, not about the one that is released."
     )
     yield (
-        "In simulations the level is kept where effects of seeds are normal, and where they are exponential "
-        "up to twice the noise of one seed's test rows; where larger skewed effects or rare bad trainings "
-        "rule, it is not (docs/choosing.md)."
+        "In simulations the level is kept where effects of seeds are normal and where they are exponential, "
+        "small or large; where they are more skewed than that, or rare bad trainings rule, it is not "
+        "(docs/choosing.md)."
     )
     if plan.config.split_column:
         yield (
@@ -122,11 +137,11 @@ def conditions(
     else:
         yield (
             "The limits are about new files and new people of the population of which these rows are a "
-            "sample, and about these settings of each method."
+            f"sample, and about {settings} of each method."
         )
     yield (
-        "Epsilon covers one training. It does not cover the choice of method and epsilon, which was made by "
-        "looking at these data."
+        f"Epsilon covers one {covered}. It does not cover the choice of method and epsilon, which was made "
+        "by looking at these data."
     )
     small = dict.fromkeys(each for test in tests for each in test.left_out)
     if small:

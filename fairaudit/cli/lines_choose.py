@@ -9,6 +9,7 @@ from fairaudit.choosing.files import choice_paths
 from fairaudit.choosing.result import Choice, Tested
 from fairaudit.cli.estimate import estimated_seconds
 from fairaudit.cli.lines import duration_text, report_line
+from fairaudit.cli.lines_gate import annotation
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import narrowed
 from fairaudit.report.render.console_rows import Row, aligned
@@ -44,8 +45,7 @@ def answer_lines(choice: Choice, out: Path, formats: Sequence[str]) -> Iterator[
     """The answer, a row for each method, the promise, and where the files lie."""
     rows = [Row(("method", "smallest ε that passes", "gap (points)", "largest cost (points)", "accuracy"))]
     for method in choice.methods:
-        arm = method.arm or next(t.arm for t in reversed(choice.tests) if t.method == method.method)
-        test = choice.last(arm)
+        test = choice.ended_at(method)
         smallest = "–" if method.target_epsilon is None else f"{method.target_epsilon:g}"
         figures = (written(test.gap, POINTS), written(test.cost, POINTS), words.percent(test.accuracy))
         rows.append(Row((plain(method.method), smallest, *figures), plain(method.ended, 300)))
@@ -55,11 +55,20 @@ def answer_lines(choice: Choice, out: Path, formats: Sequence[str]) -> Iterator[
     yield f" {plain(words.attack(choice), 600)}"
     yield f" {choice.promise}"
     if choice.train:
-        yield f" Train it: {plain(choice.train, 1000)}"
+        yield f" {words.training(choice)}:"
+        yield f"  {plain(choice.train, 1000)}"
     for failed in choice.failed[:6]:
         yield f"Warning {plain(failed, 400)}"
     yield f"Choice {' · '.join(plain(str(p) if i == 0 else p.name, 1000) for i, p in _files(out, formats))}"
     yield report_line(out, formats)
+
+
+def choice_command(choice: Choice) -> str:
+    """The answer as a workflow command: a notice of a recommendation, an error where there is none.
+
+    Source: GitHub, workflow commands for GitHub Actions.
+    """
+    return annotation("notice" if choice.arm else "error", f"fairaudit choose {choice.status}", choice.answer)
 
 
 def _files(out: Path, formats: Sequence[str]) -> Iterator[tuple[int, Path]]:

@@ -42,8 +42,12 @@ def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> It
             continue
         is_accepted = gate.outcome == "inconclusive" and inconclusive == "pass"
         command = "warning" if is_accepted else "error"
-        told = plain("; ".join((gate.words, *_open(gate))), _LONGEST)
-        yield f"::{command} title={_property(f'fairaudit gate {gate.outcome}')}::{_data(told)}"
+        yield annotation(command, f"fairaudit gate {gate.outcome}", "; ".join((gate.words, *_open(gate))))
+
+
+def annotation(command: str, title: str, text: str) -> str:
+    """One workflow command: ``error``, ``warning`` or ``notice``."""
+    return f"::{command} title={_property(title)}::{_data(plain(text, _LONGEST))}"
 
 
 def _open(gate: GateRecord) -> Iterator[str]:

@@ -153,12 +153,13 @@ class Spread:
         value: D, their mean where defined; NaN where there is none.
         seed_variance: V_seed; NaN for one seed, 0 where one model is what is measured.
         shared_variance: V_shared.
-        record_variance: V_rec, the same or larger; of its excess V_seed holds as much in expectation.
+        record_variance: V_rec, the same or larger.
         n_test: Distinct records behind it.
         n_min: In the smaller of its groups.
         unit: Of Y.
         bounds: Where D lies.
         reason: Why it is undefined or without interval, or "".
+        own_variance: V_own, what V_seed holds of test records in expectation: V_rec less what seeds share.
     """
 
     by_seed: Float64
@@ -171,6 +172,7 @@ class Spread:
     unit: str
     reason: str = ""
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    own_variance: float = 0.0
 
     def half_width(self, pairs: int = 1, *, conservative: bool = False) -> float:
         """Half of the interval, ``sqrt(t^2 V_seed + z^2 V_shared)``; NaN where there is none.
@@ -316,6 +318,7 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
     defined = [v for v in seeds if v == v]
     mean = math.fsum(defined) / len(defined) if defined else math.nan
     v_rec, v_shared = (max(float(v), 0.0) if v == v else math.nan for v in records)
+    v_own = max(0.0, v_rec - v_shared)
     if b is None:
         v_shared = v_rec  # a group alone has no other whose skewed seeds would make up for its own
     return Spread(
@@ -329,6 +332,7 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
         unit=table.unit,
         reason=table.reason or _why_undefined(len(seeds) - len(defined), len(seeds), v_rec, table.one_model),
         bounds=table.bounds if b is None else (least - most, most - least),
+        own_variance=v_own,
     )
 
 
@@ -398,6 +402,7 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
         reason=spread.reason,
         by_seed=by_seed,
         conservative_sd=math.sqrt(spread.record_variance),
+        own_records_sd=math.sqrt(spread.own_variance),
     )
 
 

@@ -20,8 +20,8 @@ TOLERANCE = 2e-3  # a calibrated epsilon lies within this fraction below its tar
 
 _INTERVAL = 1e-4  # privacy losses are rounded up to multiples of it
 _COARSE = 10  # a search, and a composition of many unlike steps, may round this much more
-_CURVE_DELTA = 1e-6  # at which the epsilon is read that a curve's range follows from
-_LARGEST_CURVE = 300.0  # beyond it exp(epsilon) is no bound on anything, and overflows
+CURVE_DELTA = 1e-6  # at which the epsilon is read that a curve's range follows from
+LARGEST_CURVE = 300.0  # beyond it exp(epsilon) is no bound on anything, and overflows
 _PLD_LIMIT = 1e6  # an RDP epsilon beyond it means no protection; PLD would only overflow on it
 
 
@@ -86,8 +86,8 @@ def privacy_curve(
     distribution, knows no negative epsilons.
     """
     charges = _charges([(event, 1)])
-    size = math.inf if any(charge.sigma == 0.0 for charge in charges) else _rdp(charges, _CURVE_DELTA)
-    if size > _LARGEST_CURVE:
+    size = math.inf if any(charge.sigma == 0.0 for charge in charges) else _rdp(charges, CURVE_DELTA)
+    if size > LARGEST_CURVE:
         return None
     if accountant == "rdp":
         return _rdp_accountant(charges).get_delta, 2.0 * size + 5.0

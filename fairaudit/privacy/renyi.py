@@ -37,6 +37,14 @@ def epsilon_of_divergences(divergences: NDArray[np.float64], delta: float) -> fl
         return float(rdp_privacy_accountant.compute_epsilon(ORDERS, divergences, delta)[0])
 
 
+def delta_of_divergences(divergences: NDArray[np.float64], epsilon: float) -> float:
+    """The least delta at ``epsilon`` that divergences at ``ORDERS`` imply."""
+    with quiet():
+        from dp_accounting.rdp import rdp_privacy_accountant  # lazily: 2 s
+
+        return float(rdp_privacy_accountant.compute_delta(ORDERS, divergences, epsilon)[0])
+
+
 @lru_cache(maxsize=256)
 def _sampled(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
     """Of one step on a Poisson sample, by the library's RDP accountant."""

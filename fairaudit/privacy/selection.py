@@ -108,8 +108,11 @@ class Selection:
                 order.
             delta: In (0, 1).
         """
-        worst = np.max([renyi_divergences(event) for event in events], axis=0)
-        return epsilon_of_divergences(self.divergences(worst), delta)
+        return epsilon_of_divergences(self.worst(events), delta)
+
+    def worst(self, events: Sequence[PrivacyEvent]) -> Float64:
+        """Renyi divergences of the best of K draws, each of which may release any of ``events``."""
+        return self.divergences(np.max([renyi_divergences(event) for event in events], axis=0))
 
     def least_epsilon(self, delta: float) -> float:
         """What the search costs by itself, were its draws to reveal nothing."""
@@ -144,6 +147,10 @@ class SelectionEvent:
     def epsilon(self, delta: float) -> float:
         """For any record."""
         return max(self.epsilons(delta))
+
+    def divergences(self) -> tuple[Float64, Float64]:
+        """Renyi divergences at ``ORDERS``, for a fit record and for a validation record."""
+        return self.selection.worst(self.trainings), self.selection.worst([self.score])
 
 
 def best_of_some(n: int) -> Float64:

@@ -16,8 +16,13 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
-from fairaudit.privacy.accounting import Accountant, privacy_curve
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.privacy.accounting import CURVE_DELTA, LARGEST_CURVE, Accountant, privacy_curve
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
+from fairaudit.privacy.renyi import delta_of_divergences, epsilon_of_divergences
+from fairaudit.privacy.selection import SelectionEvent
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -44,23 +49,33 @@ class AttackRate(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def attack_rates(
-    event: PrivacyEvent,
+    event: PrivacyEvent | SelectionEvent,
     accountant: Accountant = "pld",
     rates: tuple[float, ...] = FALSE_POSITIVE_RATES,
 ) -> tuple[AttackRate, ...]:
     """What an attacker on one trained model can reach at each rate of false accusations.
 
     Args:
-        event: What one run releases.
+        event: What one run releases, or a charged search, which Renyi accounting alone bounds.
         accountant: ``pld`` for the exact trade-off, never too small and right to 1e-4; ``rdp`` for an upper
             bound from the curve of Renyi accounting, where there is no other.
         rates: Of false accusations.
     """
+    if isinstance(event, SelectionEvent):
+        return tuple(map(_worst, *(_rates(_of_divergences(each), rates) for each in event.divergences())))
     if isinstance(event, Gaussian) and event.noise_multiplier > 0.0 and accountant == "pld":
         mu = math.sqrt(event.count) / event.noise_multiplier
         return tuple(AttackRate(at, of_gaussian(mu, at)) for at in rates)
-    curve = profile(event, accountant)
+    return _rates(profile(event, accountant), rates)
+
+
+def _rates(curve: Profile | None, rates: tuple[float, ...]) -> tuple[AttackRate, ...]:
     return tuple(AttackRate(at, 1.0 if curve is None else of_profile(curve, at)) for at in rates)
+
+
+def _worst(one: AttackRate, other: AttackRate) -> AttackRate:
+    """Of the two places in which a record may be, the one that leaves an attacker more."""
+    return max(one, other, key=lambda rate: rate.true_positive_rate)
 
 
 def profile(event: PrivacyEvent, accountant: Accountant = "pld") -> Profile | None:
@@ -70,6 +85,13 @@ def profile(event: PrivacyEvent, accountant: Accountant = "pld") -> Profile | No
         return None
     delta, most = found
     return Profile(lambda epsilon: float(delta(epsilon)), 0.0 if accountant == "rdp" else -most, most)
+
+
+def _of_divergences(divergences: NDArray[np.float64]) -> Profile | None:
+    size = epsilon_of_divergences(divergences, CURVE_DELTA)
+    if size > LARGEST_CURVE:
+        return None
+    return Profile(lambda epsilon: delta_of_divergences(divergences, epsilon), 0.0, 2.0 * size + 5.0)
 
 
 def of_gaussian(mu: float, false_positive_rate: float) -> float:

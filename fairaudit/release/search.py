@@ -68,7 +68,7 @@ def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n
     for _ in range(charge.selection.draw(numpy_stream(0, "candidates", "tries"))):
         candidate = tuning.candidate(0, 0)
         assert candidate.form.event in charge.trainings, f"{arm.key}: a training is not charged"
-        model = train(method, fit_task(task, arm, candidate, divided), prepared)
+        (model,) = train(method, [fit_task(task, arm, candidate, divided)], prepared)
         assert model.event in (candidate.form.event, DIVERGED), f"{arm.key} did {model.event}"
         score = released_score(rule, noise_std, model, prepared, divided)
         if kept is None or score > best:

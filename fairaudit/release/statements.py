@@ -12,6 +12,8 @@ from fairaudit.planning.guarantees import ArmPrivacy
 from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
 from fairaudit.release.choice import ReleaseChoice, gates_pass
 from fairaudit.release.model_recipe import LinearMake, ReleaseRecipe
+from fairaudit.report.attack import spoken_rates
+from fairaudit.report.build_facts import attack_facts
 from fairaudit.report.render.markdown import literal
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, written
@@ -215,6 +217,8 @@ def _card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield ""
     yield from (f"- {literal(plain(item, 600))}" for item in not_covered(choice, recipe))
     yield ""
+    yield f"{_attacked(choice)}."
+    yield ""
     yield _ARITHMETIC
     yield ""
     yield from _of_training(choice, recipe)
@@ -261,6 +265,13 @@ def _of_training(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
             "training rows** (privacy.json, fitted_without_privacy). No epsilon is about them."
         )
         yield ""
+
+
+def _attacked(choice: ReleaseChoice) -> str:
+    """What epsilon leaves to an attacker, in words."""
+    event = choice.arm.privacy.selection or choice.arm.privacy.event
+    assert event is not None, "what is released has an event"
+    return spoken_rates({choice.arm.key: attack_facts(event)})
 
 
 def _judged(choice: ReleaseChoice) -> str:

@@ -11,6 +11,7 @@ from fairaudit.methods.catalog import REFERENCE, Guarantee, find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
+from fairaudit.privacy.selection import SelectionEvent
 from fairaudit.privacy.tradeoff import attack_rates
 from fairaudit.report import text
 from fairaudit.report.facts import (
@@ -192,12 +193,12 @@ def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
         epsilon_if_all_released=plan.epsilon_if_all_released if is_claimed else None,
         not_covered=_not_covered(arm, plan, fitted=fitted and not by_pool) if is_claimed else (),
         # Of a charged search `event` is one training alone: the search leaves an attacker more.
-        attack=attack_facts(event) if is_claimed and event and privacy.selection is None else (),
+        attack=attack_facts(privacy.selection or event) if is_claimed and event else (),
     )
 
 
-def attack_facts(event: PrivacyEvent) -> tuple[AttackFacts, ...]:
-    """What one run that releases this leaves to an attacker."""
+def attack_facts(event: PrivacyEvent | SelectionEvent) -> tuple[AttackFacts, ...]:
+    """What one run, or a search, that releases this leaves to an attacker."""
     return tuple(
         AttackFacts(false_positive_rate=rate.false_positive_rate, true_positive_rate=rate.true_positive_rate)
         for rate in attack_rates(event)

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.report.document import Chart
 from fairaudit.report.drawing import file_spec
 from fairaudit.report.model import Report
 from fairaudit.report.sections.order import document
@@ -75,7 +76,11 @@ def figure(report: Report, name: str) -> NotebookChart:
     known = {chart.name: chart for chart in document(report).charts}
     if name not in known:
         raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, known))
-    chart = known[name]
+    return notebook_chart(known[name])
+
+
+def notebook_chart(chart: Chart) -> NotebookChart:
+    """A chart of any document, as a notebook shows it."""
     return NotebookChart(dict(file_spec(chart.panels, title=chart.title, description=chart.alt)), chart.alt)
 
 

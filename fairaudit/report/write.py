@@ -151,6 +151,15 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
         yield RENDERINGS[name].file, text.encode()
 
 
+def write_figure(out: Path, name: str, content: bytes) -> None:
+    """Write one chart into the folder of charts of an output directory.
+
+    Raises:
+        OutputError: The folder is a link or not writable, or the disk is full.
+    """
+    _write(out / FIGURES / name, content)
+
+
 def _write(path: Path, content: bytes) -> None:
     if path.parent.name == FIGURES and path.parent.is_symlink():
         raise OutputError(f"{path.parent} is a link", hint="remove it, or choose another --out")

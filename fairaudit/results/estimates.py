@@ -75,6 +75,7 @@ class Estimate(Interval):
         by_seed: The per-seed values, ``()`` where there are none.
         conservative_sd: sqrt(V_rec), the test records with what of them is in ``training_sd`` too: for
             decisions that must hold their level where seeds are skewed. No report's file holds it.
+        own_records_sd: sqrt(V_own), what of test records is in ``training_sd``. No report's file holds it.
     """
 
     training_sd: Figure | None
@@ -85,6 +86,7 @@ class Estimate(Interval):
     reason: str
     by_seed: tuple[Figure | None, ...]
     conservative_sd: Figure | None = Field(default=None, exclude=True)
+    own_records_sd: Figure | None = Field(default=None, exclude=True)
 
 
 def estimated(
@@ -100,6 +102,7 @@ def estimated(
     reason: str = "",
     by_seed: Iterable[float] = (),
     conservative_sd: float | None = None,
+    own_records_sd: float | None = None,
 ) -> Estimate:
     """The estimate of figures as they were computed: one that is not finite is undefined, and says so.
 
@@ -119,6 +122,7 @@ def estimated(
         reason=NOT_FINITE if value is None and not reason else reason,
         by_seed=tuple(map(finite, by_seed)),
         conservative_sd=finite(conservative_sd),
+        own_records_sd=finite(own_records_sd),
     )
 
 

@@ -9,20 +9,58 @@ import pytest
 from scipy import stats
 
 from fairaudit.choosing.sequence import Course, Needed, Number, look_sizes, needed, unseen
+from fairaudit.choosing.skew import skewed_quantile
 
 ABOVE = {"fails_above": True}
 
 
-def number(value, seed_sd=0.01, records_sd=0.005, seeds=10, is_size=True):
-    return Number(value, seed_sd**2, records_sd**2, seeds, is_size)
+def number(value, seed_sd=0.01, records_sd=0.005, seeds=10, is_size=True, own_sd=1.0):
+    return Number(value, seed_sd**2, own_sd**2, records_sd**2, seeds, is_size)
 
 
 def test_a_limit_is_the_conservative_one_sided_one():
+    """Where test records alone make the seeds differ, nothing is skewed."""
     low, high = number(0.02).limits(0.0125)
     half = np.hypot(stats.t.ppf(0.9875, 9) * 0.01, stats.norm.ppf(0.9875) * 0.005)
     assert high == pytest.approx(0.02 + half, rel=1e-9)
     assert low == 0.0  # a size is not negative
     assert number(0.02, is_size=False).limits(0.0125).low == pytest.approx(0.02 - half, rel=1e-9)
+
+
+def by_brute_force(level, seeds, audits=400_000):
+    """The quantile of t that exponential effects need, from as many audits."""
+    x = np.random.default_rng(9).exponential(size=(audits, seeds))
+    t = (x.mean(1) - 1) * seeds**0.5 / x.std(1, ddof=1)
+    return -np.quantile(t, level)
+
+
+@pytest.mark.parametrize(("level", "seeds"), [(0.05, 5), (0.0125, 10), (0.025, 20), (0.005, 20)])
+def test_the_quantile_is_the_larger_of_those_of_normal_and_exponential_effects(level, seeds):
+    assert skewed_quantile(level, seeds) == pytest.approx(by_brute_force(level, seeds), rel=0.02)
+    assert skewed_quantile(level, seeds) > 1.2 * stats.t.ppf(1 - level, seeds - 1)
+
+
+def test_with_many_seeds_it_is_that_of_the_normal():
+    found = skewed_quantile(0.0125, 10_000)
+    assert stats.norm.ppf(0.9875) < found < 1.03 * stats.norm.ppf(0.9875)
+
+
+def test_what_test_records_do_not_explain_is_taken_to_be_skewed():
+    own, level = 0.006, 0.0125
+    t, z, c = stats.t.ppf(1 - level, 9), stats.norm.ppf(1 - level), skewed_quantile(level, 10)
+    half = np.sqrt(t**2 * own**2 + c**2 * (0.01**2 - own**2) + z**2 * 0.005**2)
+    assert number(0.02, own_sd=own).limits(level).high == pytest.approx(0.02 + half, rel=1e-9)
+    few = number(0.02, own_sd=own, seeds=9)  # too few to tell which is which
+    half = np.hypot(skewed_quantile(level, 9) * 0.01, z * 0.005)
+    assert few.limits(level).high == pytest.approx(0.02 + half, rel=1e-9)
+
+
+def test_more_seeds_are_given_up_by_the_limit_for_normal_effects():
+    """A plain 95 % limit beyond the rule ends it; it is no pass, so the promise does not rest on it."""
+    low = 0.09 - np.hypot(stats.t.ppf(0.95, 9) * 0.01, stats.norm.ppf(0.95) * 0.005)
+    for limit, wanted in ((low - 1e-6, "breaks"), (low + 1e-6, "undecided")):
+        judged = number(0.09, own_sd=0.0).judged(lambda v, x=limit: v > x, fails_above=True, level=0.0125)
+        assert judged == wanted
 
 
 def outcome(value, rule, *, level=0.0125, fails_above=True, **kept):
@@ -117,12 +155,12 @@ def test_a_number_that_no_seed_can_supply_ends_its_method_at_once():
 def test_what_would_decide_does_decide():
     """A number with so many seeds, and so many rows, is decided; with one seed less it is not."""
     for value, records_sd in ((0.03, 0.001), (0.045, 0.001), (0.03, 0.02), (0.06, 0.001)):
-        open_one = number(value, seed_sd=0.02, records_sd=records_sd)
+        open_one = number(value, seed_sd=0.02, records_sd=records_sd, own_sd=0.0)
         found = needed(open_one, 0.05, 0.0125)
         assert found.seeds is not None
         factor = found.rows_factor or 1.0
         judged = [
-            Number(value, 0.02**2 * 10 / seeds, records_sd**2 / factor, seeds, True).judged(
+            Number(value, 0.02**2 * 10 / seeds, 0.0, records_sd**2 / factor, seeds, True).judged(
                 lambda v: v > 0.05, fails_above=True, level=0.0125
             )
             for seeds in (found.seeds - 1, found.seeds)
@@ -169,9 +207,9 @@ def test_of_easy_truths_the_smallest_that_keeps_the_limit_is_found(study):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("truth", ["AT_LIMIT", "STEP_DOWN", "BUMP"])
-@pytest.mark.parametrize(("shape", "sd"), [("normal", 1.0), ("normal", 5.0), ("exponential", 2.0)])
+@pytest.mark.parametrize(("shape", "sd"), [("normal", 1.0), ("exponential", 2.0), ("exponential", 20.0)])
 def test_at_most_five_per_cent_of_2000_audits_recommend_what_breaks_the_rule(study, truth, shape, sd):
-    cell = study.steady(shape=shape, skewed=(0,), seed_sd=sd)
+    cell = study.steady(shape=shape, skewed=(0,), seed_sd=sd, sizes=(420,))
     world = study.World(getattr(study, truth), cell)
     found = study.decide(world, study.draw(world, 2000, np.random.default_rng(3)))
     assert within(found.wrong, 2000), found
@@ -180,12 +218,16 @@ def test_at_most_five_per_cent_of_2000_audits_recommend_what_breaks_the_rule(stu
 @pytest.mark.slow
 def test_each_part_of_the_procedure_is_needed(study):
     """Without it the simulation shows more than five per cent of wrong recommendations."""
-    cell = study.steady(shape="exponential", skewed=(0,), seed_sd=2.0)
-    world = study.World(((0.0,) * 5,) * 2, cell)
-    drawn = study.draw(world, 1000, np.random.default_rng(4))
-    assert within(study.decide(world, drawn).wrong, 1000)
-    for broken in (study.at_five_per_cent, study.seeds_alone, study.narrow, study.point_alone):
-        assert not within(study.decide(world, drawn, broken).wrong, 1000), broken
+    for shape, sd, twins in (
+        ("normal", 0.5, (study.at_five_per_cent, study.seeds_alone, study.point_alone)),
+        ("exponential", 5.0, (study.at_five_per_cent, study.student, study.narrow, study.point_alone)),
+    ):
+        cell = study.steady(shape=shape, skewed=(0,), seed_sd=sd, sizes=(420,))
+        world = study.World(((0.0,) * 3,) * 2, cell)
+        drawn = study.draw(world, 1000, np.random.default_rng(4))
+        assert within(study.decide(world, drawn).wrong, 1000)
+        for broken in twins:
+            assert not within(study.decide(world, drawn, broken).wrong, 1000), (shape, broken)
     assert not within(study.decide(world, drawn, upward=True).wrong, 1000)
 
 
@@ -198,7 +240,7 @@ def test_seeds_are_at_most_half_as_many_again_as_an_oracle_needs(study, part):
         drawn = study.draw(world, 500, np.random.default_rng(5))
         ours, best = study.decide(world, drawn), study.decide(world, drawn, study.oracle(drawn))
         assert ours.seeds <= 1.5 * best.seeds
-        assert ours.best >= best.best - 0.25
+        assert ours.best >= best.best - 0.35
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +271,12 @@ def test_audits_of_trained_models_keep_the_level_at_the_gap_of_the_population(tr
                 (seeds,) = due
                 spread = trained.spread_of(tests[:seeds], d["accuracy"][:seeds], g, "accuracy")
                 measured = Number(
-                    abs(spread.value), spread.seed_variance, spread.record_variance, seeds, is_size=True
+                    abs(spread.value),
+                    spread.seed_variance,
+                    spread.own_variance,
+                    spread.record_variance,
+                    seeds,
+                    is_size=True,
                 )
                 outcome = measured.judged(lambda v, x=limit: v > x, fails_above=True, level=course.level)
                 course.enter("logistic@1", outcome)

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian
+from fairaudit.privacy.selection import Selection, SelectionEvent
 from fairaudit.privacy.tradeoff import (
     FALSE_POSITIVE_RATES,
     Profile,
@@ -82,6 +83,43 @@ def test_renyi_accounting_gives_a_bound_and_never_less_than_the_truth():
     for event in (sampled(92, 1840, 1.0), sampled(20, 400, 0.9), sampled(10, 50, 3.0)):
         for exact, bound in zip(rates(event), rates(event, "rdp"), strict=True):
             assert exact <= bound < min(1.0, 4.0 * exact)
+
+
+def search(sigma, score, mean=20.0):
+    training = sampled(20, 400, sigma)
+    return SelectionEvent(Selection(mean, 0.0), (training,), Gaussian("score", score))
+
+
+def theirs_of_search(mechanism, mean):
+    """By the library's own accountant of a repeated selection, over a grid of epsilons."""
+    import dp_accounting
+    from dp_accounting import rdp
+
+    accountant = rdp.RdpAccountant().compose(
+        dp_accounting.dp_event.RepeatAndSelectDpEvent(mechanism, mean, 0.0)
+    )
+    epsilons = np.linspace(0, 12, 241)
+    deltas = np.array([accountant.get_delta(e) for e in epsilons])
+    return [
+        min((deltas + np.exp(epsilons) * at).min(), (1 - np.exp(-epsilons) * (1 - deltas - at)).min(), 1.0)
+        for at in FALSE_POSITIVE_RATES
+    ]
+
+
+def test_a_search_leaves_what_the_library_says_of_the_record_that_it_protects_less():
+    import dp_accounting
+
+    step = dp_accounting.PoissonSampledDpEvent(1 / 20, dp_accounting.GaussianDpEvent(2.0))
+    of_fit_record = theirs_of_search(dp_accounting.SelfComposedDpEvent(step, 400), 20.0)
+    of_validation_record = theirs_of_search(dp_accounting.GaussianDpEvent(0.8), 20.0)
+    assert of_validation_record[0] > of_fit_record[0]
+    assert rates(search(2.0, 50.0)) == pytest.approx(of_fit_record, rel=5e-3)
+    assert rates(search(2.0, 0.8)) == pytest.approx(of_validation_record, rel=5e-3)
+
+
+def test_a_search_leaves_more_than_one_of_its_trainings_and_without_noise_everything():
+    assert all(a > b for a, b in zip(rates(search(2.0, 50.0)), rates(sampled(20, 400, 2.0)), strict=True))
+    assert rates(search(0.0, 50.0)) == rates(search(2.0, 0.0)) == [1.0, 1.0]
 
 
 def test_a_point_of_a_curve_alone_proves_what_it_says():

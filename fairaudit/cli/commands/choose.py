@@ -25,12 +25,15 @@ def choose(given: Given) -> None:
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.choosing.choose import candidates, exit_code
     from fairaudit.choosing.choose import choose as look
+    from fairaudit.choosing.page import document
     from fairaudit.cli.console import Screen
+    from fairaudit.cli.github import tell_job
     from fairaudit.cli.lines import header_lines
-    from fairaudit.cli.lines_choose import answer_lines, course_lines, look_line
+    from fairaudit.cli.lines_choose import answer_lines, choice_command, course_lines, look_line
     from fairaudit.cli.lines_gate import rule_lines
     from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores
+    from fairaudit.report.render.markdown import to_text
     from fairaudit.report.to_json import part_json
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
@@ -52,4 +55,5 @@ def choose(given: Given) -> None:
     screen.lines(answer_lines(choice, resolved.config.out, ("json", *resolved.config.format)))
     if given.json:
         print_stdout([part_json(choice).rstrip("\n")])
+    tell_job(lambda: [choice_command(choice)], lambda: to_text(document(choice)))
     raise typer.Exit(exit_code(choice))

@@ -1,0 +1,275 @@
+"""A choice from Python, with a search, in a job of GitHub, and the command that trains it."""
+
+import json
+import shlex
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairaudit
+from fairaudit.choosing.choose import _train_command, candidates, choose
+from fairaudit.choosing.files import write_choice
+from fairaudit.choosing.result import VOLATILE
+from fairaudit.choosing.words import attack
+from fairaudit.cli import app
+from fairaudit.config.value_sources import resolve_config
+from fairaudit.errors import ConfigError
+from fairaudit.privacy.tradeoff import attack_rates
+from fairaudit.report.load import load_report
+
+RULES = ("privacy_cost_gap > 60pt", "privacy_cost > 50pt")
+SMALL = {
+    "group": "sex",
+    "label": "approved",
+    "method": "dpsgd",
+    "epochs": 1,
+    "batch_size": 64,
+    "seeds": 5,
+    "seeds_max": 5,
+    "workers": 1,
+    "twins": False,
+    "diagnostics": "off",
+}
+
+
+def people(rows=600):
+    draw = np.random.default_rng(3)
+    sex = np.where(draw.random(rows) < 0.4, "F", "M")
+    income = draw.normal(size=rows) * np.where(sex == "F", 2.0, 1.0)
+    approved = np.where(income + draw.normal(size=rows) > 0, "yes", "no")
+    return pd.DataFrame({"income": income, "sex": sex, "approved": approved})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("python")
+    people().to_csv(path / "people.csv", index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def chosen(folder):
+    heard, looked = [], []
+    choice = fairaudit.choose_epsilon(
+        folder / "people.csv",
+        fail_on=RULES,
+        epsilon=[2, 8],
+        out=folder / "out",
+        format=["json"],
+        listener=heard.append,
+        on_look=looked.append,
+        **SMALL,
+    )
+    return choice, heard, looked
+
+
+COMMAND = [
+    *("choose", "--data", "people.csv", "--group", "sex", "--label", "approved", "--method", "dpsgd"),
+    *("--epsilon", "2", "--epsilon", "8", "--epochs", "1", "--batch-size", "64", "--seeds", "5"),
+    *("--seeds-max", "5", "--workers", "1", "--no-twins", "--diagnostics", "off", "--out", "out"),
+    *("--format", "json", "--fail-on", RULES[0], "--fail-on", RULES[1]),
+]
+
+
+def test_it_is_the_choice_of_the_command_and_reuses_its_trainings(chosen, folder, monkeypatch, capsys):
+    choice, heard, looked = chosen
+    assert choice.arm == "dpsgd@2"
+    assert [test.arm for test in choice.tests] == ["dpsgd@8", "dpsgd@2"]
+    assert tuple(looked) == choice.tests
+    assert heard
+    monkeypatch.chdir(folder)
+    before = {path: path.stat().st_mtime_ns for path in (folder / "out" / "jobs").glob("*.safetensors")}
+    assert app.main([*COMMAND, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    ours = json.loads(choice.model_dump_json())
+    for name in (*VOLATILE, "reproduce", "train"):
+        told.pop(name), ours.pop(name)
+    assert told.keys() == ours.keys()
+    assert told["tests"][0]["numbers"][0]["bound"] == pytest.approx(ours["tests"][0]["numbers"][0]["bound"])
+    assert [told[name] for name in ("arm", "methods", "promise", "conditions", "level")] == [
+        ours[name] for name in ("arm", "methods", "promise", "conditions", "level")
+    ]
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+class Cells(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.texts, self.tags = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def test_it_is_one_line_and_in_a_notebook_a_table_whose_names_are_text(chosen):
+    choice, _, _ = chosen
+    assert repr(choice) == str(choice)
+    assert repr(choice).startswith(
+        "<fairaudit choice on people.csv: recommended; dpsgd at epsilon 2 keeps every"
+    )
+    assert "\n" not in repr(choice)
+    hostile = choice.methods[0].model_copy(update={"ended": "<img src=x>&"})
+    page = Cells()
+    page.feed(choice.model_copy(update={"methods": (hostile,)})._repr_html_())
+    assert set(page.tags) == {"p", "strong", "table", "thead", "tr", "th", "tbody", "td"}
+    assert {"dpsgd", "2", "<img src=x>&", f" {choice.promise}"} <= set(page.texts)
+
+
+def test_its_chart_is_drawn_in_a_notebook_and_beside_the_markdown(chosen, tmp_path):
+    choice, _, _ = chosen
+    drawn = choice.figure()
+    assert drawn.alt.startswith("Gap between groups and largest cost")
+    assert choice.answer in drawn.alt
+    values = json.dumps(drawn.spec)
+    assert all(str(test.target_epsilon) in values for test in choice.tests)
+    write_choice(choice, tmp_path, ("md", "svg"))
+    assert (tmp_path / "figures" / "choice-epsilon.svg").read_bytes().startswith(b"<svg")
+    assert "](figures/choice-epsilon.svg)" in (tmp_path / "choice.md").read_text()
+
+
+def test_the_command_that_trains_it_does(chosen, folder, tmp_path, monkeypatch):
+    choice, _, _ = chosen
+    words = shlex.split(choice.train)
+    assert words[:2] == ["fairaudit", "train"]
+    assert "--accept-fitted-preprocessing" in words  # nothing of this table is declared
+    assert "--despite-gates" not in words
+    monkeypatch.chdir(folder)
+    words[words.index("--out") + 1] = str(tmp_path / "model")
+    assert app.main(words[1:]) == 0
+    privacy = json.loads((tmp_path / "model" / "privacy.json").read_text())
+    assert privacy["epsilon"] <= 2.0
+    card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    assert attack(choice) in card  # the same mechanism as of the choice
+    assert len(fairaudit.load_model(tmp_path / "model").predict(people())) == 600
+
+
+@pytest.mark.usefixtures("chosen")
+def test_of_declared_columns_nothing_has_to_be_accepted_and_an_open_gate_is_said(folder):
+    told = {"columns": {"income": {"kind": "number", "range": [-9, 9]}}}
+    report = load_report(folder / "out" / "report.json")
+    options = {**SMALL, "data": str(folder / "people.csv"), "fail_on": list(RULES), "epsilon": [8, 2]}
+    options.pop("seeds_max")
+    for columns, wanted in ((None, True), (told, False)):
+        given = options if columns is None else {**options, "columns": columns}
+        found = candidates(resolve_config({**given, "out": str(folder / "none")}), seeds_max=5)
+        arm = found.prepared.plan.arm("dpsgd@2")
+        assert ("--accept-fitted-preprocessing" in _train_command(arm, report, found.prepared)) is wanted
+        open_gate = report.model_copy(update={"verdict": "inconclusive"})
+        assert "--despite-gates" in _train_command(arm, open_gate, found.prepared)
+
+
+def test_a_frame_has_no_file_to_train_from_and_is_repeated_by_a_call(tmp_path):
+    given = {**SMALL, "seeds_max": 6, "out": tmp_path / "out", "format": ["json"]}
+    choice = fairaudit.choose_epsilon(people(300), fail_on="privacy_cost_gap > 90pt", epsilon=4, **given)
+    assert (choice.arm, choice.train) == ("dpsgd", "")
+    assert choice.reproduce.startswith("fairaudit.choose_epsilon(frame, ")
+    assert choice.reproduce.endswith("seeds_max=6)")
+    assert "fail_on=['privacy_cost_gap > 90pt']" in choice.reproduce
+
+
+def test_without_a_rule_nothing_is_chosen(folder):
+    given = {name: value for name, value in SMALL.items() if name != "seeds_max"}
+    with pytest.raises(ConfigError, match="no rule is given"):
+        fairaudit.choose_epsilon(folder / "people.csv", epsilon=[8, 2], out=folder / "none", **given)
+
+
+def test_a_job_of_github_is_told_the_answer_and_gets_the_choice_as_its_summary(
+    chosen, folder, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(folder)
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    assert app.main([*COMMAND, "--quiet"]) == 0
+    assert "::notice title=fairaudit choose recommended::dpsgd at epsilon 2 keeps" in capsys.readouterr().err
+    assert summary.read_text().startswith("# Recommended: dpsgd at epsilon 2\n")
+    undecided = [*COMMAND[:-4], "--fail-on", "privacy_cost_gap > 0.1pt"]
+    assert app.main([*undecided, "--quiet"]) == 3
+    assert "::error title=fairaudit choose undecided::Undecided" in capsys.readouterr().err
+    assert "# Undecided: no method is shown to pass" in summary.read_text()
+    assert app.main([*COMMAND, "--quiet"]) == 0  # as it was
+
+
+@pytest.fixture(scope="module")
+def tuned(folder):
+    seen = []
+
+    def look(test):
+        jobs = (folder / "tuned" / "jobs").glob("*.safetensors")
+        seen.append((test, {path: path.stat().st_mtime_ns for path in jobs}))
+
+    given = {**SMALL, "data": str(folder / "people.csv"), "tune": 2, "epsilon": 4, "format": ["json"]}
+    given |= {"fail_on": ["privacy_cost_gap > 1pt", "epsilon > 4"], "out": str(folder / "tuned")}
+    given.pop("seeds_max")
+    found = candidates(resolve_config(given), seeds_max=6)
+    return choose(found, on_look=look), seen, found
+
+
+def test_a_searched_arm_is_tested_at_the_epsilon_of_its_search(tuned):
+    choice, _, found = tuned
+    (arm,) = found.families["dpsgd"]
+    search = arm.privacy.selection
+    assert [number.outcome for number in choice.tests[0].numbers if number.metric == "epsilon"] == ["passes"]
+    assert choice.tests[0].epsilon == pytest.approx(search.epsilon(found.prepared.plan.delta), rel=1e-6)
+    assert [rate.true_positive_rate for rate in choice.attack] == [
+        rate.true_positive_rate for rate in attack_rates(search)
+    ]
+    assert any("Epsilon covers one search for settings" in condition for condition in choice.conditions)
+    assert choice.attack[0].true_positive_rate > attack_rates(arm.privacy.event)[0].true_positive_rate
+
+
+def test_more_seeds_of_a_search_are_appended_and_the_rule_is_held_against_it(tuned, folder):
+    choice, seen, _ = tuned
+    assert [(test.arm, test.seeds, test.outcome) for test in choice.tests] == [
+        ("dpsgd", 5, "undecided"),
+        ("dpsgd", 6, "undecided"),
+    ]
+    (_, first), (_, second) = seen
+    assert (len(first), len(second)) == (10, 12)
+    assert all(second[path] == stamp for path, stamp in first.items())
+    report = load_report(folder / "tuned" / "report.json")
+    assert report.privacy["dpsgd"].epsilon.pld is None  # of a search there is none
+    (comparison,) = (c for c in report.comparisons if c.arm == "dpsgd")
+    (gap,) = (gap for gap in comparison.gaps if (gap.metric, gap.kind) == ("privacy_cost", "pair"))
+    assert choice.tests[1].numbers[0].value == pytest.approx(gap.absolute.value, rel=1e-5)
+    plain = load_report(folder / "out" / "report.json").costs[0]
+    assert comparison.overall.estimates["accuracy"].value != plain.overall.estimates["accuracy"].value
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        (["--seeds-max", "4"], 2, "--seeds-max 4 is not between 5 and 1,000"),
+        (["--seeds-max", "9", "--seeds", "10"], 2, "--seeds 10 is more than --seeds-max 9"),
+        (["--epsilon", "0"], 2, "epsilon"),
+        (["--fail-on", "privacy_cost_gap.mean > 1pt"], 2, "plain number without an interval"),
+        (["--out", "people.csv"], 2, "people.csv"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_anything_is_trained(
+    folder, tmp_path, monkeypatch, capsys, more, code, said
+):
+    monkeypatch.chdir(tmp_path)
+    people(100).to_csv("people.csv", index=False)
+    words = [*COMMAND[: COMMAND.index("--seeds")], "--workers", "1", "--fail-on", "privacy_cost_gap > 2pt"]
+    assert app.main([*words, *more]) == code
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_epsilons_in_any_order_and_twice_are_tested_once_each_from_the_largest_down(folder):
+    given = {**SMALL, "data": str(folder / "people.csv"), "fail_on": list(RULES)}
+    given.pop("seeds_max")
+    for epsilons, wanted in (
+        ([1, 8, 2, 8], ["dpsgd@8", "dpsgd@2", "dpsgd@1"]),
+        ([3], ["dpsgd"]),
+    ):
+        found = candidates(
+            resolve_config({**given, "epsilon": epsilons, "out": str(folder / "none")}), seeds_max=5
+        )
+        assert [arm.key for arm in found.families["dpsgd"]] == wanted
