@@ -10,8 +10,8 @@ from fairaudit.release.choice import ReleaseChoice, gates_pass
 from fairaudit.release.held_out import HeldOut
 from fairaudit.report.model import Report
 from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.report.reproduce import train_command
 from fairaudit.report.safe_names import plain
-from fairaudit.report.sections.reproduce import train_command
 
 
 def release_lines(report: Report, out: Path, formats: Sequence[str]) -> Iterator[str]:

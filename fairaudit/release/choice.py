@@ -110,6 +110,11 @@ def choose(wish: Wish) -> ReleaseChoice:
     _refuse_unproven(report, audited)
     _refuse_gates(report, wish)
     config = _config(report, audited, wish)
+    if wish.data is None and not config.data.exists() and not set("*?[") & set(str(config.data)):
+        raise DataError(
+            f"the audited data {str(config.data)!r} are not to be found from here",
+            hint="--data PATH says where they lie now",
+        )
     dataset = load_dataset(config)
     changed = dataset.digest != report.data.sha256
     if changed and not wish.despite_change:
@@ -226,6 +231,8 @@ def _config(report: Report, arm: ArmFacts, wish: Wish) -> AuditConfig:
     values |= {"device": wish.device, "out": wish.out} if wish.out else {"device": wish.device}
     if wish.data is not None:
         values["data"] = wish.data
+    elif values["data"] is None:
+        raise ConfigError("a DataFrame was audited", hint="--data PATH names a file with the same rows")
     try:
         config = AuditConfig.model_validate(values)
     except ValidationError as error:

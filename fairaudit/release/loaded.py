@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pyarrow.csv import write_csv
 from pyarrow.parquet import write_table as write_parquet
 from pydantic import ValidationError
@@ -18,7 +18,7 @@ from safetensors.numpy import load
 from fairaudit.config.model_names import is_factory, layer_sizes, sees_images
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import plain_table
-from fairaudit.data.naming import quoted
+from fairaudit.data.naming import listed, quoted
 from fairaudit.data.pixels import image_columns, pixels_of, shape_of
 from fairaudit.data.sources import open_data
 from fairaudit.engine.replicates import stack
@@ -76,7 +76,34 @@ class ReleasedModel:
         """
         if self.recipe.images is not None:
             raise DataError("the model reads images, not a table", "use `fairaudit predict`, or predict_file")
-        return self.predict_table(pa.Table.from_pandas(data, preserve_index=False)).probabilities
+        return self.predict_table(_as_table(data)).probabilities
+
+    def score(self, data: pd.DataFrame, labels: ArrayLike) -> float:
+        """The share of rows whose class is the one given, by name; as :meth:`predict_proba`."""
+        return float(np.mean(self.predict(data) == np.asarray(labels).astype(str)))
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """Columns that it reads, in any order among others."""
+        return np.array([column.name for column in self.recipe.columns], dtype=object)
+
+    def __repr__(self) -> str:
+        return (
+            f"ReleasedModel({self.recipe.model.make} of {self.recipe.label!r}: {listed(self.recipe.classes)})"
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> object:
+        """What scikit-learn asks of a classifier before it scores one."""
+        from sklearn.utils import ClassifierTags, Tags, TargetTags  # noqa: TID251 - it asks itself
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=False),
+            classifier_tags=ClassifierTags(),
+        )
 
     def predict_file(self, path: str | Path) -> TablePredictions:
         """Of the rows of a table, or of images, in the order of the file.
@@ -135,6 +162,21 @@ class ReleasedModel:
         probabilities: NDArray[np.float32] = found[0].numpy()
         probabilities[~np.isfinite(probabilities).all(1)] = 1.0 / len(self.recipe.classes)
         return probabilities
+
+
+def _as_table(data: object) -> pa.Table:
+    """A table in memory as Arrow's. Raises: DataError, where it has no columns with names of their own."""
+    try:
+        if isinstance(data, pd.DataFrame):
+            return pa.Table.from_pandas(data, preserve_index=False)
+        if isinstance(data, pa.Table) or hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise DataError(f"the rows cannot be read: {error}") from None
+    raise DataError(
+        f"{type(data).__name__} has no columns with names",
+        "give a DataFrame with the columns that the model was trained on",
+    )
 
 
 def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:

@@ -14,7 +14,7 @@ from fairaudit.data.fit import Fitted, FittedCategory, FittedNumber
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.recipe import Recipe
 from fairaudit.data.records import CategoryField, Layout, NumberField
-from fairaudit.errors import DataError
+from fairaudit.errors import DataError, numbered
 
 FORMAT = 1
 UNKNOWN = "(not listed)"  # the level of texts that are none of a column's
@@ -192,7 +192,7 @@ class TableInputs:
         lacking = [column.name for column in columns if column.name not in table.column_names]
         if lacking:
             raise DataError(
-                f"the data lack {len(lacking)} columns that the model reads: {listed(lacking)}",
+                f"the data lack {numbered(len(lacking), 'column')} that the model reads: {listed(lacking)}",
                 "give the columns that it was trained on; the label is not needed",
             )
         self.outside: dict[str, int] = {}

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 from fairaudit import __version__
+from fairaudit.config.model_names import is_factory
 from fairaudit.data.split import VALIDATION_SHARE
+from fairaudit.errors import numbered
 from fairaudit.methods.catalog import find
 from fairaudit.planning.guarantees import ArmPrivacy
 from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
 from fairaudit.release.choice import ReleaseChoice, gates_pass
-from fairaudit.release.model_recipe import LinearMake, ReleaseRecipe
+from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecipe
 from fairaudit.report.attack import spoken_rates
 from fairaudit.report.build_facts import attack_facts
 from fairaudit.report.render.markdown import literal
@@ -204,10 +206,10 @@ def _card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield (
         f"A {literal(plain(plan.model))} classifier of {literal(plain(recipe.label))} "
         f"({', '.join(literal(plain(name)) for name in recipe.classes)}), "
-        f"trained by {literal(plain(arm.key))} with fairaudit {__version__}. "
-        "`fairaudit predict` and `fairaudit.load_model` read this folder."
+        f"trained by {literal(plain(arm.key))} with fairaudit {__version__}."
     )
     yield ""
+    yield from _use(recipe)
     yield "## Privacy"
     yield ""
     yield (
@@ -241,6 +243,29 @@ def _card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:
     yield "## Intended use"
     yield ""
     yield "For the owner of the model to write."
+
+
+def _use(recipe: ReleaseRecipe) -> Iterator[str]:
+    """How rows are predicted, and what becomes of those that are not as the model knows them."""
+    make = recipe.model
+    factory = make.model if isinstance(make, NetworkMake) and is_factory(make.model) else ""
+    option = f" --model {factory}" if factory else ""
+    yield "## Use"
+    yield ""
+    yield f"    fairaudit predict MODEL --data new.parquet --out predictions.parquet{plain(option)}"
+    yield ""
+    yield "MODEL is this folder; from Python, `fairaudit.load_model`. " + (
+        f"It reads {numbered(len(recipe.columns), 'column')} (recipe.json); a value that is out of its range "
+        "or not listed is clipped or counts as missing, as declared, and is counted."
+        if recipe.columns
+        else "It reads images."
+    )
+    if factory:
+        yield (
+            f"Its code, {literal(plain(factory))}, is not in the folder: recipe.json has its SHA-256, and "
+            "whoever predicts names it, for it is run."
+        )
+    yield ""
 
 
 def _of_training(choice: ReleaseChoice, recipe: ReleaseRecipe) -> Iterator[str]:

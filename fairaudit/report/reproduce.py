@@ -1,10 +1,12 @@
-"""The command that repeats an audit, written from its resolved options."""
+"""The commands that repeat an audit, and that train a model of what it is about."""
 
 import shlex
 from collections.abc import Mapping
 
 from fairaudit.config.options import EXECUTION, words_of
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.report.model import Report
 
 # How the audit was computed and where it was written, not what it is.
 EXECUTION_FIELDS = (*EXECUTION, "out")
@@ -29,6 +31,29 @@ def reproduce_command(resolved: ResolvedConfig) -> str:
     for name, value in values.items():
         words += words_of(name, value)
     return shlex.join(words)
+
+
+def train_command(report: Report, path: str = "report.json") -> str:
+    """What trains the first arm of a report that has a guarantee; "" where none has.
+
+    Args:
+        report: Of an audit.
+        path: Of its ``report.json``.
+    """
+    if report.training is None:
+        return ""
+    trained = [arm for arm in report.arms if arm.source is None and "#" not in arm.key]
+    arms = [arm for arm in trained if report.privacy[arm.key].guarantee is Guarantee.ESTABLISHED]
+    if not arms:
+        return ""
+    arm = arms[0]
+    words = ["fairaudit", "train", "--from", path, "--method", arm.method]
+    words += ["--variant", arm.variant] if arm.variant else []
+    alike = [other for other in trained if (other.method, other.variant) == (arm.method, arm.variant)]
+    target = report.privacy[arm.key].target_epsilon
+    words += ["--epsilon", f"{target:g}"] if target is not None and len(alike) > 1 else []
+    words += ["--data", "FILE"] if report.config["data"].value is None else []
+    return shlex.join([*words, "--out", "model"])
 
 
 def _is_written(name: str, origin: str) -> bool:

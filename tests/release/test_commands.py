@@ -3,7 +3,9 @@
 import contextlib
 import json
 import os
+import re
 import shlex
+import shutil
 import signal
 import stat
 import subprocess
@@ -18,6 +20,7 @@ from people import people
 
 from fairaudit.cli.app import main
 from fairaudit.cli.lines_release import release_lines
+from fairaudit.errors import FairauditError
 from fairaudit.release.choice import Wish, choose
 from fairaudit.release.loaded import load_model
 from fairaudit.release.model_folder import MOST_BYTES, _locked, write_folder
@@ -87,8 +90,8 @@ def test_the_command_in_a_report_trains_its_method(typed, audited, tmp_path, mon
     """In the report as it is typed beside it; in the terminal with the report's path."""
     path = audited(**options)
     report = load_report(path)
-    told = [line.strip() for line in to_markdown(report).splitlines() if "fairaudit train --from" in line]
-    words = shlex.split(told[0])
+    told = [line for line in to_markdown(report).splitlines() if "fairaudit train --from" in line]
+    words = shlex.split(told[0].split("Beside report.json: ")[1])
     assert words == ["fairaudit", "train", "--from", "report.json", *wanted, "--out", "model"]
     assert len(told) == 1
     (line,) = release_lines(report, path.parent, ["json"])
@@ -163,6 +166,39 @@ def test_what_is_refused_ends_with_its_own_code_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_data_that_are_not_to_be_found_are_asked_for(audited, tmp_path, monkeypatch):
+    report = load_report(audited())
+    gone = report.config["data"].model_copy(update={"value": "gone.parquet"})
+    framed = gone.model_copy(update={"value": None})
+    for setting, said in ((gone, "not to be found from here"), (framed, "a DataFrame was audited")):
+        config = {**report.config, "data": setting}
+        monkeypatch.setattr(
+            "fairaudit.release.choice.load_report",
+            lambda _, config=config: report.model_copy(update={"config": config}),
+        )
+        with pytest.raises(FairauditError, match=said) as caught:
+            choose(Wish(audited(), "dpsgd"))
+        assert (caught.value.exit_code, "--data PATH" in caught.value.hint) == (2, True)
+        data = Path(str(report.config["data"].value))
+        assert not choose(Wish(audited(), "dpsgd", data=data)).changed
+
+
+@pytest.mark.slow
+def test_the_system_is_asked_for_randomness_by_the_process_that_trains(audited, tmp_path):
+    """What the kernel saw: keys of 32 bytes, and no open report or model that holds them."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is not installed")
+    log, words = tmp_path / "log", ["--method", "dpsgd", "--quiet", "--out", str(tmp_path / "model")]
+    command = [strace, "-f", "-e", "trace=getrandom", "-o", log, sys.executable, "-m", "fairaudit", "train"]
+    if subprocess.run([strace, "-o", log, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("strace may not look at processes here")
+    subprocess.run([*command, "--from", audited(), *words], check=True)
+    asked = re.findall(r"getrandom\(.*, (\d+), .*\) = (\d+)", log.read_text())
+    keys = [size for size, given in asked if size == given == "32"]
+    assert len(keys) >= 3  # split, sampling, noise
+
+
 def test_figures_of_the_audit_are_in_the_card_only_where_asked_for(typed, audited, tmp_path):
     report = audited(fail_on=["epsilon > 1000"])
     for name, words in (("bare", ()), ("full", ("--with-figures",))):
@@ -179,6 +215,10 @@ def test_predictions_of_a_table_of_another_kind_or_to_another_kind_are_refused(t
     assert (code, "'age'" in said) == (2, True)
     code, said = typed("predict", "model", "--data", "rows.parquet", "--out", "out.xlsx")
     assert (code, ".parquet or .csv" in said) == (2, True)
+    people().to_csv("rows.csv", index=False)
+    for out in ("rows.csv", "model/out.csv", "model/../model/out.csv"):
+        code, said = typed("predict", "model", "--data", "rows.csv", "--out", out)
+        assert (code, "--out" in said) == (2, True)
     code, said = typed("predict", "elsewhere", "--data", "rows.parquet", "--out", "out.csv")
     assert (code, "there is no folder" in said) == (2, True)
 

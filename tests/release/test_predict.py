@@ -1,8 +1,10 @@
 """What a released model says of rows: the same as training's own evaluation, whatever the method."""
 
+import copy
 import hashlib
 import json
 import os
+import pickle
 import shutil
 import tracemalloc
 from pathlib import Path
@@ -13,6 +15,8 @@ import pyarrow as pa
 import pytest
 from people import people
 from safetensors.numpy import load_file, save_file
+from sklearn.base import is_classifier
+from sklearn.metrics import accuracy_score, get_scorer, roc_auc_score
 
 import fairaudit
 from fairaudit.errors import ConfigError, DataError
@@ -151,7 +155,7 @@ def test_a_text_that_training_did_not_see_is_what_an_unseen_one_was_in_the_audit
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t.drop(columns="age"), "lack 1 columns.*'age'"),
+        (lambda t: t.drop(columns="age"), "lack 1 column .*'age'"),
         (lambda t: t.assign(age="old"), "holds text, and the model reads numbers"),
         (lambda t: t.assign(age=pd.Timestamp("2020-01-01")), "holds times, and the model reads numbers"),
     ],
@@ -159,6 +163,37 @@ def test_a_text_that_training_did_not_see_is_what_an_unseen_one_was_in_the_audit
 def test_rows_of_another_kind_are_refused(made, change, said):
     with pytest.raises(DataError, match=said):
         load_model(made()[0]).predict_proba(change(people()))
+
+
+def test_it_is_a_classifier_to_scikit_learn_and_to_whoever_copies_it(made):
+    """Its scorers, on predictions that are its own."""
+    folder, _, _ = made()
+    model, frame = load_model(folder), people()
+    wanted = model.predict_proba(frame)
+    assert is_classifier(model)
+    assert model.feature_names_in_.tolist() == ["age", "debt", "job"]
+    assert get_scorer("accuracy")(model, frame, frame["y"]) == accuracy_score(
+        frame["y"], model.predict(frame)
+    )
+    assert get_scorer("roc_auc")(model, frame, frame["y"]) == roc_auc_score(frame["y"] == "yes", wanted[:, 1])
+    assert model.score(frame, frame["y"]) == accuracy_score(frame["y"], model.predict(frame))
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert (again.predict_proba(frame) == wanted).all()
+    assert repr(model) == "ReleasedModel(network of 'y': 'no', 'yes')"
+
+
+def test_tables_of_other_kinds_are_read_and_what_is_no_table_is_refused_in_a_line(made):
+    folder, _, _ = made()
+    model, frame = load_model(folder), people()
+    wanted = model.predict_proba(frame)
+    assert (model.predict_proba(pa.Table.from_pandas(frame)) == wanted).all()
+    assert (model.predict_proba(frame.astype({"job": "category"}).set_index("sex")) == wanted).all()
+    assert model.predict(frame.head(0)).shape == (0,)
+    for rows in (frame.to_numpy(), frame["age"], {"age": [1]}, None, [[1, 2, 3]]):
+        with pytest.raises(DataError, match=r"has no columns with names|cannot be read"):
+            model.predict(rows)
+    with pytest.raises(DataError, match="cannot be read"):
+        model.predict(pd.concat([frame, frame], axis=1))
 
 
 # --- folders that somebody touched ---------------------------------------------------------------------

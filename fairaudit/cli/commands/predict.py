@@ -36,6 +36,10 @@ def predict(
 
     if out.suffix.lower() not in (".parquet", ".csv"):
         raise ConfigError(f"--out {out.name} names no kind of table", hint="end it in .parquet or .csv")
+    if out.absolute().parent.resolve() == folder.resolve():
+        raise ConfigError("--out lies in the model's folder", hint="write predictions elsewhere")
+    if out.exists() and data.exists() and out.samefile(data):
+        raise ConfigError("--out is the file that is read", hint="name another file")
     loaded = load_model(folder, model=model)
     found = loaded.predict_file(data)
     write_atomically(out, table_bytes(loaded, found, out.suffix.lower()))

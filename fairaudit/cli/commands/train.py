@@ -66,11 +66,10 @@ def train(
         device=device,
     )
     choice = choose(wish)
-    screen.lines(choice_lines(choice))
-    # torch takes a second, and is not needed to refuse.
+    screen.lines(choice_lines(choice))  # before torch, which takes a second and is not needed to refuse
     from fairaudit.release.made import keep_beside, release
 
     found = release(choice, target)
     kept = keep_beside(report, target, found)
-    screen.lines(held_out_lines(found, plain(str(kept), 1000)))
-    screen.lines([f"Wrote {plain(str(target), 1000)}; `fairaudit predict` reads it"])
+    wrote = f"Wrote {plain(str(target), 1000)}; `fairaudit predict` reads it"
+    screen.lines([*held_out_lines(found, plain(str(kept), 1000)), wrote])
