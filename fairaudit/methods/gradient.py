@@ -74,7 +74,8 @@ class GradientMethod(Method):
         from fairaudit.engine.abreast import at_once
         from fairaudit.engine.replicates import stack
 
-        if type(self).fit is not GradientMethod.fit:  # a method that trains in a way of its own
+        has_own_way = type(self).fit is not GradientMethod.fit
+        if len(tasks) == 1 or has_own_way:
             return super().fit_all(tasks)
         size = at_once(stack([tasks[0].model]), tasks[0].n_public / tasks[0].steps_per_epoch)
         lengths: dict[int, list[int]] = {}
