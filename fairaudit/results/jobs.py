@@ -52,11 +52,17 @@ class JobResult:
             of a training on a random half of the rows alone ``rows`` [n] int64, ``member`` [n] bool and
             ``confidence`` [R, n] float64, the log odds of each row's true class;
             ``twin.NAME``: probabilities and training metrics of the noise-free twin, where there is one;
-            ``trace.NAME`` [T_obs, R, ...] float32 and ``trace_steps.NAME`` [T_obs] int64.
+            ``trace.NAME`` [T_obs, R, ...] float32 and ``trace_steps.NAME`` [T_obs] int64;
+            ``weights`` [R] float64: of a search's R candidates, the chance that each is kept.
         facts: JSON-ready: ``n_train``, ``event`` (what the engine did, or null),
             ``params_sha256``, ``inputs`` (names), ``fitted``, ``merged``,
             ``duplicates_across_split``, ``twin_failed`` (why there is no twin),
+    <<<<<<< /tmp/land/fairaudit/results/jobs.py
             ``sklearn_baseline`` (sgd jobs, of scikit-learn's logistic regression: {"accuracy": float,
+    =======
+            ``tuning`` (of a search: its rows and candidates), ``reused`` (the setting that was taken over),
+            ``sklearn_baseline`` (sgd jobs: accuracy of scikit-learn's logistic regression: {"accuracy": float,
+    >>>>>>> /tmp/tl/fairaudit/results/jobs.py
             "train_accuracy": float}), ``seconds``,
             ``individual_epsilon`` (where a rule treats groups unlike: group name -> epsilon at the
             plan's delta, descriptive and no guarantee).

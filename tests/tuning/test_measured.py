@@ -109,7 +109,9 @@ def test_a_run_tells_its_search_is_taken_up_again_and_is_judged_by_its_epsilon(t
     assert report["summary"]["methods"][0]["epsilon"] == facts["epsilon"]["rdp"]
     stored = sorted((tmp_path / JOBS).glob("*.safetensors"))
     kept = [read_result(tmp_path / JOBS, path.stem) for path in stored]
-    assert all(len(result.facts["tuning"]["candidates"]) == N for result in kept)
+    searches = [result.facts["tuning"]["candidates"] for result in kept if "tuning" in result.facts]
+    assert [len(candidates) for candidates in searches] == [N] * 4  # of two arms at two seeds
+    assert len(kept) == 4 + 8  # the others: default and reused settings
     stored[0].unlink()
     before = {path: path.stat().st_mtime_ns for path in stored[1:]}
     again = CliRunner().invoke(app, [*words, "--fail-on", "epsilon > 2"])

@@ -15,14 +15,16 @@ from fairaudit.execution.worker import run_job
 from fairaudit.gate.check import check
 from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
-from fairaudit.gate.targets import find_targets
+from fairaudit.gate.targets import _is_arm, find_targets
 from fairaudit.methods.defaults import effective_step
 from fairaudit.methods.spec import Guarantee
 from fairaudit.planning import ways
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import epsilon
 from fairaudit.report.build_tuned import at_edges
+from fairaudit.report.charts_tuned import spread_chart
 from fairaudit.report.coherent import incoherence
+from fairaudit.report.drawing import drawn
 from fairaudit.report.load import load_report
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown
@@ -118,6 +120,7 @@ def test_noise_of_a_reused_setting_spends_all_of_epsilon_at_every_length(monkeyp
     assert spent(planned(**target), "dpsgd")[8] > 3.5
 
 
+@pytest.mark.slow
 def test_a_reused_setting_has_no_epsilon_and_says_why():
     plan = planned(noise_multiplier=None, epsilon=(3.0,), method=("dpsgd",), tune_privacy="uncharged")
     default, reused = (plan.ways[way].arm("dpsgd").privacy for way in ("default", "reused"))
@@ -227,8 +230,6 @@ def test_a_rule_judges_the_tuned_arm_unless_it_names_another(tuned, rule, arms):
 
 def test_a_sweeps_default_arms_are_named_together():
     keys = [key_of(f"dpsgd@{e}", "default") for e in (1, 3)]
-    from fairaudit.gate.targets import _is_arm
-
     assert [_is_arm("dpsgd:default", key, "dpsgd") for key in keys] == [True, True]
     assert not _is_arm("dpsgd:reused", keys[0], "dpsgd")
 
@@ -257,6 +258,23 @@ def test_candidates_are_told_with_their_accuracy_and_gap(tuned):
         gaps = [100 * tried.gap for seed in search.seeds for tried in seed.tried]
         assert f"the gap ran from {min(gaps):.1f} to {max(gaps):.1f} points" in to_markdown(report)
     assert "score" not in report.tuning.search("sgd").seeds[0].tried[0].model_dump()  # exact ones stay
+
+
+def test_the_drawing_has_a_dot_for_each_candidate_and_a_ring_for_each_best(tuned):
+    report = tuned[0]
+    chart = spread_chart(report)
+    assert [panel.title for panel in chart.panels] == ["dpsgd", "global-adapt"]
+    for panel in chart.panels:
+        every = [(t, seed) for seed in report.tuning.search(panel.title).seeds for t in seed.tried]
+        dots = sorted((100 * t.accuracy, 100 * t.gap, t is seed.best) for t, seed in every)
+        assert sorted((s.x, s.y, s.is_marked) for s in panel.spots) == dots
+        assert sum(spot.is_marked for spot in panel.spots) == 2  # one of each seed
+        spec = drawn(panel)
+        (dotted,) = [layer for layer in spec["layer"] if "data" in layer]
+        rings = [layer for layer in dotted["layer"] if layer.get("transform")]
+        assert [ring["transform"] for ring in rings] == [[{"filter": "datum.marked"}]]
+        assert len(dotted["data"]["values"]) == 2 * N
+    assert len(chart.table.rows) == 2 * 2 * N
 
 
 def test_every_format_tells_of_the_three_ways(tuned):
