@@ -14,14 +14,14 @@ import torch
 import fairaudit
 
 WIDTH, TOKENS, VOCABULARY = 32, 16, 512
-STEPS = 60
-LEARNING_RATE = 1.0
+STEPS = 100
+LEARNING_RATE = 2.0
 CLIP = 1.0  # longest gradient of a record
 
 
 def tokens(frame):
-    """Each row as text, and each word of it as a number: [n, TOKENS]."""
-    found = np.zeros((len(frame), TOKENS), dtype=np.int64)
+    """Each row as text, and each word of it as a number: [n, columns]."""
+    found = np.zeros((len(frame), min(TOKENS, frame.shape[1])), dtype=np.int64)
     for place, name in enumerate(frame.columns[:TOKENS]):
         words = [f"{name}={_short(value)}" for value in frame[name]]
         found[:, place] = [1 + zlib.crc32(word.encode()) % (VOCABULARY - 1) for word in words]
@@ -42,19 +42,19 @@ def encoder():
 
 
 class Head:
-    """Softmax regression on the mean embedding of a row."""
+    """Softmax regression on the embeddings of a row's words."""
 
-    def __init__(self, classes, claimed=None):
+    def __init__(self, columns, classes, claimed=None):
         self.embedding, self.layer = encoder()
-        self.weights = torch.zeros(WIDTH + 1, classes)
+        self.weights = torch.zeros(columns * WIDTH + 1, classes)
         self.claimed = claimed
 
     def embed(self, frame):
-        """Embeddings of length 1 at most, with a constant: [n, WIDTH + 1]."""
+        """Embeddings of length 1, side by side, with a constant: [n, columns * WIDTH + 1]."""
         with torch.no_grad():
-            mean = self.layer(self.embedding(tokens(frame))).mean(1)
-        mean = mean / mean.norm(dim=1, keepdim=True).clamp_min(1e-6)
-        return torch.cat([mean, torch.ones(len(mean), 1)], 1)
+            found = self.layer(self.embedding(tokens(frame))).flatten(1)
+        found = found / found.norm(dim=1, keepdim=True).clamp_min(1e-6)
+        return torch.cat([found, torch.ones(len(found), 1)], 1)
 
     def predict_proba(self, features):
         """Probabilities [n, Y]."""
@@ -64,7 +64,8 @@ class Head:
 def train(data, privacy, seed):
     """Full-batch gradient descent of the head; private by clipped gradients with Gaussian noise."""
     draw = torch.Generator().manual_seed(seed)
-    head = Head(len(data.classes), None if privacy is None else _claim(privacy))
+    columns = min(TOKENS, data.features.shape[1])
+    head = Head(columns, len(data.classes), None if privacy is None else _claim(privacy))
     inputs = head.embed(data.features)
     targets = torch.nn.functional.one_hot(torch.as_tensor(data.labels), len(data.classes)).float()
     sigma = 0.0 if privacy is None else noise_multiplier(privacy)

@@ -32,7 +32,7 @@ class Model:
 def train(data, privacy, seed):
     """DP-SGD of a linear model at the epsilon that is asked for; plain SGD where none is."""
     torch.manual_seed(seed)  # of an audit alone: a model for release draws its noise afresh
-    batch = min(BATCH_SIZE, len(data.labels))
+    batch = min(BATCH_SIZE, len(data.labels) // 16)
     records = TensorDataset(torch.as_tensor(data.features), torch.as_tensor(data.labels))
     loader = DataLoader(records, batch_size=batch, shuffle=True)
     network = torch.nn.Linear(data.features.shape[1], len(data.classes))

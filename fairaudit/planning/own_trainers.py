@@ -1,6 +1,6 @@
 """The arms of trainers of the user's own: asked for each epsilon, beside what they train without privacy."""
 
-from fairaudit.config.options import TRAINER_LIMITS, AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import option_name
 from fairaudit.data.pixels import Shape
 from fairaudit.errors import ConfigError
@@ -9,7 +9,7 @@ from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.methods.trainers import methods_of
 from fairaudit.planning.guarantees import ArmPrivacy
 
-_ALONE = ("reference", "raw", "trainer_groups", "trainer_version", *TRAINER_LIMITS)
+_ALONE = ("reference", "raw", "trainer_groups", "trainer_version")
 ASKED = "the trainer is asked for it; what it does is its own"
 
 

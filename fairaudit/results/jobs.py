@@ -57,12 +57,8 @@ class JobResult:
         facts: JSON-ready: ``n_train``, ``event`` (what the engine did, or null),
             ``params_sha256``, ``inputs`` (names), ``fitted``, ``merged``,
             ``duplicates_across_split``, ``twin_failed`` (why there is no twin),
-    <<<<<<< /tmp/land/fairaudit/results/jobs.py
-            ``sklearn_baseline`` (sgd jobs, of scikit-learn's logistic regression: {"accuracy": float,
-    =======
             ``tuning`` (of a search: its rows and candidates), ``reused`` (the setting that was taken over),
-            ``sklearn_baseline`` (sgd jobs: accuracy of scikit-learn's logistic regression: {"accuracy": float,
-    >>>>>>> /tmp/tl/fairaudit/results/jobs.py
+            ``sklearn_baseline`` (sgd jobs, of scikit-learn's logistic regression: {"accuracy": float,
             "train_accuracy": float}), ``seconds``,
             ``individual_epsilon`` (where a rule treats groups unlike: group name -> epsilon at the
             plan's delta, descriptive and no guarantee).
