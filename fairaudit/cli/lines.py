@@ -77,7 +77,8 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         size = numbered(facts.parameters, "parameter")
         yield f"  model   {plain(plan.model)} · {size} · per-sample gradients by {facts.gradients}{why}"
     twins = each * seeds * sum(arm.has_twin for arm in plan.arms)
-    own = sum(plan.arm(job.arm).is_own_code for job in plan.jobs)
+    its = {arm.key for arm in plan.arms if arm.is_own_code}
+    own = sum(job.arm in its for job in plan.jobs)
     trainings += f", {own:,} of them by your own code" if own else ""
     trainings += f", {twins:,} of them once more without noise" if twins else ""
     beside = " and what your code takes" if own else ""

@@ -25,6 +25,11 @@ def refuse_leakage(config: AuditConfig) -> None:
     if not config.leakage:
         if config.leakage_seeds != AuditConfig.model_fields["leakage_seeds"].default:
             raise ConfigError("--leakage-seeds is of an attack, and none was asked for", hint="add --leakage")
+    elif config.trainer:
+        raise ConfigError(
+            "--leakage attacks methods of this program, not code of your own",
+            hint="leave out --trainer, or --leakage",
+        )
     elif config.tune is not None:
         raise ConfigError(
             "--leakage attacks models of one setting, --tune tries several",

@@ -144,7 +144,9 @@ def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
     arms = tuple(arm for arm in plan.arms if arm.key in wanted)
     jobs = tuple(job for job in plan.jobs if job.arm in wanted and job.seed < config.seed + seeds)
     released = _epsilon_of_everything(arms, seeds, plan.delta)
-    return replace(plan, config=config, arms=arms, jobs=jobs, epsilon_if_all_released=released, leakage=None)
+    return replace(
+        plan, config=config, arms=arms, jobs=jobs, epsilon_if_all_released=released, ways={}, leakage=None
+    )
 
 
 # Options that no result depends on once the arms are resolved; all others void a cached result, so a

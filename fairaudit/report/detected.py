@@ -27,7 +27,7 @@ def judged(compared: Sequence[Comparison], metrics: Sequence[str] = COSTS) -> tu
             update={
                 "gaps": tuple(
                     gap.revised(detected=bool(gap.direction) and _place(number, gap) in told)
-                    if gap.metric in metrics and gap.a and gap.b
+                    if gap.metric in _told_of(comparison, metrics) and gap.a and gap.b
                     else gap
                     for gap in comparison.gaps
                 )
@@ -35,6 +35,11 @@ def judged(compared: Sequence[Comparison], metrics: Sequence[str] = COSTS) -> tu
         )
         for number, comparison in enumerate(compared)
     )
+
+
+def _told_of(comparison: Comparison, metrics: Sequence[str]) -> Sequence[str]:
+    """Those that are known of it: a cost is one beside a reference."""
+    return [metric for metric in metrics if comparison.reference or metric not in COSTS]
 
 
 def _detected(pairs: dict[_Place, tuple[Gap, float]]) -> set[_Place]:
@@ -67,7 +72,7 @@ def _judgeable(
             for group in comparison.by_group
             for metric, estimate in group.estimates.items()
         }
-        for metric in metrics:
+        for metric in _told_of(comparison, metrics):
             least = LEAST_FOR_LOSS if metric == COSTS[1] else 0
             pairs = [
                 gap

@@ -93,7 +93,7 @@ def test_each_failure_is_one_line_and_its_exit_code(monkeypatch, capsys, error, 
 
 def test_no_failure_takes_the_code_of_a_failed_gate():
     kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.FairauditError)]
-    assert len(kinds) == 9
+    assert len(kinds) == 10
     with_it = [kind for kind in kinds if kind.exit_code == errors.EXIT_GATE_FAILED]
     assert with_it == [errors.GateFailed]  # a gate failed, and `train` says so
 

@@ -89,11 +89,11 @@ def test_a_stored_report_of_schema_2_is_read_as_one_of_today(tmp_path):
     assert (stored["schema_version"], report.schema_version) == (2, 3)
     check = report.sklearn_baseline
     assert (check.baseline, check.baseline_accuracy) == tuple(
-        stored["sklearn_baseline"][name] for name in ("sklearn_baseline", "baseline_accuracy")
+        stored["yardstick"][name] for name in ("yardstick", "yardstick_accuracy")
     )
     was, now = stored["diagnostics"]["decomposition"], report.diagnostics.decomposition
     assert now.arms["dpsgd"].groups[1].statistics["hessian_trace"].by_seed == pytest.approx(
-        was["arms"]["dpsgd"]["groups"][1]["statistics"]["hessian_trace"]["by_seed"]
+        was["arms"]["dpsgd"]["groups"][1]["traits"]["hessian_trace"]["by_seed"]
     )
     assert was["claims"][0]["p"]
     assert stored["why"]["sentences"]
