@@ -100,6 +100,10 @@ _NO_ATTACK = (
     "No attack was run: the report says nothing about leakage beyond epsilon. Where an attack "
     "fails, that would be no evidence of privacy either."
 )
+_ONE_ATTACK = (
+    "One attack was run, on models of half of the rows. What it does not find is no evidence of privacy: "
+    "epsilon alone bounds all attacks."
+)
 _STATISTICS = (
     "Statistical limits: {seeds} with {repeats} each; the smallest group has "
     "{smallest}; {gaps} computed, of which some stand out by chance."
@@ -149,7 +153,7 @@ def limitations(
         *own_limitations(plan),
         *_of_data(plan.config, dataset, plan),
         ("configuration", _SEARCHED if plan.config.tune else _CONFIGURATION),
-        ("no_attack", _NO_ATTACK),
+        ("one_attack", _ONE_ATTACK) if plan.leakage else ("no_attack", _NO_ATTACK),
         ("statistics", _statistics(plan, comparisons)),
         ("labels_taken_as_true", LABELS_TAKEN_AS_TRUE),
         ("repeatable", _REPEATABLE),

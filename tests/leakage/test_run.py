@@ -162,6 +162,7 @@ def test_a_plan_says_what_it_adds(table, tmp_path):
     [
         ({"tune": 2, "noise_multiplier": None, "epsilon": (3.0,)}, "--tune tries several"),
         ({"leakage": False, "leakage_seeds": 9}, "none was asked for"),
+        ({"trainer": ("json:loads",)}, "not code of your own"),
         ({"batch_size": 250}, "larger than the 200 training records"),
     ],
 )
@@ -316,6 +317,7 @@ def test_no_score_of_a_row_is_in_the_report_and_the_folder_is_private(folder, re
 
 
 def test_every_rendering_tells_of_it_and_of_what_it_cannot_show(report):
+    assert {"one_attack"} == {limit.code for limit in report.limitations if "attack" in limit.code}
     section = next(s for s in document(report).sections if s.id == "leakage")
     assert [chart.name for s in document(report).sections for chart in charts(s)].count("leakage") == 1
     for text in (to_markdown(report), to_html(report), to_model_card(report)):
