@@ -16,7 +16,7 @@ from fairaudit.engine.stacked import Stacked
 from fairaudit.privacy.noise import GaussianNoise
 
 # Parameters of a model whose step is mostly the calling of kernels, which replicates share: with 100 a step
-# of twelve takes half as long as twelve steps, with 500 seven tenths, with 2,000 as long (docs/tuning.md 6).
+# of twelve takes half as long as twelve steps, with 500 seven tenths, with 2,000 as long (docs/tuning.md 7).
 LARGEST = 1024
 AT_ONCE = 16 * 2**20  # bytes of the inputs of one step
 

@@ -40,7 +40,7 @@ from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.results.jobs import Array, JobResult
 from fairaudit.tuning.reuse import Reuse, best_of
 
-YARDSTICK_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
+BASELINE_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
 
 
@@ -355,7 +355,7 @@ def _sklearn_baseline(prepared: SeedData) -> dict[str, float]:
     encoded, labels = prepared.encoded, prepared.dataset.labels
     whole = isinstance(encoded.train, np.ndarray)
     train, test = (
-        slice(None, None, 1 if whole else -(-len(part) // YARDSTICK_ROWS))
+        slice(None, None, 1 if whole else -(-len(part) // BASELINE_ROWS))
         for part in (encoded.train, encoded.test)
     )
     return logistic_baseline(
