@@ -222,8 +222,9 @@ def test_two_searches_differ_in_every_weight(trained):
     assert all((a[name].view(np.uint32) != b[name].view(np.uint32)).all() for name in a)
 
 
-def test_neither_tries_nor_losers_nor_scores_are_written(trained, monkeypatch, capsys):
+def test_neither_tries_nor_losers_nor_scores_are_written(audited, trained, monkeypatch, capsys):
     """Searches of 2 and of 9 tries leave the same bytes beside the weights; no loser's number is in them."""
+    audited(method=["dpsgd"], tune=N)  # its candidates are drawn as ever
     tried, scores = [], []
     draw, score = Tuning.candidate, released_score
 
