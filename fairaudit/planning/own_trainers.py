@@ -1,6 +1,6 @@
 """The arms of trainers of the user's own: asked for each epsilon, beside what they train without privacy."""
 
-from fairaudit.config.options import AuditConfig
+from fairaudit.config.options import OF_TRAINERS, AuditConfig
 from fairaudit.config.value_sources import option_name
 from fairaudit.data.pixels import Shape
 from fairaudit.errors import ConfigError
@@ -9,7 +9,6 @@ from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.methods.trainers import methods_of
 from fairaudit.planning.guarantees import ArmPrivacy
 
-_ALONE = ("reference", "raw", "trainer_groups", "trainer_version")
 ASKED = "the trainer is asked for it; what it does is its own"
 
 
@@ -52,6 +51,6 @@ def privacy_of(spec: MethodSpec, target: float | None) -> ArmPrivacy:
 
 
 def _refuse_alone(config: AuditConfig) -> None:
-    for name in _ALONE:
+    for name in OF_TRAINERS:
         if getattr(config, name) != AuditConfig.model_fields[name].default:
             raise ConfigError(f"{option_name(name)} is about a trainer, and there is none", "add --trainer")
