@@ -17,7 +17,7 @@ from fairaudit.analysis.leakage import measure_leakage
 from fairaudit.analysis.measure import measure, measure_ways
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import RAY_ONLY, AuditConfig
-from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, option_name
+from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, option_given
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import load_inputs
 from fairaudit.data.split import leakage_rows
@@ -99,9 +99,8 @@ def get_ready(config: AuditConfig) -> None:
             put_aside(config.out)
     if config.executor == "ray":
         return require_ray()
-    rays = [name for name in RAY_ONLY if getattr(config, name) != AuditConfig.model_fields[name].default]
-    if rays:
-        raise ConfigError(f"{option_name(rays[0])} is for --executor ray", hint="add it, or leave this out")
+    if ray := option_given(config, RAY_ONLY):
+        raise ConfigError(f"{ray} is for --executor ray", hint="add it, or leave this out")
     warm_up()
 
 

@@ -555,6 +555,20 @@ def test_train_and_choose_refuse_with_the_reason(home):
 
 
 @pytest.mark.slow
+def test_a_method_of_ours_is_trained_without_the_trainer_that_was_audited_beside_it(home):
+    from fairaudit.release.choice import Wish, choose
+
+    module = home / f"{write(home, 'plain', PLAIN).partition(':')[0]}.py"
+    options = {"seeds": 1, "method": "dpsgd", "trainer_groups": True, "trainer_version": "2"}
+    audited("plain:train", **options)
+    module.unlink()
+    sys.modules.pop("plain", None)
+    choice = choose(Wish(Path("out/report.json"), "dpsgd", fitted=True))
+    assert [arm.key for arm in choice.plan.arms] == ["sgd", "dpsgd"]
+    assert choice.arm.key == "dpsgd"
+
+
+@pytest.mark.slow
 def test_every_format_says_whose_claim_it_is(home):
     write(home, "plain", PLAIN)
     audited("plain:train", seeds=1, format="json,md,html,model-card,junit", fail_on=["epsilon > 4"])

@@ -26,7 +26,7 @@ from fairaudit.report.build_facts import attack_facts
 from fairaudit.report.facts import Tool
 from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.model import Report
-from fairaudit.report.reproduce import FRAME, reproduce_command
+from fairaudit.report.reproduce import FRAME, reproduce_command, train_words
 from fairaudit.report.write import write_report
 from fairaudit.results.estimates import NOTHING, Comparison, Interval
 from fairaudit.results.jobs import NUMERICS_VERSION
@@ -366,9 +366,8 @@ def _train_command(arm: Arm, report: Report, prepared: PreparedAudit) -> str:
     if prepared.resolved.origins["data"] == FRAME:
         return ""
     fitted = undeclared(prepared.dataset, config, Need.PUBLIC_POOL in find(arm.method).needs)
-    words = ["fairaudit", "train", "--from", str(config.out / "report.json"), "--method", arm.method]
-    words += ["--variant", arm.variant] if arm.variant else []
-    words += ["--epsilon", f"{_target(arm):g}", "--out", str(config.out / "model")]
+    words = train_words(str(config.out / "report.json"), arm.method, arm.variant, _target(arm))
+    words += ["--out", str(config.out / "model")]
     words += ["--accept-fitted-preprocessing"] if fitted else []
     # A gate's interval is of another form than a test's: it may leave open what the test has settled.
     words += [] if gates_pass(report) else ["--despite-gates"]

@@ -61,6 +61,8 @@ _LONGEST_NAME = 60
 # Performance only: no result depends on these, so they void no cached result and no report repeats them.
 RAY_ONLY = ("ray_address", "cpus_per_job", "gpus_per_job")
 TRAINER_LIMITS = ("trainer_memory", "trainer_timeout")
+# Who trains by code of the user's own, and what that code is given.
+OF_TRAINERS = ("trainer", "reference", "raw", "trainer_groups", "trainer_version")
 EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers", *TRAINER_LIMITS)
 # What is asked of a finished report; no training depends on them.
 GATES = ("baseline", "fail_on", "inconclusive", "trust_claimed_epsilon")

@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -174,6 +174,13 @@ def nested_settings(pairs: Mapping[str, str]) -> dict[str, dict[str, object]]:
 def option_name(field: str) -> str:
     """The command-line spelling of a field."""
     return "--" + field.replace("_", "-")
+
+
+def option_given(config: AuditConfig, fields: Iterable[str]) -> str:
+    """The first of these options that is not at its default, as it is typed; "" where all are."""
+    fields_of = AuditConfig.model_fields
+    given = (name for name in fields if getattr(config, name) != fields_of[name].get_default())
+    return next(map(option_name, given), "")
 
 
 def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.config.value_sources import option_given
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.split import leakage_rows
 from fairaudit.errors import ConfigError
@@ -23,8 +24,8 @@ def refuse_leakage(config: AuditConfig) -> None:
         ConfigError: Some were given.
     """
     if not config.leakage:
-        if config.leakage_seeds != AuditConfig.model_fields["leakage_seeds"].default:
-            raise ConfigError("--leakage-seeds is of an attack, and none was asked for", hint="add --leakage")
+        if alone := option_given(config, ["leakage_seeds"]):
+            raise ConfigError(f"{alone} is of an attack, and none was asked for", hint="add --leakage")
     elif config.trainer:
         raise ConfigError(
             "--leakage attacks methods of this program, not code of your own",

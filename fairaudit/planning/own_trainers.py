@@ -1,7 +1,7 @@
 """The arms of trainers of the user's own: asked for each epsilon, beside what they train without privacy."""
 
-from fairaudit.config.options import AuditConfig
-from fairaudit.config.value_sources import option_name
+from fairaudit.config.options import OF_TRAINERS, AuditConfig
+from fairaudit.config.value_sources import option_given
 from fairaudit.data.pixels import Shape
 from fairaudit.errors import ConfigError
 from fairaudit.methods.catalog import admit_trainers, find
@@ -9,7 +9,6 @@ from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.methods.trainers import methods_of
 from fairaudit.planning.guarantees import ArmPrivacy
 
-_ALONE = ("reference", "raw", "trainer_groups", "trainer_version")
 ASKED = "the trainer is asked for it; what it does is its own"
 
 
@@ -20,7 +19,8 @@ def admitted(config: AuditConfig) -> tuple[MethodSpec, ...]:
         ConfigError: A name that is none; an option that goes with no trainer, or not with one.
     """
     if not config.trainer:
-        _refuse_alone(config)
+        if alone := option_given(config, OF_TRAINERS):
+            raise ConfigError(f"{alone} is about a trainer, and there is none", hint="add --trainer")
         return ()
     if config.tune is not None:
         raise ConfigError("--tune varies settings of our methods, not of --trainer", hint="leave out one")
@@ -49,9 +49,3 @@ def privacy_of(spec: MethodSpec, target: float | None) -> ArmPrivacy:
     if target is None:
         return ArmPrivacy(Guarantee.NONE, "trained by the user's own code without privacy", *(None,) * 4)
     return ArmPrivacy(spec.guarantee, ASKED, None, None, None, target)
-
-
-def _refuse_alone(config: AuditConfig) -> None:
-    for name in _ALONE:
-        if getattr(config, name) != AuditConfig.model_fields[name].default:
-            raise ConfigError(f"{option_name(name)} is about a trainer, and there is none", "add --trainer")

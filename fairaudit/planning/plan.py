@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
-from fairaudit.config.options import EXECUTION, GATES, AuditConfig
+from fairaudit.config.options import EXECUTION, GATES, OF_TRAINERS, AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size, validation_groups, validation_size
@@ -177,7 +177,7 @@ _NOT_IN_A_RESULT = {
         "format",
     ),
     "favourable",
-    *("trainer", "reference", "raw", "trainer_groups", "trainer_version"),  # said in the jobs of trainers
+    *OF_TRAINERS,  # said in the jobs of trainers
     *("leakage", "leakage_seeds"),  # of other trainings
     *("tune", "tune_for", "tune_privacy"),  # an arm's search says what of them it depends on
     *GATES,

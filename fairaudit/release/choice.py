@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fairaudit.config.model_names import is_factory
-from fairaudit.config.options import AuditConfig
+from fairaudit.config.options import OF_TRAINERS, AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.split import with_validation
 from fairaudit.data.tabular import load_dataset
@@ -225,7 +225,8 @@ def _config(report: Report, arm: ArmFacts, wish: Wish) -> AuditConfig:
     values |= {"n_public": n_public, "delta": privacy.delta}
     values |= {"seeds": 1, "repeats": 1, "self_check": False, "preset": None, "fail_on": ()}
     values |= {"baseline": None, "diagnostics": "off", "twins": False}
-    values |= {"leakage": False, "leakage_seeds": AuditConfig.model_fields["leakage_seeds"].default}
+    of_others = ("leakage", "leakage_seeds", *OF_TRAINERS)  # which train other models than this one
+    values |= {name: AuditConfig.model_fields[name].get_default() for name in of_others}
     if privacy.target_epsilon is not None:
         values["epsilon"] = (privacy.target_epsilon,)
     values |= {"device": wish.device, "out": wish.out} if wish.out else {"device": wish.device}

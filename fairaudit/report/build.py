@@ -18,7 +18,7 @@ from fairaudit.report.control import control_option, describe_control
 from fairaudit.report.detected import judged
 from fairaudit.report.facts import ArmFacts, Control, ExecutionFacts, OptionValue, ReportWarning, Tool
 from fairaudit.report.health import health
-from fairaudit.report.leakage import AttackedArm, Leakage
+from fairaudit.report.leakage import Leakage
 from fairaudit.report.main_gap import CONTROL_NOT_RUN, main_gap
 from fairaudit.report.measured import Diagnostics, SklearnBaseline
 from fairaudit.report.model import Report
@@ -105,7 +105,7 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=metadata.version),
         created_utc=metadata.created_utc,
-        status="partial" if any(_failed(arms, leakage)) else "complete",
+        status="complete",
         command=metadata.command,
         reproduce=reproduce_command(findings.resolved),
         config=_settings(findings.resolved),
@@ -133,6 +133,8 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
         timing=dict(metadata.seconds),
     )
+    if report.has_failures:
+        report = report.model_copy(update={"status": "partial"})
     return summarized(report)
 
 
@@ -211,14 +213,6 @@ def _of_results(arms: Sequence[ArmFacts], control: Control) -> Iterator[ReportWa
         )
 
 
-def _arms_of(leakage: Leakage | None) -> tuple[AttackedArm, ...]:
-    return leakage.arms if leakage else ()
-
-
-def _failed(arms: Sequence[ArmFacts], leakage: Leakage | None) -> list[bool]:
-    return [bool(arm.failed) for arm in arms] + [bool(arm.failed) for arm in _arms_of(leakage)]
-
-
 def _of_attacks(leakage: Leakage | None) -> Iterator[ReportWarning]:
     """Models that could not be trained, and more success than epsilon allows."""
     for key, where, metric in leakage.above_ceiling if leakage else ():
@@ -229,7 +223,7 @@ def _of_attacks(leakage: Leakage | None) -> Iterator[ReportWarning]:
             message=f"{key}, {where}: the whole interval of {metric} is above what epsilon allows",
             fix="check what is fitted without noise, then the method's implementation",
         )
-    for arm in _arms_of(leakage):
+    for arm in leakage.arms if leakage else ():
         if arm.failed:
             yield ReportWarning(
                 code="attack_failed",

@@ -34,7 +34,7 @@ def _of_arms(report: Report) -> Iterator[str]:
         if arm.reference is not None and (arm.reference not in keys or arm.reference == arm.key):
             yield f"arm {arm.key!r} is compared with {arm.reference!r}, which is no other arm"
         yield from _of_seeds(arm, None if report.training is None else report.training.seeds)
-    if (report.status == "partial") != any(arm.failed for arm in report.arms):
+    if (report.status == "partial") != report.has_failures:
         yield f"its status is {report.status!r}, which its failed seeds contradict"
 
 

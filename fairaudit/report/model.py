@@ -113,6 +113,12 @@ class Report(Part):
         return {**self.privacy, **{key: facts for way in self._ways for key, facts in way.privacy.items()}}
 
     @property
+    def has_failures(self) -> bool:
+        """Whether a planned training has no result, be it beside a search or to be attacked."""
+        attacks_failed = self.leakage is not None and bool(self.leakage.unfinished)
+        return attacks_failed or any(arm.failed for arm in self.every_arm)
+
+    @property
     def _ways(self) -> tuple[Way, ...]:
         return () if self.tuning is None else self.tuning.ways
 

@@ -47,13 +47,24 @@ def train_command(report: Report, path: str = "report.json") -> str:
     if not arms:
         return ""
     arm = arms[0]
-    words = ["fairaudit", "train", "--from", path, "--method", arm.method]
-    words += ["--variant", arm.variant] if arm.variant else []
     alike = [other for other in trained if (other.method, other.variant) == (arm.method, arm.variant)]
-    target = report.privacy[arm.key].target_epsilon
-    words += ["--epsilon", f"{target:g}"] if target is not None and len(alike) > 1 else []
+    target = report.privacy[arm.key].target_epsilon if len(alike) > 1 else None
+    words = train_words(path, arm.method, arm.variant, target)
     words += ["--data", "FILE"] if report.config["data"].value is None else []
     return shlex.join([*words, "--out", "model"])
+
+
+def train_words(report: str, method: str, variant: str | None, epsilon: float | None) -> list[str]:
+    """How a command begins that trains one arm.
+
+    Args:
+        report: Path of a ``report.json``.
+        method, variant: Of the arm.
+        epsilon: Its target; None where the report has one of such an arm.
+    """
+    words = ["fairaudit", "train", "--from", report, "--method", method]
+    words += ["--variant", variant] if variant else []
+    return words + (["--epsilon", f"{epsilon:g}"] if epsilon is not None else [])
 
 
 def _is_written(name: str, origin: str) -> bool:

@@ -1,6 +1,7 @@
 """What a search does not go together with."""
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.config.value_sources import option_given
 from fairaudit.errors import ConfigError
 from fairaudit.methods.ablation import NAME as ABLATION
 
@@ -14,10 +15,8 @@ def refuse_beside_a_search(config: AuditConfig) -> None:
         ConfigError: Some were given.
     """
     if config.tune is None:
-        alone = [name for name in ("tune_for", "tune_privacy") if name in config.model_fields_set]
-        if alone and getattr(config, alone[0]) != AuditConfig.model_fields[alone[0]].default:
-            option = "--" + alone[0].replace("_", "-")
-            raise ConfigError(f"{option} is about a search, and there is none", hint="add --tune 20")
+        if alone := option_given(config, ("tune_for", "tune_privacy")):
+            raise ConfigError(f"{alone} is about a search, and there is none", hint="add --tune 20")
     elif config.repeats > 1:
         raise ConfigError("--repeats trains one setting again, --tune trains several", hint="leave out one")
     elif config.diagnostics == "full":

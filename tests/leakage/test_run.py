@@ -10,6 +10,7 @@ from people import RECIPE, people
 
 import fairaudit
 from fairaudit.analysis.leakage import measure_leakage
+from fairaudit.analysis.measure import measure
 from fairaudit.audit import prepare
 from fairaudit.cli.estimate import estimated_seconds
 from fairaudit.cli.lines import plan_lines
@@ -25,11 +26,14 @@ from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
 from fairaudit.planning.plan import make_plan, records_path
 from fairaudit.privacy.accounting import privacy_curve
+from fairaudit.report.build import AuditResults, RunMetadata, build_report
+from fairaudit.report.build_leakage import Attacked
 from fairaudit.report.load import load_report
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.render.model_card import to_model_card
 from fairaudit.report.sections.order import document
+from fairaudit.report.write import write_report
 
 ATTACK = {**RECIPE, "method": ["dpsgd"], "diagnostics": "off", "leakage": True, "leakage_seeds": 8}
 
@@ -389,6 +393,19 @@ def test_a_model_that_could_not_be_trained_leaves_rules_open(report):
     verdict = check(report.model_copy(update={"leakage": leakage}), [parse_rule("leakage_tpr > 0.9")])
     assert verdict.outcome == "inconclusive"
     assert "1 of 8 models of dpsgd have no result" in verdict.gates[0].reason
+
+
+def test_a_report_with_a_model_that_could_not_be_trained_is_partial_and_read_again(report, table, tmp_path):
+    plan, data = planned(table), load_dataset(AuditConfig(data=table, **ATTACK))
+    failures = {job.id: "diverged" for job in plan.leakage.jobs}
+    attacked = Attacked(plan.leakage, {}, failures, 400, ())
+    resolved = resolve_config({"data": table, "out": tmp_path, **ATTACK})
+    results = {job.id: run_job(plan, job, None) for job in plan.jobs}
+    findings = AuditResults(resolved, plan, data, results, {}, measure(plan, data, results), attacked)
+    told = RunMetadata(version="0", created_utc="", command=(), environment={}, workers=1, seconds={})
+    write_report(build_report(findings, told), tmp_path, ["json"])
+    assert load_report(tmp_path / "report.json").status == "partial"
+    assert report.status == "complete"
 
 
 @quick

@@ -21,10 +21,14 @@ def audited_here(folder, **options):
     plan, results = made.plan, {}
     for job in plan.every_job:
         results[job.id] = run_job(plan, job, results.get(job.source_id))
-    compared = measure(plan, made.dataset, results)
-    findings = AuditResults(
-        resolved, plan, made.dataset, results, {}, compared, measure_ways(plan, made.dataset, results)
-    )
+    return reported(made, results), plan, made.dataset, results
+
+
+def reported(made, results):
+    """The path of the report of an audit that is prepared, of these results; failed is what has none."""
+    out, plan, dataset = made.resolved.config.out, made.plan, made.dataset
+    found = measure(plan, dataset, results), None, measure_ways(plan, dataset, results)
+    findings = AuditResults(made.resolved, plan, dataset, results, {}, *found)
     told = RunMetadata(version="0", created_utc="", command=(), environment={}, workers=1, seconds={})
-    write_report(judged(build_report(findings, told), made.rules), folder, ["json"])
-    return folder / "report.json", plan, made.dataset, results
+    write_report(judged(build_report(findings, told), made.rules), out, ["json"])
+    return out / "report.json"

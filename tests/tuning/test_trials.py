@@ -368,6 +368,7 @@ def test_delta_is_of_all_training_rows_and_the_schedule_of_the_fit_rows():
         ({"method": ("dpsgd-matched",)}, "dpsgd-matched"),
         ({"tune": None, "tune_for": "worst-group"}, "--tune-for"),
         ({"tune": None, "tune_privacy": "uncharged"}, "--tune-privacy"),
+        ({"tune": None, "tune_for": "accuracy", "tune_privacy": "uncharged"}, "--tune-privacy"),
     ],
 )
 def test_what_does_not_go_with_a_search_is_refused(given, what):

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairaudit.audit import PreparedAudit
 from fairaudit.config.options import AuditConfig
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution import worker
 from fairaudit.execution.worker import run_job
@@ -419,6 +421,16 @@ def test_a_way_that_failed_is_told_and_its_rules_are_open(tuned):
     assert "1 of 2 seeds of dpsgd:default have no result" in target.reading.reason
     (tuned_arm,) = find_targets(parse_rule("epsilon:dpsgd > 0.5"), broken).judged
     assert not tuned_arm.reading.reason
+
+
+def test_a_way_without_a_result_makes_the_audit_partial_and_its_report_is_read_again(tuned, tmp_path):
+    report, plan, dataset, results = tuned
+    options = {**FIXED, "noise_multiplier": 1.0, "tune": N, "out": tmp_path}
+    made = PreparedAudit(resolve_config(options), dataset, plan, {})
+    assert load_report(audits.reported(made, results)).status == report.status == "complete"
+    lost = job_of(plan, "dpsgd", 1, "reused").id
+    fewer = {key: result for key, result in results.items() if key != lost}
+    assert load_report(audits.reported(made, fewer)).status == "partial"
 
 
 def test_workers_keep_one_encoding_for_all_ways():
