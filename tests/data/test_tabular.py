@@ -283,6 +283,6 @@ def test_the_data_stages_load_no_torch():
     # Other tests of this process may have loaded it; a fresh interpreter shows what the stage needs.
     import subprocess
 
-    stages = "split, encode, inspect, tabular"
+    stages = "split, encode, inspection, tabular"
     code = f"import sys; from fairaudit.data import {stages}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
