@@ -16,8 +16,9 @@ from fairaudit import __version__
 from fairaudit.analysis.leakage import measure_leakage
 from fairaudit.analysis.measure import measure, measure_ways
 from fairaudit.config.model_names import is_factory
+from fairaudit.config.option_words import option_given
 from fairaudit.config.options import RAY_ONLY, AuditConfig
-from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, option_given
+from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import load_inputs
 from fairaudit.data.split import leakage_rows

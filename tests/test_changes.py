@@ -5,6 +5,7 @@ from reports import report_of, with_measure
 
 from fairaudit.errors import ConfigError
 from fairaudit.gate.comparison import compare_reports
+from fairaudit.report.facts import OptionValue
 from fairaudit.results.estimates import Interval
 
 
@@ -58,6 +59,15 @@ def test_options_arms_and_epsilons_that_differ_are_named():
         ("sgd", None, None),
         ("global-adapt", 3.13488, 3.13488),
     ]
+
+
+@pytest.mark.parametrize("asked", ["fail_on", "baseline", "inconclusive", "trust_claimed_epsilon", "format"])
+def test_what_is_asked_of_a_report_is_no_other_audit(asked):
+    one, other = (
+        report_of().model_copy(update={"config": {asked: OptionValue(value=value, origin="option")}})
+        for value in ("a", "b")
+    )
+    assert not compare_reports(one, other).options
 
 
 def of_other(report, **changes):

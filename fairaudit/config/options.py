@@ -2,9 +2,8 @@
 
 import math
 import re
-import shlex
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -388,38 +387,3 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
     ),
 }
 OPTIONS = tuple(option for options in PANELS.values() for option in options)
-
-
-def option_words(config: AuditConfig) -> str:
-    """Every option that is not at its default, as one types them in a shell; how to execute is left out."""
-    known = {"data": config.data}  # what a default may follow from
-    given = [
-        (name, getattr(config, name))
-        for name, field in AuditConfig.model_fields.items()
-        if name not in EXECUTION
-        and getattr(config, name) != field.get_default(call_default_factory=True, validated_data=known)
-    ]
-    return shlex.join(word for name, value in given for word in words_of(name, value))
-
-
-def words_of(name: str, value: object) -> Iterator[str]:
-    """One option and its value as words of a command line."""
-    option = "--" + name.replace("_", "-")
-    if isinstance(value, bool):
-        yield option if value else "--no-" + option.removeprefix("--")
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from (option, str(item))
-    elif isinstance(value, Mapping):
-        for pair in _pairs(value):
-            yield from (option, pair)
-    else:
-        yield from (option, str(value))
-
-
-def _pairs(table: Mapping[str, object]) -> Iterator[str]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from (f"{key}.{pair}" for pair in _pairs(value))
-        else:
-            yield f"{key}={value}"

@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fairaudit.config.model_names import is_factory
+from fairaudit.config.option_words import option_name
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.presets.collection import find_preset
 from fairaudit.errors import ConfigError, did_you_mean
@@ -169,18 +170,6 @@ def nested_settings(pairs: Mapping[str, str]) -> dict[str, dict[str, object]]:
             raise ConfigError(f"--settings {_shown(key)} needs a number, got {_shown(value)}")
         nested.setdefault(method, {})[setting.replace("-", "_")] = float(value)
     return nested
-
-
-def option_name(field: str) -> str:
-    """The command-line spelling of a field."""
-    return "--" + field.replace("_", "-")
-
-
-def option_given(config: AuditConfig, fields: Iterable[str]) -> str:
-    """The first of these options that is not at its default, as it is typed; "" where all are."""
-    fields_of = AuditConfig.model_fields
-    given = (name for name in fields if getattr(config, name) != fields_of[name].get_default())
-    return next(map(option_name, given), "")
 
 
 def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from fairaudit.config.options import ASSUMED, AuditConfig, option_words
+from fairaudit.config.option_words import option_words
+from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.data.candidates import (
     MAX_INFERRED_CLASSES,
     LabelCandidates,

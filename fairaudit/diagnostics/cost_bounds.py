@@ -15,7 +15,6 @@ from torch import Tensor
 
 from fairaudit.diagnostics.risk_terms import Batches, Means, Sampling, first_order
 
-TIGHT = ("bound_direction", "bound_direction_star", "bound_clip")
 CONVEX = 1e-3  # lambda_min below minus this share of lambda_max: not convex
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
 
+from fairaudit.config.options import GATES
 from fairaudit.errors import ConfigError
 from fairaudit.gate.judge import change
 from fairaudit.gate.targets import TargetReading, read_estimate
@@ -12,11 +13,10 @@ from fairaudit.report.main_gap import main_gap
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Interval
 from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
-from fairaudit.results.ways import key_of
+from fairaudit.results.ways import DEFAULT, key_of
 
 # Where the data lie and what is asked of a report; the digest tells whether the data are the same.
-_DEFAULT = "default"
-_ASIDE = ("baseline", "data", "fail_on", "format", "inconclusive")
+_ASIDE = ("data", "format", *GATES)
 
 
 class Change(Part):
@@ -132,7 +132,7 @@ def _is_fixed_beside(report: Report, other: Report) -> bool:
 
 def _keys(report: Report, other: Report) -> list[str]:
     keys = [arm.key for arm in report.every_arm]
-    return keys + [key_of(key, _DEFAULT) for key in keys] if _is_fixed_beside(report, other) else keys
+    return keys + [key_of(key, DEFAULT) for key in keys] if _is_fixed_beside(report, other) else keys
 
 
 def _comparisons(report: Report, other: Report) -> list[Comparison]:
@@ -142,8 +142,8 @@ def _comparisons(report: Report, other: Report) -> list[Comparison]:
         found += [
             c.model_copy(
                 update={
-                    "arm": key_of(c.arm, _DEFAULT),
-                    "reference": c.reference and key_of(c.reference, _DEFAULT),
+                    "arm": key_of(c.arm, DEFAULT),
+                    "reference": c.reference and key_of(c.reference, DEFAULT),
                 }
             )
             for c in found
@@ -175,7 +175,7 @@ def _options(before: Report, after: Report) -> Iterator[OptionChange]:
 
 def _epsilon(report: Report, arm: str) -> float | None:
     """Of an arm; one of fixed settings is also known as its default way."""
-    facts = report.every_guarantee.get(arm) or report.privacy.get(arm.replace(f":{_DEFAULT}", "", 1))
+    facts = report.every_guarantee.get(arm) or report.privacy.get(arm.replace(f":{DEFAULT}", "", 1))
     return facts.epsilon.headline if facts is not None and facts.epsilon is not None else None
 
 

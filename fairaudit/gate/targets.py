@@ -181,12 +181,9 @@ def limits(
         return min(found, default=None)
 
     def read(comparison: Comparison) -> Comparison:
-        limited = {place: limit(comparison, gap) for place, gap in enumerate(comparison.gaps)}
-        gaps = [
-            gap if gap.limit == limited[place] else gap.revised(limit=limited[place])
-            for place, gap in enumerate(comparison.gaps)
-        ]
-        return comparison.model_copy(update={"gaps": tuple(gaps)})
+        limited = [(gap, limit(comparison, gap)) for gap in comparison.gaps]
+        gaps = tuple(gap if gap.limit == least else gap.revised(limit=least) for gap, least in limited)
+        return comparison.model_copy(update={"gaps": gaps})
 
     return tuple(map(read, compared))
 
@@ -378,19 +375,18 @@ def _unpredicted(groups: Sequence[GroupMeasure]) -> str:
 def _find_gap(rule: GateRule, comparison: Comparison) -> Gap | None:
     """The largest gap, or the one between the groups that the rule names."""
     of_metric = [gap for gap in comparison.gaps if gap.metric == rule.metric.key]
+    pairs = [gap for gap in of_metric if gap.kind == "pair"]
     if rule.metric.kind == "mean_gap":
-        pairs = [gap for gap in of_metric if gap.kind == "pair"]
         mean = next((gap for gap in of_metric if gap.kind == "mean"), None)
         return mean or (pairs[0] if len(pairs) == 1 else None)  # of two groups there is one gap
     names = named(rule.group, comparison)
     if not names:
-        pairs = [gap for gap in of_metric if gap.kind == "pair"]
         if len(pairs) == 1 and len(comparison.by_group) == 2:
             return pairs[0]  # the largest gap, with the variances of its own interval
         return next((gap for gap in of_metric if gap.kind == "max"), None)
     if len(names) == 1:
         return next((g for g in of_metric if g.kind == "population" and g.a == names[0]), None)
-    return next((g for g in of_metric if g.kind == "pair" and {g.a, g.b} == set(names)), None)
+    return next((g for g in pairs if {g.a, g.b} == set(names)), None)
 
 
 def read_estimate(
@@ -407,9 +403,7 @@ def read_estimate(
     if estimate is None:
         said = reason or "the report holds no such number"
         return TargetReading(NOTHING, (), 1, None, is_size=is_size, reason=said)
-    said = reason or estimate.reason
-    if estimate.value is None and not said:
-        said = "undefined"
+    said = reason or estimate.reason or ("undefined" if estimate.value is None else "")
     variances = None
     is_bounded = estimate.ends is not None
     if own_variances and is_bounded and estimate.training_sd is not None and estimate.records_sd is not None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from fairaudit.config.option_words import option_given
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.value_sources import option_given
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.split import leakage_rows
 from fairaudit.errors import ConfigError

@@ -1,7 +1,7 @@
 """The arms of trainers of the user's own: asked for each epsilon, beside what they train without privacy."""
 
+from fairaudit.config.option_words import option_given
 from fairaudit.config.options import OF_TRAINERS, AuditConfig
-from fairaudit.config.value_sources import option_given
 from fairaudit.data.pixels import Shape
 from fairaudit.errors import ConfigError
 from fairaudit.methods.catalog import admit_trainers, find

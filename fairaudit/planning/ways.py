@@ -17,10 +17,10 @@ from fairaudit.planning.guarantees import ArmPrivacy
 from fairaudit.planning.plan import Job, Plan, make_plan
 from fairaudit.privacy.events import shown_up
 from fairaudit.results.jobs import job_id
+from fairaudit.results.ways import DEFAULT, REUSED
 from fairaudit.tuning.reuse import Reuse
 from fairaudit.tuning.search import EPOCHS, Choice, Form, Tuning
 
-DEFAULT, REUSED = "default", "reused"
 # Options of an audit of fixed settings. Its trainings are those of `run` without a search, to the bit.
 _FIXED = {
     "tune": None,

@@ -16,7 +16,6 @@ from fairaudit.data.recipe import Recipe
 from fairaudit.data.records import CategoryField, Layout, NumberField
 from fairaudit.errors import DataError, numbered
 
-FORMAT = 1
 UNKNOWN = "(not listed)"  # the level of texts that are none of a column's
 _AT_ONCE = 65_536
 

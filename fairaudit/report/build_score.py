@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import JsonValue
 
+from fairaudit.config.option_words import option_name
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.value_sources import option_name
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered

@@ -15,7 +15,7 @@ from fairaudit.report.facts import ArmFacts, ReportWarning
 from fairaudit.report.tuned import ArmSearch, Searched, SearchedSeed, Tried, Tuning, Way
 from fairaudit.results.estimates import Comparison, Measured
 from fairaudit.results.jobs import JobResult
-from fairaudit.results.ways import key_of
+from fairaudit.results.ways import DEFAULT, REUSED, key_of
 from fairaudit.tuning.reuse import best_of
 
 Float64 = NDArray[np.float64]
@@ -87,7 +87,7 @@ def _named(facts: ArmFacts, way: str) -> ArmFacts:
         update={
             "key": key_of(facts.key, way),
             **{field: key and key_of(key, way) for field, key in others.items()},
-            **({"settings": {}, "step_shortened": False} if way == "reused" else {}),
+            **({"settings": {}, "step_shortened": False} if way == REUSED else {}),
         }
     )
 
@@ -98,7 +98,7 @@ def _search(
     sought, privacy = arm.tuning, arm.privacy
     assert sought is not None, f"{arm.key} has no search"
     jobs = [job for job in plan.jobs if job.arm == arm.key and job.id in results]
-    untuned = plan.ways["default"].arms if plan.ways else ()
+    untuned = plan.ways[DEFAULT].arms if plan.ways else ()
     alone = next((other.settings for other in untuned if other.key == arm.key), {})
     return ArmSearch(
         arm=arm.key,

@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Mapping
 
-from fairaudit.config.options import EXECUTION, words_of
+from fairaudit.config.option_words import words_of
+from fairaudit.config.options import EXECUTION
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.model import Report

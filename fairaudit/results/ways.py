@@ -1,8 +1,10 @@
 """The ways beside a search for settings, and how their arms are named."""
 
-from typing import Literal
+from typing import Final, Literal
 
 Way = Literal["default", "reused"]
+DEFAULT: Final = "default"
+REUSED: Final = "reused"
 
 
 def key_of(arm: str, way: str) -> str:

@@ -1,7 +1,7 @@
 """What a search does not go together with."""
 
+from fairaudit.config.option_words import option_given
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.value_sources import option_given
 from fairaudit.errors import ConfigError
 from fairaudit.methods.ablation import NAME as ABLATION
 

@@ -54,3 +54,14 @@ def test_the_sentence_is_in_every_place_that_states_an_epsilon():
     proved = [p for p in report.privacy.values() if p.epsilon is not None]
     assert all(p.attack for p in proved)
     assert all(p.attack == () for p in report.privacy.values() if p.epsilon is None)
+
+
+def test_a_card_names_the_command_that_trains_only_where_it_would_train():
+    report = report_of()
+    assert "`fairaudit train --from report.json" in to_model_card(report)
+    none = {
+        key: facts.model_copy(update={"guarantee": Guarantee.NONE}) for key, facts in report.privacy.items()
+    }
+    card = to_model_card(report.model_copy(update={"privacy": none}))
+    assert "No model of the audit is the model of this card" in card
+    assert "fairaudit train" not in card.partition("## Intended use")[0]

@@ -7,6 +7,7 @@ from fairaudit.errors import numbered
 from fairaudit.report.arm_names import listed
 from fairaudit.report.model import Report
 from fairaudit.report.render.markdown import lines_of, literal
+from fairaudit.report.reproduce import train_command
 from fairaudit.report.safe_names import NAME_LIMIT, plain
 from fairaudit.report.sections.order import document
 
@@ -73,9 +74,9 @@ def _details(report: Report) -> Iterator[str]:
     version = _name(report.tool.version)
     yield f"- Figures from fairaudit {version}, {numbered(seeds, 'seed')}, 95 % intervals"
     if training is not None:
-        yield (
-            "- No model of the audit is the model of this card: "
-            "`fairaudit train --from report.json --method NAME --out model` trains one, with fresh noise"
+        trains = "`fairaudit train --from report.json --method NAME --out model` trains one, with fresh noise"
+        yield "- No model of the audit is the model of this card" + f": {trains}" * bool(
+            train_command(report)
         )
     yield ""
     yield "## Intended use"

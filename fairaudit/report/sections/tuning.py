@@ -25,7 +25,7 @@ from fairaudit.report.safe_names import plain
 from fairaudit.report.tuned import Tuning
 from fairaudit.report.written import POINTS, UNKNOWN, figure
 from fairaudit.results.estimates import Comparison
-from fairaudit.results.ways import key_of
+from fairaudit.results.ways import DEFAULT, key_of
 
 WAYS = {"default": "default", "reused": "reference's best, in both", "tuned": "each tuned"}
 _MOST = 16
@@ -111,7 +111,7 @@ def _table(report: Report) -> Table:
 
 def _epsilon(report: Report, tuned: str, arm: str) -> str:
     """What is guaranteed on that way, or what one training alone would be."""
-    facts, untuned = report.every_guarantee[arm], report.every_guarantee.get(key_of(tuned, "default"))
+    facts, untuned = report.every_guarantee[arm], report.every_guarantee.get(key_of(tuned, DEFAULT))
     held = None if facts.epsilon is None else facts.epsilon.headline
     if held is not None:
         return shown_up(held)
@@ -141,7 +141,7 @@ def _charge(report: Report, tuning: Tuning) -> Iterator[Block]:
     yield Heading("What charging the search costs")
     charged = [search for search in tuning.searches if search.base_epsilon is not None]
     for key, facts in report.privacy.items():
-        untuned = report.every_guarantee.get(key_of(key, "default"))
+        untuned = report.every_guarantee.get(key_of(key, DEFAULT))
         if not tuning.is_charged and untuned is not None and untuned.guarantee.has_epsilon:
             yield Text(f"{plain(key)}: {plain(facts.reason, 400)}.")
     if not charged:

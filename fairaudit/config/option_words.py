@@ -1,0 +1,53 @@
+"""Options as one types them in a shell."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+
+from fairaudit.config.options import EXECUTION, AuditConfig
+
+
+def option_name(field: str) -> str:
+    """The command-line spelling of a field."""
+    return "--" + field.replace("_", "-")
+
+
+def option_given(config: AuditConfig, fields: Iterable[str]) -> str:
+    """The first of these options that is not at its default, as it is typed; "" where all are."""
+    fields_of = AuditConfig.model_fields
+    given = (name for name in fields if getattr(config, name) != fields_of[name].get_default())
+    return next(map(option_name, given), "")
+
+
+def option_words(config: AuditConfig) -> str:
+    """Every option that is not at its default, as one types them in a shell; how to execute is left out."""
+    known = {"data": config.data}  # what a default may follow from
+    given = [
+        (name, getattr(config, name))
+        for name, field in AuditConfig.model_fields.items()
+        if name not in EXECUTION
+        and getattr(config, name) != field.get_default(call_default_factory=True, validated_data=known)
+    ]
+    return shlex.join(word for name, value in given for word in words_of(name, value))
+
+
+def words_of(name: str, value: object) -> Iterator[str]:
+    """One option and its value as words of a command line."""
+    option = option_name(name)
+    if isinstance(value, bool):
+        yield option if value else "--no-" + option.removeprefix("--")
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from (option, str(item))
+    elif isinstance(value, Mapping):
+        for pair in _pairs(value):
+            yield from (option, pair)
+    else:
+        yield from (option, str(value))
+
+
+def _pairs(table: Mapping[str, object]) -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from (f"{key}.{pair}" for pair in _pairs(value))
+        else:
+            yield f"{key}={value}"
