@@ -464,7 +464,7 @@ def test_commands_that_attack_nothing_refuse_it_or_leave_it_out(table, report, t
     resolved = resolve_config({"data": table, "out": tmp_path, "group": ["sex"], "leakage": True})
     with pytest.raises(ConfigError, match="choose trains no models to attack"):
         _refuse_options(resolved)
-    fields = dict.fromkeys(Wish.__dataclass_fields__)
-    config = _config(report, next(a for a in report.arms if a.reference), Wish(**{**fields, "data": table}))
+    wish = Wish(tmp_path / "report.json", "dpsgd", data=table)
+    config = _config(report, next(a for a in report.arms if a.reference), wish)
     assert not config.leakage
     assert make_plan(config, load_dataset(config)).leakage is None
