@@ -228,7 +228,7 @@ import os, sys, time
 from pathlib import Path
 fsync = os.fsync
 os.fsync = lambda descriptor: time.sleep(0.02) or fsync(descriptor)
-from fairaudit.release import folder
+from fairaudit.release import model_folder as folder
 names = [name for name in folder.MOST_BYTES if name != folder.EVIDENCE] + [folder.EVIDENCE]
 print("audit: writing", flush=True)
 folder.write_folder(Path(sys.argv[1]), {name: name.encode() * 1000 for name in names})

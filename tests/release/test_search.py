@@ -62,10 +62,11 @@ def searched(choice, monkeypatch):
     def _searched(favourite=lambda number: 0):
         tried = []
 
-        def train(method, own, prepared):
+        def train(method, tasks, prepared):
+            (own,) = tasks
             forms = {form.epochs: form.event for form in arm.tuning.forms.values()}
             tried.append(Sanitised(Says(forms[own.epochs], favourite(len(tried))), 2))
-            return tried[-1]
+            return tried[-1:]
 
         monkeypatch.setattr(search, "train", train)
         monkeypatch.setattr(Tuning, "candidate", lambda self, seed, number: one)
