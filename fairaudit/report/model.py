@@ -1,6 +1,7 @@
 """The report: the one artefact of an audit. Field names are the JSON's names."""
 
 import html
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from fairaudit.metrics.metric_names import COSTS
@@ -147,15 +148,13 @@ class Report(Part):
     def shares_trainings(self, other: "Report", *keys: str) -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports."""
         mine, theirs = ({arm.key: arm.trainings for arm in one.every_arm} for one in (self, other))
-        return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)
+        return _are_same(mine, theirs, keys)
 
     def shares_attacks(self, other: "Report", *keys: str) -> bool:
         """The same of the models that were attacked."""
-        mine, theirs = (
-            {arm.arm: arm.trainings for arm in one.leakage.arms} if one.leakage else {}
-            for one in (self, other)
-        )
-        return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)
+        attacked = (one.leakage.arms if one.leakage else () for one in (self, other))
+        mine, theirs = ({arm.arm: arm.trainings for arm in arms} for arms in attacked)
+        return _are_same(mine, theirs, keys)
 
     # pandas takes 0.4 s to import, and no reader of a report but this one needs it.
     def by_group(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821
@@ -260,3 +259,8 @@ def _cell(text: str) -> str:
 
 def _cost(group: GroupMeasure) -> str:
     return written(group.estimates.get(COSTS[0]), POINTS) if group.estimates else group.reason
+
+
+def _are_same(mine: Mapping[str, str], theirs: Mapping[str, str], keys: Sequence[str]) -> bool:
+    """Whether each of these names stands for the same trainings in both, and for some."""
+    return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)

@@ -57,8 +57,8 @@ MUTANTS = (
     Mutant(
         "every seed is split like the first",
         "execution/seed_data.py",
-        "dataset, encoder, draw_split(dataset, key.config, seed))",
-        "dataset, encoder, draw_split(dataset, key.config, key.config.seed))",
+        "(dataset, key.config, seed)",
+        "(dataset, key.config, key.config.seed)",
         (f"{WIRING}::test_a_training_reads_the_files_rows_of_its_seed",),
     ),
     Mutant(
@@ -260,8 +260,8 @@ MUTANTS = (
     Mutant(
         "teachers of every seed get the first seed's rows",
         "execution/seed_data.py",
-        "_pool_encoder(key), draw_split(dataset, key.config, seed))",
-        "_pool_encoder(key), draw_split(dataset, key.config, key.config.seed))",
+        "_pool_encoder(key), _split(key, dataset, seed))",
+        "_pool_encoder(key), _split(key, dataset, key.config.seed))",
         (f"{WIRING}::test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it",),
     ),
     Mutant(
@@ -556,8 +556,8 @@ MUTANTS = (
     Mutant(
         "a rule about a pair reads the largest gap",
         "gate/targets.py",
-        'g.kind == "pair" and {g.a, g.b} == set(names)',
-        'g.kind == "pair"',
+        "next((g for g in pairs if {g.a, g.b} == set(names)), None)",
+        "next(iter(pairs), None)",
         ("gate/test_check.py",),
     ),
     Mutant(
