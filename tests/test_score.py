@@ -274,7 +274,7 @@ def test_the_interval_of_one_model_covers_the_gap_on_new_people(tmp_path):
     for _ in range(400):
         right = draw.random(600) < np.where(np.arange(600) % 2, 0.7, 0.8)
         said = np.where(right, base.dataset.labels, 1 - base.dataset.labels)
-        given = type(base)(base.dataset, (np.eye(2, dtype=np.float32)[said],), (), True)
+        given = replace(base, predictions=(np.eye(2, dtype=np.float32)[said],), are_labels=True)
         gap = next(g for g in measure_scored(given)[0].gaps if (g.metric, g.kind) == ("accuracy", "pair"))
         covered.append(gap.signed.low <= -0.1 <= gap.signed.high)
     assert 0.92 <= np.mean(covered) <= 0.99

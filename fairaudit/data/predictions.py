@@ -41,7 +41,7 @@ class Scored:
     predictions: tuple[Float32, ...]
     baseline: tuple[Float32, ...]
     are_labels: bool
-    rows: tuple[Int64, ...] = ()
+    rows: tuple[Int64, ...]
 
     @property
     def same_rows(self) -> bool:
