@@ -1,6 +1,6 @@
 """Trainings on random halves to what they leak, by group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from fairaudit.metrics.intervals import MetricTable, estimate
 from fairaudit.metrics.leakage import LEAST_TARGETS, Attack, attack_tables
 from fairaudit.metrics.registry import of_leakage, spec_of
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.results.estimates import Estimate, GroupMeasure, Measured, undefined
+from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, undefined
 from fairaudit.results.jobs import JobResult
 
 ESTIMAND = (
@@ -63,6 +63,19 @@ def _attacked(arm: Arm, grouping: Grouping, done: Sequence[Sequence[JobResult]])
     cut = GroupSelection(grouping.names, grouping.missing, records.count(), n_seeds)
     members = [float(attacks[0].member[:, groups == k].sum(axis=1).mean()) for k in range(len(cut.names))]
     measures = [_measure(k, cut, tables, n) for k, n in enumerate([*members, sum(members)])]
+    gaps = (
+        gap
+        for name, table in tables.items()
+        if "both rates" not in spec_of(name).needs
+        for gap in gaps_of(table, cut)
+    )
+    return _measured(arm, grouping, measures, gaps)
+
+
+def _measured(
+    arm: Arm, grouping: Grouping, measures: Sequence[GroupMeasure], gaps: Iterable[Gap]
+) -> Measured:
+    """What was found by group and, last, of all rows."""
     return Measured(
         arm=arm.key,
         reference=arm.reference or "",
@@ -70,12 +83,7 @@ def _attacked(arm: Arm, grouping: Grouping, done: Sequence[Sequence[JobResult]])
         estimand=ESTIMAND,
         overall=measures[-1],
         by_group=tuple(measures[:-1]),
-        gaps=tuple(
-            gap
-            for name, table in tables.items()
-            if "both rates" not in spec_of(name).needs
-            for gap in gaps_of(table, cut)
-        ),
+        gaps=tuple(gaps),
         worst={},
     )
 
@@ -122,13 +130,4 @@ def _nothing(arm: Arm, grouping: Grouping, reason: str) -> Measured:
         )
         for name in (*grouping.names, "")
     ]
-    return Measured(
-        arm=arm.key,
-        reference=arm.reference or "",
-        grouping=grouping.name,
-        estimand=ESTIMAND,
-        overall=groups[-1],
-        by_group=tuple(groups[:-1]),
-        gaps=(),
-        worst={},
-    )
+    return _measured(arm, grouping, groups, ())

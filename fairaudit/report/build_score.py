@@ -12,20 +12,19 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
-from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.build import RunMetadata, from_notice
 from fairaudit.report.build_facts import data_facts
 from fairaudit.report.build_measured import disclosed, selections
 from fairaudit.report.changed import changed_gaps
 from fairaudit.report.detected import judged
 from fairaudit.report.facts import (
+    NOTHING_KNOWN,
     ArmFacts,
     Control,
     DataFacts,
     ExecutionFacts,
     Limitation,
     OptionValue,
-    PrivacyFacts,
     SplitFacts,
     Tool,
 )
@@ -99,7 +98,7 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         data=_data(dataset, config),
         training=None,
         arms=tuple(_arm(key, found) for key in keys),
-        privacy=dict.fromkeys(keys, _PRIVACY),
+        privacy=dict.fromkeys(keys, NOTHING_KNOWN.model_copy(update={"reason": NOT_STATED})),
         sklearn_baseline=SklearnBaseline(
             arm=keys[0], reference_accuracy=None, baseline="none", baseline_accuracy=None,
             undertrained=None, n_seeds=0, reason=_NOTHING_TRAINED,
@@ -114,25 +113,6 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         timing=dict(metadata.seconds),
     )  # fmt: skip
     return summarized(report)
-
-
-_PRIVACY = PrivacyFacts(
-    guarantee=Guarantee.NONE,
-    reason=NOT_STATED,
-    unit="",
-    neighbouring="",
-    sampling="",
-    accountant="",
-    epsilon=None,
-    target_epsilon=None,
-    delta=None,
-    sample_rate=None,
-    steps=None,
-    releases=(),
-    effective_noise_multiplier=None,
-    epsilon_if_all_released=None,
-    not_covered=(),
-)
 
 
 def _arm(key: str, found: ScoreResults) -> ArmFacts:

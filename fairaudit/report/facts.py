@@ -219,6 +219,25 @@ class PrivacyFacts(Part):
     claim: ClaimFacts | None = None
 
 
+NOTHING_KNOWN = PrivacyFacts(
+    guarantee=Guarantee.NONE,
+    reason="",
+    unit="",
+    neighbouring="",
+    sampling="",
+    accountant="",
+    epsilon=None,
+    target_epsilon=None,
+    delta=None,
+    sample_rate=None,
+    steps=None,
+    releases=(),
+    effective_noise_multiplier=None,
+    epsilon_if_all_released=None,
+    not_covered=(),
+)
+
+
 class FailedSeed(Part):
     """A seed of an arm that ended without a model."""
 

@@ -7,7 +7,7 @@ import numpy as np
 from fairaudit.errors import numbered
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Plan
-from fairaudit.report.facts import ArmFacts, ClaimFacts, PrivacyFacts, ReportWarning
+from fairaudit.report.facts import NOTHING_KNOWN, ArmFacts, ClaimFacts, PrivacyFacts, ReportWarning
 from fairaudit.results.jobs import JobResult
 
 Results = Mapping[str, JobResult]
@@ -34,24 +34,10 @@ def own_privacy(arm: Arm, plan: Plan, results: Results) -> PrivacyFacts:
         if claim is not None and claim.trainings and claim.epsilon is None:
             none = claim.trainings - claim.claiming
             reason += f"; {none} of {numbered(claim.trainings, 'training')} claimed nothing"
-    return PrivacyFacts(
-        guarantee=arm.privacy.guarantee,
-        reason=reason,
-        unit=claim.unit if claim else "",
-        neighbouring=claim.neighbouring if claim else "",
-        sampling="",
-        accountant=claim.accountant if claim else "",
-        epsilon=None,
-        target_epsilon=target,
-        delta=None,
-        sample_rate=None,
-        steps=None,
-        releases=(),
-        effective_noise_multiplier=None,
-        epsilon_if_all_released=None,
-        not_covered=(),
-        claim=claim,
-    )
+    said = ("unit", "neighbouring", "accountant")
+    known = {"guarantee": arm.privacy.guarantee, "reason": reason, "target_epsilon": target, "claim": claim}
+    claimed = {name: getattr(claim, name) for name in said if claim is not None}
+    return PrivacyFacts(**{**dict(NOTHING_KNOWN), **known, **claimed})
 
 
 def own_limitations(plan: Plan) -> Iterator[tuple[str, str]]:
