@@ -66,14 +66,20 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     admit(plan.config.method)
     admit_trainers(plan.config.trainer, own_reference=plan.config.reference == "trainer")
     arm = plan.arm(job.arm)
-    spec = find(arm.method)
-    prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
+    prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in find(arm.method).needs)
     if arm.tuning is not None:
         return _search(plan, job, arm, prepared, began)
     if arm.is_own_code:
         return _own(plan, job, arm, prepared, inputs, began)
     if plan.by_coins:
         return _membership(plan, job, arm, prepared, source, began)
+    return _training(plan, job, arm, prepared, source, began)
+
+
+def _training(
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None, began: float
+) -> JobResult:
+    """One training, what was read of it, and its twin without noise."""
     taken: dict[str, object] = {}
     if arm.reuse is not None:
         plan, arm, taken = _taking_over(plan, arm, arm.reuse, source)
@@ -87,7 +93,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
         "train_classes": _class_counts(prepared),
         **outcome(task, trained, prepared),
         **_series(trained),
-        **_readings(plan, spec, method, task, trained),
+        **_readings(plan, find(arm.method), method, task, trained),
         **why,
         **_individual(trained, plan.delta),
     }

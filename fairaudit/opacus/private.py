@@ -79,7 +79,7 @@ def make_private(
         classes: Y, for a rule that reads it.
         n_public: N, where the number of records is not public.
         seed: None draws noise and samples from the operating system, AES-256 in counter mode under it. A
-            number makes them repeatable, and eight times faster: for tests.
+            number makes them repeatable and faster: for tests.
         criterion: The loss, where ``grad_sample_mode`` is ``ghost``.
         grad_sample_mode: How Opacus takes gradients: ``hooks``, ``functorch`` or ``ghost``.
         loss_reduction: ``mean`` or ``sum``, as of the loss.
