@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fairaudit.choosing.sequence import ALPHA, FUTILITY, Number
-from fairaudit.choosing.skew import skewed_quantile
+from fairaudit.choosing.sequence import ALPHA, FUTILITY, Number, skewed_quantile
 
 Array = NDArray[np.float64]
 LOOKS = (10, 20)

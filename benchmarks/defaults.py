@@ -34,22 +34,21 @@ from torch import Tensor
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded, Split
 from fairaudit.data.encode import encode
-from fairaudit.data.public import Inputs
+from fairaudit.data.public import share_inputs
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
-from fairaudit.engine.erm import Erm
 from fairaudit.engine.loop import Training, train
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.replicates import stack
-from fairaudit.engine.rules import ClippingRule, FlatClip, PublicFacts
+from fairaudit.engine.rules import ClippingRule, Erm, FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.errors import PrivacyError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.worker import run_job
 from fairaudit.methods.global_adapt import GlobalAdaptiveClip, ThresholdState
-from fairaudit.metrics.sklearn_baseline import UNDERTRAINED_BY
+from fairaudit.metrics.sklearn_check import UNDERTRAINED_BY
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
@@ -439,7 +438,7 @@ def check(given: argparse.Namespace) -> None:
     for model, name in itertools.product(given.models, given.tables):
         fields = {"model": model, "method": tuple(given.methods), "diagnostics": "off"}
         config, dataset = load(name, given.data, given.rows, **fields, seeds=given.seeds)
-        inputs = Inputs(dataset, None)
+        inputs = share_inputs(dataset, config, by_pool=True)
         for epsilon in EPSILONS:
             try:
                 plan = make_plan(config.model_copy(update={"epsilon": (epsilon,)}), dataset)

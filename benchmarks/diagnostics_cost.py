@@ -65,7 +65,7 @@ def measure(options: dict[str, object], level: str) -> tuple[float, float, float
     causes.read, causes.read_angles = map(reading.around, own)
     try:
         for job in plan.jobs:
-            worker.run_job(plan, job, None)
+            worker.run_job(plan, job, None, made.inputs)
     finally:
         worker._method, (causes.read, causes.read_angles) = own_method, own
     counted = (count.full if level == "full" else count.angles) / count.training

@@ -26,23 +26,21 @@ from systems import LEARNING_RATE, MAX_GRAD_NORM, NOISE_MULTIPLIER
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Split
-from fairaudit.data.encode import TableEncoder
-from fairaudit.data.recipe import DecodedRows
+from fairaudit.data.encode import DecodedRows
+from fairaudit.data.public import Inputs, share_inputs
 from fairaudit.data.split import draw_split
 from fairaudit.data.spool import Spool
-from fairaudit.data.store import Store, open_store, write_store
 from fairaudit.data.tabular import load_dataset
-from fairaudit.diagnostics.curves import EpochCurves
-from fairaudit.engine.erm import Erm
+from fairaudit.diagnostics.observers import EpochCurves
 from fairaudit.engine.loop import Loop, Training
 from fairaudit.engine.network import Network
 from fairaudit.engine.optimizers import GradientDescent
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
-from fairaudit.engine.rules import FlatClip, PublicFacts
+from fairaudit.engine.rules import Erm, FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.execution.local import keep_freed_memory
-from fairaudit.execution.packed_rows import PackedRows
+from fairaudit.execution.seed_data import PackedRows
 from fairaudit.models.zoo import make_model
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
@@ -82,12 +80,12 @@ def loop(pool: TrainingPool, model: str) -> Loop:
     return Loop(Network([made]), pool, training)
 
 
-def compare_steps(store: Store, split: Split, config: AuditConfig, rounds: int) -> None:
+def compare_steps(inputs: Inputs, split: Split, config: AuditConfig, rounds: int) -> None:
     """Steps on batches from the file and on kept ones in turns; the parameters end alike."""
-    rows = TableEncoder(store.records, config.merge_rare, in_memory=0).encode(split).train
+    rows = inputs.encoder.encode(split).train
     assert isinstance(rows, DecodedRows)
-    labels = torch.from_numpy(store.rows.labels[split.train])
-    groups, classes = torch.zeros_like(labels), len(store.rows.classes)
+    labels = torch.from_numpy(inputs.dataset.labels[split.train])
+    groups, classes = torch.zeros_like(labels), len(inputs.dataset.classes)
     began = time.perf_counter()
     kept = torch.from_numpy(rows[:])
     print(f"all inputs made at once: {time.perf_counter() - began:.1f} s, {kept.nbytes / 2**30:.2f} GiB")
@@ -165,17 +163,13 @@ def main() -> None:
         dataset = load_dataset(config)
         seconds, computing = time.perf_counter() - clock, time.process_time() - processor
         print(f"reading: {seconds:.0f} s, {computing:.0f} s of it computing")
-        file = Path(folder) / "x.records.safetensors"
         clock, processor = time.perf_counter(), time.process_time()
-        write_store(file, dataset)
+        inputs = share_inputs(dataset, config).value
         print(f"encoding: {time.perf_counter() - clock:.0f} s (target 180), "
-              f"{time.process_time() - processor:.0f} s of it computing; "
-              f"{file.stat().st_size / 2**30:.2f} GiB")  # fmt: skip
+              f"{time.process_time() - processor:.0f} s of it computing")  # fmt: skip
         del dataset
-        store = open_store(file)
-        assert store is not None
-        split = draw_split(store.rows, config, 0)
-        compare_steps(store, split, config, arguments.rounds)
+        split = draw_split(inputs.dataset, config, 0)
+        compare_steps(inputs, split, config, arguments.rounds)
 
 
 if __name__ == "__main__":

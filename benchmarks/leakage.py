@@ -19,6 +19,7 @@ import pandas as pd
 
 from fairaudit.analysis.leakage import measure_leakage
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.worker import run_job
 from fairaudit.metrics.intervals import contrast, estimate
@@ -93,7 +94,8 @@ def trained(audits):
             jobs = tuple(j for j in plan.jobs if j.arm == "dpsgd")
             jobs += tuple(Job(f"again{j.seed}", "again", j.seed, 1) for j in jobs)
             plan = replace(plan, arms=(replace(plan.arm("dpsgd"), reference=None), again), jobs=jobs)
-            found = measure_leakage(plan, data, {job.id: run_job(plan, job, None) for job in jobs})
+            inputs = share_inputs(data, config)
+            found = measure_leakage(plan, data, {job.id: run_job(plan, job, None, inputs) for job in jobs})
             pairs = {g.metric: g.signed for g in found[1].gaps if g.kind == "pair"}
             gaps.append([pairs[m].excludes_zero for m in METRICS if m != "leakage_tpr_at_1"])
             own = [g.estimates for g in (*found[1].by_group, found[1].overall)]

@@ -42,7 +42,7 @@ def tasks(config: AuditConfig) -> dict[str, Task]:
     """One task per method at the first seed, with the plan's own settings."""
     dataset = load_dataset(config)
     plan, split = make_plan(config, dataset), draw_split(dataset, config, 0)
-    pooled = PoolEncoder(dataset, config).encode(split)
+    pooled = PoolEncoder.of(dataset, config).encode(split)
     own = encode(dataset, split, config)
     found = {}
     for arm in plan.arms:

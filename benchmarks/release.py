@@ -17,6 +17,7 @@ import torch
 from scipy.stats import binom
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.worker import run_job
 from fairaudit.planning.plan import make_plan
@@ -54,10 +55,10 @@ def pair(number: int, folder: Path) -> list[bool]:
     dataset = load_dataset(config)
     plan = make_plan(config, dataset)
     arm = plan.arm("dpsgd")
-    found = []
+    found, inputs = [], share_inputs(dataset, config)
     for job in plan.jobs:
         if job.arm == arm.key:
-            arrays = run_job(plan, job, None).arrays
+            arrays = run_job(plan, job, None, inputs).arrays
             found.append(accuracies(dataset, arrays["test_rows"], arrays["probabilities"][0]))
     wish = Wish(Path("report.json"), "dpsgd")
     trained = train_for_release(ReleaseChoice(wish, None, "", None, plan, arm, dataset, changed=False))

@@ -20,7 +20,7 @@ from opacus.layers import DPMultiheadAttention
 from systems import Problem, Take, opacus_functorch, opacus_ghost, opacus_hooks, ours, plain_sgd
 from torch import nn
 
-from fairaudit.engine.pooling import ChannelsFirst
+from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.execution.local import keep_freed_memory
 from fairaudit.models.zoo import make_model
 

@@ -13,13 +13,12 @@ from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import Tensor, nn
 
-from fairaudit.engine.erm import Erm
 from fairaudit.engine.loop import Loop, Training
 from fairaudit.engine.optimizers import GradientDescent
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.replicates import stack
-from fairaudit.engine.rules import FlatClip, PublicFacts
+from fairaudit.engine.rules import Erm, FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import Stacked
 from fairaudit.privacy.noise import noise_stream

@@ -23,6 +23,7 @@ import torch
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data import split
+from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution import trials
 from fairaudit.execution.seed_data import prepare_rows
@@ -65,8 +66,9 @@ def tuned(config: AuditConfig, way: Way, seeds: range) -> Iterator[tuple[int, fl
     arm = plan.arm(ARM)
     if not way.noisy:
         arm = replace(arm, tuning=replace(arm.tuning, score_noise=0.0))
+    inputs = share_inputs(dataset, config).value
     for seed in seeds:
-        prepared = prepare_rows(dataset, config, split.draw_split(dataset, config, seed), by_pool=False)
+        prepared = prepare_rows(inputs, config, split.draw_split(dataset, config, seed), by_pool=False)
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
         found = trials.search(arm, _method(arm), _task(plan, job, arm, prepared, None), prepared)
         yield seed, *_accuracies(found.arrays, dataset.labels[prepared.encoded.split.test])
@@ -82,8 +84,9 @@ def default(config: AuditConfig, seeds: range) -> dict[int, float]:
     dataset, found = load_dataset(config), {}
     plan = make_plan(config, dataset)
     arm = plan.arm(ARM)
+    inputs = share_inputs(dataset, config).value
     for seed in seeds:
-        prepared = prepare_rows(dataset, config, split.draw_split(dataset, config, seed), by_pool=False)
+        prepared = prepare_rows(inputs, config, split.draw_split(dataset, config, seed), by_pool=False)
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
         model = _method(arm).fit(_task(plan, job, arm, prepared, None), [])
         inputs = torch.from_numpy(prepared.encoded.test)

@@ -24,6 +24,7 @@ import torch
 
 from fairaudit.analysis.measure import measure
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.public import share_inputs
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.seed_data import prepare_rows
@@ -69,12 +70,12 @@ def audited(table: pd.DataFrame, plan: Plan, first_seed: int) -> Audit:
     """
     table.to_parquet(plan.config.data)
     dataset = load_dataset(plan.config)
+    inputs = share_inputs(dataset, plan.config).value
     jobs = tuple(replace(job, seed=first_seed + job.seed) for job in plan.jobs)
     results = {}
     for job in jobs:
-        prepared = prepare_rows(
-            dataset, plan.config, draw_split(dataset, plan.config, job.seed), by_pool=False
-        )
+        split = draw_split(dataset, plan.config, job.seed)
+        prepared = prepare_rows(inputs, plan.config, split, by_pool=False)
         arm = plan.arm(job.arm)
         found = search(arm, _method(arm), _task(plan, job, arm, prepared, None), prepared)
         arrays = {

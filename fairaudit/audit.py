@@ -1,28 +1,23 @@
 """The straight line of an audit: read, plan, train, measure, report."""
 
-import platform
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
-from pathlib import Path
 from typing import TypeVar
 
-from fairaudit import __version__
-from fairaudit.analysis.leakage import measure_leakage
-from fairaudit.analysis.measure import measure, measure_ways
+from fairaudit.analysis.build import AuditResults, build_report, run_metadata
+from fairaudit.analysis.leakage import Attacked, measure_leakage
+from fairaudit.analysis.measure import measure, measure_gains, measure_ways
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import option_given
 from fairaudit.config.options import RAY_ONLY, AuditConfig
 from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
-from fairaudit.data.public import load_inputs
+from fairaudit.data.public import Inputs, share_inputs
 from fairaudit.data.split import leakage_rows
-from fairaudit.data.store import is_intact, is_large, write_store
+from fairaudit.data.spool import Shared
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, TrainerError
 from fairaudit.execution.local import available_cores, warm_up
@@ -42,16 +37,18 @@ from fairaudit.execution.scheduler import Execution, Results, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import GateRule, parse_rules
 from fairaudit.gate.targets import Vocabulary
-from fairaudit.planning.plan import Plan, make_plan, records_path
+from fairaudit.methods.catalog import find
+from fairaudit.methods.spec import Need
+from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.planning.ways import with_ways
-from fairaudit.report.build import AuditResults, RunMetadata, build_report
-from fairaudit.report.build_leakage import Attacked
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import earlier_reports, is_of_others, put_aside, where_put, write_report
-from fairaudit.results.ways import key_of
+from fairaudit.results.estimates import key_of
 
 _LIBRARIES = ("dp-accounting", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
+
+_LARGE = 2**25  # values of a table whose encoding is a stage of its own
 
 Value = TypeVar("Value")
 
@@ -65,6 +62,7 @@ class PreparedAudit:
         dataset: The table.
         plan: What will be trained.
         seconds: Stage -> wall time in s.
+        inputs: What workers read of the table, once one needs it.
         rules: Gates, known to fit the plan.
         baseline: The report that changes are measured from.
     """
@@ -73,6 +71,7 @@ class PreparedAudit:
     dataset: Dataset
     plan: Plan
     seconds: dict[str, float]
+    inputs: Shared[Inputs]
     rules: tuple[GateRule, ...] = ()
     baseline: Report | None = None
 
@@ -125,7 +124,9 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> PreparedAu
     vocabulary = Vocabulary((*arms, *ways), groups, config.leakage)
     for rule in rules:
         vocabulary.check(rule)
-    return PreparedAudit(resolved, dataset, plan, seconds, rules, baseline)
+    by_pool = any(Need.PUBLIC_POOL in find(arm.method).needs for arm in plan.arms)
+    inputs = share_inputs(dataset, config, by_pool=by_pool)
+    return PreparedAudit(resolved, dataset, plan, seconds, inputs, rules, baseline)
 
 
 def carry_out(prepared: PreparedAudit, listener: Listener = silent, *, command: Sequence[str] = ()) -> Report:
@@ -142,8 +143,6 @@ def carry_out(prepared: PreparedAudit, listener: Listener = silent, *, command: 
     config = prepared.resolved.config
     with opened(prepared) as (ready, rundir):
         report = examined(ready, rundir, listener, command=command)
-        if report.status == "complete":
-            rundir.drop_records()
         return write_report(report, config.out, config.format)
 
 
@@ -158,7 +157,10 @@ def opened(prepared: PreparedAudit) -> Iterator[tuple[PreparedAudit, RunDir]]:
     with open_rundir(plan) as rundir:
         put_aside(out)
         if rundir.before:
-            plan = replace(plan, notices=(*plan.notices, _taken_over(out, rundir.before)))
+            held = f"{out} held an audit of {rundir.before} with other content"
+            fix = "to keep both in their place, choose another --out"
+            notice = Notice("other_data_before", f"{held}; a report there is now *.previous.*", fix)
+            plan = replace(plan, notices=(*plan.notices, notice))
         yield replace(prepared, plan=plan), rundir
 
 
@@ -168,22 +170,26 @@ def examined(
     """Train what is not finished, measure and judge; the report is not written."""
     resolved, dataset, plan, seconds = prepared.resolved, prepared.dataset, prepared.plan, prepared.seconds
     config = resolved.config
-    if is_large(dataset) and not rundir.is_complete(plan):
-        _timed("encoding", seconds, listener, lambda: _leave_records(rundir, plan, dataset))
     if not rundir.is_complete(plan):
+        if dataset.n_rows * dataset.features.num_columns > _LARGE:
+            _timed("encoding", seconds, listener, lambda: prepared.inputs.value)
         _look_for_trainers(plan, rundir)
-    execution = _execution(config, dataset)
+    cluster = None
+    if config.executor == "ray":
+        cluster = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
+    execution = Execution(prepared.inputs, workers=config.workers, cluster=cluster)
 
     def trained(part: Plan, stage: str) -> Results:
-        work = partial(execute, part, rundir, listener=listener, execution=execution)
+        work = partial(execute, part, rundir, execution, listener=listener)
         return _timed(stage, seconds, listener, work)
 
     outcome = trained(plan, "training")
-    comparisons, ways = _timed(
+    everything = plan, dataset, outcome.by_job
+    comparisons, ways, gains = _timed(
         "measuring",
         seconds,
         listener,
-        lambda: (measure(plan, dataset, outcome.by_job), measure_ways(plan, dataset, outcome.by_job)),
+        lambda: (measure(*everything), measure_ways(*everything), measure_gains(*everything)),
     )
     half, attacked = plan.leakage, None
     if half is not None:
@@ -194,9 +200,11 @@ def examined(
         rows = len(leakage_rows(dataset, half.config))
         attacked = Attacked(half, targets.by_job, targets.messages, rows, measured)
     findings = AuditResults(
-        resolved, plan, dataset, outcome.by_job, outcome.messages, comparisons, attacked, ways
+        resolved, plan, dataset, outcome.by_job, outcome.messages, comparisons, attacked, ways, gains
     )
-    report = build_report(findings, _run_metadata(config, seconds, command))
+    workers = config.workers or (available_cores() if config.executor == "local" else None)
+    metadata = run_metadata(command, _LIBRARIES, workers=workers, seconds=seconds)
+    report = build_report(findings, metadata)
     trusted = config.trust_claimed_epsilon
     return judged(report, prepared.rules, prepared.baseline, trust_claims=trusted)
 
@@ -215,13 +223,8 @@ def _look_for_trainers(plan: Plan, rundir: RunDir) -> None:
         raise ConfigError(f"--trainer: {told.message}", told.hint) from error
 
 
-def _taken_over(out: Path, other: str) -> Notice:
-    message = f"{out} held an audit of {other} with other content; a report there is now *.previous.*"
-    return Notice("other_data_before", message, "to keep both in their place, choose another --out")
-
-
 def _plan(config: AuditConfig, dataset: Dataset) -> Plan:
-    own = examine(config, dataset.digest) if is_factory(config.model) else None
+    own = examine(config, share_inputs(dataset, config)) if is_factory(config.model) else None
     return with_ways(make_plan(config, dataset, own), dataset, own)
 
 
@@ -244,21 +247,6 @@ def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
             yield Notice("setting_not_used", message, level="notice")
 
 
-def _leave_records(rundir: RunDir, plan: Plan, dataset: Dataset) -> None:
-    """Write a large table's records for the workers, unless an earlier run did."""
-    path = records_path(plan.config, plan.digest)
-    rundir.drop_records(but=path)
-    if not is_intact(path):
-        write_store(path, dataset)
-
-
-def _execution(config: AuditConfig, dataset: Dataset) -> Execution:
-    if config.executor == "local":
-        return Execution(workers=config.workers)
-    request = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
-    return Execution(workers=config.workers, cluster=request, inputs=load_inputs(dataset, config))
-
-
 def _load(config: AuditConfig) -> Dataset:
     dataset = load_dataset(config)
     if not dataset.groupings:
@@ -275,18 +263,3 @@ def _timed(stage: str, seconds: dict[str, float], listener: Listener, work: Call
     value = work()
     seconds[stage] = time.perf_counter() - start
     return value
-
-
-def _run_metadata(config: AuditConfig, seconds: dict[str, float], command: Sequence[str]) -> RunMetadata:
-    return RunMetadata(
-        version=__version__,
-        created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=tuple(command),
-        environment={
-            "python": platform.python_version(),
-            "platform": f"{sys.platform} {platform.machine()}",
-            **{name: version(name) for name in _LIBRARIES},
-        },
-        workers=config.workers or (available_cores() if config.executor == "local" else None),
-        seconds=dict(seconds),
-    )

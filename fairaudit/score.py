@@ -1,17 +1,14 @@
 """Given predictions to a report: read, measure, judge, write. No training, no epsilon, no torch."""
 
-import platform
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 
 import numpy as np
 from pydantic import JsonValue
 
-from fairaudit import __version__
+from fairaudit.analysis.build import run_metadata
+from fairaudit.analysis.build_score import ScoreResults, build_score_report
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Float32, Grouping, Int64
 from fairaudit.data.predictions import Scored, load_scored
@@ -19,11 +16,8 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.io.atomic import refuse_unusable
-from fairaudit.metrics.compare import compare, measure_reference
-from fairaudit.metrics.hard_labels import of_labels
-from fairaudit.metrics.risk import Predictions
-from fairaudit.report.build import RunMetadata
-from fairaudit.report.build_score import ScoreResults, build_score_report
+from fairaudit.metrics.compare import compare, measure_reference, of_labels
+from fairaudit.metrics.within_model import Predictions
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import is_of_others, put_aside, where_put, write_report
@@ -84,14 +78,16 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None
     refuse_without_baseline(rules, has_baseline=earlier is not None)
     scored = load_scored(shared, config.y_pred, config.baseline_pred, config.seed_column, config.row_column)
+    arms = {BASELINE: scored.baseline, PREDICTIONS: scored.predictions}
     found = ScoreResults(
         config=shared,
         settings=_settings(config),
         dataset=scored.dataset,
-        arms=_arms(scored),
+        arms={name: len(models) for name, models in arms.items() if models},
         comparisons=measure_scored(scored),
     )
-    report = build_score_report(found, _run_metadata(command, time.perf_counter() - started))
+    seconds = {"scoring": time.perf_counter() - started}
+    report = build_score_report(found, run_metadata(command, _LIBRARIES, workers=None, seconds=seconds))
     report = judged(report, rules, earlier)
     put_aside(shared.out)  # one on other data, which a scoring that is refused has left in its place
     return write_report(report, shared.out, shared.format)
@@ -135,11 +131,6 @@ def _predictions(
     ]
 
 
-def _arms(scored: Scored) -> dict[str, int]:
-    arms = {BASELINE: len(scored.baseline)} if scored.baseline else {}
-    return {**arms, PREDICTIONS: len(scored.predictions)}
-
-
 def _settings(config: ScoreConfig) -> dict[str, JsonValue]:
     values = config.shared.model_dump(mode="json", include={"data", "label", *_SHARED})
     return {
@@ -151,18 +142,3 @@ def _settings(config: ScoreConfig) -> dict[str, JsonValue]:
         "row_column": config.row_column,
         **{name: values[name] for name in _SHARED},
     }
-
-
-def _run_metadata(command: Sequence[str], seconds: float) -> RunMetadata:
-    return RunMetadata(
-        version=__version__,
-        created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=tuple(command),
-        environment={
-            "python": platform.python_version(),
-            "platform": f"{sys.platform} {platform.machine()}",
-            **{name: version(name) for name in _LIBRARIES},
-        },
-        workers=None,
-        seconds={"scoring": seconds},
-    )

@@ -47,7 +47,7 @@ def quick_accountant(monkeypatch):
         return 1.0 / math.sqrt(target**2 - sum(sigma**-2 for sigma in side))
 
     monkeypatch.setattr("fairaudit.planning.guarantees.epsilon", epsilon)
-    monkeypatch.setattr("fairaudit.methods.mechanisms.calibrate", calibrate)
+    monkeypatch.setattr("fairaudit.methods.spec.calibrate", calibrate)
     monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: float(len(runs)))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairaudit.cli import app
 from fairaudit.config.options import AuditConfig, data_name
-from fairaudit.config.presets.collection import PRESETS, find_preset
+from fairaudit.config.presets import PRESETS, find_preset
 from fairaudit.config.value_sources import (
     OptionLayer,
     ResolvedConfig,

@@ -6,6 +6,7 @@ import pytest
 
 from fairaudit.config.model_names import BY_LOOP, BY_TABLE, BY_VMAP, ModelFacts
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_check import ModelBug, examine
@@ -21,7 +22,7 @@ def config(model, **given):
 
 def found(model):
     given = config(model)
-    return examine_model(given, load_dataset(given).digest)
+    return examine_model(given, share_inputs(load_dataset(given), given))
 
 
 @pytest.fixture(scope="module")

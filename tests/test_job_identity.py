@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from jobs import run_here
 
 import fairaudit
 from fairaudit.config.options import EXECUTION, GATES, AuditConfig
 from fairaudit.data.tabular import load_dataset
-from fairaudit.execution.worker import run_job
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import catalog
 from fairaudit.planning.plan import make_plan
@@ -153,7 +153,7 @@ def trained(planned):
     @cache
     def train(images, arm):
         plan = planned(images)
-        return run_job(plan, next(job for job in plan.jobs if job.arm == arm), None).arrays
+        return run_here(plan, next(job for job in plan.jobs if job.arm == arm)).arrays
 
     return train
 
@@ -167,7 +167,7 @@ def test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result(planned, trai
     kept = [job for key, job in after.items() if key in before and before[key].id == job.id]
     assert (len(kept) == len(before)) == (name in KEEPS)
     for job in kept:
-        found, expected = run_job(plan, job, None).arrays, trained(images, job.arm)
+        found, expected = run_here(plan, job).arrays, trained(images, job.arm)
         assert found.keys() == expected.keys()
         for array in found:
             assert found[array].tobytes() == expected[array].tobytes(), (job.arm, array)
@@ -244,21 +244,21 @@ def test_an_edit_of_what_a_method_is_built_from_is_another_job_and_of_that_metho
 @pytest.mark.parametrize(
     ("name", "changed"),
     [
-        ("methods/dpsgd_f.py", {"dpsgd_f", "published.grouped"}),
+        ("methods/dpsgd_f.py", {"dpsgd_f", "published.fairlens"}),
         ("methods/fairlens.py", set()),
-        ("methods/gradient.py", {"dpsgd_f", "published.grouped"}),
-        ("methods/published/flat.py", {"published.grouped"}),
-        ("methods/descent.py", {"teachers"}),
-        ("methods/base.py", {"dpsgd_f", "published.grouped", "teachers"}),
+        ("methods/gradient.py", {"dpsgd_f", "published.fairlens"}),
+        ("methods/published/clipping.py", {"published.fairlens"}),
+        ("methods/teachers.py", {"teachers"}),
+        ("methods/base.py", {"dpsgd_f", "published.fairlens", "teachers"}),
         ("methods/catalog.py", set()),  # what it says of a method stands in the id by itself
-        ("report/text.py", set()),
+        ("analysis/text.py", set()),
         ("engine/loop.py", set()),  # the numerics version speaks for it
     ],
 )
 def test_an_edited_rule_of_our_own_is_another_job(tmp_path, monkeypatch, name, changed):
     copy = tmp_path / "fairaudit"
     shutil.copytree(Path(fairaudit.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    kinds = ("dpsgd_f", "published.grouped", "teachers")
+    kinds = ("dpsgd_f", "published.fairlens", "teachers")
     before = {kind: code_digest([f"fairaudit.methods.{kind}"]) for kind in kinds}
     monkeypatch.setattr(fairaudit.__spec__, "submodule_search_locations", [str(copy)])
     assert {kind: code_digest([f"fairaudit.methods.{kind}"]) for kind in kinds} == before

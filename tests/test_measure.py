@@ -3,7 +3,7 @@ import pytest
 from plans import plan
 
 from fairaudit.analysis.measure import _on_rows_of, _references
-from fairaudit.metrics.risk import Predictions
+from fairaudit.metrics.within_model import Predictions
 
 
 def predictions(seed, rows):

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import fairaudit
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.pooling import ChannelsFirst
+from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import ConfigError, FairauditError, PrivacyError, TrainingError
 from fairaudit.methods.base import Task

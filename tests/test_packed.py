@@ -11,7 +11,7 @@ from fairaudit.data.dataset import Split
 from fairaudit.data.encode import TableEncoder
 from fairaudit.data.records import RecordWriter
 from fairaudit.data.spool import Spool
-from fairaudit.execution.packed_rows import PackedRows
+from fairaudit.execution.seed_data import PackedRows
 
 N = 400
 rng = np.random.default_rng(9)
@@ -75,9 +75,9 @@ def test_packed_rows_are_smaller_than_the_inputs_and_leave_no_file(tmp_path):
 
 
 def test_a_pair_that_is_taken_for_one_hot_is_noticed(tmp_path, monkeypatch):
-    pair = fitting._fit_pair
+    pair = fitting._fit_category
     monkeypatch.setattr(
-        fitting, "_fit_pair", lambda *args, **options: replace(pair(*args, **options), one_hot=True)
+        fitting, "_fit_category", lambda *args, **options: replace(pair(*args, **options), one_hot=True)
     )
     rows = made(["plan", "age"], 0)
     every = np.arange(len(rows))

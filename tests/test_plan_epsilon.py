@@ -3,13 +3,16 @@
 import itertools
 
 import pytest
+from dp_accounting import GaussianDpEvent
+from dp_accounting.pld import PLDAccountant
 from plans import keys, plan, table
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.presets.collection import PRESETS
+from fairaudit.config.presets import PRESETS
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import EXIT_PRIVACY, PrivacyError
 from fairaudit.methods.catalog import Guarantee
+from fairaudit.methods.spec import GaussianMechanism
 from fairaudit.planning.plan import make_plan
 
 # Epsilon at delta 1e-6, docs/methods.md 2.8: name -> (N, epochs, sigma, RDP, PLD), then the joint ones.
@@ -191,3 +194,11 @@ def test_releasing_everything_costs_more_with_every_seed_and_arm():
     by_arms = [plan(method=some, seeds=2).epsilon_if_all_released for some in arms]
     for figures in (by_seeds, by_arms):
         assert all(a < b for a, b in itertools.pairwise(figures))
+
+
+@pytest.mark.parametrize("votes", [1, 40])
+def test_noise_that_meets_a_target_meets_it_for_all_votes_together(votes):
+    mechanism = GaussianMechanism("votes", "queries")
+    sigma = mechanism.calibrated({"queries": float(votes)}, 1, 1, delta=1e-5, target=2.0)
+    accountant = PLDAccountant().compose(GaussianDpEvent(sigma), votes)
+    assert 1.99 < accountant.get_epsilon(1e-5) <= 2.0 + 1e-3

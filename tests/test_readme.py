@@ -8,7 +8,7 @@ import pytest
 
 from fairaudit.cli import app
 from fairaudit.config.options import OPTIONS
-from fairaudit.config.presets.collection import PRESETS
+from fairaudit.config.presets import PRESETS
 from fairaudit.methods.catalog import catalog
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,6 +73,10 @@ def test_readme_documents_every_exit_code():
     table = README[README.index("| exit code |") :]
     for code in codes:
         assert re.search(rf"^\|[^|]*\b{code}\b", table, flags=re.M), code
+
+
+def test_readme_is_read_in_one_sitting():
+    assert len(README.split()) <= 1500  # as `wc -w` counts; what is longer belongs into docs/
 
 
 def test_presets_named_in_help_are_those_that_exist():

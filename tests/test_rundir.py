@@ -86,7 +86,7 @@ def test_clean_and_fresh_remove_what_the_manifest_lists_and_no_file_of_somebody_
     linked.symlink_to(precious)
     foreign = {
         rundir.jobs / f"{'0' * 24}.safetensors",  # named like a training
-        rundir.jobs / "mine.records.safetensors",
+        rundir.jobs / "mine.safetensors",
         rundir.jobs / ".fairaudit-notes.tmp",
         rundir.out / ".fairaudit-notes.tmp",
         rundir.out / "notes.txt",

@@ -16,8 +16,7 @@ import pytest
 
 from fairaudit.api import run_audit
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Dataset
-from fairaudit.data.pixels import pixels_of
+from fairaudit.data.dataset import Dataset, pixels_of
 from fairaudit.data.tabular import load_dataset
 
 SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"

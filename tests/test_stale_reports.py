@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 from handmade import findings, metadata
 
+from fairaudit.analysis.build import build_report
 from fairaudit.audit import audit, prepare
 from fairaudit.cli import app
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import FairauditError, OutputError
 from fairaudit.execution.run_directory import hold
-from fairaudit.report.build import build_report
 from fairaudit.report.load import load_report
 from fairaudit.report.write import RENDERINGS, put_aside, write_report
 

@@ -313,6 +313,13 @@ def test_an_option_file_that_was_only_found_may_not_name_a_trainer(home):
 
 
 @pytest.mark.slow
+def test_a_trainer_with_capital_letters_in_its_name_is_audited(home):
+    write(home, "Spelled", PLAIN + "Train_ME = train")
+    keys = [arm.key for arm in audited("Spelled:Train_ME").arms]
+    assert keys == ["sgd", "Spelled.Train_ME-reference", "Spelled.Train_ME"]
+
+
+@pytest.mark.slow
 def test_an_audit_pairs_the_trainer_with_its_own_reference_and_believes_nothing(home):
     write(home, "plain", PLAIN)
     import plain
@@ -512,7 +519,7 @@ def test_what_a_training_depends_on_is_in_its_identity_and_nothing_else_of_ours_
     assert changed(epsilon=2) == {"dpsgd", "plain.train"}
     assert ids(home, reference="sgd")["plain.train", 1] == before["plain.train", 1]
     with monkeypatch.context() as other:
-        other.setattr("fairaudit.methods.trainers.version", lambda name: "0.0")
+        other.setattr("fairaudit.methods.catalog.version", lambda name: "0.0")
         assert changed() == own
     (home / "beside.py").write_text("VALUE = 2\n")
     assert changed() == own

@@ -12,13 +12,12 @@ import pandas as pd
 import pytest
 import recorder
 import torch
+from jobs import run_here
 
 from fairaudit.analysis.measure import measure
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
-from fairaudit.diagnostics.curves import EpochCurves
-from fairaudit.diagnostics.misalignment import Misalignment
-from fairaudit.execution.worker import run_job
+from fairaudit.diagnostics.observers import EpochCurves, Misalignment
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
@@ -87,7 +86,7 @@ class Audit:
         self.results, self.tasks, self.observers, self.twins = {}, {}, {}, {}
         for job in made.jobs:
             recorder.handed.clear()
-            self.results[job.id] = run_job(self.plan, job, self.results.get(job.source_id))
+            self.results[job.id] = run_here(self.plan, job, self.results.get(job.source_id))
             (task, observers), *twins = recorder.handed
             self.tasks[job.arm, job.seed], self.observers[job.arm, job.seed] = task, observers
             if twins:

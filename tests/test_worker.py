@@ -1,5 +1,6 @@
 """One job through the process that trains it: what it leaves behind for the report."""
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,20 +9,18 @@ import numpy as np
 import own_models
 import pytest
 from dp_accounting import pld
+from jobs import inputs_of, run_here
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.encode import TableEncoder
-from fairaudit.data.public import load_inputs
-from fairaudit.data.recipe import DecodedRows
-from fairaudit.data.store import write_store
+from fairaudit.data.encode import DecodedRows, TableEncoder
+from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
-from fairaudit.errors import DataError, TrainingError
+from fairaudit.errors import TrainingError
 from fairaudit.execution import outcomes as outcomes
-from fairaudit.execution import seed_data as prepared
 from fairaudit.execution import worker as worker
-from fairaudit.execution.packed_rows import PackedRows
+from fairaudit.execution.seed_data import PackedRows, prepare_seed
 from fairaudit.execution.worker import run_job
-from fairaudit.planning.plan import make_plan, records_path
+from fairaudit.planning.plan import make_plan
 
 SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
 LOANS = SAMPLE / "loans.parquet"
@@ -34,7 +33,7 @@ def planned(**given):
 
 
 def result_of(plan, arm):
-    return run_job(plan, next(job for job in plan.jobs if job.arm == arm), None)
+    return run_here(plan, next(job for job in plan.jobs if job.arm == arm))
 
 
 @pytest.mark.parametrize("method", ["dpsgd-f", "reweight"])
@@ -85,20 +84,19 @@ def test_no_other_arm_has_a_groups_epsilon(arm, given):
     assert "reading.individual_epsilon" not in result_of(planned(**given), arm).arrays
 
 
-def test_data_that_come_with_the_job_give_what_data_read_here_give():
+def test_data_that_are_carried_give_what_mapped_data_give_and_no_file_is_read():
     plan = planned(
         method=("pate-hard",), public_data=LOANS, settings={"pate-hard": {"teachers": 5}}, epochs=1
     )
-    inputs = load_inputs(load_dataset(plan.config), plan.config)
+    inputs = inputs_of(plan)
+    carried = pickle.loads(pickle.dumps(inputs))  # as Ray does
+    assert carried._spool is None
     absent = {"data": Path("absent.parquet"), "public_data": Path("absent.parquet")}
     elsewhere = replace(plan, config=plan.config.model_copy(update=absent))
-    with pytest.raises(DataError, match="absent"):
-        run_job(elsewhere, plan.jobs[0], None)
     for job in plan.jobs:
-        read = run_job(plan, job, None)
-        brought = run_job(elsewhere, job, None, inputs)
-        assert read.arrays.keys() == brought.arrays.keys()
-        for name, array in read.arrays.items():
+        mapped, brought = run_job(plan, job, None, inputs), run_job(elsewhere, job, None, carried)
+        assert mapped.arrays.keys() == brought.arrays.keys()
+        for name, array in mapped.arrays.items():
             assert array.tobytes() == brought.arrays[name].tobytes(), name
 
 
@@ -115,35 +113,21 @@ def test_teachers_and_students_of_images_see_what_their_model_takes(model, arm):
     assert found.sum(-1) == pytest.approx(1.0, abs=1e-5)
 
 
-def forget():
-    for cache in (
-        *(prepared._encoder, prepared._pool_encoder),
-        *(prepared._prepared, prepared._prepared_by_pool),
-    ):
-        cache.cache_clear()
-
-
 @pytest.mark.parametrize("arm", ["sgd", "global-adapt", "output-perturbation", "pate-hard", "pate-soft"])
-def test_a_training_on_rows_made_from_a_stored_file_is_the_training_in_memory(monkeypatch, tmp_path, arm):
+def test_a_training_on_rows_that_are_made_is_the_training_in_memory(monkeypatch, tmp_path, arm):
     """The parameters agree to the bit where the processor's products do not depend on where rows lie."""
     by_pool = arm.startswith("pate")
     few = {"pate-hard": {"teachers": 20.0}, "pate-soft": {"teachers": 20.0}}
     plan = planned(method=("global-adapt" if arm == "sgd" else arm,), out=tmp_path, settings=few)
     kept = result_of(plan, arm)
-    (tmp_path / "jobs").mkdir()
-    write_store(records_path(plan.config, plan.digest), load_dataset(plan.config))
     monkeypatch.setattr(outcomes, "ROWS_AT_ONCE", 500)
     monkeypatch.setattr(TableEncoder.__init__, "__kwdefaults__", {"in_memory": 0})
-    monkeypatch.setattr(prepared, "load_dataset", None)  # the stored file is all that is read
-    forget()
-    try:
-        made = result_of(plan, arm)
-        data = prepared.prepare_seed(plan, 0, None, by_pool=by_pool)
-        assert isinstance(data.encoded.train, DecodedRows)
-        assert isinstance(data.encoded.test, DecodedRows)
-        assert isinstance(data.pool._apart, DecodedRows if by_pool else PackedRows)
-    finally:
-        forget()
+    inputs = share_inputs(load_dataset(plan.config), plan.config, by_pool=by_pool)
+    made = run_job(plan, next(job for job in plan.jobs if job.arm == arm), None, inputs)
+    data = prepare_seed(plan, 0, inputs, by_pool=by_pool)
+    assert isinstance(data.encoded.train, DecodedRows)
+    assert isinstance(data.encoded.test, DecodedRows)
+    assert isinstance(data.pool._apart, DecodedRows if by_pool else PackedRows)
     assert set(made.arrays) == set(kept.arrays)
     for name, values in kept.arrays.items():
         assert made.arrays[name] == pytest.approx(values, rel=1e-5, abs=1e-5, nan_ok=True), name
@@ -164,7 +148,7 @@ def test_a_users_model_that_fails_at_one_seed_costs_that_training_alone(model, m
     """Whatever it is, the job ends as a training that failed: the others and a report are still to come."""
     monkeypatch.setattr(own_models, "made", 0)
     plan = planned(method=("dpsgd",), model=f"own_models:{model}", epochs=1)
-    run = lambda: run_job(plan, plan.jobs[1], None)  # noqa: E731
+    run = lambda: run_here(plan, plan.jobs[1])  # noqa: E731
     if model.endswith("later"):
         assert run().arrays["probabilities"].shape[-1] == 2
     with pytest.raises(TrainingError, match=message):

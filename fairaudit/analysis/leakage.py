@@ -1,18 +1,25 @@
-"""Trainings on random halves to what they leak, by group."""
+"""Trainings on random halves -> what they leak, by group, in the report's types."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairaudit.analysis.arm_readings import finished
+from fairaudit.analysis.build_facts import attack_facts, digest_of, failed_seeds
+from fairaudit.analysis.build_measured import disclosed
+from fairaudit.analysis.detected import judged
 from fairaudit.data.dataset import Dataset, Grouping
+from fairaudit.data.groups import NamedPair
 from fairaudit.errors import numbered
 from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
 from fairaudit.metrics.intervals import MetricTable, estimate
 from fairaudit.metrics.leakage import LEAST_TARGETS, Attack, attack_tables
 from fairaudit.metrics.registry import of_leakage, spec_of
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, undefined
+from fairaudit.report.measured import WITHIN_GROUP, AttackedArm, Leakage
+from fairaudit.results.estimates import Gap, GroupMeasure, Measured, undefined
 from fairaudit.results.jobs import JobResult
 
 ESTIMAND = (
@@ -32,21 +39,10 @@ def measure_leakage(plan: Plan, dataset: Dataset, results: Mapping[str, JobResul
     for grouping in dataset.groupings:
         for arm in plan.arms:
             keys = (arm.key,) if arm.reference is None else (arm.key, arm.reference)
-            done = _at_common_seeds(plan, keys, results)
-            found.append(_attacked(arm, grouping, done))
+            by_arm = [finished(plan, key, results) for key in keys]
+            seeds = sorted(set.intersection(*(set(own) for own in by_arm)))  # that all of them have
+            found.append(_attacked(arm, grouping, [[own[seed] for seed in seeds] for own in by_arm]))
     return tuple(found)
-
-
-def _at_common_seeds(
-    plan: Plan, keys: Sequence[str], results: Mapping[str, JobResult]
-) -> list[list[JobResult]]:
-    """For each arm its results at the seeds that all have."""
-    by_arm = [
-        {job.seed: results[job.id] for job in plan.jobs if job.arm == key and job.id in results}
-        for key in keys
-    ]
-    seeds = sorted(set.intersection(*(set(own) for own in by_arm)))
-    return [[own[seed] for seed in seeds] for own in by_arm]
 
 
 def _attacked(arm: Arm, grouping: Grouping, done: Sequence[Sequence[JobResult]]) -> Measured:
@@ -55,7 +51,11 @@ def _attacked(arm: Arm, grouping: Grouping, done: Sequence[Sequence[JobResult]])
     if n_seeds < LEAST_TARGETS:
         return _nothing(arm, grouping, f"{numbered(n_seeds, 'model')} to attack; {LEAST_TARGETS} are needed")
     rows: NDArray[np.int64] = done[0][0].arrays["rows"].astype(np.int64)
-    attacks = [_attack(results, rows) for results in done]
+    attacks = []
+    for results in done:
+        assert all(np.array_equal(result.arrays["rows"], rows) for result in results), "models of other rows"
+        confidence = np.stack([result.arrays["confidence"][0].astype(np.float64) for result in results])
+        attacks.append(Attack(confidence, np.stack([r.arrays["member"].astype(bool) for r in results])))
     assert all(np.array_equal(attacks[0].member, other.member) for other in attacks), "other coins"
     baseline = attacks[1] if len(attacks) > 1 else None
     groups = grouping.groups[rows]
@@ -88,31 +88,23 @@ def _measured(
     )
 
 
-def _attack(results: Sequence[JobResult], rows: NDArray[np.int64]) -> Attack:
-    for result in results:
-        assert np.array_equal(result.arrays["rows"], rows), "models of other rows"
-    confidence = np.stack([result.arrays["confidence"][0].astype(np.float64) for result in results])
-    return Attack(confidence, np.stack([result.arrays["member"].astype(bool) for result in results]))
-
-
 def _measure(k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], members: float) -> GroupMeasure:
     """All numbers of group k, or of all rows where k is K."""
     is_group = k < len(cut.names)
     reason = (cut.too_few(k) if is_group else "") or cut.too_few_seeds
+    estimates = {name: estimate(reading(table, cut, k)) for name, table in tables.items()}
+    for name, found in estimates.items():
+        if found.ends is None:  # too few rows: a rate at 1 % of fifty rows is none
+            estimates[name] = undefined(found.reason, found.unit, found.n_test)
     return GroupMeasure(
         group=cut.names[k] if is_group else "",
         n_test=int(cut.counts[k]),
         n_train=members,
         gated=not reason,
         reason=reason,
-        estimates={name: _known(estimate(reading(table, cut, k))) for name, table in tables.items()},
+        estimates=estimates,
         ungated={name: why for name, table in tables.items() if (why := too_few_for_gates(table, cut, [k]))},
     )
-
-
-def _known(found: Estimate) -> Estimate:
-    """The estimate, or nothing where too few rows leave no interval: a rate at 1 % of fifty rows is none."""
-    return found if found.ends is not None else undefined(found.reason, found.unit, found.n_test)
 
 
 def _nothing(arm: Arm, grouping: Grouping, reason: str) -> Measured:
@@ -131,3 +123,52 @@ def _nothing(arm: Arm, grouping: Grouping, reason: str) -> Measured:
         for name in (*grouping.names, "")
     ]
     return _measured(arm, grouping, groups, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """What membership inference found, before it is written down.
+
+    Args:
+        plan: Of the attacked trainings.
+        results, failures: As of an audit.
+        rows: That were attacked.
+        comparisons: What was measured, by arm and grouping.
+    """
+
+    plan: Plan
+    results: Mapping[str, JobResult]
+    failures: Mapping[str, str]
+    rows: int
+    comparisons: Sequence[Measured]
+
+
+def leakage_facts(found: Attacked, *, least: int, named: Sequence[NamedPair]) -> Leakage:
+    """What a report holds of it; arguments as of :func:`disclosed`."""
+    plan = found.plan
+    compared = [disclosed(c, least=least, named=named) for c in found.comparisons]
+    return Leakage(
+        rows=found.rows,
+        n_public=plan.schedule.n_public,
+        batch_size=plan.schedule.expected_batch_size,
+        epochs=plan.schedule.epochs,
+        delta=plan.delta,
+        arms=tuple(_arm(arm, found) for arm in plan.arms),
+        comparisons=judged(compared, tuple(spec.name for spec in of_leakage())),
+    )
+
+
+def _arm(arm: Arm, found: Attacked) -> AttackedArm:
+    plan, results = found.plan, found.results
+    event = arm.privacy.event if arm.privacy.guarantee.has_epsilon else None
+    return AttackedArm(
+        arm=arm.key,
+        reference=arm.reference,
+        epsilon=arm.privacy.epsilon if event else None,
+        noise_multiplier=event.effective_noise_multiplier if event else None,
+        ceiling=attack_facts(event, tuple(WITHIN_GROUP.values())) if event else (),
+        models_planned=sum(job.arm == arm.key for job in plan.jobs),
+        models_finished=len(finished(plan, arm.key, results)),
+        failed=failed_seeds(plan, arm.key, results, found.failures),
+        trainings=digest_of(plan, arm.key, results),
+    )

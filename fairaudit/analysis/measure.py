@@ -7,16 +7,15 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.data.dataset import Dataset
+from fairaudit.analysis.arm_readings import finished
+from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.metrics.compare import Twin, compare, measure_reference
-from fairaudit.metrics.risk import Predictions
 from fairaudit.metrics.sklearn_check import sklearn_disagreement
-from fairaudit.metrics.within_model import LabelOutcome, seed_scores
+from fairaudit.metrics.within_model import LabelOutcome, Predictions, seed_scores
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.results.estimates import Measured
+from fairaudit.results.estimates import DEFAULT, Measured, key_of
 from fairaudit.results.jobs import JobResult
-from fairaudit.results.ways import key_of
 
 AGREEMENT = 1e-9  # with scikit-learn; rounding alone separates the two
 
@@ -36,11 +35,8 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
     comparisons: list[Measured] = []
     for number, grouping in enumerate(dataset.groupings):
         predictions = {arm.key: _predictions(plan, arm.key, number, results) for arm in plan.arms}
+        shared = _shared(dataset, grouping)
         for arm in plan.arms:
-            shared = (
-                dataset.labels, grouping, dataset.positive, len(dataset.classes), dataset.split is not None,
-                False, dataset.favourable,
-            )  # fmt: skip
             if arm.reference is None:
                 comparisons.append(measure_reference(arm.key, predictions[arm.key], *shared))
             else:
@@ -65,6 +61,42 @@ def measure_ways(
         way: tuple(named(found, way) for found in measure(own, dataset, results))
         for way, own in plan.ways.items()
     }
+
+
+def measure_gains(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Measured, ...]:
+    """Every arm at its default setting, against itself as it was tuned, on the same seeds and test rows.
+
+    What these comparisons call a cost is what searching gained.
+    """
+    untuned = plan.ways.get(DEFAULT)
+    return tuple(
+        compare(
+            key_of(arm.key, DEFAULT),
+            arm.key,
+            default := _predictions(untuned, arm.key, number, results),
+            _on_rows_of(default, _predictions(plan, arm.key, number, results)),
+            *_shared(dataset, grouping),
+        )
+        for number, grouping in enumerate(dataset.groupings)
+        for arm in plan.arms
+        if untuned is not None
+    )
+
+
+def _shared(
+    dataset: Dataset, grouping: Grouping
+) -> tuple[NDArray[np.int64], Grouping, int | None, int, bool, bool, int | None]:
+    """What all comparisons by a grouping are given."""
+    is_given = dataset.split is not None
+    return (
+        dataset.labels,
+        grouping,
+        dataset.positive,
+        len(dataset.classes),
+        is_given,
+        False,
+        dataset.favourable,
+    )
 
 
 def _twin(
@@ -101,16 +133,16 @@ def _references(plan: Plan, arm: Arm) -> Sequence[str]:
 def _on_rows_of(private: Sequence[Predictions], baseline: Sequence[Predictions]) -> Sequence[Predictions]:
     """The baseline on the rows on which the arm was tested: a student pool leaves fewer of them."""
     rows_of = {p.seed: p.rows for p in private}
-    return [_restricted(p, rows_of[p.seed]) for p in baseline if p.seed in rows_of]
-
-
-def _restricted(predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
-    if np.array_equal(predictions.rows, rows):
-        return predictions
-    place = np.flatnonzero(np.isin(predictions.rows, rows))
-    return replace(
-        predictions, rows=predictions.rows[place], probabilities=predictions.probabilities[:, place]
-    )
+    found = []
+    for p in baseline:
+        rows = rows_of.get(p.seed)
+        if rows is None:
+            continue
+        if not np.array_equal(p.rows, rows):
+            place = np.flatnonzero(np.isin(p.rows, rows))
+            p = replace(p, rows=p.rows[place], probabilities=p.probabilities[:, place])
+        found.append(p)
+    return found
 
 
 def _check_against_sklearn(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> None:
@@ -130,11 +162,9 @@ def _predictions(
     plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult], of: str = ""
 ) -> Sequence[Predictions]:
     """An arm's, or with ``of`` its twin's where a seed has one."""
-    done = [(job, results[job.id]) for job in plan.jobs if job.arm == arm and job.id in results]
-    done = [(job, result) for job, result in done if f"{of}probabilities" in result.arrays]
     return [
         Predictions(
-            seed=job.seed,
+            seed=seed,
             rows=_column(result, "test_rows", np.int64),
             probabilities=_column(result, f"{of}probabilities", np.float32),
             train_accuracy=_column(result, f"{of}train_correct.{grouping}", np.float64),
@@ -143,7 +173,8 @@ def _predictions(
             train_classes=_column(result, "train_classes", np.int64),
             weights=_column(result, "weights", np.float64) if "weights" in result.arrays else None,
         )
-        for job, result in done
+        for seed, result in finished(plan, arm, results).items()
+        if f"{of}probabilities" in result.arrays
     ]
 
 

@@ -1,15 +1,16 @@
 """The straight line of a choice: plan once, look with more and more seeds at fewer and fewer arms, answer."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from fairaudit import __version__
+from fairaudit.analysis.build_facts import attack_facts
 from fairaudit.audit import PreparedAudit, examined, get_ready, opened, prepare
 from fairaudit.choosing import words
 from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
-from fairaudit.choosing.files import put_choice_aside, write_choice
+from fairaudit.choosing.page import put_choice_aside, write_choice
 from fairaudit.choosing.result import Choice, OfMethod, RuleFacts, Status, Tested
 from fairaudit.choosing.sequence import ALPHA, FIRST_LOOK, SEEDS_MAX, Course, look_sizes
 from fairaudit.config.value_sources import DEFAULT, OPTION, ResolvedConfig
@@ -22,13 +23,12 @@ from fairaudit.methods.spec import Need
 from fairaudit.metrics.gaps import LEAST_SEEDS
 from fairaudit.planning.plan import Arm, Plan, narrowed
 from fairaudit.release.choice import gates_pass, undeclared
-from fairaudit.report.build_facts import attack_facts
 from fairaudit.report.facts import Tool
 from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME, reproduce_command, train_words
 from fairaudit.report.write import write_report
-from fairaudit.results.estimates import NOTHING, Comparison, Interval
+from fairaudit.results.estimates import Comparison, interval_of
 from fairaudit.results.jobs import NUMERICS_VERSION
 
 _MANY_LOOKS = 1000  # of seeds; each doubling costs level
@@ -99,7 +99,11 @@ def choose(
         while due := course.due():
             for seeds, keys in due.items():
                 report = _look(prepared, rundir, keys, seeds, listener, command)
-                failed |= dict.fromkeys(_failures(report))
+                failed |= {
+                    f"{arm.key}, seed {seed.seed}: {seed.message}": None
+                    for arm in report.arms
+                    for seed in arm.failed
+                }
                 for key in keys:
                     test = _tested(found, prepared, report, key, course.level)
                     tests.append(test)
@@ -111,8 +115,6 @@ def choose(
         if choice.arm:
             train = _train_command(prepared.plan.arm(choice.arm), report, prepared)
             choice = choice.model_copy(update={"train": train})
-        if not failed:
-            rundir.drop_records()
         formats = ("json", *config.format)  # `train` starts from it
         write_report(report.model_copy(update={"reproduce": choice.reproduce}), config.out, formats)
         write_choice(choice, config.out, config.format)
@@ -230,12 +232,6 @@ def _look(
     return examined(replace(prepared, plan=plan, resolved=resolved), rundir, listener, command=command)
 
 
-def _failures(report: Report) -> Iterator[str]:
-    for arm in report.arms:
-        for seed in arm.failed:
-            yield f"{arm.key}, seed {seed.seed}: {seed.message}"
-
-
 def _tested(found: Candidates, prepared: PreparedAudit, report: Report, key: str, level: float) -> Tested:
     """What the look says of one arm, with the figures that a reader wants beside it."""
     name, arm = next((n, a) for n, arms in found.families.items() for a in arms if a.key == key)
@@ -257,11 +253,11 @@ def _tested(found: Candidates, prepared: PreparedAudit, report: Report, key: str
         outcome=outcome_of(numbers),
         numbers=numbers,
         left_out=left_out(prepared.rules, report, key),
-        gap=NOTHING if gap is None else _bare(gap.absolute),
+        gap=interval_of(None if gap is None else gap.absolute),
         gap_between="" if gap is None else ", ".join(filter(None, (gap.a, gap.b))),
-        cost=NOTHING if costliest is None else _bare(first.by_group[costliest].estimates[COST]),
+        cost=interval_of(None if costliest is None else first.by_group[costliest].estimates[COST]),
         cost_group="" if costliest is None else first.by_group[costliest].group,
-        accuracy=_bare(first.overall.estimates.get("accuracy", NOTHING)),
+        accuracy=interval_of(first.overall.estimates.get("accuracy")),
         trainings=facts.trainings,
     )
 
@@ -276,10 +272,6 @@ def _costliest(comparison: Comparison) -> int | None:
         and (value := group.estimates[COST].value) is not None
     }
     return max(costs, key=lambda k: costs[k]) if costs else None
-
-
-def _bare(estimate: Interval) -> Interval:
-    return Interval(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 def _ended_at(tests: Sequence[Tested], method: str) -> str:

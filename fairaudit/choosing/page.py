@@ -1,10 +1,13 @@
-"""Choice -> document, for Markdown and the page, and its chart."""
+"""Choice -> document, for Markdown and the page, its chart, and the files that show it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from fairaudit.analysis.text import REPORT_NOT_DP
 from fairaudit.choosing import words
 from fairaudit.choosing.result import Choice, OfMethod, Tested
-from fairaudit.report.charts_epsilon import COSTS_DRAWN, AtEpsilon, epsilon_panels
+from fairaudit.io.atomic import output_error, write_atomically
+from fairaudit.report.charts_costs import COSTS_DRAWN, AtEpsilon, epsilon_panels
 from fairaudit.report.document import (
     Block,
     Cell,
@@ -22,8 +25,10 @@ from fairaudit.report.document import (
     figures,
     table,
 )  # fmt: skip
+from fairaudit.report.render.markdown import to_text
 from fairaudit.report.safe_names import plain
-from fairaudit.report.text import REPORT_NOT_DP
+from fairaudit.report.to_json import part_json
+from fairaudit.report.write import FIGURES, PICTURES, write_figure
 from fairaudit.report.written import POINTS, UNKNOWN, written
 from fairaudit.results.estimates import Interval
 
@@ -174,3 +179,50 @@ def chart(choice: Choice) -> Chart:
 def _cells(number: Interval) -> tuple[float | None, float | None, float | None]:
     shown = number.scaled(_HUNDRED)
     return shown.value, shown.low, shown.high
+
+
+FILES = {"json": "choice.json", "md": "choice.md", "html": "choice.html"}
+
+
+def put_choice_aside(out: Path) -> None:
+    """Rename an earlier choice to ``choice.previous.*``, so that nobody takes it for the one to come.
+
+    Raises:
+        OutputError: The directory is not writable.
+    """
+    for kind, name in FILES.items():
+        old = out / name
+        try:
+            if old.is_file():
+                old.replace(out / f"choice.previous.{kind}")
+        except OSError as error:
+            raise output_error(old, error) from error
+
+
+def choice_paths(out: Path, formats: Sequence[str]) -> list[Path]:
+    """Where :func:`write_choice` puts its files; the JSON is always written."""
+    return [out / name for kind, name in FILES.items() if kind == "json" or kind in formats]
+
+
+def write_choice(choice: Choice, out: Path, formats: Sequence[str]) -> None:
+    """Write ``choice.*`` into ``out``.
+
+    Raises:
+        OutputError: The directory is not writable, or the disk is full; old files stay whole.
+    """
+    stored = Choice.model_validate_json(part_json(choice))  # all files show the numbers of the JSON
+    kinds = [kind for kind in PICTURES if kind in formats]
+    if kinds:
+        from fairaudit.report.render.html import picture  # charts' runtime takes a second
+
+        for kind in kinds:
+            drawn = chart(stored)
+            write_figure(out, f"{drawn.name}.{kind}", picture(drawn, kind))
+    if "md" in formats:
+        pictures = (FIGURES, kinds[0]) if kinds else None
+        write_atomically(out / FILES["md"], to_text(document(stored), pictures=pictures).encode())
+    if "html" in formats:
+        from fairaudit.report.render.html import page  # as above
+
+        write_atomically(out / FILES["html"], page(document(stored)).encode())
+    write_atomically(out / FILES["json"], part_json(choice).encode())

@@ -7,8 +7,7 @@ from fairaudit.choosing.sequence import Outcome
 from fairaudit.report.facts import AttackFacts, Tool
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, written
-from fairaudit.results.estimates import Interval
-from fairaudit.results.numbers import EpsilonFigure, Figure, Part
+from fairaudit.results.estimates import EpsilonFigure, Figure, Interval, Part
 
 # Two runs of one command differ in these and in nothing else.
 VOLATILE = ("created_utc", "tool")
@@ -176,17 +175,18 @@ class Choice(Part):
         """The answer, the promise and a row for each method, for notebooks; every name is escaped."""
         titles = ("method", "smallest epsilon that passes", "gap (points)", "largest cost (points)")
         head = "".join(f"<th>{title}</th>" for title in (*titles, "why not smaller"))
-        body = "".join(f"<tr>{''.join(map(_cell, self._row(method)))}</tr>" for method in self.methods)
+        body = ""
+        for method in self.methods:
+            test = self.ended_at(method)
+            smallest = "none" if method.target_epsilon is None else f"{method.target_epsilon:g}"
+            cells = (
+                method.method,
+                smallest,
+                *(written(x, POINTS) for x in (test.gap, test.cost)),
+                method.ended,
+            )
+            body += f"<tr>{''.join(f'<td>{html.escape(plain(cell, 300))}</td>' for cell in cells)}</tr>"
         return (
             f"<p><strong>{html.escape(plain(self.answer, 2000))}.</strong> {html.escape(self.promise)}</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
-
-    def _row(self, method: OfMethod) -> tuple[str, ...]:
-        test = self.ended_at(method)
-        smallest = "none" if method.target_epsilon is None else f"{method.target_epsilon:g}"
-        return method.method, smallest, written(test.gap, POINTS), written(test.cost, POINTS), method.ended
-
-
-def _cell(text: str) -> str:
-    return f"<td>{html.escape(plain(text, 300))}</td>"

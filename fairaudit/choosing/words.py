@@ -6,8 +6,7 @@ from fairaudit.choosing.result import Choice, Status, Tested, TestedNumber
 from fairaudit.choosing.sequence import ALPHA, unseen
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import Plan
-from fairaudit.report.attack import spoken_rates
-from fairaudit.report.written import PERCENT, POINTS, written
+from fairaudit.report.written import PERCENT, POINTS, spoken_rates, written
 from fairaudit.report.written import number as decimal
 from fairaudit.results.estimates import Interval
 

@@ -61,19 +61,21 @@ _HELD = "\N{NON-BREAKING HYPHEN}"  # help is broken at the other kind, and a nam
 class _Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 (typer's signature)
         """Options below the heads of their panels, in the panels' order; few of them below one head."""
-        records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx))}
+        records = {parameter.name: parameter.get_help_record(ctx) for parameter in self.get_params(ctx)}
         panels = {
-            title: (*(option.field for option in options), *ALSO.get(title, ()))
+            title: [*(option.field for option in options), *ALSO.get(title, ())]
             for title, options in PANELS.items()
         }
-        placed = [name for names in panels.values() for name in names]
-        if not set(placed) <= set(records):
+        placed = {name for names in panels.values() for name in names}
+        if not placed <= set(records):
             super().format_options(ctx, formatter)
             return
-        others = [name for name in records if name not in placed]
-        for title, names in (*panels.items(), ("Other", others)):
-            with formatter.section(title):
-                formatter.write_dl([records[name] for name in names])
+        panels["Other"] = [name for name in records if name not in placed]
+        for title, names in panels.items():
+            rows = [record for name in names if (record := records[name])]  # one that is hidden has none
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 (typer's signature)
         for parameter in self.params:

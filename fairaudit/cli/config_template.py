@@ -27,7 +27,7 @@ def template_file(found: Inspection, config: AuditConfig) -> str:
         found: What is in the data.
         config: The options that it was inspected with.
     """
-    return "\n".join([*_data(found, config), *_audit(config), *_gates(found)]) + "\n"
+    return "\n".join([*_data(found, config), *_audit(found, config)]) + "\n"
 
 
 def columns_file(dataset: Dataset) -> str:
@@ -117,7 +117,7 @@ def _data(found: Inspection, config: AuditConfig) -> Iterator[str]:
     yield ""
 
 
-def _audit(config: AuditConfig) -> Iterator[str]:
+def _audit(found: Inspection, config: AuditConfig) -> Iterator[str]:
     yield "# `fairaudit methods` lists them all. The control, dpsgd-matched, tells whether a threshold method"
     yield "# does more than clip less."
     yield f"method = [{', '.join(map(_text, (*config.method, 'dpsgd-matched')))}]"
@@ -126,9 +126,6 @@ def _audit(config: AuditConfig) -> Iterator[str]:
     yield f"seeds = {config.seeds}  # gates need 5; 10 are better for three groups or more"
     yield "# model, epochs, batch_size and learning_rate are set by rules that the report shows"
     yield ""
-
-
-def _gates(found: Inspection) -> Iterator[str]:
     yield "# Conditions that fail the run (exit code 1; 3 where the numbers do not settle them)."
     yield "fail_on = ["
     yield '  # "privacy_cost_gap > 2pt",  # two points more accuracy lost by one group than by another'

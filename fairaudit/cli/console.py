@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from fairaudit.cli.folding import folded, width_of
-from fairaudit.cli.printing import no_command
+from fairaudit.cli.printing import folded, no_command, width_of
 from fairaudit.errors import FairauditError, numbered
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
 from fairaudit.io.standard_streams import write_to_nothing
@@ -73,7 +72,12 @@ class Screen:
             case JobsFound():
                 self._start(event)
             case JobFinished():
-                self._advance(event)
+                told = f"{plain(event.arm)}, seed {event.seed}"
+                if self._bar is not None and self._task is not None:
+                    shown = told.replace("[", "\\[")
+                    self._bar.update(self._task, completed=event.finished, description=shown)
+                else:
+                    self.lines([f"  {event.finished}/{event.total} {told} · {event.seconds:.1f} s"])
             case JobFailed():
                 self.warn(f"{event.arm}, seed {event.seed}: {event.message}", "")
             case StageStarted():
@@ -103,10 +107,3 @@ class Screen:
         )
         self._task = self._bar.add_task("", total=event.total, completed=event.finished)
         self._bar.start()
-
-    def _advance(self, event: JobFinished) -> None:
-        told = f"{plain(event.arm)}, seed {event.seed}"
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=event.finished, description=told.replace("[", "\\["))
-        else:
-            self.lines([f"  {event.finished}/{event.total} {told} · {event.seconds:.1f} s"])

@@ -1,8 +1,16 @@
-"""About how long a plan takes; for people, never for a report."""
+"""A plan in numbers: about how long it takes, for people and never for a report, and its JSON."""
 
+import math
+from dataclasses import asdict
+
+from pydantic import JsonValue, TypeAdapter
+
+from fairaudit.analysis.build_facts import privacy_facts, training_facts
+from fairaudit.audit import PreparedAudit
 from fairaudit.methods.catalog import find
 from fairaudit.planning.effort import products
 from fairaudit.planning.plan import Plan
+from fairaudit.report.reproduce import EXECUTION_FIELDS
 
 # Seconds on one core of a 2024 server, measured on Adult with logistic regression and the 2 x 256 network.
 START_UP = 3.0  # workers import torch once
@@ -22,11 +30,6 @@ BATCH_RECORDS = 1_500  # gradients of one record that the curvature along a batc
 
 def estimated_seconds(plan: Plan, cores: int) -> float:
     """Seconds of wall time on ``cores`` cores, by a rule of thumb for tables."""
-    attacked = estimated_seconds(plan.leakage, cores) if plan.leakage else 0.0
-    return attacked + _of_audit(plan, cores)
-
-
-def _of_audit(plan: Plan, cores: int) -> float:
     records = plan.schedule.expected_batch_size
     step = PER_STEP + records * (PER_RECORD + PER_WEIGHT * _products(plan))
     times = {arm.key: find(arm.method).trains_by_steps * (1 + arm.has_twin) for arm in plan.arms}
@@ -40,7 +43,8 @@ def _of_audit(plan: Plan, cores: int) -> float:
     work += sum(PER_READING for job in plan.jobs if find(plan.arm(job.arm).method).readings)
     work += PER_SEED * plan.config.seeds
     beside = sum(estimated_seconds(way, 1) - START_UP for way in plan.ways.values())
-    return START_UP + (work + beside) / max(1, min(cores, len(plan.jobs))) + reading_seconds(plan, cores)
+    audit = START_UP + (work + beside) / max(1, min(cores, len(plan.jobs))) + reading_seconds(plan, cores)
+    return (estimated_seconds(plan.leakage, cores) if plan.leakage else 0.0) + audit
 
 
 def reading_seconds(plan: Plan, cores: int) -> float:
@@ -61,3 +65,32 @@ def reading_seconds(plan: Plan, cores: int) -> float:
 
 def _products(plan: Plan) -> float:
     return products(plan.config, plan.model_facts, plan.model)
+
+
+_JSON = TypeAdapter(dict[str, JsonValue])
+
+
+def plan_record(prepared: PreparedAudit, *, seconds: float) -> dict[str, JsonValue]:
+    """What `plan --json` prints: options with origins, schedule, arms with epsilon, gates, where to."""
+    plan, resolved = prepared.plan, prepared.resolved
+    options = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
+    privacy = {key: facts.model_dump(mode="json") for key, facts in privacy_facts(plan, fitted=()).items()}
+    return _JSON.validate_python(
+        {
+            "data": {"name": prepared.dataset.name, "sha256": plan.digest, "rows": prepared.dataset.n_rows},
+            "config": {
+                name: {"value": value, "origin": resolved.origins[name]} for name, value in options.items()
+            },
+            "training": training_facts(plan).model_dump(mode="json"),
+            "arms": [
+                {"key": arm.key, "settings": dict(arm.settings), "privacy": privacy[arm.key]}
+                for arm in plan.arms
+            ],
+            "gates": [{"rule": rule.text, "words": rule.words} for rule in prepared.rules],
+            "out": str(resolved.config.out),
+            "trainings": plan.trainings,
+            "trainings_attacked": len(plan.leakage.jobs) if plan.leakage else 0,
+            "estimated_seconds": math.ceil(seconds),
+            "notices": [asdict(notice) for notice in (*plan.notices, *prepared.dataset.notices)],
+        }
+    )

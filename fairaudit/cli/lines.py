@@ -1,26 +1,25 @@
-"""Plan and report as console lines: text only, no drawing."""
+"""Data, plan and report as console lines: text only, no drawing."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fairaudit.config.options import ASSUMED
+from fairaudit.analysis.build_facts import privacy_facts
+from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.inspection import Inspection
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.events import SampledGaussian, shown_up
-from fairaudit.report.arm_names import listed
-from fairaudit.report.attack import attack_sentence
-from fairaudit.report.build_facts import privacy_facts
 from fairaudit.report.main_gap import CONTROL_NOT_RUN
 from fairaudit.report.model import Report
-from fairaudit.report.render.console_rows import Row, aligned
-from fairaudit.report.render.terminal import to_lines
+from fairaudit.report.render.terminal import Row, aligned, to_lines
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.order import document
 from fairaudit.report.write import report_paths
+from fairaudit.report.written import attack_sentence, listed
 
 _MOST_GROUPS = 12
 _SAID_ABOVE = (CONTROL_NOT_RUN, "mostly_clipping")
@@ -34,9 +33,8 @@ def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
         if shape is None
         else f"{numbered(dataset.rows_read, 'image')} of {shape_text(shape)}"
     )
-    size = f"{columns}"
     digest = f"sha256 {dataset.digest[:4]}…{dataset.digest[-2:]}"
-    yield f"fairaudit {version} · {plain(dataset.name)} {size} · {digest}"
+    yield f"fairaudit {version} · {plain(dataset.name)} {columns} · {digest}"
     positive, favourable = (
         None if i is None else dataset.classes[i] for i in (dataset.positive, dataset.favourable)
     )
@@ -84,21 +82,17 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     beside = " and what your code takes" if own else ""
     yield f"  plan    {trainings} · about {duration_text(seconds)}{beside} on {numbered(cores, 'core')}"
     if plan.leakage is not None:
-        yield f"  attack  {_attack(plan.leakage)}"
+        half = plan.leakage
+        of = f"{numbered(len(half.arms), 'method')} × {numbered(half.config.seeds, 'model')}"
+        yield (
+            f"  attack  {of} = {numbered(len(half.jobs), 'training')} more, each on a random half: "
+            f"settings for {half.schedule.n_public:,} records"
+        )
     if "diagnostics" in plan.origins:
         yield f"  read    {plan.origins['diagnostics']}"
     if reading:
         kept = numbered(len(plan.schedule.kept(plan.config.diagnostics_every)), "checkpoint")
         yield f"  read    {kept} of each private training: at most about {duration_text(reading)}"
-
-
-def _attack(half: Plan) -> str:
-    """What is trained for membership inference, in addition."""
-    of = f"{numbered(len(half.arms), 'method')} × {numbered(half.config.seeds, 'model')}"
-    return (
-        f"{of} = {numbered(len(half.jobs), 'training')} more, each on a random half: settings for "
-        f"{half.schedule.n_public:,} records"
-    )
 
 
 def out_line(out: Path) -> str:
@@ -246,3 +240,83 @@ def _shown(value: object) -> str:
 
 def _noted(word: str, message: str, fix: str) -> str:
     return f"{word} {plain(message, 1000)}" + (f" ({plain(fix, 300)})" if fix else "")
+
+
+def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
+    """What was scored, the costs or else the metrics by group, warnings, and where the report lies."""
+    data = report.data
+    rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
+    yield f"fairaudit {report.tool.version} · {plain(data.name)} {rows}"
+    label = data.label
+    outcomes = outcomes_text(label.positive, label.favourable, label.favourable_origin)
+    yield f"  label   {plain(label.column)}   ({outcomes})"
+    models = ", ".join(f"{plain(arm.key)} {arm.seeds_planned}" for arm in report.arms)
+    yield f"  models  {models}; nothing is trained, and no privacy is stated"
+    yield from to_lines(document(report))
+    yield from warning_lines(report, verbose=False)
+    yield report_line(config.out, config.format)
+
+
+_MOST_COLUMNS = 60
+
+
+def inspection_lines(found: Inspection) -> Iterator[str]:
+    """Columns, candidates, group sizes, and what `run` would do with them."""
+    size = f"{numbered(found.rows, 'row')} x {numbered(found.columns, 'column')}"
+    yield f"{plain(found.name)}  {size} · sha256 {found.digest[:16]}…"
+    yield from _columns(found)
+    if found.label is not None:
+        outcomes = outcomes_text(found.positive, found.favourable, found.favourable_origin)
+        yield f"label    {plain(found.label)}   ({found.label_origin or 'given'}; {outcomes})"
+    if found.label is None or found.problem:
+        yield f"labels?  {_names(found.label_candidates)}"
+    if not found.groupings:
+        yield f"groups?  {_names(found.group_candidates)}"
+    for grouping in found.groupings:
+        yield f"group    {plain(grouping.name)}"
+        rows = [Row(("", "rows", "share", "positive"))]
+        for group in grouping.groups:
+            rate = "–" if group.positive_rate is None else f"{100 * group.positive_rate:.1f} %"
+            rows.append(
+                Row((f"  {plain(group.name)}", f"{group.rows:,}", f"{100 * group.share:.1f} %", rate))
+            )
+        yield from aligned(rows, left=frozenset({0}))
+    yield from _would_run(found)
+    if found.command is not None:
+        yield f"next     {found.command}"
+
+
+def _columns(found: Inspection) -> Iterator[str]:
+    rows = [Row(("column", "type", "role", "missing", "distinct"))]
+    for column in found.schema[:_MOST_COLUMNS]:
+        missing = "–" if column.missing is None else f"{100 * column.missing:.1f} %"
+        distinct = "–" if column.distinct is None else f"{column.distinct:,}"
+        cells = (plain(column.name), plain(column.type, 24), column.role, missing, distinct)
+        rows.append(Row(cells, plain(column.note, 80)))
+    yield from aligned(rows, left=frozenset({0, 1, 2}))
+    if len(found.schema) > _MOST_COLUMNS:
+        yield f" {numbered(len(found.schema) - _MOST_COLUMNS, 'more column')}: --json shows all"
+
+
+def _would_run(found: Inspection) -> Iterator[str]:
+    if found.would_run is None:
+        # What a hint has for a command was not tried; the one that was stands below.
+        hint = "" if found.hint.startswith("type: ") else f" ({plain(found.hint, 400)})" if found.hint else ""
+        yield f"run      would stop: {plain(found.problem, 400)}{hint}"
+        return
+    run = found.would_run
+    yield (
+        f"run      {numbered(run.rows, 'usable row')}: {run.train:,} train, {run.test:,} test per seed · "
+        f"{numbered(run.features, 'column')} as {numbered(run.inputs, 'input')} · "
+        f"{numbered(run.duplicate_rows, 'duplicate row')}"
+    )
+
+
+def problem_lines(found: Inspection) -> Iterator[str]:
+    """Why `run` would stop; nothing where it would not."""
+    if found.would_run is None:
+        yield from _would_run(found)
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(plain(name) for name in names[:20]) if names else "no candidate"

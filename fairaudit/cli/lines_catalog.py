@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fairaudit.cli.lines import guarantee_text
 from fairaudit.methods.catalog import Guarantee, MethodSpec, is_third_party
 from fairaudit.methods.checks import as_checked
-from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.report.render.terminal import Row, aligned
 
 
 def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from fairaudit.choosing import words
 from fairaudit.choosing.choose import Candidates
-from fairaudit.choosing.files import choice_paths
+from fairaudit.choosing.page import choice_paths
 from fairaudit.choosing.result import Choice, Tested
 from fairaudit.cli.estimate import estimated_seconds
 from fairaudit.cli.lines import duration_text, report_line
 from fairaudit.cli.lines_gate import annotation
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import narrowed
-from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.report.render.terminal import Row, aligned
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, written
 
@@ -59,7 +59,8 @@ def answer_lines(choice: Choice, out: Path, formats: Sequence[str]) -> Iterator[
         yield f"  {plain(choice.train, 1000)}"
     for failed in choice.failed[:6]:
         yield f"Warning {plain(failed, 400)}"
-    yield f"Choice {' · '.join(plain(str(p) if i == 0 else p.name, 1000) for i, p in _files(out, formats))}"
+    first, *others = choice_paths(out, formats)
+    yield f"Choice {' · '.join(plain(name, 1000) for name in (str(first), *(path.name for path in others)))}"
     yield report_line(out, formats)
 
 
@@ -69,7 +70,3 @@ def choice_command(choice: Choice) -> str:
     Source: GitHub, workflow commands for GitHub Actions.
     """
     return annotation("notice" if choice.arm else "error", f"fairaudit choose {choice.status}", choice.answer)
-
-
-def _files(out: Path, formats: Sequence[str]) -> Iterator[tuple[int, Path]]:
-    yield from enumerate(choice_paths(out, formats))

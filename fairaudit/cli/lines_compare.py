@@ -1,15 +1,14 @@
 """Two reports side by side as console lines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from fairaudit.gate.comparison import Change, Changes
-from fairaudit.metrics.metric_names import COSTS
+from fairaudit.metrics.registry import costs
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.report.render.terminal import Row, aligned
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import CHANGES, figure, written
 
-_ALWAYS = tuple(f"{cost}{suffix}" for cost in COSTS for suffix in ("", "_gap"))
 _MOST_ROWS = 60
 
 
@@ -31,12 +30,17 @@ def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
     for name, arms in (("first", found.only_before), ("second", found.only_after)):
         if arms:
             yield f"only in the {name} report: {', '.join(map(plain, arms))}"
-    shown = [c for c in found.changes if every or c.exceeds or c.metric in _ALWAYS]
+    shown = [c for c in found.changes if every or c.exceeds or c.metric.removesuffix("_gap") in costs()]
     if shown:
         yield from aligned([_HEAD, *map(_row, shown[:_MOST_ROWS])], left=frozenset({0, 1, 2}))
     if len(shown) > _MOST_ROWS:
         yield f"{len(shown) - _MOST_ROWS} more: --json shows all"
-    yield from _count(found.changes)
+    known = [change for change in found.changes if change.exceeds is not None]
+    beyond = sum(bool(change.exceeds) for change in known)
+    yield (
+        f"{beyond} of {len(known)} numbers changed by more than their 95 % intervals allow; "
+        "of so many, up to one in twenty may by chance."
+    )
 
 
 _HEAD = Row(("method", "group", "metric", "before", "after", "change"))
@@ -51,12 +55,3 @@ def _row(change: Change) -> Row:
     numbers = (figure(change.before), figure(change.after), written(change.moved, CHANGES))
     note = "changed" if change.exceeds else plain(change.reason, 80)
     return Row((plain(change.arm), where, plain(change.metric), *numbers), note)
-
-
-def _count(changes: Sequence[Change]) -> Iterator[str]:
-    known = [change for change in changes if change.exceeds is not None]
-    beyond = sum(bool(change.exceeds) for change in known)
-    yield (
-        f"{beyond} of {len(known)} numbers changed by more than their 95 % intervals allow; "
-        "of so many, up to one in twenty may by chance."
-    )

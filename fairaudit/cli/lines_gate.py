@@ -1,13 +1,17 @@
 """A verdict as console lines, and as GitHub Actions reads it."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
+from fairaudit.cli.printing import command
 from fairaudit.gate.check import InconclusiveIs
 from fairaudit.gate.grammar import GateRule
-from fairaudit.report.gates import GateRecord, verdicts
 from fairaudit.report.model import Report
 from fairaudit.report.render.junit import described
+from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.safe_names import plain
+from fairaudit.report.summary import GateRecord, verdicts
 
 _MOST_TARGETS = 6
 _LONGEST = 4000  # characters of an annotation
@@ -47,7 +51,8 @@ def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> It
 
 def annotation(command: str, title: str, text: str) -> str:
     """One workflow command: ``error``, ``warning`` or ``notice``."""
-    return f"::{command} title={_property(title)}::{_data(plain(text, _LONGEST))}"
+    head = _data(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{command} title={head}::{_data(plain(text, _LONGEST))}"
 
 
 def _open(gate: GateRecord) -> Iterator[str]:
@@ -66,5 +71,23 @@ def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def tell_github(report: Report, inconclusive: InconclusiveIs | None) -> None:
+    """Annotate the job and append the Markdown report to its summary, if this is such a job.
+
+    The annotations go to stderr, which the runner reads too: stdout may hold the report alone.
+    """
+    tell_job(lambda: workflow_commands(report, inconclusive), lambda: to_markdown(report))
+
+
+def tell_job(annotations: Callable[[], Iterable[str]], summary: Callable[[], str]) -> None:
+    """The same of anything that has annotations and a text; neither is made where nobody reads it."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    command(annotations())
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if path:
+        try:
+            with Path(path).open("a", encoding="utf-8") as file:
+                file.write(summary() + "\n")
+        except OSError as error:  # a summary that cannot be written is no reason to block a release
+            command([f"::warning title=fairaudit::no step summary: {error.strerror}"])

@@ -9,7 +9,7 @@ from fairaudit.privacy.events import shown_up
 from fairaudit.release.choice import ReleaseChoice, gates_pass
 from fairaudit.release.held_out import HeldOut
 from fairaudit.report.model import Report
-from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.report.render.terminal import Row, aligned
 from fairaudit.report.reproduce import train_command
 from fairaudit.report.safe_names import plain
 

@@ -1,18 +1,19 @@
-"""The options that `run` and `plan` share, as typer reads them: one per field of AuditConfig."""
+"""Options as typer reads them: those of an audit, one per field of AuditConfig, and those of a few words."""
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Literal, cast
 
 import typer
 
 from fairaudit.config.options import OPTIONS, Option, data_name
 from fairaudit.config.value_sources import ResolvedConfig, nested_settings, parse_pairs, resolve_config
-from fairaudit.errors import ConfigError
+from fairaudit.errors import ConfigError, did_you_mean
 
 # Options of every such command that are no fields of AuditConfig -> the panel that they end.
 ALSO: Mapping[str, tuple[str, ...]] = {
@@ -44,13 +45,19 @@ class Given:
 
 
 def takes_audit_options(
-    command: Callable[[Given], None], *, beside: Sequence[inspect.Parameter] = ()
+    command: Callable[[Given], None],
+    *,
+    beside: Sequence[inspect.Parameter] = (),
+    unlisted: Collection[str] = (),
+    helps: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[..., None]:
     """The command with every option of an audit in its signature, for typer to read.
 
     Args:
         command: Takes what was typed.
         beside: Its own options, as of :func:`plain_option`.
+        unlisted: Fields that its help leaves out; it takes them to say why it cannot.
+        helps: Field -> its help, where it is another than in `run`.
     """
 
     @wraps(command)
@@ -58,7 +65,11 @@ def takes_audit_options(
         own = {parameter.name: typed.pop(parameter.name) for parameter in beside}
         command(replace(_given(typed), beside=own))
 
-    parameters = [*map(_parameter, OPTIONS), *beside]
+    parameters = [
+        _parameter(option, helps.get(option.field, option.help), hidden=option.field in unlisted)
+        for option in OPTIONS
+    ]
+    parameters += beside
     parameters += [
         plain_option("config", Path | None, None, "TOML file of options.", "--config", metavar="FILE"),
         plain_option(
@@ -131,13 +142,13 @@ def _given(typed: Mapping[str, object]) -> Given:
     )
 
 
-def _parameter(option: Option) -> inspect.Parameter:
+def _parameter(option: Option, text: str, *, hidden: bool) -> inspect.Parameter:
     name = option.flags or "--" + option.field.replace("_", "-")
     if option.kind is bool and option.flags is None:
         name = f"{name}/--no-{name.removeprefix('--')}"
     # Numbers are read where their ranges are known, whichever place sets them.
     kind = list[str] if option.kind in (list, dict) else bool if option.kind is bool else str
-    declared = typer.Option(name, help=option.help, metavar=option.metavar, show_default=False)
+    declared = typer.Option(name, help=text, metavar=option.metavar, show_default=False, hidden=hidden)
     return inspect.Parameter(
         option.field,
         inspect.Parameter.KEYWORD_ONLY,
@@ -154,3 +165,44 @@ def plain_option(
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]
     )
+
+
+STDOUT = Path("-")
+_COUNTED = ("fail", "pass")
+
+
+def folder(text: str) -> Path:
+    """A folder by its name.
+
+    Raises:
+        ConfigError: The text is empty; as a path it would be the current folder.
+    """
+    if not text:
+        raise ConfigError("the folder has an empty name", hint="name one; . is the current folder")
+    return Path(text)
+
+
+def counted(word: str | None) -> Literal["fail", "pass"] | None:
+    """What an inconclusive rule counts as.
+
+    Raises:
+        ConfigError: Another word.
+    """
+    if word is not None and word not in _COUNTED:
+        raise ConfigError(
+            f"--inconclusive takes fail or pass, not {word!r}", hint=did_you_mean(word, _COUNTED)
+        )
+    return cast(Literal["fail", "pass"] | None, word)
+
+
+def formats(given: Iterable[str], known: Sequence[str]) -> list[str]:
+    """The formats of a repeated or comma-separated option, each once.
+
+    Raises:
+        ConfigError: One of them does not exist.
+    """
+    names = list(dict.fromkeys(part.strip() for text in given for part in text.split(",") if part.strip()))
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"unknown format {name!r}", hint=did_you_mean(name, known))
+    return names

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from fairaudit.config.declared import Declaration, DeclaredColumn, read_declaration
-from fairaudit.config.presets.collection import PRESETS
+from fairaudit.config.presets import PRESETS
 from fairaudit.errors import ConfigError
 
 
@@ -325,7 +325,9 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "twins", bool, "Train each private method without noise too, to split its cost (default: twins)."
         ),
         Option("self_check", bool, "Compare a private method with itself: no gap should show."),
-        Option("tune", int, "Try N settings of every arm on held-out training rows; charge the search.", "N"),
+        Option(
+            "tune", int, "Try N settings of each method on held-out training rows; charge the search.", "N"
+        ),
         Option("tune_for", str, "What a setting is chosen by (default: accuracy).", "accuracy|worst-group"),
         Option(
             "tune_privacy", str, "Whether epsilon covers the search (default: charged).", "charged|uncharged"

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import option_name
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.presets.collection import find_preset
+from fairaudit.config.presets import find_preset
 from fairaudit.errors import ConfigError, did_you_mean
 
 ENVIRONMENT_PREFIX = "FAIRAUDIT_"
@@ -309,28 +309,23 @@ def _file_layers(folder: Path | None, config_file: Path | None) -> Iterator[Opti
 
 
 def _table(path: Path) -> Mapping[str, object]:
-    """The options in a file: all of it, or ``[tool.fairaudit]`` of a project's own file."""
-    content = _read_toml(path)
-    if path.name != PYPROJECT:
-        return content
-    tool = content.get("tool")
-    table = tool.get("fairaudit") if isinstance(tool, dict) else None
-    return table if isinstance(table, dict) else {}
-
-
-def _read_toml(path: Path) -> dict[str, object]:
-    """A TOML file as a mapping.
+    """The options in a TOML file: all of it, or ``[tool.fairaudit]`` of a project's own file.
 
     Raises:
         ConfigError: It cannot be read or is not TOML.
     """
     try:
         with path.open("rb") as file:
-            return tomllib.load(file)
+            content = tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path.name} is not valid TOML: {error}") from None
     except OSError as error:
         raise ConfigError(f"{path.name} cannot be read: {error.strerror}") from None
+    if path.name != PYPROJECT:
+        return content
+    tool = content.get("tool")
+    table = tool.get("fairaudit") if isinstance(tool, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def _validated(values: Mapping[str, object], origins: Mapping[str, str]) -> AuditConfig:
@@ -349,16 +344,11 @@ def _validated(values: Mapping[str, object], origins: Mapping[str, str]) -> Audi
         message = own_words if first["type"] == "value_error" else f"{_expected(_schema(field))} is expected"
         origin = origins.get(field, OPTION)
         origin = f"option {option_name(field)}" if origin == OPTION else origin
+        near = did_you_mean(str(first["input"]), _schema(field).get("enum", ()))
         raise ConfigError(
             f"{where} = {_shown(first['input'])} ({origin}) does not fit: {message}",
-            hint=_choice_hint(field, first["input"]),
+            hint=near if near.startswith("did you mean") else "",
         ) from None
-
-
-def _choice_hint(field: str, value: object) -> str:
-    """The nearest allowed word where a field takes one of a few."""
-    near = did_you_mean(str(value), _schema(field).get("enum", ()))
-    return near if near.startswith("did you mean") else ""
 
 
 def _schema(field: str) -> dict[str, Any]:

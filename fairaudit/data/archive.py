@@ -14,10 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.data.bounds import refuse_bomb
-from fairaudit.data.dataset import SPLIT, Notice
+from fairaudit.data.dataset import SPLIT, Notice, UInt8, image_column
 from fairaudit.data.decode import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.naming import listed, near_miss, quoted, typed
-from fairaudit.data.pixels import UInt8, image_column
 from fairaudit.data.readers import digest_of
 from fairaudit.errors import DataError
 
@@ -148,7 +147,13 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
         )
     plain = {name for name, arrays in columns.items() if all(_is_column(a) for a in arrays)}
     for name in sorted(plain):
-        _check_lengths(columns[name], columns[image], rows)
+        for header, images, expected in zip(columns[name], columns[image], rows, strict=True):
+            if header.shape[0] != expected:
+                raise DataError(
+                    f"array {quoted(header.name)} has {header.shape[0]:,} entries where "
+                    f"{quoted(images.name)} has {expected:,} images",
+                    "give one entry per image",
+                )
     kept = {name: arrays for name, arrays in columns.items() if name in plain or name == image}
     ignored = tuple(sorted(a.name for name, arrays in columns.items() if name not in kept for a in arrays))
     return Archive(path, kept, parts, rows, image, options, ignored)
@@ -232,21 +237,11 @@ def _check_images(header: _Header) -> None:
         raise DataError(f"{name} of shape {shape} has {header.shape[3]} channels", hint)
     if header.dtype != np.uint8:
         raise DataError(
-            f"{name} holds {_spoken(header.dtype)}, not uint8",
+            f"{name} holds {'Python objects' if header.dtype.hasobject else header.dtype}, not uint8",
             "write pixels of 0 to 255: (255 * x).round().astype('uint8') for values of 0 to 1",
         )
     if 0 in header.shape:
         raise DataError(f"{name} of shape {shape} is empty", "give images")
-
-
-def _check_lengths(arrays: Sequence[_Header], images: Sequence[_Header], rows: Sequence[int]) -> None:
-    for header, image, expected in zip(arrays, images, rows, strict=True):
-        if header.shape[0] != expected:
-            raise DataError(
-                f"array {quoted(header.name)} has {header.shape[0]:,} entries where {quoted(image.name)} has "
-                f"{expected:,} images",
-                "give one entry per image",
-            )
 
 
 def _is_column(header: _Header) -> bool:
@@ -277,7 +272,3 @@ def _plain(values: NDArray[np.generic]) -> pa.Array:
     if values.dtype.kind == "U":
         return pa.array(values.tolist(), pa.string())
     return pa.array(values.astype(values.dtype.newbyteorder("=")))
-
-
-def _spoken(dtype: np.dtype[np.generic]) -> str:
-    return "Python objects" if dtype.hasobject else str(dtype)

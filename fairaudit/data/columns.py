@@ -1,6 +1,6 @@
 """Columns as few plain kinds: what Arrow offers in dozens of types, made numbers, text and times."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fairaudit.data.dataset import Int64, Notice
+from fairaudit.data.dataset import Int64, Notice, image_keys, shape_of
 from fairaudit.data.naming import listed
-from fairaudit.data.pixels import image_keys, shape_of
 
 Kind = Literal["number", "category", "time", "image", "empty", "unsupported"]
 Float64 = NDArray[np.float64]
@@ -126,15 +125,26 @@ class PlainColumns:
             if column is None:
                 self.dropped[name] = "bytes that are not text"
                 continue
-            finite = _without_infinities(column)
-            filled = _without_blanks(finite)
+            finite, kind = column, column.type
+            if pa.types.is_floating(kind):
+                finite = pc.if_else(pc.is_finite(column), column, pa.scalar(None, kind))
+            filled = finite
+            if pa.types.is_large_string(kind):
+                filled = pc.if_else(pc.equal(finite, ""), pa.scalar(None, kind), finite)
             self.infinite += [name] if finite.null_count > column.null_count else []
             self.blank += [name] if filled.null_count > finite.null_count else []
             self.kept[name] = keep(filled)
 
     def finish(self) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
         """The table without unsupported columns, column -> reason for those, and what to say."""
-        return pa.table(self.kept), self.dropped, _oddities(self.infinite, self.blank)
+        notices = []
+        if self.infinite:
+            message = f"infinite values in {listed(self.infinite)} count as missing"
+            notices.append(Notice("infinities", message, "replace them in the data if they mean something"))
+        if self.blank:
+            message = f"empty text in {listed(self.blank)} counts as missing"
+            notices.append(Notice("blank_text", message, level="notice"))
+        return pa.table(self.kept), self.dropped, tuple(notices)
 
 
 def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
@@ -142,23 +152,6 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
     columns = PlainColumns()
     columns.add(table)
     return columns.finish()
-
-
-def _oddities(infinite: Sequence[str], blank: Sequence[str]) -> tuple[Notice, ...]:
-    notices = []
-    if infinite:
-        notices.append(
-            Notice(
-                "infinities",
-                f"infinite values in {listed(infinite)} count as missing",
-                "replace them in the data if they mean something",
-            )
-        )
-    if blank:
-        notices.append(
-            Notice("blank_text", f"empty text in {listed(blank)} counts as missing", level="notice")
-        )
-    return tuple(notices)
 
 
 def encode_codes(column: pa.ChunkedArray) -> Codes:
@@ -261,15 +254,3 @@ def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         except pa.ArrowInvalid:
             return None
     return column
-
-
-def _without_infinities(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pa.types.is_floating(column.type):
-        return column
-    return pc.if_else(pc.is_finite(column), column, pa.scalar(None, column.type))
-
-
-def _without_blanks(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pa.types.is_large_string(column.type):
-        return column
-    return pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)

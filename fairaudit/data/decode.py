@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Notice
+from fairaudit.data.dataset import Notice, UInt8, image_column
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.pixels import UInt8, image_column, mapped
 from fairaudit.errors import ConfigError, DataError, numbered
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
@@ -51,7 +50,16 @@ class ImageOptions:
         Raises:
             ConfigError: ``resize`` is not HEIGHTxWIDTH.
         """
-        return cls(_size(config.resize), config.channels, config.skip_bad_images)
+        size, text = None, config.resize
+        if text is not None:
+            sides = [int(s) if s.isascii() and s.isdecimal() else 0 for s in text.lower().split("x")]
+            if len(sides) != 2 or not all(1 <= side <= MAX_SIDE for side in sides):
+                raise ConfigError(
+                    f"--resize {quoted(text)} is not HEIGHTxWIDTH of 1 to {MAX_SIDE:,} pixels",
+                    "write for example 28x28",
+                )
+            size = sides[0], sides[1]
+        return cls(size, config.channels, config.skip_bad_images)
 
 
 class ImageStack:
@@ -105,14 +113,11 @@ class ImageStack:
             raise DataError(
                 f"none of {numbered(len(self._bad), 'image')} of {source} can be read", "check the files"
             )
-        return image_column(self._pixels, self._present), self._notices()
-
-    def _notices(self) -> tuple[Notice, ...]:
+        column = image_column(self._pixels, self._present)
         if not self._bad:
-            return ()
-        count = len(self._bad)
-        message = f"{numbered(count, 'image')} cannot be read: {listed(self._bad)}"
-        return (Notice("bad_images", message, "their counts by group are in the report"),)
+            return column, ()
+        message = f"{numbered(len(self._bad), 'image')} cannot be read: {listed(self._bad)}"
+        return column, (Notice("bad_images", message, "their counts by group are in the report"),)
 
     def _room_for(self, image: UInt8, name: str) -> None:
         """An array that can hold the image: made by the first, widened by the first in colour."""
@@ -144,7 +149,11 @@ def decode_image(content: bytes, options: ImageOptions) -> UInt8:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # Pillow warns of damage and of bombs
             with Image.open(BytesIO(content), formats=FORMATS) as image:
-                _refuse_large(image.width, image.height)
+                if image.width * image.height > MAX_PIXELS:
+                    size = f"{image.width:,} x {image.height:,}"
+                    raise UnreadableImageError(f"has {size} pixels, more than {MAX_PIXELS:,} in all")
+                if not image.width or not image.height:
+                    raise UnreadableImageError("has no pixels")
                 if image.mode.startswith(_DEEP_MODES):
                     raise UnreadableImageError("has more than 8 bits per channel")
                 image.load()
@@ -185,7 +194,11 @@ def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
         picture = picture.resize(size[::-1], Image.Resampling.BILINEAR)
         return np.asarray(picture, dtype=np.uint8).reshape(*size, channels)
 
-    return mapped(pixels, change)
+    first = change(pixels[0])
+    out = np.empty((len(pixels), *first.shape), np.uint8)
+    for row, image in enumerate(pixels):
+        out[row] = change(image)
+    return out
 
 
 def refuse_too_large(n_images: int, shape: tuple[int, ...]) -> None:
@@ -201,22 +214,3 @@ def refuse_too_large(n_images: int, shape: tuple[int, ...]) -> None:
             f"{n_images:,} images of {texts} take {size / 2**30:,.1f} GiB, more than {MAX_BYTES // 2**30}",
             "make them smaller, for example --resize 64x64",
         )
-
-
-def _refuse_large(width: int, height: int) -> None:
-    if width * height > MAX_PIXELS:
-        raise UnreadableImageError(f"has {width:,} x {height:,} pixels, more than {MAX_PIXELS:,} in all")
-    if not width or not height:
-        raise UnreadableImageError("has no pixels")
-
-
-def _size(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    sides = [int(part) if part.isascii() and part.isdecimal() else 0 for part in text.lower().split("x")]
-    if len(sides) != 2 or not all(1 <= side <= MAX_SIDE for side in sides):
-        raise ConfigError(
-            f"--resize {quoted(text)} is not HEIGHTxWIDTH of 1 to {MAX_SIDE:,} pixels",
-            "write for example 28x28",
-        )
-    return sides[0], sides[1]

@@ -162,8 +162,15 @@ def _fit_number(field: NumberField, train: Float64, *, fixed: bool) -> FittedNum
 def _fit_category(field: CategoryField, counts: Int64, merge_rare: float) -> FittedCategory:
     """Two levels in one input, others one-hot."""
     kept, merged, missing = _levels(field, counts, merge_rare)
+    learned = (f"levels of {field.name}",)
     if len(kept) == 2 and not len(merged):
-        return _fit_pair(field, kept, missing=missing)
+        places = np.zeros(len(counts), np.int64)
+        values = np.full(len(counts), _NEITHER, np.float32)
+        values[kept] = (0.0, 1.0)
+        if missing:
+            places[-1], values[-1] = 1, 1.0
+        pair = (f"{field.name}={field.levels[int(kept[1])]}", f"{field.name}={MISSING_INPUT}")[: 1 + missing]
+        return FittedCategory(pair, learned, places, values, False, 0, field.levels, (0, _NEITHER))
     names = [f"{field.name}={field.levels[int(level)]}" for level in kept]
     names += [f"{field.name}={OTHER}"] if len(merged) else []
     names += [f"{field.name}={MISSING_INPUT}"] if missing else []
@@ -174,7 +181,6 @@ def _fit_category(field: CategoryField, counts: Int64, merge_rare: float) -> Fit
     places[kept], values[kept] = np.arange(len(kept)), 1.0
     if missing:
         places[-1], values[-1] = len(names) - 1, 1.0
-    learned = (f"levels of {field.name}",)
     return FittedCategory(tuple(names), learned, places, values, True, len(merged), field.levels, unseen)
 
 
@@ -188,15 +194,3 @@ def _levels(field: CategoryField, counts: Int64, merge_rare: float) -> tuple[Int
     if rare.sum() < 2:
         rare[:] = False
     return levels[seen & ~rare], levels[rare], missing
-
-
-def _fit_pair(field: CategoryField, kept: Int64, *, missing: bool) -> FittedCategory:
-    places = np.zeros(len(field.levels) + 1, np.int64)
-    values = np.full(len(places), _NEITHER, np.float32)
-    values[kept] = (0.0, 1.0)
-    if missing:
-        places[-1], values[-1] = 1, 1.0
-    names = (f"{field.name}={field.levels[int(kept[1])]}", f"{field.name}={MISSING_INPUT}")[: 1 + missing]
-    return FittedCategory(
-        names, (f"levels of {field.name}",), places, values, False, 0, field.levels, (0, _NEITHER)
-    )

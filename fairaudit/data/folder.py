@@ -143,7 +143,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
         _from_metadata(root, part, name, listing) if name else _from_classes(root, part, listing)
         for (part, listing), name in zip(found, metadata, strict=True)
     ]
-    columns = _with_split(_stacked(root, [r.columns for r in rows]), parts, rows)
+    columns = _columns(root, parts, rows)
     named = tuple(str(PurePosixPath(p, n)) for p, n in zip(parts, metadata, strict=True) if n)
     by = f"declared in {PurePosixPath(named[0]).name}" if named else _BY_FOLDER
     declares = LABEL in columns.column_names
@@ -156,7 +156,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
         declared={LABEL: LABEL} if declares else {},
         declared_by=by if declares else "",
         options=options,
-        notices=_notices(found, rows),
+        notices=tuple(_notices(sum(r.unlisted for r in rows), sum(listing.others for _, listing in found))),
     )
 
 
@@ -259,18 +259,15 @@ def _read_metadata(path: Path) -> pa.Table:
     try:
         # Not Arrow's reader: it crashes the process on some damaged files.
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
-        table = pa.Table.from_pylist(rows, schema=_schema_of(rows))
+        # Every key of any row is a column; Arrow alone would take those of the first.
+        names = dict.fromkeys(name for row in rows for name in row)
+        schema = pa.schema([(name, pa.array([row.get(name) for row in rows]).type) for name in names])
+        table = pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, OSError, ValueError, TypeError, RecursionError, OverflowError, AttributeError):
         raise DataError(f"{path.name} is not readable as JSON lines", "write one object per line") from None
     if not table.num_rows:
         raise DataError(f"{path.name} has no rows", "write one object per image")
     return table
-
-
-def _schema_of(rows: Sequence[Mapping[str, object]]) -> pa.Schema:
-    """Every key of any row is a column; Arrow alone would take those of the first."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return pa.schema([(name, pa.array([row.get(name) for row in rows]).type) for name in names])
 
 
 def _resolved(
@@ -304,27 +301,22 @@ def _resolved(
     return tuple(files)
 
 
-def _stacked(root: Path, tables: Sequence[pa.Table]) -> pa.Table:
+def _columns(root: Path, parts: Sequence[str], rows: Sequence[_Rows]) -> pa.Table:
+    """What is known of the images of all parts, with the part as the split."""
+    tables = [r.columns for r in rows]
     try:
-        return pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
+        table = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
     except pa.ArrowException:
         raise DataError(
             f"the metadata files of {root.name} differ in a column's type", "write them alike"
         ) from None
-
-
-def _with_split(table: pa.Table, parts: Sequence[str], rows: Sequence[_Rows]) -> pa.Table:
     if parts == [""] or SPLIT in table.column_names:
         return table
     sides = np.repeat([part.lower() for part in parts], [len(r.files) for r in rows])
     return table.append_column(SPLIT, pa.array(sides.tolist(), pa.string()))
 
 
-def _notices(found: Sequence[tuple[str, _Listing]], rows: Sequence[_Rows]) -> tuple[Notice, ...]:
-    return tuple(_counted(sum(r.unlisted for r in rows), sum(listing.others for _, listing in found)))
-
-
-def _counted(unlisted: int, others: int) -> Iterator[Notice]:
+def _notices(unlisted: int, others: int) -> Iterator[Notice]:
     if unlisted:
         message = f"{numbered(unlisted, 'image')} of the folder left out: no row in the metadata"
         yield Notice("images_not_listed", message, "add a row for each that should count")

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.candidates import group_candidates, suggested_group
+from fairaudit.data.candidates import group_candidates, looks_like_id, suggested_group
 from fairaudit.data.columns import (
     Kind,
     Levels,
@@ -20,7 +20,6 @@ from fairaudit.data.columns import (
     sorted_levels,
 )
 from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice
-from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
 from fairaudit.data.naming import listed, nearest, quoted, typed
 from fairaudit.errors import ConfigError, DataError, numbered
@@ -201,13 +200,13 @@ def _intersection(groupings: Sequence[Grouping]) -> Grouping:
     cells[lacking] = -1
     found, first, codes = np.unique(cells, return_index=True, return_inverse=True)
     start = int(bool(len(found)) and found[0] == -1)
-    names = tuple(" x ".join(_part(g, int(row)) for g in groupings) for row in first[start:])
+    # A name that holds the sign itself is quoted, so that no two cells read alike.
+    parts = [[repr(name) if " x " in name else name for name in g.names] for g in groupings]
+    names = tuple(
+        " x ".join(part[int(g.groups[row])] for part, g in zip(parts, groupings, strict=True))
+        for row in first[start:]
+    )
     return _with_missing(" x ".join(g.name for g in groupings), Levels(codes - start, names))
-
-
-def _part(grouping: Grouping, row: int) -> str:
-    name = grouping.names[int(grouping.groups[row])]
-    return repr(name) if " x " in name else name
 
 
 def _binned(name: str, values: NDArray[np.float64], kind: Kind, spec: str) -> Levels:

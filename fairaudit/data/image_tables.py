@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fairaudit.data.dataset import Notice
+from fairaudit.data.dataset import Notice, Shape, UInt8, image_column
 from fairaudit.data.decode import ImageOptions, ImageStack, fitted, refuse_too_large
 from fairaudit.data.naming import listed, near_miss, quoted, typed
-from fairaudit.data.pixels import Shape, UInt8, image_column
 from fairaudit.data.readers import Source, read_columns
 from fairaudit.errors import DataError, numbered
 

@@ -8,12 +8,11 @@ import numpy as np
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.candidates import group_candidates, label_candidates
 from fairaudit.data.columns import encode_codes
-from fairaudit.data.dataset import Dataset, Grouping, Notice, Split
+from fairaudit.data.dataset import Dataset, Grouping, Notice, shape_of
 from fairaudit.data.encode import encode
 from fairaudit.data.groups import make_groupings
 from fairaudit.data.infer import NoLabel, run_command, suggestion
 from fairaudit.data.naming import shape_text
-from fairaudit.data.pixels import shape_of
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import CheckedTable, make_dataset, read_checked
 from fairaudit.errors import FairauditError
@@ -194,16 +193,10 @@ def _would_run(dataset: Dataset, config: AuditConfig) -> RunSummary:
         train=len(split.train),
         test=len(split.test),
         features=dataset.features.num_columns,
-        inputs=_inputs(dataset, split, config),
+        inputs=dataset.n_raw_inputs if dataset.image_shape else len(encode(dataset, split, config).names),
         classes={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
         duplicate_rows=dataset.duplicate_rows,
     )
-
-
-def _inputs(dataset: Dataset, split: Split, config: AuditConfig) -> int:
-    if dataset.image_shape is not None:
-        return dataset.n_raw_inputs
-    return len(encode(dataset, split, config).names)
 
 
 def _schema(checked: CheckedTable, dataset: Dataset | None, config: AuditConfig) -> tuple[ColumnSummary, ...]:

@@ -133,7 +133,7 @@ def near_miss(name: str, known: Sequence[str]) -> str:
 
 def nearest(name: str, known: Sequence[str]) -> str:
     """The did-you-mean hint for a name, with long and hostile names made showable."""
-    return did_you_mean(*_showable(name, known))
+    return did_you_mean(quoted(name)[1:-1], [quoted(k)[1:-1] for k in known])
 
 
 def shape_text(shape: tuple[int, int, int]) -> str:
@@ -232,7 +232,3 @@ def protected(names: Iterable[str]) -> list[str]:
         if is_group_name(n)
     ]
     return [name for *_, name in sorted(said, key=lambda found: found[:2])]
-
-
-def _showable(name: str, known: Sequence[str]) -> tuple[str, list[str]]:
-    return quoted(name)[1:-1], [quoted(k)[1:-1] for k in known]

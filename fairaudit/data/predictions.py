@@ -1,6 +1,6 @@
 """A table of given predictions: what was true, what some models said of it, and groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -9,19 +9,43 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import encode_levels, kind_of, numeric_values
-from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64, Notice
+from fairaudit.data.columns import Levels, encode_levels, kind_of, numeric_values
+from fairaudit.data.dataset import Dataset, Float32, Int64, Notice
 from fairaudit.data.groups import make_groupings, require_groups, restrict
 from fairaudit.data.infer import LabelColumn, given_label, read_label, same_class
 from fairaudit.data.naming import listed, near_miss, quoted
-from fairaudit.data.seeds import Layout, lay_out
+from fairaudit.data.readers import read_columns
+from fairaudit.data.rows import by_group, counts_by_group
+from fairaudit.data.sources import TableFiles
 from fairaudit.data.tabular import CheckedTable, read_checked
 from fairaudit.errors import ConfigError, DataError, numbered
 
+SEED_COLUMN = "seed"  # taken for what it says unless it is used for something else
+_SAME_ROWS = (
+    "give every seed the same rows in the same order, or name what identifies a row: --row-column COL"
+)
+_ONE_ROW = "a row is the same in every seed: one truth, the same groups"
 UNPREDICTED = "prediction missing"
 _SAME = 1e-6  # probabilities that differ by less were written with other digits
 _SPELLINGS = 4  # of one class in one column, at most
 SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1; rounded tables are off by as much
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the N rows of a table are cut.
+
+    Args:
+        seed: Place of each row's seed, [N] in 0..S-1.
+        record: Which record each row is, [N] in 0..n-1: the same in every seed.
+        first: First row of each record, [n].
+        names: Of the seeds, [S].
+    """
+
+    seed: Int64
+    record: Int64
+    first: Int64
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +103,7 @@ def load_scored(
     table = whole if layout is None else whole.take(layout.first)
     choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
     label = read_label(table, choice, config)
-    _refuse_named_twice(named)
-    _refuse_label(config.label, named, table.column_names)
+    _refuse_misnamed(config.label, named, table.column_names)
     read = [_read(whole, name, label, config.data.name) for name in named]
     present = np.logical_and.reduce([~np.isnan(values).any(axis=1) for values, _ in read])
     if layout is not None:  # a record that one seed lacks is left out of all
@@ -90,7 +113,8 @@ def load_scored(
     used = labelled[present[labelled]]
     if not len(used):
         raise DataError(f"no row of {config.data.name} has a label and every prediction", "check the columns")
-    dropped = _dropped({"label missing": ~known, UNPREDICTED: known & ~present}, groupings)
+    reasons = {"label missing": ~known, UNPREDICTED: known & ~present}
+    dropped = {why: counts_by_group(at, groupings, len(at)) for why, at in reasons.items() if at.any()}
     # A group of which nothing is predicted stays a group, so that rules about it are not lost with it.
     groupings = tuple(restrict(grouping, labelled) for grouping in groupings)
     dataset = Dataset(
@@ -111,7 +135,7 @@ def load_scored(
         columns_read=len(checked.source.schema.names),
         dropped_rows=dropped,
         notices=(*checked.notices, *label.notices, *said, *_notices(dropped)),
-        unpredicted={g.name: _counts(g.groups[~present[labelled]], g.names) for g in groupings},
+        unpredicted={g.name: by_group(g.groups[~present[labelled]], g.names) for g in groupings},
     )
     require_groups(dataset)
     models, rows, names = _models([values for values, _ in read], named, layout, used)
@@ -206,19 +230,16 @@ def _read(
     few = levels.names[: _SPELLINGS * len(label.classes) + 1]
     classes = [same_class(level, label.classes) for level in few]
     if None not in classes:
-        return _one_hot(np.array([*(c for c in classes if c is not None), -1])[levels.codes], label), True
+        codes = np.array([*(c for c in classes if c is not None), -1])[levels.codes]
+        sure = np.eye(len(label.classes))[codes]
+        sure[codes < 0] = np.nan
+        return sure, True
     if kind_of(column.type) != "number":
         raise DataError(
             f"prediction column {quoted(columns[0])} has values that are no class of the label",
             f"classes: {listed(label.classes)}",
         )
     return _of_positive(numeric_values(column), columns[0], label), False
-
-
-def _one_hot(codes: Int64, label: LabelColumn) -> NDArray[np.float64]:
-    sure = np.eye(len(label.classes))[codes]
-    sure[codes < 0] = np.nan
-    return sure
 
 
 def _of_positive(values: NDArray[np.float64], name: str, label: LabelColumn) -> NDArray[np.float64]:
@@ -265,8 +286,11 @@ def _as_probabilities(values: NDArray[np.float64]) -> Float32:
     return rounded
 
 
-def _refuse_named_twice(columns: Sequence[str]) -> None:
-    """A column that is given again is not another training, nor is a model its own baseline."""
+def _refuse_misnamed(label: str, columns: Sequence[str], known: Sequence[str]) -> None:
+    """A column that is given again is not another training, nor is a model its own baseline.
+
+    And what was true is no prediction of it: every such model would be right.
+    """
     names = [",".join(part.strip() for part in column.split(",")) for column in columns]
     doubled = [name for name in names if names.count(name) > 1]
     if doubled:
@@ -274,10 +298,6 @@ def _refuse_named_twice(columns: Sequence[str]) -> None:
             f"prediction column {quoted(doubled[0])} is given {names.count(doubled[0])} times",
             "give each model's own column once",
         )
-
-
-def _refuse_label(label: str, columns: Sequence[str], known: Sequence[str]) -> None:
-    """What was true is no prediction of it: every such model would be right."""
     if any(label in ([name] if name in known else map(str.strip, name.split(","))) for name in columns):
         raise ConfigError(
             f"{quoted(label)} is what was true, and is given as a prediction too",
@@ -295,24 +315,6 @@ def _refuse_equal(columns: Sequence[str], models: Sequence[Float32]) -> None:
             )
 
 
-def _dropped(
-    reasons: Mapping[str, NDArray[np.bool_]], groupings: Sequence[Grouping]
-) -> dict[str, dict[str, int]]:
-    """Rows that cannot be used: reason -> group (of the first grouping) -> count."""
-    return {
-        reason: _counts(groupings[0].groups[rows], groupings[0].names)
-        if groupings
-        else {"(all)": int(rows.sum())}
-        for reason, rows in reasons.items()
-        if rows.any()
-    }
-
-
-def _counts(groups: Int64, names: Sequence[str]) -> dict[str, int]:
-    counts = np.bincount(groups, minlength=len(names))
-    return {name: int(count) for name, count in zip(names, counts, strict=True) if count}
-
-
 def _notices(dropped: dict[str, dict[str, int]]) -> tuple[Notice, ...]:
     return tuple(
         Notice(
@@ -324,3 +326,88 @@ def _notices(dropped: dict[str, dict[str, int]]) -> tuple[Notice, ...]:
         )
         for reason, counts in dropped.items()
     )
+
+
+def lay_out(
+    checked: CheckedTable,
+    seed_column: str | None,
+    row_column: str | None,
+    *,
+    used: Sequence[str],
+    fixed: Sequence[str],
+) -> Layout | None:
+    """Seeds of a table: its column of them, else the files of a folder; None where there is neither.
+
+    Args:
+        checked: The table.
+        seed_column: Column of seeds; None: ``seed``, where there is one that is not used otherwise.
+        row_column: Column that identifies rows; None: their order within a seed does.
+        used: Columns that are predictions, truth or groups.
+        fixed: Those of them that must agree over the seeds of a record: truth and groups.
+
+    Raises:
+        DataError: No such column; a row without a seed; rows that are not the same in all seeds.
+    """
+    table = checked.table
+    for column in filter(None, (seed_column, row_column)):
+        if column not in table.column_names:
+            raise DataError(f"there is no column {quoted(column)}", near_miss(column, table.column_names))
+    if seed_column is None and SEED_COLUMN in table.column_names and SEED_COLUMN not in used:
+        seed_column = SEED_COLUMN
+    found = _seeds(checked, seed_column)
+    if found is None:
+        if row_column is not None:
+            raise ConfigError("--row-column is about several seeds, and there is one", "add --seed-column")
+        return None
+    seed, names = found.codes, found.names
+    record = _places(seed, len(names)) if row_column is None else _whole(table, row_column).codes
+    twice = len(seed) - np.unique(np.stack([seed, record]), axis=1).shape[1]
+    if twice:
+        raise DataError(f"{numbered(twice, 'row')} of {row_column} stand twice in a seed", "give each once")
+    _, first, record = np.unique(record, return_index=True, return_inverse=True)
+    layout = Layout(seed.astype(np.int64), record.astype(np.int64), first.astype(np.int64), names)
+    if row_column is None and len(record) != len(names) * len(first):
+        raise DataError(f"the {len(names)} seeds have different numbers of rows", _SAME_ROWS)
+    _refuse_changed(table, layout, fixed, _SAME_ROWS if row_column is None else _ONE_ROW)
+    return layout
+
+
+def _seeds(checked: CheckedTable, column: str | None) -> Levels | None:
+    """The seed of each row: by the column, else by the file that it is in."""
+    source = checked.source
+    if column is not None:
+        return _whole(checked.table, column)
+    if not isinstance(source, TableFiles) or len(source.files) < 2:
+        return None
+    counts = [read_columns(file, source.schema.names[:1])[0].num_rows for file in source.files]
+    return Levels(np.repeat(np.arange(len(counts)), counts), tuple(file.path.name for file in source.files))
+
+
+def _refuse_changed(table: pa.Table, layout: Layout, fixed: Sequence[str], hint: str) -> None:
+    """What is true of a record, and its groups, are the same whatever was predicted."""
+    for column in dict.fromkeys(fixed):
+        codes = encode_levels(table.column(column)).codes
+        other = np.flatnonzero(codes != codes[layout.first][layout.record])
+        if len(other):
+            where = layout.names[int(layout.seed[other[0]])]
+            rows = numbered(len(other), "row")
+            raise DataError(f"{quoted(column)} differs between seeds in {rows}, first in seed {where}", hint)
+
+
+def _places(seed: Int64, seeds: int) -> Int64:
+    """The place of each row among those of its seed."""
+    order = np.argsort(seed, kind="stable")
+    counts = np.bincount(seed, minlength=seeds)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    places = np.empty(len(seed), dtype=np.int64)
+    places[order] = np.arange(len(seed)) - starts
+    return places
+
+
+def _whole(table: pa.Table, column: str) -> Levels:
+    """A column that says something of every row."""
+    levels = encode_levels(table.column(column))
+    lacking = int((levels.codes < 0).sum())
+    if lacking:
+        raise DataError(f"{numbered(lacking, 'row')} without a value in {quoted(column)}", "give one to each")
+    return levels

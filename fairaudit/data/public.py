@@ -1,21 +1,21 @@
-"""The student pool of PATE: public records, and an encoding that is learned from them alone."""
+"""What a worker reads; the student pool of PATE, and an encoding that is learned from that alone."""
 
 import sys
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import encode_levels
-from fairaudit.data.dataset import Dataset, Encoded, InputRows, Int64, LabelledRows, Split
+from fairaudit.data.dataset import Dataset, Encoded, InputRows, Int64, Split
 from fairaudit.data.declare import lay_over
-from fairaudit.data.encode import Encoder, make_encoder
+from fairaudit.data.encode import DecodedRows, Encoder, make_encoder
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.recipe import DecodedRows
 from fairaudit.data.sources import open_data
 from fairaudit.data.split import holdout_size
+from fairaudit.data.spool import Shared, Spool
 from fairaudit.data.tabular import read_checked
 from fairaudit.errors import DataError
 from fairaudit.privacy.streams import numpy_stream
@@ -35,10 +35,17 @@ class PublicRows:
 
 
 class Inputs(NamedTuple):
-    """All that a worker reads, for one that sees no file of this machine."""
+    """All that a worker reads.
+
+    Args:
+        dataset: Labels, groups and split; its features only for a trainer that wants them as they were read.
+        encoder: Makes a seed's inputs.
+        pool_encoder: Makes those of a method whose student learns from a pool; None where none does.
+    """
 
     dataset: Dataset
-    public: PublicRows | None
+    encoder: Encoder
+    pool_encoder: "PoolEncoder | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +106,26 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
     return PublicRows(features, _groups(table, dataset, config))
 
 
-def load_inputs(dataset: Dataset, config: AuditConfig) -> Inputs:
-    """The audited table with the public one, if there is one.
+def share_inputs(dataset: Dataset, config: AuditConfig, *, by_pool: bool = False) -> Shared[Inputs]:
+    """What workers read, made when the first of them needs it.
+
+    Args:
+        dataset: All rows.
+        config: The options.
+        by_pool: A method learns from a student pool.
 
     Raises:
-        DataError: As :func:`load_public`.
+        DataError, OutputError: When it is made: as :func:`load_public`; the disk is full.
     """
-    return Inputs(dataset, None if config.public_data is None else load_public(dataset, config))
+    spool = Spool(config.out)
+
+    def make() -> Inputs:
+        bare = replace(dataset, features=dataset.features.schema.empty_table())
+        encoder = make_encoder(dataset, config, spool)
+        pool_encoder = PoolEncoder.of(dataset, config, spool) if by_pool else None
+        return Inputs(dataset if config.raw else bare, encoder, pool_encoder)
+
+    return Shared(make, spool)
 
 
 class PoolEncoder:
@@ -115,33 +135,35 @@ class PoolEncoder:
     the pool says nothing about them. The pool's own records are not protected. Source: docs/methods.md 5.2.
 
     Args:
-        rows: Of the audited table.
-        encoder: Of those rows, then the public ones; it must take its lists of levels from the rows that it
-            is fitted on, see :func:`merge_rare_of_pool`.
-        public: The public rows; None where the pool is half of the test rows.
+        encoder: Of the audited rows, then the public ones; it must take its lists of levels from the rows
+            that it is fitted on.
+        audited: Groups of the audited rows, [N].
+        public: Which rows are the pool, and their groups where those are known; None where the pool is
+            half of the test rows.
     """
 
-    def __init__(self, rows: LabelledRows, encoder: Encoder, public: PublicRows | None) -> None:
-        self._rows, self._encoder, self._public = rows, encoder, public
+    def __init__(self, encoder: Encoder, audited: Int64, public: tuple[Int64, Int64 | None] | None) -> None:
+        self._encoder, self._audited, self._public = encoder, audited, public
 
     @classmethod
-    def of(cls, inputs: Inputs, config: AuditConfig) -> "PoolEncoder":
-        """The encoder of both tables."""
-        dataset, public = inputs
-        table = dataset.features
-        if public is not None:
-            table = pa.concat_tables([table, public.features])
-        settings = config.model_copy(update={"merge_rare": merge_rare_of_pool(config)})
-        return cls(dataset, make_encoder(replace(dataset, features=table), settings), public)
+    def of(cls, dataset: Dataset, config: AuditConfig, spool: Spool | None = None) -> Self:
+        """The encoder of the audited table and any public one. Raises: as :func:`load_public`."""
+        both, public = dataset, None
+        if config.public_data is not None:
+            rows = load_public(dataset, config)
+            both = replace(dataset, features=pa.concat_tables([dataset.features, rows.features]))
+            public = dataset.n_rows + np.arange(rows.features.num_rows), rows.groups
+        # A share above 0, however small: lists of levels come from the pool then, not from all rows.
+        settings = config.model_copy(update={"merge_rare": max(config.merge_rare, sys.float_info.min)})
+        return cls(make_encoder(both, settings, spool), dataset.groupings[0].groups, public)
 
     def encode(self, split: Split, least: int = 0) -> PoolEncoded:
         """The inputs of one seed; ``least``: as of :func:`halve`."""
         if self._public is None:
             pool, test = halve(split, least)
-            groups: Int64 | None = self._rows.groupings[0].groups[pool]
+            groups: Int64 | None = self._audited[pool]
         else:
-            pool, test = self._rows.n_rows + np.arange(self._public.features.num_rows), split.test
-            groups = self._public.groups
+            (pool, groups), test = self._public, split.test
         fitted = self._encoder.encode(Split(split.seed, pool, np.concatenate([split.train, test])))
         train = len(split.train)
         encoded = Encoded(
@@ -154,11 +176,6 @@ class PoolEncoder:
             columns=fitted.columns,
         )
         return PoolEncoded(encoded, fitted.train, groups)
-
-
-def merge_rare_of_pool(config: AuditConfig) -> float:
-    """A share above 0, however small: lists of levels come from the pool then, not from all rows."""
-    return max(config.merge_rare, sys.float_info.min)
 
 
 def _part(rows: InputRows, piece: slice) -> InputRows:

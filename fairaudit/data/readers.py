@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,6 +53,7 @@ _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _SIDECAR_KEYS = ("label", "positive", "favourable")
 _HEADER_BYTES = 1 << 16
 _VALUE_BYTES = 8
+BEGINNING = 2**24  # bytes of a CSV whose types are tried on the rest
 _PACKED = ".gz"
 _FEATHER_PACKED = 4  # how much smaller a Feather file may be than what it holds
 _WINDOWS_TEXT = Notice(
@@ -127,6 +129,94 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     return table, notices
 
 
+class Batches(NamedTuple):
+    """Columns of a file by and by: their types, and their rows."""
+
+    schema: pa.Schema
+    rows: Iterator[pa.RecordBatch]
+
+
+def stream_columns(source: Source, columns: Sequence[str]) -> Batches | None:
+    """The rows and types of :func:`read_columns` by and by; None where only that one can tell the types.
+
+    Raises:
+        DataError: As that one, from the iterator too.
+    """
+    schema = pa.schema([source.schema.field(name) for name in columns])
+    if source.format == "csv":
+        found = aside(lambda: _settled(source, columns))
+        if found is None:
+            return None
+        schema = found
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        count = 0
+        with _explained(source.path, source.format):
+            for batch in _stream(source, columns, schema):
+                batch.validate(full=True)  # as above
+                count += batch.num_rows
+                yield batch
+        if not count:
+            read_columns(source, columns)  # says so
+
+    return Batches(schema, rows())
+
+
+def _stream(source: Source, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if source.format == "csv":
+        yield from aside(lambda: _open_csv(source, columns, schema))
+    elif source.format == "parquet":
+        # Nested and dotted names share prefixes in Parquet, so more may come back than was asked. Read ahead,
+        # a file would be in memory as a whole.
+        for batch in pq.ParquetFile(source.path, pre_buffer=False).iter_batches(columns=list(columns)):
+            yield batch.select(list(columns))
+    else:
+        wanted = paipc.IpcReadOptions(included_fields=sorted(map(source.schema.get_field_index, columns)))
+        with pa.memory_map(str(source.path)) as stream:
+            for batch in _ipc_batches(stream, wanted):
+                yield batch.select(list(columns))
+
+
+def _settled(source: Source, columns: Sequence[str]) -> pa.Schema | None:
+    """The types of a CSV's columns, or None where something is wrong that the whole reading will tell.
+
+    Arrow takes the first kind, in an order of its own, that reads every value. So the kind that it takes for
+    the file's beginning is that of the file if it reads the rest; else a longer beginning is looked at.
+    """
+    beginning = BEGINNING
+    while True:
+        try:
+            with _open_csv(source, columns, None, beginning) as reader:
+                schema = reader.schema
+            with _open_csv(source, columns, schema) as reader:
+                for _ in reader:
+                    pass
+            return None if any(pa.types.is_binary(t) for t in schema.types) else schema
+        except (pa.ArrowException, UnicodeError, zlib.error, EOFError):
+            if beginning >= source.text_bytes:
+                return None
+            beginning *= 4
+
+
+def _open_csv(
+    source: Source, columns: Sequence[str], types: pa.Schema | None, block: int | None = None
+) -> pacsv.CSVStreamingReader:
+    return pacsv.open_csv(str(source.path), **_csv_options(source, columns, types, block))
+
+
+def _csv_options(
+    source: Source, columns: Sequence[str], types: pa.Schema | None = None, block: int | None = None
+) -> dict[str, object]:
+    """How some columns of a CSV are read, wherever they are."""
+    return {
+        "read_options": pacsv.ReadOptions(encoding=source.encoding, block_size=block),
+        "parse_options": pacsv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
+        "convert_options": pacsv.ConvertOptions(
+            include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True, column_types=types
+        ),
+    }
+
+
 def is_table_name(path: Path) -> bool:
     """Whether a file is named like a table that can be read."""
     return path.suffix.lower() in _FORMATS
@@ -183,19 +273,16 @@ def _first_bytes(path: Path) -> bytes:
         with path.open("rb") as stream:
             head = stream.read(_HEADER_BYTES)
     except FileNotFoundError:
-        raise _missing(path) from None
+        if not path.parent.is_dir():
+            message = f"there is no folder {quoted(str(path.parent))}"
+            raise DataError(message, "check the path given to --data") from None
+        beside = sorted(p.name for p in path.parent.iterdir() if p.suffix.lower() in _FORMATS)
+        raise DataError(f"there is no file {quoted(str(path))}", nearest(path.name, beside)) from None
     except OSError as error:
         raise DataError(f"{path.name} cannot be read: {error.strerror}", "check the file's rights") from None
     if not head.strip():
         raise DataError(f"{path.name} is empty", "give a table with a header line and rows")
     return head
-
-
-def _missing(path: Path) -> DataError:
-    if not path.parent.is_dir():
-        return DataError(f"there is no folder {quoted(str(path.parent))}", "check the path given to --data")
-    beside = sorted(p.name for p in path.parent.iterdir() if p.suffix.lower() in _FORMATS)
-    return DataError(f"there is no file {quoted(str(path))}", nearest(path.name, beside))
 
 
 def _csv_dialect(path: Path) -> tuple[str, str]:
@@ -253,26 +340,9 @@ def _ipc_batches(stream: pa.NativeFile, options: paipc.IpcReadOptions) -> Iterat
 
 
 def _read(source: Source, columns: Sequence[str]) -> pa.Table:
-    name = source.path.name
-    if source.format == "parquet":
-        # Nested and dotted names share prefixes in Parquet, so more may come back than was asked.
-        batches = pq.ParquetFile(source.path).iter_batches(columns=list(columns))
-        return gathered(batches, source.schema, name)
-    if source.format == "feather":
-        wanted = paipc.IpcReadOptions(included_fields=sorted(map(source.schema.get_field_index, columns)))
-        with pa.memory_map(str(source.path)) as stream:
-            return gathered(_ipc_batches(stream, wanted), source.schema, name)
-    options = pacsv.ConvertOptions(
-        include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
-    )
-    return aside(
-        lambda: pacsv.read_csv(
-            str(source.path),
-            read_options=pacsv.ReadOptions(encoding=source.encoding),
-            parse_options=pacsv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
-            convert_options=options,
-        )
-    )
+    if source.format != "csv":
+        return gathered(_stream(source, columns, source.schema), source.schema, source.path.name)
+    return aside(lambda: pacsv.read_csv(str(source.path), **_csv_options(source, columns)))
 
 
 def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
@@ -301,23 +371,19 @@ def _declaration(path: Path, schema: pa.Schema) -> tuple[dict[str, str], str]:
     """What the sidecar, else the schema metadata, says about the label."""
     sidecar = path.with_name(path.name + ".fairaudit.toml")
     if sidecar.is_file():
-        return _sidecar(sidecar), "declared beside the file"
+        try:
+            content = tomllib.loads(sidecar.read_text("utf8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
+            hint = 'write for example: label = "approved"'
+            raise DataError(f"{sidecar.name} is not readable TOML", hint) from None
+        if unknown := [key for key in content if key not in _SIDECAR_KEYS]:
+            message = f"{sidecar.name}: unknown key {quoted(unknown[0])}"
+            raise DataError(message, nearest(unknown[0], _SIDECAR_KEYS))
+        return {key: str(value) for key, value in content.items()}, "declared beside the file"
     metadata = schema.metadata or {}
     found = {key: metadata.get(f"fairaudit.{key}".encode()) for key in _SIDECAR_KEYS}
     declared = {key: value.decode("utf8", "replace") for key, value in found.items() if value is not None}
     return declared, "declared in the file" if declared else ""
-
-
-def _sidecar(path: Path) -> dict[str, str]:
-    try:
-        content = tomllib.loads(path.read_text("utf8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
-        hint = 'write for example: label = "approved"'
-        raise DataError(f"{path.name} is not readable TOML", hint) from None
-    unknown = [key for key in content if key not in _SIDECAR_KEYS]
-    if unknown:
-        raise DataError(f"{path.name}: unknown key {quoted(unknown[0])}", nearest(unknown[0], _SIDECAR_KEYS))
-    return {key: str(value) for key, value in content.items()}
 
 
 @contextmanager

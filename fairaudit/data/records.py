@@ -164,11 +164,6 @@ class RecordWriter:
         self._codes: dict[int, NDArray[np.generic]] = {}
         self.layout = Layout.of([self._field(i, name) for i, name in enumerate(features.column_names)])
 
-    @property
-    def size(self) -> int:
-        """Bytes of all records."""
-        return int(self._features.num_rows) * self.layout.width
-
     def blocks(self) -> Iterator[UInt8]:
         """The records, some rows at a time, ``[n, width]`` each."""
         layout = self.layout
@@ -227,27 +222,3 @@ def _known_levels(column: pa.ChunkedArray, names: tuple[str, ...]) -> Levels:
     place = {name: code for code, name in enumerate(names)}
     known = np.array([*(place.get(level, -1) for level in level_names(found.values)), -1], np.int64)
     return Levels(known[found.codes], names)
-
-
-def fields_to_json(fields: Sequence[Field]) -> list[dict[str, object]]:
-    """The fields of a layout as JSON values."""
-    return [
-        {"name": f.name, "type": f.type, "gaps": f.gaps, "declared": _declared_json(f.declared)}
-        if isinstance(f, NumberField)
-        else {"name": f.name, "levels": list(f.levels), "gaps": f.gaps, "declared": f.declared}
-        for f in fields
-    ]
-
-
-def field_from_json(value: Mapping[str, object]) -> Field:
-    """One field of :func:`fields_to_json`."""
-    name, gaps, levels = str(value["name"]), bool(value["gaps"]), value.get("levels")
-    told = value.get("declared")
-    if isinstance(levels, list):
-        return CategoryField(name, tuple(str(level) for level in levels), gaps, bool(told))
-    known = DeclaredNumber.model_validate(told) if told else None
-    return NumberField(name, str(value["type"]), gaps, known)
-
-
-def _declared_json(declared: DeclaredNumber | None) -> dict[str, object] | None:
-    return None if declared is None else declared.model_dump(mode="json")

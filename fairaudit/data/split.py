@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Int64, LabelledRows, Split
+from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.naming import nearest, quoted
 from fairaudit.errors import ConfigError, DataError
 from fairaudit.privacy.streams import numpy_stream
@@ -34,7 +34,7 @@ class _Sizes:
     kept: Int64
 
 
-def training_size(dataset: LabelledRows, config: AuditConfig) -> int:
+def training_size(dataset: Dataset, config: AuditConfig) -> int:
     """N, the training rows of every seed, known before any row is drawn.
 
     Raises:
@@ -44,12 +44,12 @@ def training_size(dataset: LabelledRows, config: AuditConfig) -> int:
     return int(_sizes(dataset, config).kept.sum())
 
 
-def holdout_size(dataset: LabelledRows, config: AuditConfig) -> int:
+def holdout_size(dataset: Dataset, config: AuditConfig) -> int:
     """Test rows of every seed. Raises: as :func:`training_size`."""
     return int(_sizes(dataset, config).test.sum())
 
 
-def draw_split(dataset: LabelledRows, config: AuditConfig, seed: int) -> Split:
+def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
     """The rows one seed trains and tests on.
 
     ``balance`` draws equal group sizes first (with a given split, on each side of it), then the
@@ -80,7 +80,7 @@ def draw_split(dataset: LabelledRows, config: AuditConfig, seed: int) -> Split:
     return Split(seed, train.astype(np.int64), test.astype(np.int64))
 
 
-def leakage_rows(dataset: LabelledRows, config: AuditConfig) -> Int64:
+def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
     """The rows of an audit of membership: all but those that ``balance`` and ``keep`` take out, once.
 
     A given split is not followed: who was trained on must be chance alone.
@@ -96,7 +96,7 @@ def leakage_rows(dataset: LabelledRows, config: AuditConfig) -> Int64:
     return rows.astype(np.int64)
 
 
-def draw_members(dataset: LabelledRows, config: AuditConfig, seed: int) -> Split:
+def draw_members(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
     """Who is trained on at one seed of an audit of membership: every row by a fair coin of its own.
 
     No count is fixed, in all or in a group: a row's membership must tell nothing of another's, or the most
@@ -120,13 +120,13 @@ def with_validation(n_fit: int) -> int:
     return next(m for m in (n, n + 1, n - 1) if m - validation_size(m) == n_fit)
 
 
-def validation_groups(dataset: LabelledRows, config: AuditConfig) -> Int64:
+def validation_groups(dataset: Dataset, config: AuditConfig) -> Int64:
     """Validation rows of each group, ``[K]``, the same at every seed. Raises: as :func:`training_size`."""
     kept = _sizes(dataset, config).kept
     return largest_remainder(validation_size(int(kept.sum())), kept)
 
 
-def draw_validation(dataset: LabelledRows, split: Split) -> Int64:
+def draw_validation(dataset: Dataset, split: Split) -> Int64:
     """Which of the training rows a seed validates on: places among ``split.train``, ascending.
 
     Stratified by first grouping and class, like the test rows.
@@ -160,13 +160,13 @@ def largest_remainder(total: int, sizes: Int64) -> Int64:
     return quota
 
 
-def _first_groups(dataset: LabelledRows) -> Int64:
+def _first_groups(dataset: Dataset) -> Int64:
     if dataset.groupings:
         return dataset.groupings[0].groups
     return np.zeros(dataset.n_rows, np.int64)
 
 
-def _sizes(dataset: LabelledRows, config: AuditConfig) -> _Sizes:
+def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
     groups = _first_groups(dataset)
     n_groups = len(dataset.groupings[0].names) if dataset.groupings else 1
     if dataset.split is None:
@@ -188,7 +188,7 @@ def _sizes(dataset: LabelledRows, config: AuditConfig) -> _Sizes:
     return _Sizes(pool, test, kept)
 
 
-def _balanced(dataset: LabelledRows, counts: Int64) -> Int64:
+def _balanced(dataset: Dataset, counts: Int64) -> Int64:
     """Every named group at the size of the smallest; rows without a group are left out."""
     if not dataset.groupings:
         raise ConfigError("balance needs a group", "add --group COLUMN")
@@ -204,7 +204,7 @@ def _balanced(dataset: LabelledRows, counts: Int64) -> Int64:
     return np.where(named, smallest, 0).astype(np.int64)
 
 
-def _kept(dataset: LabelledRows, config: AuditConfig, train: Int64) -> Int64:
+def _kept(dataset: Dataset, config: AuditConfig, train: Int64) -> Int64:
     if not config.keep:
         return train
     names = dataset.groupings[0].names if dataset.groupings else ()
@@ -220,7 +220,7 @@ def _kept(dataset: LabelledRows, config: AuditConfig, train: Int64) -> Int64:
 
 
 def _draw_test(
-    dataset: LabelledRows, groups: Int64, pool: Int64, test: Int64, stream: np.random.Generator
+    dataset: Dataset, groups: Int64, pool: Int64, test: Int64, stream: np.random.Generator
 ) -> Int64:
     """Test rows of the pool: per group as allocated, per class in the group by largest remainder."""
     n_classes = len(dataset.classes)

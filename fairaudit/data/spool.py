@@ -1,4 +1,4 @@
-"""Columns too large for memory: put into a file without a name, and mapped back.
+"""What is too large for memory, or for several processes: put into a file without a name, and mapped back.
 
 The file has no entry in any folder, so nothing is left of it whatever its process dies of. What is
 mapped costs memory only as long as nobody else wants it.
@@ -6,17 +6,30 @@ mapped costs memory only as long as nobody else wants it.
 
 import mmap
 import os
+import pickle
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from multiprocessing.context import get_spawning_popen
+from multiprocessing.reduction import DupFd
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.io.atomic import output_error
+
+Value = TypeVar("Value")
+
+
+class _Descriptor(Protocol):
+    """What a worker is handed in place of a descriptor of its parent."""
+
+    def detach(self) -> int:
+        """The worker's own."""
 
 
 class Spool:
@@ -29,9 +42,17 @@ class Spool:
 
     def __init__(self, out: Path) -> None:
         self._folder = _writable(out)
-        self._file: BinaryIO = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 (lives as long as this)
-        weakref.finalize(self, self._file.close)  # maps have descriptors of their own
         self._end = 0
+        self._maps: list[tuple[int, mmap.mmap]] = []  # by first byte; kept, so that no address is given again
+
+    @cached_property
+    def _file(self) -> BinaryIO:
+        try:
+            file: BinaryIO = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 (lives as long as this)
+        except OSError as error:
+            raise output_error(self._folder, error) from error
+        weakref.finalize(self, file.close)  # maps have descriptors of their own
+        return file
 
     def keep(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """The same column in one piece, mapped.
@@ -60,18 +81,84 @@ class Spool:
         try:
             for block in blocks:
                 self._file.write(block.data)
+            return np.frombuffer(self._map(), np.uint8).reshape(-1, width)
         except OSError as error:
             raise output_error(self._folder, error) from error
-        return np.frombuffer(self._map(), np.uint8).reshape(-1, width)
+
+    def place_of(self, buffer: pickle.PickleBuffer) -> slice:
+        """Where bytes are in the file; what is not there yet is put there. Raises: as :meth:`keep`."""
+        content = np.frombuffer(buffer.raw(), np.uint8)
+        for start, mapped in self._maps:
+            whole = np.frombuffer(mapped, np.uint8)
+            if np.may_share_memory(content, whole):
+                first = start + content.ctypes.data - whole.ctypes.data
+                return slice(first, first + len(content))
+        start = self._end
+        if len(content):
+            self.keep_rows(iter([content]), 1)
+        return slice(start, start + len(content))
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+        return self._file.fileno()
 
     def _map(self) -> mmap.mmap:
         """What was written since the last map."""
         self._file.flush()
         start, self._end = self._end, self._file.tell()
         mapped = mmap.mmap(self._file.fileno(), self._end - start, offset=start, access=mmap.ACCESS_READ)
+        self._maps.append((start, mapped))
         self._end += -self._end % mmap.ALLOCATIONGRANULARITY  # where the next map may begin
         self._file.seek(self._end)
         return mapped
+
+
+class Shared(Generic[Value]):
+    """A value whose arrays the processes of this machine share: each maps one file without a name.
+
+    A worker that is being started is handed the file's descriptor; to another machine the arrays go along.
+
+    Args:
+        make: The value, made when it is first asked for.
+        spool: Where its arrays go for other processes, unless they lie there already.
+    """
+
+    def __init__(self, make: Callable[[], Value], spool: Spool | None = None) -> None:
+        self._make, self._spool = make, spool
+
+    @cached_property
+    def value(self) -> Value:
+        """The value; its arrays may be mapped and cannot be written then."""
+        return self._make()
+
+    @cached_property
+    def _pickled(self) -> tuple[bytes, list[slice]]:
+        places: list[slice] = []
+        assert self._spool is not None, "a worker starts none"
+        place_of = self._spool.place_of
+        head = pickle.dumps(self.value, 5, buffer_callback=lambda buffer: places.append(place_of(buffer)))
+        return head, places
+
+    def __reduce__(self) -> tuple[Callable[..., "Shared[Value]"], tuple[object, ...]]:
+        if self._spool is None or get_spawning_popen() is None:
+            return _carried, (self.value,)
+        return _mapped, (*self._pickled, DupFd(self._spool.fileno()))
+
+
+def _carried(value: Value) -> Shared[Value]:
+    return Shared(lambda: value)
+
+
+def _mapped(head: bytes, places: list[slice], descriptor: _Descriptor) -> Shared[Value]:
+    file = descriptor.detach()
+
+    def make() -> Value:
+        content = memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
+        value: Value = pickle.loads(head, buffers=[content[place] for place in places])
+        os.close(file)
+        return value
+
+    return Shared(make)
 
 
 def _writable(out: Path) -> Path:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import Levels, PlainColumns, encode_levels, kind_of, levels_in_use
-from fairaudit.data.dataset import SPLIT, Dataset, Grouping, Int64, Notice
+from fairaudit.data.dataset import SPLIT, Dataset, Grouping, Int64, Notice, image_columns
 from fairaudit.data.declare import Laid, declaration_notices, lay_over, refuse_unknown
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
@@ -23,9 +23,7 @@ from fairaudit.data.naming import (
     quoted,
     typed,
 )
-from fairaudit.data.pixels import image_columns
-from fairaudit.data.rows import Chosen, choose_rows, counts_by_group, sampled
-from fairaudit.data.screen import leaks
+from fairaudit.data.rows import Chosen, choose_rows, counts_by_group, leaks, sampled
 from fairaudit.data.sources import DataSource, open_data
 from fairaudit.data.spool import Spool
 from fairaudit.errors import ConfigError, DataError, numbered
@@ -227,7 +225,8 @@ def _read_split(table: pa.Table, config: AuditConfig) -> Int64 | None:
     if config.split_column is None:
         return None
     levels = encode_levels(table.column(config.split_column))
-    sides = [_side(level) for level in levels.names]
+    words = [level.strip().casefold() for level in levels.names]
+    sides = [0 if word in _TRAIN_WORDS else 1 if word in _TEST_WORDS else None for word in words]
     name = quoted(config.split_column)
     if np.any(levels.codes < 0):
         raise DataError(f"split column {name} is missing in some rows", "write train or test in every row")
@@ -240,11 +239,6 @@ def _read_split(table: pa.Table, config: AuditConfig) -> Int64 | None:
     if len(np.unique(side)) < 2:
         raise DataError(f"split column {name} puts all rows on one side", "write both train and test")
     return np.asarray(side, dtype=np.int64)
-
-
-def _side(level: str) -> int | None:
-    word = level.strip().casefold()
-    return 0 if word in _TRAIN_WORDS else 1 if word in _TEST_WORDS else None
 
 
 def _feature_names(

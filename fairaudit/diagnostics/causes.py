@@ -15,18 +15,20 @@ import torch
 from torch import Tensor
 
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch
-from fairaudit.diagnostics.correlates import PAIRS, QUANTITIES, RecordReadings, correlate, read_records
-from fairaudit.diagnostics.cost_bounds import Spectrum, lower_bounds, sufficient_condition
+from fairaudit.diagnostics.correlates import PAIRS, QUANTITIES, correlate, read_records
 from fairaudit.diagnostics.curvature import extremes_of_groups, quadratic_forms, traces
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
-from fairaudit.diagnostics.misalignment import cosine
+from fairaudit.diagnostics.observers import cosine
 from fairaudit.diagnostics.risk_terms import (
     Batches,
     Forms,
     Means,
     Sampling,
+    Spectrum,
+    lower_bounds,
     noise_term,
     risk_terms,
+    sufficient_condition,
     vectors,
 )
 from fairaudit.engine.observe import Checkpoint
@@ -130,10 +132,23 @@ class CauseReading:
         if self.is_plain(checkpoint):
             return found
         if thorough:
-            self._spectra = [_spectrum(landscape) for landscape in landscapes]
+            ends = [extremes_of_groups(landscape) for landscape in landscapes]
+            self._spectra = [
+                Spectrum(
+                    torch.tensor([e.largest for e in of_groups], dtype=torch.float64),
+                    torch.tensor([e.smallest for e in of_groups], dtype=torch.float64),
+                )
+                for of_groups in ends
+            ]
+        rate, spectra = checkpoint.learning_rate, self._spectra
         return {
             **found,
-            **self._assumptions(checkpoint.learning_rate),
+            "learning_rate": torch.full((self.task.repeats, 1), rate),
+            # What the bounds assume, by the latest eigenvalues.
+            "eigenvalue_largest": torch.stack([s.largest for s in spectra]),
+            "eigenvalue_smallest": torch.stack([s.smallest for s in spectra]),
+            "small_step": torch.stack([s.is_small_step(rate) for s in spectra]),
+            "convex": torch.stack([s.is_convex() for s in spectra]),
             **self._terms(checkpoint, landscapes, found["hessian_trace"]),
         }
 
@@ -151,7 +166,9 @@ class CauseReading:
         """Group means of what goes with a costly record, and their correlations."""
         each = [read_records(landscape) for landscape in landscapes]
         means = {
-            f"mean_{name}": torch.stack([_group_means(readings, name) for readings in each])
+            f"mean_{name}": self.records.means(
+                torch.stack([self.records.sums(torch.from_numpy(one.values[name])) for one in each])
+            )
             for name in QUANTITIES
         }
         shape = (len(PAIRS), self.task.pool.n_groups + 1, 3)
@@ -161,16 +178,6 @@ class CauseReading:
         kinds = np.stack([found[0].pearson, found[0].spearman]) if found else nothing
         pearson, spearman = torch.from_numpy(kinds).expand(len(each), -1, *shape).unbind(1)
         return {**means, "pearson": pearson, "spearman": spearman}
-
-    def _assumptions(self, learning_rate: float) -> dict[str, Tensor]:
-        """What the bounds assume, by the latest eigenvalues."""
-        return {
-            "learning_rate": torch.full((self.task.repeats, 1), learning_rate),
-            "eigenvalue_largest": torch.stack([s.largest for s in self._spectra]),
-            "eigenvalue_smallest": torch.stack([s.smallest for s in self._spectra]),
-            "small_step": torch.stack([s.is_small_step(learning_rate) for s in self._spectra]),
-            "convex": torch.stack([s.is_convex() for s in self._spectra]),
-        }
 
     def is_plain(self, checkpoint: Checkpoint) -> bool:
         """Nothing is clipped and no noise is added: the reference, of which every term is zero."""
@@ -296,18 +303,6 @@ def wanted_errors(terms: Mapping[str, Tensor]) -> Tensor:
     """Wanted standard errors of direction and magnitude, [2, K + 1]: of ``terms`` with ``r_noise``."""
     parts = torch.stack([terms[name].abs() for name in (*DRAWN, "r_noise")])
     return torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
-
-
-def _group_means(readings: RecordReadings, name: str) -> Tensor:
-    """Of one quantity of the records, [K + 1]."""
-    records = readings.records
-    return records.means(records.sums(torch.from_numpy(readings.values[name])).unsqueeze(0))[0]
-
-
-def _spectrum(landscape: Landscape) -> Spectrum:
-    ends = extremes_of_groups(landscape)
-    largest, smallest = [e.largest for e in ends], [e.smallest for e in ends]
-    return Spectrum(*(torch.tensor(values, dtype=torch.float64) for values in (largest, smallest)))
 
 
 def _angles(batches: Batches, means: Means) -> dict[str, Tensor]:

@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairaudit.engine.erm import Erm
 from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.replicates import stack
-from fairaudit.engine.rules import ClippingRule, Objective
+from fairaudit.engine.rules import ClippingRule, Erm, Objective
 from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
 from fairaudit.methods.gradient import GradientMethod
@@ -71,7 +70,6 @@ class Moments:
         excess: Mean of norm times the share that the rule takes beyond its factor of a zero gradient, per
             group, [R, K].
         clipped: Share of records so shortened, [R, K].
-        gradient_norm: Mean norm, [R, K].
     """
 
     group: Tensor
@@ -80,7 +78,6 @@ class Moments:
     processed: Tensor
     excess: Tensor
     clipped: Tensor
-    gradient_norm: Tensor
 
 
 class StepReader:
@@ -128,7 +125,7 @@ class StepReader:
         shape = (self.task.repeats, pool.n_groups)
         group = torch.zeros(*shape, self.network.n_parameters, dtype=torch.float64)
         processed = torch.zeros_like(group[:, 0])
-        facts = torch.zeros(3, *shape, dtype=torch.float64)
+        facts = torch.zeros(2, *shape, dtype=torch.float64)
         for k in range(pool.n_groups):
             for records in torch.split(torch.nonzero(groups == k).squeeze(1), ROWS_AT_ONCE):
                 sums = self.sums(records, [torch.ones(len(records))])
@@ -137,11 +134,11 @@ class StepReader:
                 kept = sums.scale / sums.unclipped
                 taken = sums.norms * (1.0 - kept).clamp_min(0.0)
                 is_clipped = kept < 1.0 - 1e-4  # the guard on norms is no clip
-                each = (torch.where(is_clipped, taken, 0.0), is_clipped, sums.norms)
+                each = (torch.where(is_clipped, taken, 0.0), is_clipped)
                 facts[:, :, k] += torch.stack([value.double().sum(-1) for value in each])
         count = torch.bincount(groups, minlength=pool.n_groups).double()
         total = group.sum(1)
-        excess, clipped, norm = facts / count
+        excess, clipped = facts / count
         return Moments(
             group=group / count.unsqueeze(-1),
             whole=total / pool.n_records,
@@ -149,7 +146,6 @@ class StepReader:
             processed=processed,
             excess=excess,
             clipped=clipped,
-            gradient_norm=norm,
         )
 
     def unclipped(self, replicate: int) -> float:

@@ -1,6 +1,6 @@
 """What goes with a costly record: input norm, gradient norm, closeness to the boundary, curvature.
 
-Per record of a sample, their group means, and their correlations with bootstrap intervals. Raw data:
+Per record of a sample, and their correlations with bootstrap intervals. Raw data:
 never private. Source: Tran et al. 2021, sec. 5 and 6.
 """
 
@@ -8,6 +8,7 @@ import copy
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,8 +17,8 @@ from torch import Tensor
 
 from fairaudit.diagnostics.curvature import traces_of_each_record
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
-from fairaudit.diagnostics.ranks import RESAMPLES, Ranked, pearson, with_interval
 from fairaudit.engine.replicates import stack, tape_of
+from fairaudit.metrics.agreement import RESAMPLES, Ranked, pearson, with_interval
 from fairaudit.privacy.streams import numpy_stream
 
 Float64 = NDArray[np.float64]
@@ -42,24 +43,10 @@ class RecordReadings:
     values: Mapping[str, Float64]
     records: GroupedRecords
 
-    def as_given(self, name: str) -> Float64:
-        """One quantity in the order in which the records were given, [n]."""
-        found: Float64 = self.records.as_given(torch.from_numpy(self.values[name])).numpy()
-        return found
 
+class Correlates(NamedTuple):
+    """Of each of PAIRS value, low and high of a 95 % interval, [3, K + 1, 3]; the whole stands last."""
 
-@dataclass(frozen=True, slots=True)
-class Correlates:
-    """Group means and correlations; the whole is in the last place of every K + 1.
-
-    Args:
-        mean: Of each of QUANTITIES, [5, K + 1]; NaN for an absent group.
-        mean_error: Its standard error over records, [5, K + 1]; NaN under two records.
-        pearson, spearman: Of each of PAIRS, [3, K + 1, 3]: value, low, high of a 95 % interval.
-    """
-
-    mean: Float64
-    mean_error: Float64
     pearson: Float64
     spearman: Float64
 
@@ -75,7 +62,7 @@ def read_records(landscape: Landscape) -> RecordReadings:
         "input_norm": torch.linalg.vector_norm(records.features.flatten(1).double(), dim=1),
         "gradient_norm": gradient,
         "closeness": 1.0 - probabilities.square().sum(1),
-        "trace": missing if traces is None else traces[records.order],
+        "trace": missing if traces is None else traces,
         "loss": -torch.log(own),
     }
     return RecordReadings({name: found[name].double().cpu().numpy() for name in QUANTITIES}, records)
@@ -89,16 +76,15 @@ def _gradients(landscape: Landscape) -> tuple[Tensor, Tensor]:
     tape = tape_of(network)
     norms, outputs = [], []
     for rows in landscape.records.chunks(ROWS_AT_ONCE):
-        probabilities = torch.softmax(tape.forward(landscape.records.features[rows]), -1)
-        delta = probabilities.clone()
-        delta[torch.arange(len(delta)), landscape.records.targets[rows]] -= 1.0
+        logits = tape.forward(landscape.records.features[rows])
+        probabilities, delta = landscape.records.loss_gradient(logits, rows)
         norms.append(tape.backward(delta).reshape(-1).clone())
         outputs.append(probabilities.double())
     return torch.cat(norms).cpu(), torch.cat(outputs).cpu()
 
 
 def correlate(readings: RecordReadings, *, seed: int, label: str | int = 0) -> Correlates:
-    """Means and correlations of the readings.
+    """Correlations of the readings.
 
     Intervals are percentiles over 200 resamples of the records, drawn within each group; a sample
     that is not proportional to the groups is weighed by their shares.
@@ -112,8 +98,16 @@ def correlate(readings: RecordReadings, *, seed: int, label: str | int = 0) -> C
     edges = records.edges
     groups = [slice(a, b) for a, b in itertools.pairwise(edges)]
     parts = [*groups, slice(0, len(records))]
-    weights = _weights(records)
-    resampled = _resamples(groups, weights, numpy_stream(seed, "probe", "correlates", label))
+    counts, shares = records.counts.numpy(), records.shares.numpy()
+    each = np.divide(shares, counts, out=np.zeros_like(shares), where=counts > 0)
+    weights = np.repeat(each, counts.astype(int))  # each record's share of the whole, [n]
+    # How often each record was drawn in each resample, times its share, [n, RESAMPLES].
+    resampled, stream = np.zeros((len(weights), RESAMPLES)), numpy_stream(seed, "probe", "correlates", label)
+    for rows in groups:
+        size = rows.stop - rows.start
+        for draw in range(RESAMPLES if size else 0):
+            resampled[rows, draw] = np.bincount(stream.integers(size, size=size), minlength=size)
+    resampled *= weights[:, None]
     shape = (len(PAIRS), len(parts), 3)
     plain, ranked = np.full(shape, np.nan), np.full(shape, np.nan)
     for number, (first, second) in enumerate(PAIRS):
@@ -123,28 +117,7 @@ def correlate(readings: RecordReadings, *, seed: int, label: str | int = 0) -> C
                 plain[number, place], ranked[number, place] = _intervals(
                     a[rows], b[rows], weights[rows], resampled[rows]
                 )
-    table = [_means(readings.values[name], parts, weights) for name in QUANTITIES]
-    mean, error = np.moveaxis(np.array(table), 1, 0)
-    return Correlates(mean, error, plain, ranked)
-
-
-def _weights(records: GroupedRecords) -> Float64:
-    """Each record's share of the whole, [n]."""
-    counts, shares = records.counts.numpy(), records.shares.numpy()
-    per_record: Float64 = np.repeat(
-        np.divide(shares, counts, out=np.zeros_like(shares), where=counts > 0), counts.astype(int)
-    )
-    return per_record
-
-
-def _resamples(groups: list[slice], weights: Float64, stream: np.random.Generator) -> Float64:
-    """Weights of the records in each resample, [n, RESAMPLES]: how often each was drawn, times its share."""
-    out = np.zeros((len(weights), RESAMPLES))
-    for rows in groups:
-        size = rows.stop - rows.start
-        for draw in range(RESAMPLES if size else 0):
-            out[rows, draw] = np.bincount(stream.integers(size, size=size), minlength=size)
-    return out * weights[:, None]
+    return Correlates(plain, ranked)
 
 
 def _intervals(a: Float64, b: Float64, weights: Float64, resampled: Float64) -> tuple[Float64, Float64]:
@@ -160,17 +133,3 @@ def _intervals(a: Float64, b: Float64, weights: Float64, resampled: Float64) -> 
     ranked = np.concatenate([of_ranks(own) for own in blocks])
     values = float(pearson(a, b, weights)), float(of_ranks(weights))
     return with_interval(values[0], plain), with_interval(values[1], ranked)
-
-
-def _means(values: Float64, parts: list[slice], weights: Float64) -> Float64:
-    """Weighted mean and its standard error in every part, [2, K + 1]."""
-    out = np.full((2, len(parts)), np.nan)
-    for place, rows in enumerate(parts):
-        own, shares = values[rows], weights[rows]
-        if len(own) and shares.sum() > 0:
-            shares = shares / shares.sum()
-            out[0, place] = shares @ own
-            if len(own) > 1:
-                spread = np.sum((shares * (own - out[0, place])) ** 2)
-                out[1, place] = np.sqrt(spread * len(own) / (len(own) - 1))
-    return out

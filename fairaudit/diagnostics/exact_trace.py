@@ -22,13 +22,12 @@ from torch import Tensor
 
 from fairaudit.diagnostics.landscape import Landscape
 from fairaudit.diagnostics.second_order import DERIVATIVES, Derivatives
-from fairaudit.engine.layers import Layer, Linear, Relu
+from fairaudit.engine.layer import Layer
+from fairaudit.engine.linear import Linear
+from fairaudit.engine.small_layers import Relu
 
 MATRIX_BYTES = 32 * 2**20  # per-record matrices of one chunk
 WIDEST_BYTES = 2**19  # the widest activation of one chunk: all of them stay in cache
-
-
-_SIGNS = torch.tensor([[[-1.0, 1.0]]])
 
 
 class _Curvature:
@@ -43,7 +42,8 @@ class _Curvature:
         if logits.shape[1] == 2:  # both columns are multiples of (-1, 1); a softmax is slow on two classes
             self.second = torch.sigmoid(logits[:, 1:] - logits[:, :1])
             self.weights = self.second * (1.0 - self.second)
-            self.columns = _SIGNS.to(logits)  # one for all records, until a function tells them apart
+            # One for all records, until a function tells them apart.
+            self.columns = logits.new_tensor([[[-1.0, 1.0]]])
         else:
             self.weights = torch.softmax(logits, -1)
             self.columns = torch.eye(logits.shape[1]).to(logits) - self.weights.unsqueeze(1)
@@ -117,21 +117,17 @@ def _traces_of_chunk(landscape: Landscape, layers: list[Layer], rows: slice) -> 
             curvature.through_function(DERIVATIVES[type(layer)](values[index + 1]))
             continue
         below -= 1
-        squares = _squares(landscape, values, index, rows) + float(layer.has_bias)
-        total = torch.mul(squares, curvature.trace()).add_(total)
+        if index:
+            norms: Tensor = torch.linalg.vector_norm(values[index], dim=-1)
+            squares = norms.square_()
+        else:
+            squares = landscape.records.squared_norms[rows].to(values[0].dtype)
+        total = torch.mul(squares + float(layer.has_bias), curvature.trace()).add_(total)
         if not below:
             break
         curvature.through_linear(layer.weight, diagonal_suffices=below == 1)
     assert isinstance(total, Tensor)
     return total
-
-
-def _squares(landscape: Landscape, values: list[Tensor], index: int, rows: slice) -> Tensor:
-    """Squared norm of every record's input to a layer, [n]."""
-    if index == 0:
-        return landscape.records.squared_norms[rows].to(values[0].dtype)
-    norms: Tensor = torch.linalg.vector_norm(values[index], dim=-1)
-    return norms.square_()
 
 
 def traces_of_records(landscape: Landscape, layers: list[Layer]) -> Tensor:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from fairaudit.engine.layers import Layer, bind
+from fairaudit.engine.layer import Layer
+from fairaudit.engine.layers import bind
 from fairaudit.engine.network import flatten
 from fairaudit.errors import TrainingError
 
@@ -22,7 +23,6 @@ class GroupedRecords:
         targets: Class numbers, [n].
         groups: Group numbers, ascending, [n].
         squared_norms: Of the features, [n], float64.
-        order: Where each row stood when it was given, [n].
         edges: Group k is rows ``edges[k]`` to ``edges[k + 1]``, [K + 1].
         shares: Weight of each group's mean in the whole, [K], float64; they sum to 1.
         counts: Records of each group, [K], float64.
@@ -32,7 +32,6 @@ class GroupedRecords:
     targets: Tensor
     groups: Tensor
     squared_norms: Tensor
-    order: Tensor
     edges: tuple[int, ...]
     shares: Tensor
     counts: Tensor
@@ -67,7 +66,7 @@ class GroupedRecords:
         edges = (0, *(int(edge) for edge in torch.cumsum(counts, 0)))
         own = counts / len(features) if shares is None else shares.double().cpu()
         squares = features.flatten(1).double().square().sum(1)[order]
-        return cls(features[order], targets[order], groups[order], squares, order, edges, own, counts)
+        return cls(features[order], targets[order], groups[order], squares, edges, own, counts)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -86,7 +85,6 @@ class GroupedRecords:
             self.targets[rows],
             torch.zeros_like(self.groups[rows]),
             self.squared_norms[rows],
-            torch.arange(count, device=self.order.device),
             (0, count),
             torch.ones(1, dtype=torch.float64),
             self.counts[group : group + 1],
@@ -105,11 +103,12 @@ class GroupedRecords:
             if start < stop:
                 yield group, slice(start - rows.start, stop - rows.start)
 
-    def as_given(self, values: Tensor) -> Tensor:
-        """Values of the sorted rows [n, ...] in the order in which the records were given."""
-        out = torch.empty_like(values)
-        out[self.order] = values
-        return out
+    def loss_gradient(self, logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+        """Softmax outputs of some rows and the gradient of their loss in the logits, [n, Y] each."""
+        probabilities = torch.softmax(logits, -1)
+        gradient = probabilities.clone()
+        gradient[torch.arange(len(gradient)), self.targets[rows]] -= 1.0
+        return probabilities, gradient
 
     def sums(self, values: Tensor) -> Tensor:
         """Sum of per-record values [..., n] over each group, [..., K], float64."""
@@ -165,10 +164,6 @@ class Landscape:
     def n_parameters(self) -> int:
         """P."""
         return len(self.theta)
-
-    def at(self, theta: Tensor) -> "Landscape":
-        """The same model and records at other parameters [P]."""
-        return replace(self, theta=theta)
 
     def only(self, group: int) -> "Landscape":
         """The same model with one group's records."""

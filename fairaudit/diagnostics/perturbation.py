@@ -5,10 +5,10 @@ import itertools
 import torch
 from torch import Tensor
 
+from fairaudit.diagnostics.risk_terms import mean_and_error
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.minimiser import bounded, noise_std
-from fairaudit.models.convex import hessian_traces, losses
-from fairaudit.models.logistic_predictors import LogisticModels
+from fairaudit.models.convex import LogisticModels, hessian_traces, losses
 from fairaudit.privacy.noise import noise_stream
 
 _ROWS_AT_ONCE = 2048
@@ -39,16 +39,17 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         risk += group_losses(x, targets, point + spread * noise, share)
         risk -= group_losses(x, targets, point, share)
     predicted = 0.5 * spread**2 * trace
-    beyond = risk[:, :-1] - risk[:, -1:]
+    drawn, drawn_error = (values[:-1] for values in mean_and_error(risk))
+    beyond, beyond_error = mean_and_error(risk[:, :-1] - risk[:, -1:])
     return {
         "hessian_trace": trace[:-1],
         "excess_risk_predicted": predicted[:-1],
-        "excess_risk_drawn": risk.mean(0)[:-1],
-        "excess_risk_drawn_se": standard_error(risk)[:-1],
+        "excess_risk_drawn": drawn,
+        "excess_risk_drawn_se": drawn_error,
         "xi_predicted": (predicted[:-1] - predicted[-1]).abs(),
-        "xi_drawn": beyond.mean(0).abs(),
-        "xi_drawn_se": standard_error(beyond),
-        "trace_agreement": agreement(trace[:-1], risk.mean(0)[:-1]),
+        "xi_drawn": beyond.abs(),
+        "xi_drawn_se": beyond_error,
+        "trace_agreement": agreement(trace[:-1], drawn),
     }
 
 
@@ -66,11 +67,6 @@ def group_losses(x: Tensor, targets: Tensor, theta: Tensor, share: Tensor) -> Te
             loss = losses(each, targets[rows].unsqueeze(1))
         total += loss.T @ share[rows]
     return total
-
-
-def standard_error(values: Tensor) -> Tensor:
-    """Of the mean over the first axis; NaN for a single draw."""
-    return values.std(0) / len(values) ** 0.5 if len(values) > 1 else torch.full_like(values[0], torch.nan)
 
 
 def agreement(a: Tensor, b: Tensor) -> Tensor:

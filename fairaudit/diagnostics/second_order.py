@@ -12,11 +12,12 @@ Source: Pearlmutter 1994 (the product), with the second-order terms collected at
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from fairaudit.diagnostics.landscape import Landscape, SecondOrder
-from fairaudit.engine.layers import Layer, Linear, Relu, Sigmoid, Tanh
+from fairaudit.engine.layer import Layer
+from fairaudit.engine.linear import Linear
+from fairaudit.engine.small_layers import Relu, Sigmoid, Tanh
 
 ROWS_AT_ONCE = 512
 TANGENT_BYTES = 2**20  # the widest tangent of one chunk of vectors: stays in cache
@@ -102,9 +103,7 @@ def walk(landscape: Landscape, layers: list[Layer], rows: slice) -> Pass:
     values = [landscape.records.features[rows]]
     for layer in layers:
         values.append(layer.forward(values[-1]))
-    probabilities = torch.softmax(values[-1], -1)
-    delta = probabilities.clone()
-    delta[torch.arange(len(delta)), landscape.records.targets[rows]] -= 1.0
+    probabilities, delta = landscape.records.loss_gradient(values[-1], rows)
     steps: list[LinearBook | CurveBook] = []
     for index in range(len(layers) - 1, -1, -1):
         layer, x, y = layers[index], values[index], values[index + 1]
@@ -185,17 +184,13 @@ class ChainSecondOrder(SecondOrder):
             yield book
         self._kept = made
 
-    def forms_of_records(self, vectors: Tensor) -> Tensor:
-        """v^T H_i v of every record, in group order, [V, n]."""
-        out = vectors.new_empty(len(vectors), len(self.landscape.records))
-        for book in self.passes():
-            for part in self._parts(len(vectors)):
-                out[part, book.rows] = _forms(book, vectors[part]).t()
-        return out
-
     def forms(self, vectors: Tensor) -> Tensor:
         """See the base class."""
-        return self.landscape.records.sums(self.forms_of_records(vectors))
+        of_records = vectors.new_empty(len(vectors), len(self.landscape.records))
+        for book in self.passes():
+            for part in self._parts(len(vectors)):
+                of_records[part, book.rows] = _forms(book, vectors[part]).t()
+        return self.landscape.records.sums(of_records)
 
     def products(self, vectors: Tensor) -> Tensor:
         """See the base class."""

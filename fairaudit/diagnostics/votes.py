@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairaudit.diagnostics.perturbation import standard_error
-from fairaudit.diagnostics.ranks import spearman_interval
+from fairaudit.diagnostics.risk_terms import mean_and_error
 from fairaudit.engine.stacked import Stacked
 from fairaudit.methods.base import Method, Predictor, Task, TrainedReplicates
 from fairaudit.methods.teachers import (
@@ -19,6 +18,7 @@ from fairaudit.methods.teachers import (
     train_students,
     vote_noise,
 )
+from fairaudit.metrics.agreement import spearman_interval
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
 
@@ -42,9 +42,16 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     """
     assert isinstance(method, Pate)
     study = _study(method, task, trained)
-    found = {**_by_group(study), **_deviations(study), **_correlations(study, task.seed)}
-    bounds = _bounds(method, task, study)
-    return {**found, **bounds}
+    return {
+        "flip_probability": study.flips @ study.share,
+        "closeness": (1.0 - study.p.square().sum(-1)) @ study.share,
+        "input_norm": study.x.norm(dim=1) @ study.share,
+        "excess_risk": study.excess @ study.share,
+        "deviation": torch.stack(mean_and_error(study.deviation)),
+        "deviation_square": torch.stack(mean_and_error(study.deviation.square())),
+        **_correlations(study, task.seed),
+        **_bounds(method, task, study),
+    }
 
 
 def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
@@ -107,7 +114,8 @@ def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
         stream = noise_stream(task.seed, "probe", task.arm, len(noise), first=first)
         labels = method.labels(task, votes, stream.fill(noise) * sigma)
         students = train_students(task, queried, labels)
-        moved = _shift(labels, clean)
+        change = labels - clean  # in the gradient's units: |change| for two classes, L2 for more
+        moved = change[..., 1].abs() if clean.shape[-1] == 2 else change.norm(dim=-1)
         shift += moved.sum(0)
         square += moved.square().sum(0)
         excess += (_losses(_predicted(students, queried), clean) - least).sum(0)
@@ -137,12 +145,6 @@ def _losses(p: Tensor, labels: Tensor) -> Tensor:
     return -(labels * p.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1)
 
 
-def _shift(labels: Tensor, clean: Tensor) -> Tensor:
-    """How far each label moved, in the gradient's units: |change| for two classes, L2 for more, [J, m]."""
-    moved = labels - clean
-    return moved[..., 1].abs() if clean.shape[-1] == 2 else moved.norm(dim=-1)
-
-
 def _shares(task: Task) -> Tensor:
     """Weight of each queried record in each group's mean, [m, K]."""
     assert task.public is not None, "PATE needs a student pool"
@@ -151,24 +153,6 @@ def _shares(task: Task) -> Tensor:
         return torch.full((len(rows), 1), 1.0 / len(rows), dtype=torch.float64)
     member = torch.nn.functional.one_hot(task.public.groups[rows], task.pool.n_groups).double()
     return member / member.sum(0)  # 0 / 0: an absent group has no mean
-
-
-def _by_group(study: _Study) -> dict[str, Tensor]:
-    closeness = 1.0 - study.p.square().sum(-1)
-    return {
-        "flip_probability": study.flips @ study.share,
-        "closeness": closeness @ study.share,
-        "input_norm": study.x.norm(dim=1) @ study.share,
-        "excess_risk": study.excess @ study.share,
-    }
-
-
-def _deviations(study: _Study) -> dict[str, Tensor]:
-    square = study.deviation.square()
-    return {
-        "deviation": torch.stack((study.deviation.mean(), standard_error(study.deviation))),
-        "deviation_square": torch.stack((square.mean(), standard_error(square))),
-    }
 
 
 def _correlations(study: _Study, seed: int) -> dict[str, Tensor]:

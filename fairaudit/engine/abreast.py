@@ -7,10 +7,8 @@ import torch
 
 from fairaudit.engine.loop import Training
 from fairaudit.engine.network import Network
-from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.release import Release
 from fairaudit.engine.replicates import tape_of
-from fairaudit.engine.rules import PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import Stacked
 from fairaudit.privacy.noise import GaussianNoise
@@ -62,6 +60,9 @@ def abreast(trainings: Sequence[Training]) -> Training | None:
         return None
     if release is None:
         return None
+    streams = [stream for training in trainings for stream in training.sampler.streams]
+    rates = [[training.optimizer.learning_rate] for training in trainings for _ in training.sampler.streams]
+    expected = torch.cat([training.facts.expected_batch_size for training in trainings])
     return replace(
         first,
         objective=objective,
@@ -69,9 +70,9 @@ def abreast(trainings: Sequence[Training]) -> Training | None:
         release=release,
         objective_noise=objective_noise,
         rule_noise=rule_noise,
-        optimizer=_optimizer(trainings),
-        sampler=_sampler(trainings),
-        facts=_facts(trainings),
+        optimizer=type(first.optimizer)(torch.tensor(rates)),
+        sampler=PoissonSampler(streams, first.sampler.records, first.sampler.steps_per_epoch),
+        facts=replace(first.facts, expected_batch_size=expected),
     )
 
 
@@ -79,19 +80,3 @@ def _schedule(training: Training) -> tuple[object, ...]:
     sampler, facts = training.sampler, training.facts
     sizes = (facts.n_public, facts.n_groups, facts.n_classes)
     return training.epochs, sampler.records, sampler.steps_per_epoch, *sizes, type(training.optimizer)
-
-
-def _optimizer(trainings: Sequence[Training]) -> Optimizer:
-    rates = [[training.optimizer.learning_rate] for training in trainings for _ in training.sampler.streams]
-    return type(trainings[0].optimizer)(torch.tensor(rates))
-
-
-def _sampler(trainings: Sequence[Training]) -> PoissonSampler:
-    first = trainings[0].sampler
-    streams = [stream for training in trainings for stream in training.sampler.streams]
-    return PoissonSampler(streams, first.records, first.steps_per_epoch)
-
-
-def _facts(trainings: Sequence[Training]) -> PublicFacts:
-    expected = torch.cat([training.facts.expected_batch_size for training in trainings])
-    return replace(trainings[0].facts, expected_batch_size=expected)

@@ -1,7 +1,14 @@
-"""Convolutions: per-sample weight gradients where they are small, ghost norms where positions are few."""
+"""Convolutions: per-sample weight gradients where they are small, ghost norms where positions are few.
+
+The first are products of patches with output gradients: G[a, b, c, o] = sum over positions (h, w) of
+x[h s + a, w s + b, c] d[h, w, o], one per record, is one matmul per record once the windows are laid out as
+rows. Laying them out costs more than the matmul when it is done in full, so three ways are told apart, by
+shapes alone; pieces of few records stay in the cache.
+"""
 
 import math
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import torch
 import torch.nn.functional as F
@@ -13,15 +20,140 @@ from fairaudit.engine.layer import (
     Materialised,
     Parametric,
     Shape,
-    SumTarget,
     as_batch,
     as_before,
 )
-from fairaudit.engine.patches import Patches, Window, positions
 
+PIECE_BYTES = 2**21  # of rows laid out at once: about a core's second-level cache
+PIECE_BYTES_ELSEWHERE = 2**28  # a GPU wants few large kernels
+_SHORT_RUN = 16  # floats: shorter runs are copied one by one
 # A written gradient is written, read for its norm and read again for its sum; a ghost norm costs
 # T^2 (inputs + outputs) multiplications in float64. This many of those take as long as one float.
 _GHOST_PER_FLOAT = 8
+_GHOST_BYTES = 8 * 2**20  # of one piece's products
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """(height, width) of a sliding window's kernel, stride, padding and dilation."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+
+
+def positions(image: Shape, window: Window) -> tuple[int, int]:
+    """How many windows fit, (down, across)."""
+    down, across = (
+        (image[i] + 2 * window.padding[i] - window.dilation[i] * (window.kernel[i] - 1) - 1)
+        // window.stride[i] + 1
+        for i in (0, 1)
+    )  # fmt: skip
+    return down, across
+
+
+class PatchLayout(Enum):
+    """How windows become rows."""
+
+    FULL = auto()  # every window in full, [positions, kh kw C]
+    TURNED = auto()  # the same with positions along the row: few channels make short runs otherwise
+    SHARED = auto()  # across only, [H Wo, kw C]; the shifts down are laid out in the output gradient
+
+
+class Patches:
+    """Weight gradients per record, for images of one size.
+
+    Args:
+        image: (H, W, C).
+        outputs: O.
+        window: Of the convolution.
+    """
+
+    def __init__(self, image: Shape, outputs: int, window: Window) -> None:
+        self.channels, self.outputs, self.window = image[2], outputs, window
+        self.padded = (image[0] + 2 * window.padding[0], image[1] + 2 * window.padding[1])
+        self.down, self.across = positions(image, window)
+        (kh, kw), spots = window.kernel, self.down * self.across
+        full = spots * kh * kw * self.channels
+        shared = self.padded[0] * self.across * (kw * self.channels + kh * outputs)
+        if window.stride[0] == 1 and shared < full:
+            self.layout, self.floats = PatchLayout.SHARED, shared
+        else:
+            short = kw * self.channels < _SHORT_RUN and kh * kw > 1
+            self.layout, self.floats = PatchLayout.TURNED if short else PatchLayout.FULL, full
+
+    def products(self, x: Tensor, delta: Tensor) -> Tensor:
+        """[B, kh kw C O] of images [B, H, W, C] and output gradients [B, Ho, Wo, O]."""
+        (kh, kw), (below, right) = self.window.kernel, self.window.padding
+        out = x.new_empty(len(x), kh * kw * self.channels * self.outputs)
+        piece_bytes = PIECE_BYTES if x.is_cpu else PIECE_BYTES_ELSEWHERE
+        at_once = min(len(x), max(1, piece_bytes // (4 * self.floats)))
+        # Laid out in the same memory piece by piece: fetching it anew would take as long as the matmul.
+        windows, shifted = self._work_space(x, at_once)
+        for start in range(0, len(x), at_once or 1):
+            piece = slice(start, start + at_once)
+            n = len(x[piece])
+            padded = F.pad(x[piece], (0, 0, right, right, below, below)) if below or right else x[piece]
+            windows[:n].copy_(self._windows(padded, windows[:n]))
+            rows, columns = windows[:n].view(n, *self._rows), delta[piece]
+            if shifted is None:
+                columns = columns.reshape(n, -1, self.outputs)
+            else:
+                for number in range(kh):
+                    first = number * self.window.dilation[0]
+                    shifted[:n, first : first + self.down, :, number] = columns
+                columns = shifted[:n].view(n, -1, kh * self.outputs)
+            rows = rows if self.layout is PatchLayout.TURNED else rows.mT
+            torch.bmm(rows, columns, out=out[piece].view(n, rows.shape[1], columns.shape[2]))
+        return out
+
+    def in_order(self, weight: Tensor) -> Tensor:
+        """A view of weights [R, O, C, kh, kw] in the order of the products."""
+        if self.layout is PatchLayout.SHARED:
+            return weight.permute(0, 4, 2, 3, 1)
+        return weight.permute(0, 3, 4, 2, 1)
+
+    def _work_space(self, x: Tensor, count: int) -> tuple[Tensor, Tensor | None]:
+        """Memory for the windows of so many records, and for their output gradients where they shift.
+
+        What a shift leaves free stays zero.
+        """
+        kh, kw = self.window.kernel
+        spots = (self.down, self.across)
+        match self.layout:
+            case PatchLayout.FULL:
+                return x.new_empty(count, *spots, kh, kw, self.channels), None
+            case PatchLayout.TURNED:
+                return x.new_empty(count, kh, kw, self.channels, *spots), None
+        height = self.padded[0]
+        shifted = x.new_zeros(count, height, self.across, kh, self.outputs)
+        return x.new_empty(count, height, self.across, kw, self.channels), shifted
+
+    @property
+    def _rows(self) -> tuple[int, int]:
+        """The windows of one record as a matrix."""
+        kh, kw = self.window.kernel
+        size, spots = kh * kw * self.channels, self.down * self.across
+        match self.layout:
+            case PatchLayout.FULL:
+                return spots, size
+            case PatchLayout.TURNED:
+                return size, spots
+        return self.padded[0] * self.across, kw * self.channels
+
+    def _windows(self, x: Tensor, like: Tensor) -> Tensor:
+        """The windows of padded images, a view of the shape of ``like``."""
+        by_record, by_row, by_column, by_channel = x.stride()
+        (down, across), (dilated_down, dilated_across) = self.window.stride, self.window.dilation
+        spots = (by_row * down, by_column * across)
+        within = (by_row * dilated_down, by_column * dilated_across, by_channel)
+        strides = {
+            PatchLayout.FULL: (by_record, *spots, *within),
+            PatchLayout.TURNED: (by_record, *within, *spots),
+            PatchLayout.SHARED: (by_record, by_row, spots[1], *within[1:]),
+        }
+        return x.as_strided(like.shape, strides[self.layout], x.storage_offset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +301,15 @@ class GhostConv(_Conv):
 
     def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
         """Inputs and output gradients are kept."""
-        images, deltas = as_batch(x), as_batch(delta)
-        rows = max(1, _GHOST_BYTES // (8 * self._doubles()))
+        images, deltas, spots = as_batch(x), as_batch(delta), self.shape.out[0] * self.shape.out[1]
+        doubles = spots * (2 * spots + math.prod(self.shape.weight[1:]) + self.shape.outputs)
+        rows = max(1, _GHOST_BYTES // (8 * doubles))
         norms = [
             self._norms(i, d)
             for i, d in zip(torch.split(images, rows), torch.split(deltas, rows), strict=True)
         ]
         together = torch.cat(norms) if norms else deltas.new_zeros(0)
         return as_before(together, x).to(x.dtype).add_(HIDDEN), (x, delta)
-
-    def _doubles(self) -> int:
-        spots = self.shape.out[0] * self.shape.out[1]
-        return spots * (2 * spots + math.prod(self.shape.weight[1:]) + self.shape.outputs)
 
     def _norms(self, x: Tensor, delta: Tensor) -> Tensor:
         window = self.shape.window
@@ -194,44 +323,25 @@ class GhostConv(_Conv):
         squares = (alike * torch.bmm(rows, rows.mT)).sum((1, 2))
         return squares.clamp_(min=0.0).sqrt_()
 
-    def bind_sum(self, out: Tensor) -> SumTarget:
-        """The convolution's own backward pass, over weighted output gradients."""
-        return GhostConvSum(self, out)
+    def parts(self, out: Tensor) -> tuple[Tensor, ...]:
+        """Of the weight and, where it exists, of the bias, by replicate."""
+        return out[:, self.start : self.split].view(-1, *self.shape.weight), *self._bias_part(out)
 
-
-_GHOST_BYTES = 8 * 2**20  # of one piece's products
-
-
-class GhostConvSum(SumTarget):
-    """The batch gradient of weighted output gradients, one replicate at a time."""
-
-    def __init__(self, layer: GhostConv, out: Tensor) -> None:
-        self.layer = layer
-        shape = layer.shape
-        self.weight = out[:, layer.start : layer.split].view(-1, *shape.weight)
-        self.bias = out[:, layer.split : layer.end] if shape.has_bias else None
-
-    def write(self, book: Book, weights: Tensor, *, add: bool) -> None:
-        """See the base class."""
+    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
+        """The convolution's own backward pass over weighted output gradients, one replicate at a time."""
         x, delta = book
         delta = delta * weights.unsqueeze(-1).unsqueeze(-1)
         if x.dim() == 4:
             x, delta = x.unsqueeze(0), delta.unsqueeze(0)
         for number, (images, deltas) in enumerate(zip(x, delta, strict=True)):
             found = torch.ops.aten.convolution_backward(
-                deltas.permute(0, 3, 1, 2), images.permute(0, 3, 1, 2), self.layer.weight[number],
-                [self.layer.shape.outputs], *self.layer.options, False, [0, 0], 1,
-                [False, True, self.bias is not None],
+                deltas.permute(0, 3, 1, 2), images.permute(0, 3, 1, 2), self.weight[number],
+                [self.shape.outputs], *self.options, False, [0, 0], 1, [False, True, len(parts) > 1],
             )  # fmt: skip
-            _put(self.weight[number], found[1], add=add)
-            if self.bias is not None:
-                _put(self.bias[number], found[2], add=add)
+            for part, value in zip(parts, found[1:], strict=False):
+                (part[number].add_ if add else part[number].copy_)(value)
 
 
 def _in_one(x: Tensor) -> bool:
     """Whether replicates go through one kernel; on a CPU one after the other is faster."""
     return x.dim() == 4 or not x.is_cpu
-
-
-def _put(target: Tensor, value: Tensor, *, add: bool) -> None:
-    (target.add_ if add else target.copy_)(value)

@@ -155,7 +155,13 @@ class _Mode:
         """``one`` of all records under vmap; None where vmap cannot, or the code met an error on its way."""
         made = Survivors()
         try:
-            with self._unchanged(work) as handed, global_stream(*work.stream), _quiet(), made:
+            with (
+                self._unchanged(work) as handed,
+                global_stream(*work.stream),
+                warnings.catch_warnings(),
+                made,
+            ):
+                warnings.filterwarnings("ignore", "There is a performance drop")
                 drawn = global_state()
                 copies = [given.clone() for given in arguments]  # code may write to its input
                 found: Tensor = vmap(functools.partial(work.one, handed), randomness="different")(*copies)
@@ -283,7 +289,8 @@ class Isolated:
         """Output [Y] of one record."""
         out = mode.call(handed, record)
         shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != 1 or not _is_dense(out):
+        is_dense = isinstance(out, Tensor) and out.layout is torch.strided and out.is_floating_point()
+        if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != 1 or not is_dense:
             raise TrainingError(
                 f"the model puts out {shape} for one record", hint="put out [n, classes], the logits"
             )
@@ -320,10 +327,6 @@ def _of(values: Values, handed: Values) -> dict[str, Tensor]:
     return {name: handed[name] for name in values}
 
 
-def _is_dense(value: Tensor) -> bool:
-    return value.layout is torch.strided and value.is_floating_point()
-
-
 def _bits(value: Tensor) -> Tensor:
     """The bytes of a tensor: NaN is unequal to itself, and a model that diverged is no model that writes."""
     return value.detach().contiguous().view(-1).view(torch.uint8)
@@ -345,13 +348,6 @@ def _refuse_survivors(made: Survivors) -> None:
         gc.collect()  # a cycle is no memory
     if made.any():
         raise TrainingError("the model keeps tensors of the records that it has read", hint=STATELESS)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "There is a performance drop")
-        yield
 
 
 @contextmanager

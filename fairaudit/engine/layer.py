@@ -6,6 +6,8 @@ whatever order a module's author sees. Parameters stay in the order of ``module.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,23 +33,42 @@ class Layer(ABC):
 
 
 class Elementwise(Layer):
-    """A function of each number by itself, whose derivative follows from its output alone."""
+    """A function of each number by itself, whose derivative follows from its output alone.
 
-    @abstractmethod
+    Args:
+        function: Of a tensor.
+        in_place: The same, over its argument.
+        derivative: ATen's backward operator: of the output gradient and the output.
+        constants: Its further arguments.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Tensor], Tensor],
+        in_place: Callable[[Tensor], Tensor],
+        derivative: Any,  # noqa: ANN401 - operators have no types
+        *constants: float,
+    ) -> None:
+        self._function, self._in_place = function, in_place
+        self._derivative, self._constants = derivative, constants
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of the shape of ``x``."""
+        return self._function(x)
+
     def forward_(self, x: Tensor) -> Tensor:
         """The forward pass into the memory of ``x``."""
+        return self._in_place(x)
 
-    @abstractmethod
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
+        """The gradient times the derivative."""
+        gradient: Tensor = self._derivative(delta, y, *self._constants)
+        return gradient
+
     def backward_(self, y: Tensor, delta: Tensor) -> Tensor:
         """The backward pass into the memory of ``delta``."""
-
-
-class SumTarget(ABC):
-    """A layer's part of one row of gradient sums."""
-
-    @abstractmethod
-    def write(self, book: Book, weights: Tensor, *, add: bool) -> None:
-        """Write, or add, sum_i w_i g_i from a chunk's book and its weights [(R,) B, 1]."""
+        gradient: Tensor = self._derivative.grad_input(delta, y, *self._constants, grad_input=delta)
+        return gradient
 
 
 class Parametric(Layer):
@@ -69,8 +90,12 @@ class Parametric(Layer):
         """
 
     @abstractmethod
-    def bind_sum(self, out: Tensor) -> SumTarget:
-        """Where this layer's part of a gradient sum [R, P] is written."""
+    def parts(self, out: Tensor) -> tuple[Tensor, ...]:
+        """Where this layer's part of a gradient sum [R, P] is written: a view for each parameter."""
+
+    @abstractmethod
+    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
+        """Write, or add, sum_i w_i g_i from a chunk's book and its weights [(R,) B, 1]."""
 
 
 class Materialised(Parametric):
@@ -78,11 +103,7 @@ class Materialised(Parametric):
 
     @abstractmethod
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
-        """The gradients in each parameter, [(R,) B, size] each, in an order of the layer's own."""
-
-    @abstractmethod
-    def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """Views of each parameter's part of ``out`` [R, P], [R, ...] each, in the order of gradients."""
+        """The gradients in each parameter, [(R,) B, size] each, in the order of ``parts``, [R, ...] each."""
 
     def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
         """The norms of what is summed later, to the bit."""
@@ -94,24 +115,11 @@ class Materialised(Parametric):
         # as zero.
         return norms.add_(HIDDEN), parts
 
-    def bind_sum(self, out: Tensor) -> SumTarget:
-        """Views of the parameters' parts."""
-        return MaterialisedSum(self.parts(out))
-
-
-class MaterialisedSum(SumTarget):
-    """Weights times the written gradients."""
-
-    def __init__(self, parts: tuple[Tensor, ...]) -> None:
-        self.parts = parts
-        self.single = len(parts[0]) == 1
-
-    def write(self, book: Book, weights: Tensor, *, add: bool) -> None:
-        """See the base class."""
-        row = weights.mT
-        for part, gradients in zip(self.parts, book, strict=True):
-            found = torch.mm(row, gradients) if self.single else torch.bmm(row, gradients)
-            (part.add_ if add else part.copy_)(found.view(part.shape))
+    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
+        """Weights times the written gradients."""
+        row, product = weights.mT, torch.mm if len(parts[0]) == 1 else torch.bmm
+        for part, gradients in zip(parts, book, strict=True):
+            (part.add_ if add else part.copy_)(product(row, gradients).view(part.shape))
 
 
 def as_batch(images: Tensor) -> Tensor:

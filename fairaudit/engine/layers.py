@@ -9,18 +9,29 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from fairaudit.engine.activations import Relu, Sigmoid, Tanh
-from fairaudit.engine.conv import ConvShape, convolution
+from fairaudit.engine.conv import ConvShape, Window, convolution
 from fairaudit.engine.layer import Elementwise, Layer, Shape
 from fairaudit.engine.linear import ImageLinear, Linear
-from fairaudit.engine.normalise import GroupNorm, LayerNorm
-from fairaudit.engine.patches import Window
-from fairaudit.engine.pooling import AdaptiveAvgPool, AvgPool, ChannelsFirst, Flatten, MaxPool, Unchanged
+from fairaudit.engine.small_layers import (
+    AdaptiveAvgPool,
+    AvgPool,
+    ChannelsFirst,
+    Flatten,
+    GroupNorm,
+    LayerNorm,
+    MaxPool,
+    Relu,
+    Sigmoid,
+    Tanh,
+    Unchanged,
+)
 from fairaudit.errors import TrainingError
 
-__all__ = ["ACTIVATIONS", "Layer", "Linear", "Relu", "Sigmoid", "Tanh", "bind"]
-
-ACTIVATIONS: dict[type[nn.Module], type[Elementwise]] = {nn.Tanh: Tanh, nn.ReLU: Relu, nn.Sigmoid: Sigmoid}
+ACTIVATIONS: dict[type[nn.Module], Callable[[], Elementwise]] = {
+    nn.Tanh: Tanh,
+    nn.ReLU: Relu,
+    nn.Sigmoid: Sigmoid,
+}
 
 
 class _Chain:
@@ -112,10 +123,6 @@ def _layer_norm(chain: _Chain, module: nn.LayerNorm) -> None:
     chain.add(LayerNorm(chain.theta, chain.start, shape, module.eps), shape)
 
 
-def _channels_first(chain: _Chain, module: ChannelsFirst) -> None:
-    chain.add(Unchanged(), module.shape)
-
-
 def _flatten(chain: _Chain, module: nn.Flatten) -> None:
     height, width, channels = chain.image(module)
     if (module.start_dim, module.end_dim) not in ((1, -1), (1, 3), (-3, -1)):
@@ -127,10 +134,6 @@ def _max_pool(chain: _Chain, module: nn.MaxPool2d) -> None:
     if module.return_indices:
         raise unsupported(module, "with return_indices=True")
     _pooled(chain, module, MaxPool(module))
-
-
-def _avg_pool(chain: _Chain, module: nn.AvgPool2d) -> None:
-    _pooled(chain, module, AvgPool(module))
 
 
 def _adaptive(chain: _Chain, module: nn.AdaptiveAvgPool2d) -> None:
@@ -163,9 +166,9 @@ _TABLE: dict[type[nn.Module], Callable[..., None]] = {
     nn.LayerNorm: _layer_norm,
     nn.Flatten: _flatten,
     nn.MaxPool2d: _max_pool,
-    nn.AvgPool2d: _avg_pool,
+    nn.AvgPool2d: lambda chain, module: _pooled(chain, module, AvgPool(module)),
     nn.AdaptiveAvgPool2d: _adaptive,
-    ChannelsFirst: _channels_first,
+    ChannelsFirst: lambda chain, module: chain.add(Unchanged(), module.shape),
 }
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from fairaudit.engine.layer import HIDDEN, Book, Parametric, Shape, SumTarget
+from fairaudit.engine.layer import HIDDEN, Book, Parametric, Shape
 
 _ONE = torch.ones(())
 
@@ -61,36 +61,26 @@ class Linear(Parametric):
         outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
         return outputs.add_(HIDDEN).mul_(x_norms), (x, delta)
 
-    def bind_sum(self, out: Tensor) -> SumTarget:
-        """Views of the weight's and the bias's part."""
+    def parts(self, out: Tensor) -> tuple[Tensor, ...]:
+        """Of the weight and, where it exists, of the bias."""
         weight = out[:, self.start : self.split].view(-1, *self.shape)
-        bias = out[:, self.split : self.end]
-        return LinearSum(
-            weight[0] if self.single else weight,
-            (bias[0] if self.single else bias) if self.has_bias else None,
-        )
+        bias = (out[:, self.split : self.end],) if self.has_bias else ()
+        return tuple(part[0] for part in (weight, *bias)) if self.single else (weight, *bias)
 
-
-class LinearSum(SumTarget):
-    """One matmul per replicate, (w * delta)^T x, and the column sums for the bias."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self.weight, self.bias = weight, bias
-        self.batched = weight.dim() == 3
-
-    def write(self, book: Book, weights: Tensor, *, add: bool) -> None:
-        """See the base class."""
-        x, delta = book
+    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
+        """One matmul per replicate, (w * delta)^T x, and the column sums for the bias."""
+        (weight, *biases), (x, delta) = parts, book
         weighted = delta * weights
         left = weighted.mT
         if add:
-            (self.weight.baddbmm_ if self.batched else self.weight.addmm_)(left, x)
-            if self.bias is not None:
-                self.bias.add_(weighted.sum(-2))
-            return
-        (torch.bmm if self.batched else torch.mm)(left, x, out=self.weight)
-        if self.bias is not None:
-            torch.sum(weighted, -2, out=self.bias)
+            (weight.addmm_ if self.single else weight.baddbmm_)(left, x)
+        else:
+            (torch.mm if self.single else torch.bmm)(left, x, out=weight)
+        for bias in biases:
+            if add:
+                bias.add_(weighted.sum(-2))
+            else:
+                torch.sum(weighted, -2, out=bias)
 
 
 class ImageLinear(Linear):
@@ -118,28 +108,17 @@ class ImageLinear(Linear):
         self._arranged.copy_(self._stored)
         return super().forward(x)
 
-    def bind_sum(self, out: Tensor) -> SumTarget:
-        """The weight's part through a buffer in the order of the inputs."""
+    def parts(self, out: Tensor) -> tuple[Tensor, ...]:
+        """A buffer in the order of the inputs, the bias's part if any, and the weight's, which it goes to."""
+        weight, *bias = super().parts(out)
         stored = _channels_last(out[:, self.start : self.split], self.shape[0], self.image)
-        bias = out[:, self.split : self.end]
-        buffer = torch.zeros(len(out), *self.shape, dtype=out.dtype, device=out.device)
-        inner = LinearSum(
-            buffer[0] if self.single else buffer,
-            (bias[0] if self.single else bias) if self.has_bias else None,
-        )
-        return ImageLinearSum(inner, buffer.view(stored.shape), stored)
+        return weight.new_zeros(weight.shape), *bias, stored
 
-
-class ImageLinearSum(SumTarget):
-    """A linear layer's sum, then its rearrangement."""
-
-    def __init__(self, inner: LinearSum, buffer: Tensor, stored: Tensor) -> None:
-        self.inner, self.buffer, self.stored = inner, buffer, stored
-
-    def write(self, book: Book, weights: Tensor, *, add: bool) -> None:
-        """See the base class; the buffer holds the sum so far."""
-        self.inner.write(book, weights, add=add)
-        self.stored.copy_(self.buffer)
+    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
+        """A linear layer's sum, which the buffer holds so far, then its rearrangement."""
+        *sums, stored = parts
+        super().write(tuple(sums), book, weights, add=add)
+        stored.copy_(sums[0].view(stored.shape))
 
 
 def _channels_last(weight: Tensor, outputs: int, image: Shape) -> Tensor:

@@ -190,7 +190,8 @@ class _Reader:
             self.mentioned.update(names)
             for name in (code.__module__, *names):
                 self._await(sys.modules.get(name))
-        for place, value in _held_by(code):
+        held = _held_by_class(code) if isinstance(code, type) else _held_by_function(code)
+        for place, value in held:
             self._note(place, value, lenient=isinstance(code, type))
 
     def _await(self, code: object) -> None:
@@ -212,7 +213,12 @@ class _Reader:
             self.found[place] = kind, ()
             return
         try:
-            self.found[place] = self.stand_in(value) or self._written(value)
+            written = self.stand_in(value)
+            if not written:
+                sink = io.BytesIO()
+                _Writer(sink, self).dump(value)
+                written = hashlib.blake2b(sink.getbuffer(), digest_size=16).digest()
+            self.found[place] = written
         except Unreadable as error:
             raise Unreadable(f"{_spoken(place)} {error}") from None
         except Exception as error:  # pickle raises whatever a class's own code does
@@ -220,11 +226,6 @@ class _Reader:
                 raise Unreadable(f"{_spoken(place)} cannot be read ({type(error).__name__})") from error
             self.found[place] = kind, id(value)
             self.unread.append(place)
-
-    def _written(self, value: object) -> bytes:
-        sink = io.BytesIO()
-        _Writer(sink, self).dump(value)
-        return hashlib.blake2b(sink.getbuffer(), digest_size=16).digest()
 
     def stand_in(self, value: object) -> object | None:
         """What is written in place of a value; None to write the value itself."""
@@ -290,14 +291,10 @@ def _kind_of(kind: int) -> int:
 
 def _slots(value: object) -> list[tuple[str, object]]:
     """What an object holds in slots."""
-    names = [name for kind in type(value).__mro__ for name in _names_of_slots(kind)]
-    return [(name, getattr(value, name)) for name in names if hasattr(value, name)]
-
-
-def _names_of_slots(kind: type) -> tuple[str, ...]:
-    found = vars(kind).get("__slots__", ()) if _is_users(kind) else ()
-    names = (found,) if isinstance(found, str) else tuple(found)
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+    slots = [vars(kind).get("__slots__", ()) for kind in type(value).__mro__ if _is_users(kind)]
+    names = [name for found in slots for name in ((found,) if isinstance(found, str) else tuple(found))]
+    own = [name for name in names if name not in ("__dict__", "__weakref__")]
+    return [(name, getattr(value, name)) for name in own if hasattr(value, name)]
 
 
 def _content(value: Tensor) -> tuple[object, ...]:
@@ -326,16 +323,13 @@ def _is_users(code: Code) -> bool:
 
 @functools.cache
 def _is_library_file(path: str) -> bool:
-    found = Path(path)
-    if found.is_relative_to(_STANDARD) and "site-packages" not in found.parts:
-        return True
-    return any(found.is_relative_to(home) for home in _homes())
-
-
-@functools.cache
-def _homes() -> tuple[Path, ...]:
     files = [getattr(sys.modules.get(name), "__file__", None) for name in _LIBRARIES]
-    return tuple(Path(path).parent for path in files if path is not None)
+    homes = [Path(file).parent for file in files if file is not None]
+    return _is_standard(path) or any(Path(path).is_relative_to(home) for home in homes)
+
+
+def _is_standard(path: str) -> bool:
+    return Path(path).is_relative_to(_STANDARD) and "site-packages" not in Path(path).parts
 
 
 @functools.cache
@@ -343,14 +337,7 @@ def _is_library(package: str) -> bool:
     path = getattr(sys.modules.get(package), "__file__", None)
     if path is None:  # built in, or made by hand
         return package in sys.builtin_module_names
-    if package in _LIBRARIES:
-        return True
-    return Path(path).is_relative_to(_STANDARD) and "site-packages" not in Path(path).parts
-
-
-def _held_by(code: type | types.FunctionType) -> Iterator[tuple[Place, object]]:
-    """What a class or a function of a user's holds, and where."""
-    return _held_by_class(code) if isinstance(code, type) else _held_by_function(code)
+    return package in _LIBRARIES or _is_standard(path)
 
 
 def _held_by_class(code: type) -> Iterator[tuple[Place, object]]:

@@ -111,6 +111,30 @@ class Objective(SideQuery[State]):
         """Gradient of each record's own objective at its logits, [(R,) B, Y] (rule R1)."""
 
 
+class Erm(Objective[None]):
+    """The plain mean cross-entropy of the softmax."""
+
+    def init(self, replicates: int, facts: PublicFacts) -> None:
+        """No state."""
+        return None
+
+    def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
+        """It has no numbers; what inherits from it may have some."""
+        return self if all(type(part) is Erm for part in (self, *others)) else None
+
+    def output_gradient(self, released: None, logits: Tensor, targets: Tensor, group: Tensor) -> Tensor:
+        """softmax(logits) - target."""
+        import torch
+
+        if logits.shape[-1] == 2:
+            # The softmax of two is a sigmoid of their difference, which costs a fraction of ATen's
+            # softmax over two columns.
+            first, second = logits.unbind(-1)
+            error = torch.sub(second, first).sigmoid_().sub_(targets.select(-1, 1))
+            return torch.stack((error.neg(), error), -1)
+        return torch.softmax(logits, -1).sub_(targets)
+
+
 class ClippingRule(SideQuery[State]):
     """How each record's gradient is scaled; asks after the norms are known."""
 

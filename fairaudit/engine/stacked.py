@@ -1,7 +1,7 @@
 """What the engine asks of R copies of a model, and of a batch on its way through them.
 
-Two makes stand behind it: networks of the layer table (``network.py``, ``tape.py``), and modules of
-any other kind (``isolated.py``).
+Two makes stand behind it: networks of the layer table (``network.py``), and modules of any other kind
+(``replicates.py``).
 """
 
 from abc import ABC, abstractmethod
@@ -21,6 +21,7 @@ class Stacked(ABC):
     """Replicates of one architecture: ``theta`` [R, P] is their parameters, updated in place."""
 
     theta: Tensor
+    bytes_per_record: int  # what one record takes on its way, over the replicates
 
     @property
     def replicates(self) -> int:
@@ -31,11 +32,6 @@ class Stacked(ABC):
     def n_parameters(self) -> int:
         """P."""
         return self.theta.shape[1]
-
-    @property
-    @abstractmethod
-    def bytes_per_record(self) -> int:
-        """What one record takes on its way, over the replicates."""
 
     @abstractmethod
     def logits(self, x: Tensor) -> Tensor:

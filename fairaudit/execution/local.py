@@ -218,8 +218,13 @@ def answer_of(serve: Callable[[Task], Answer], task: Task) -> Answer | Raised:
 
 
 def configure_worker() -> None:
-    """Make this process a worker: one thread, and freed memory kept."""
-    _use_one_thread()
+    """Make this process a worker: one thread, whoever started its server, and freed memory kept."""
+    os.environ.update(ONE_THREAD)
+    torch = sys.modules.get("torch")  # if not imported yet, the environment above decides
+    if torch is not None:
+        torch.set_num_threads(1)
+        with contextlib.suppress(RuntimeError):  # it can be set only once, and maybe was
+            torch.set_num_interop_threads(1)
     keep_freed_memory()
 
 
@@ -238,16 +243,6 @@ def _end_with_parent(parent_pipe: Connection) -> None:
     with contextlib.suppress(EOFError, OSError):
         parent_pipe.recv()
     os._exit(0)
-
-
-def _use_one_thread() -> None:
-    """One thread per worker, also when the fork server was started by somebody else."""
-    os.environ.update(ONE_THREAD)
-    torch = sys.modules.get("torch")  # if not imported yet, the environment above decides
-    if torch is not None:
-        torch.set_num_threads(1)
-        with contextlib.suppress(RuntimeError):  # it can be set only once, and maybe was
-            torch.set_num_interop_threads(1)
 
 
 def keep_freed_memory() -> None:

@@ -5,10 +5,11 @@ The model is code that imports torch; neither it nor torch is loaded where the a
 
 import functools
 import importlib
-from typing import NamedTuple
 
 from fairaudit.config.model_names import ModelFacts
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.public import Inputs
+from fairaudit.data.spool import Shared
 from fairaudit.errors import TrainingError
 from fairaudit.execution.executor import Died, Raised
 from fairaudit.execution.local import PRELOAD, Pool
@@ -16,23 +17,16 @@ from fairaudit.execution.local import PRELOAD, Pool
 EXAMINE = "fairaudit.execution.model_setup:examine_model"
 
 
-class Question(NamedTuple):
-    """Which model, for which data."""
-
-    config: AuditConfig
-    digest: str
-
-
 class ModelBug(Exception):
     """An exception of the worker that no user can act on; its text is the worker's traceback."""
 
 
-def examine(config: AuditConfig, digest: str, work: str = EXAMINE) -> ModelFacts:
+def examine(config: AuditConfig, inputs: Shared[Inputs], work: str = EXAMINE) -> ModelFacts:
     """Make the model once, on the first seed's records, and say what it is.
 
     Args:
         config: The options.
-        digest: Of the data file.
+        inputs: The data.
         work: ``module:function`` that does it.
 
     Raises:
@@ -40,8 +34,8 @@ def examine(config: AuditConfig, digest: str, work: str = EXAMINE) -> ModelFacts
         TrainingError: A layer that cannot be private; per-sample gradients that are wrong.
         ModelBug: Anything else.
     """
-    with Pool(functools.partial(_ask, work), 1, preload=PRELOAD) as pool:
-        pool.give(0, Question(config, digest))
+    with Pool(functools.partial(_ask, work, inputs), 1, preload=PRELOAD) as pool:
+        pool.give(0, config)
         ((_, answer),) = pool.wait()
     if isinstance(answer, Died):
         raise TrainingError("the process died in which the model was made", hint="out of memory?")
@@ -52,7 +46,7 @@ def examine(config: AuditConfig, digest: str, work: str = EXAMINE) -> ModelFacts
     return answer
 
 
-def _ask(work: str, question: Question) -> ModelFacts:
+def _ask(work: str, inputs: Shared[Inputs], config: AuditConfig) -> ModelFacts:
     module, _, function = work.partition(":")
-    found: ModelFacts = getattr(importlib.import_module(module), function)(question.config, question.digest)
+    found: ModelFacts = getattr(importlib.import_module(module), function)(config, inputs)
     return found

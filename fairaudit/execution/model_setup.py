@@ -15,14 +15,16 @@ from fairaudit.config.model_names import (
     resolve_model,
 )
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.public import Inputs
+from fairaudit.data.split import draw_split
+from fairaudit.data.spool import Shared
 from fairaudit.engine.isolation import PerRecord, faults
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.pooling import ChannelsFirst
 from fairaudit.engine.replicates import check_model, outside_table
-from fairaudit.execution.seed_data import first_records
-from fairaudit.models.own import check_outputs, own_model
-from fairaudit.models.own import digest as model_digest
-from fairaudit.models.zoo import make_model
+from fairaudit.engine.small_layers import ChannelsFirst
+from fairaudit.execution.seed_data import prepare_rows
+from fairaudit.models.zoo import check_outputs, make_model, own_model
+from fairaudit.models.zoo import digest as model_digest
 from fairaudit.privacy.borrowed import global_stream
 from fairaudit.privacy.streams import seed_of
 
@@ -55,14 +57,15 @@ def fresh_model(
     return PerRecord(model) if is_factory(name) and outside_table(model) else model
 
 
-def examine_model(config: AuditConfig, digest: str) -> ModelFacts:
+def examine_model(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
     """What a user's own model is, made on the first seed's records; nothing is trained.
 
     Raises:
         ConfigError: The factory or its model cannot be used.
         TrainingError: A layer that cannot be private; a model that keeps something of what it reads.
     """
-    pool = first_records(config, digest).pool
+    split = draw_split(inputs.value.dataset, config, config.seed)
+    pool = prepare_rows(inputs.value, config, split, by_pool=False).pool
     model = start_model(config, pool, config.seed)
     few = pool.gather(torch.arange(min(CHECKED_RECORDS, pool.n_records)), None).inputs.contiguous()
     check_outputs(config.model, model, few, pool.n_classes)

@@ -12,7 +12,7 @@ from fairaudit.data.dataset import InputRows
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.methods.base import Task, diverged
 from fairaudit.metrics.leakage import log_odds
-from fairaudit.metrics.risk import record_correct, record_loss
+from fairaudit.metrics.within_model import record_correct, record_loss
 from fairaudit.results.jobs import Array
 
 ROWS_AT_ONCE = 16_384  # of inputs that are not kept in memory

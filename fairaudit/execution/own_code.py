@@ -5,11 +5,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from fairaudit.data.public import Inputs
 from fairaudit.execution.outcomes import OnTraining, group_means
 from fairaudit.execution.own_process import Given, train_once
-from fairaudit.execution.seed_data import SeedData, raw_features
-from fairaudit.metrics.risk import record_correct, record_loss
+from fairaudit.execution.seed_data import SeedData
+from fairaudit.metrics.within_model import record_correct, record_loss
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan, trains_twice
 from fairaudit.privacy.streams import seed_of
@@ -19,19 +18,18 @@ _LARGEST_SEED = 2**31  # what numpy, torch and scikit-learn all take
 
 
 def train_own(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData, inputs: Inputs | None
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Arrays and facts of a job that the user's own code trains.
 
     Args:
         plan, job, arm: Which.
         prepared: The seed's data.
-        inputs: The data, where this process cannot read them itself.
 
     Raises:
         TrainerError: It failed, exceeded a limit, or predicted what is no probability.
     """
-    given = _given(plan, arm, prepared, inputs, job.seed)
+    given = _given(plan, arm, prepared)
     runs = [train_once(given, _seed(job, arm, repeat)) for repeat in range(job.repeats)]
     rows = prepared.encoded.split.train
     labels = prepared.dataset.labels[rows]
@@ -54,7 +52,7 @@ def _seed(job: Job, arm: Arm, repeat: int) -> int:
     return seed_of(job.seed, "init", arm.key, repeat) % _LARGEST_SEED
 
 
-def _given(plan: Plan, arm: Arm, prepared: SeedData, inputs: Inputs | None, seed: int) -> Given:
+def _given(plan: Plan, arm: Arm, prepared: SeedData) -> Given:
     config, dataset, encoded = plan.config, prepared.dataset, prepared.encoded
     split, grouping = encoded.split, dataset.groupings[0]
     tensors: dict[str, NDArray[np.generic]] = {"labels": dataset.labels[split.train]}
@@ -62,8 +60,7 @@ def _given(plan: Plan, arm: Arm, prepared: SeedData, inputs: Inputs | None, seed
     if config.trainer_groups:
         tensors["groups"] = grouping.groups[split.train]
     if config.raw:
-        features = raw_features(plan, inputs)
-        tables = tuple(_stream(features.take(rows)) for rows in (split.train, split.test))
+        tables = tuple(_stream(dataset.features.take(rows)) for rows in (split.train, split.test))
     else:
         tensors |= {"train": _channels_first(encoded.train[:]), "test": _channels_first(encoded.test[:])}
     target = arm.privacy.target_epsilon

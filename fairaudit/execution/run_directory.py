@@ -22,11 +22,10 @@ from fairaudit.io.atomic import (
     remove_temporaries,
     write_atomically,
 )
-from fairaudit.planning.plan import Plan, records_path
+from fairaudit.planning.plan import Plan
 from fairaudit.results.jobs import (
     JOBS,
     NUMERICS_VERSION,
-    RECORDS,
     JobResult,
     canonical_json,
     is_job_file,
@@ -62,12 +61,6 @@ class RunDir:
     def is_complete(self, plan: Plan) -> bool:
         """Whether there is a file for every job, whatever is in it."""
         return all(job_path(self.jobs, job.id).is_file() for job in plan.all_jobs)
-
-    def drop_records(self, but: Path | None = None) -> None:
-        """Remove the records that runs left for their workers; they can be made again."""
-        for path in _listed(self.jobs, RECORDS):
-            if path != but:
-                path.unlink(missing_ok=True)
 
     def keep(self, result: JobResult) -> JobResult:
         """Store a result and read it back: what counts is what the next run will find.
@@ -279,12 +272,11 @@ def _clear(rundir: RunDir, fresh: Sequence[Path] | None) -> None:
         (rundir.jobs / _MANIFEST).unlink(missing_ok=True)
 
 
-def _listed(jobs: Path, suffix: str = "") -> list[Path]:
+def _listed(jobs: Path) -> list[Path]:
     """The files that the manifest lists, if they have a name that a run gives."""
     names = _read_manifest(jobs).get("files")
     paths = [jobs / Path(str(name)).name for name in names] if isinstance(names, list) else []
-    kept = [path for path in paths if is_job_file(path) or path.name.endswith((RECORDS, LOG))]
-    return [path for path in kept if path.name.endswith(suffix) and is_plain_file(path)]
+    return [path for path in paths if (is_job_file(path) or path.name.endswith(LOG)) and is_plain_file(path)]
 
 
 def _read_manifest(jobs: Path) -> dict[str, object]:
@@ -300,7 +292,7 @@ def _read_manifest(jobs: Path) -> dict[str, object]:
 def _manifest(plan: Plan, jobs: Path) -> bytes:
     """What the directory holds, for the next run, for `clean` and for whoever looks into it."""
     options = canonical_json(plan.config.model_dump(mode="json", exclude=set(_NOT_IN_RESULTS)))
-    planned = [*(job_path(jobs, job.id) for job in plan.all_jobs), records_path(plan.config, plan.digest)]
+    planned = [job_path(jobs, job.id) for job in plan.all_jobs]
     own = {arm.key for arm in plan.arms if arm.is_own_code}
     planned += [jobs / f"{job.id}{LOG}" for job in plan.jobs if job.arm in own]
     content = {

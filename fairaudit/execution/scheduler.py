@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from fairaudit.data.public import Inputs
+from fairaudit.data.spool import Shared
 from fairaudit.errors import FairauditError, TrainingError
 from fairaudit.execution.executor import Died, Executor, Raised
 from fairaudit.execution.local import PRELOAD, Pool, available_cores
@@ -26,7 +27,7 @@ from fairaudit.results.jobs import JobResult
 RUN_JOB = "fairaudit.execution.worker:run_job"
 _ATTEMPTS = 3  # of a job whose worker dies
 
-Train = Callable[[Plan, Job, JobResult | None, Inputs | None], JobResult]
+Train = Callable[[Plan, Job, JobResult | None, Shared[Inputs]], JobResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +70,18 @@ class Execution:
     """How to run a plan; nothing here can change a result.
 
     Args:
+        inputs: What workers read; the same numbers, however it comes to them.
         workers: Trainings at a time, None for as many as there is room for.
         train: ``module:function`` of type `Train`.
         preload: Modules that local workers find imported.
         cluster: What to ask of Ray; None for processes of this machine.
-        inputs: What workers on a cluster train on: they may see no file of this machine.
     """
 
+    inputs: Shared[Inputs]
     workers: int | None = None
     train: str = RUN_JOB
     preload: tuple[str, ...] = PRELOAD
     cluster: Request | None = None
-    inputs: Inputs | None = None
 
 
 class TrainingTask(NamedTuple):
@@ -101,9 +102,7 @@ class WorkerBug(Exception):
     """An exception in a worker that no user can act on; its text is the worker's traceback."""
 
 
-def execute(
-    plan: Plan, rundir: RunDir, *, listener: Listener = silent, execution: Execution = Execution()
-) -> Results:
+def execute(plan: Plan, rundir: RunDir, execution: Execution, *, listener: Listener = silent) -> Results:
     """Train what is not finished, on every core or on a cluster, and read everything back.
 
     The order is the plan's, a worker staying with its seed so that an encoding is made once. A
@@ -124,12 +123,11 @@ def execute(
 
 
 def _executor(plan: Plan, jobs: int, execution: Execution) -> Executor[TrainingTask, WorkerAnswer]:
+    serve = functools.partial(_train, plan, execution.train)
     if execution.cluster is not None:
-        serve = functools.partial(_train, plan, execution.train)
         return Cluster(serve, execution.inputs, jobs, replace(execution.cluster, workers=execution.workers))
-    serve_here = functools.partial(_train, plan, execution.train, None)
     size = min(execution.workers or available_cores(), jobs)
-    return Pool(serve_here, size, preload=execution.preload)
+    return Pool(functools.partial(serve, execution.inputs), size, preload=execution.preload)
 
 
 @dataclass(slots=True)
@@ -244,7 +242,7 @@ def _announce(failures: Sequence[JobFailure], listener: Listener) -> None:
         listener(JobFailed(failure.arm, failure.seed, failure.message))
 
 
-def _train(plan: Plan, train: str, inputs: Inputs | None, training: TrainingTask) -> WorkerAnswer:
+def _train(plan: Plan, train: str, inputs: Shared[Inputs], training: TrainingTask) -> WorkerAnswer:
     """In a worker: train one job."""
     start = time.perf_counter()
     try:

@@ -100,7 +100,7 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
     exact, released = score(arm, task.seed, found, prepared, division)
     weights = tuning.weights(released)
     if arm.has_twin:
-        twins = train(method, [_noiseless(arm, own) for own in tasks], prepared)
+        twins = train(method, [noiseless(arm, own) for own in tasks], prepared)
         assert all(twin.event in (None, DIVERGED) for twin in twins), (
             f"a twin of {arm.key} released something"
         )
@@ -187,7 +187,8 @@ def score(
     ]
 
 
-def _noiseless(arm: Arm, task: Task) -> Task:
+def noiseless(arm: Arm, task: Task) -> Task:
+    """The same training without its noise."""
     settings = find(arm.method).without_noise(task.settings)
     assert settings is not None, f"{arm.key} has no noise to take away"
     return replace(task, settings=settings)

@@ -9,16 +9,15 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fairaudit.config.model_names import LINEAR, is_factory
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.public import Inputs
+from fairaudit.data.spool import Shared
 from fairaudit.diagnostics import causes
 from fairaudit.diagnostics.checkpoints import is_affordable, refuse_too_many
-from fairaudit.diagnostics.curves import EpochCurves
-from fairaudit.diagnostics.misalignment import Misalignment
+from fairaudit.diagnostics.observers import EpochCurves, Misalignment
 from fairaudit.engine.devices import find_device
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.stacked import DEFAULT_BUDGET
@@ -27,34 +26,33 @@ from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import on_everyone, outcome
 from fairaudit.execution.own_code import train_own
 from fairaudit.execution.seed_data import SeedData, prepare_seed
-from fairaudit.execution.trials import search
+from fairaudit.execution.trials import noiseless, search
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.catalog import REFERENCE, admit, admit_trainers, find, is_third_party
 from fairaudit.methods.spec import MethodSpec, Need
-from fairaudit.metrics.sklearn_baseline import logistic_baseline
-from fairaudit.models.own import check_outputs
+from fairaudit.metrics.sklearn_check import logistic_baseline
+from fairaudit.models.zoo import check_outputs
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.results.jobs import Array, JobResult
-from fairaudit.tuning.reuse import Reuse, best_of
+from fairaudit.tuning.search import Reuse, best_of
 
 BASELINE_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
 
 
-def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | None = None) -> JobResult:
+def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Inputs]) -> JobResult:
     """Train one arm at one seed and keep what it predicts.
 
     Args:
         plan: The frozen plan.
         job: Which.
         source: The result of ``job.source_id``, for a control and for an arm that takes over a setting.
-        inputs: The data, where this process cannot read them itself.
+        inputs: The data.
 
     Raises:
-        DataError, OutputError: The data cannot be read, or are not those of the plan.
         TrainingError: Diverged.
     """
     if job.way:
@@ -67,19 +65,27 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Inputs | Non
     admit_trainers(plan.config.trainer, own_reference=plan.config.reference == "trainer")
     arm = plan.arm(job.arm)
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in find(arm.method).needs)
+    dataset, split = prepared.dataset, prepared.encoded.split
+    counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes)).astype(np.int64)
+    common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
     if arm.tuning is not None:
-        return _search(plan, job, arm, prepared, began)
-    if arm.is_own_code:
-        return _own(plan, job, arm, prepared, inputs, began)
-    if plan.by_coins:
-        return _membership(plan, job, arm, prepared, source, began)
-    return _training(plan, job, arm, prepared, source, began)
+        with _memory_reported(job):
+            task = _task(plan, job, arm, prepared, None)
+            arrays, told = search(arm, _method(arm), task, prepared)
+    elif arm.is_own_code:
+        arrays, told = train_own(plan, job, arm, prepared)
+    elif plan.by_coins:
+        common, arrays, told = {}, _membership(plan, job, arm, prepared, source), {}
+    else:
+        arrays, told = _training(plan, job, arm, prepared, source)
+    facts = {**_facts(prepared), **told, "seconds": time.perf_counter() - began}
+    return JobResult(job.id, {**common, **arrays}, facts)
 
 
 def _training(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None, began: float
-) -> JobResult:
-    """One training, what was read of it, and its twin without noise."""
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None
+) -> tuple[dict[str, Array], dict[str, object]]:
+    """Arrays and facts of one training: what was read of it, and its twin without noise."""
     taken: dict[str, object] = {}
     if arm.reuse is not None:
         plan, arm, taken = _taking_over(plan, arm, arm.reuse, source)
@@ -89,8 +95,6 @@ def _training(
         why = _causes(plan, method, task, trained)
     _assert_as_planned(arm, trained)
     arrays: dict[str, Array] = {
-        "test_rows": prepared.encoded.split.test,
-        "train_classes": _class_counts(prepared),
         **outcome(task, trained, prepared),
         **_series(trained),
         **_readings(plan, find(arm.method), method, task, trained),
@@ -98,7 +102,6 @@ def _training(
         **_individual(trained, plan.delta),
     }
     facts: dict[str, object] = {
-        **_facts(prepared),
         "event": event_to_json(trained.event) if trained.event else None,
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
@@ -115,8 +118,7 @@ def _training(
             facts["twin_failed"] = error.message
     if why:
         facts["causes"] = {"hessian_records": causes.HESSIAN_RECORDS}
-    facts["seconds"] = time.perf_counter() - began
-    return JobResult(job.id, arrays, facts)
+    return arrays, facts
 
 
 def _taking_over(
@@ -135,43 +137,16 @@ def _taking_over(
     return plan, arm, {"reused": reused}
 
 
-def _search(plan: Plan, job: Job, arm: Arm, prepared: SeedData, began: float) -> JobResult:
-    """Every candidate of one arm at one seed, with the chance that it is the one released."""
-    with _memory_reported(job):
-        task = _task(plan, job, arm, prepared, None)
-        found = search(arm, _method(arm), task, prepared)
-    arrays: dict[str, Array] = {
-        "test_rows": prepared.encoded.split.test,
-        "train_classes": _class_counts(prepared),
-    }
-    facts: dict[str, object] = {**_facts(prepared), "seconds": time.perf_counter() - began}
-    return JobResult(job.id, {**arrays, **found.arrays}, {**facts, **found.facts})
-
-
-def _own(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData, inputs: Inputs | None, began: float
-) -> JobResult:
-    """What the user's own code trains and predicts."""
-    found, told = train_own(plan, job, arm, prepared, inputs)
-    arrays: dict[str, Array] = {
-        "test_rows": prepared.encoded.split.test,
-        "train_classes": _class_counts(prepared),
-    }
-    facts: dict[str, object] = {**_facts(prepared), "seconds": time.perf_counter() - began}
-    return JobResult(job.id, {**arrays, **found}, {**facts, **told})
-
-
 def _membership(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None, began: float
-) -> JobResult:
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None
+) -> dict[str, Array]:
     """A model of a random half of the rows, and how sure it is of every row."""
     with _memory_reported(job):
         task = _task(plan, job, arm, prepared, source)
         trained = _method(arm).fit(task, [])
         arrays = on_everyone(task, trained, prepared)
     _assert_as_planned(arm, trained)
-    facts: dict[str, object] = {**_facts(prepared), "seconds": time.perf_counter() - began}
-    return JobResult(job.id, arrays, facts)
+    return arrays
 
 
 def _assert_as_planned(arm: Arm, trained: TrainedReplicates) -> None:
@@ -201,17 +176,10 @@ def _twin(arm: Arm, task: Task, prepared: SeedData) -> dict[str, Array]:
     Raises:
         TrainingError: Diverged.
     """
-    settings = find(arm.method).without_noise(arm.settings)
-    assert settings is not None, f"{arm.key} has no noise to take away"
-    task = replace(task, settings=settings, checkpoints=())
+    task = replace(noiseless(arm, task), checkpoints=())
     trained = _method(arm).fit(task, [])
     assert trained.event is None, f"the twin of {arm.key} released something: {trained.event}"
     return outcome(task, trained, prepared)
-
-
-def _class_counts(prepared: SeedData) -> NDArray[np.int64]:
-    labels = prepared.dataset.labels[prepared.encoded.split.train]
-    return np.bincount(labels, minlength=len(prepared.dataset.classes)).astype(np.int64)
 
 
 def _method(arm: Arm) -> Method:
@@ -317,14 +285,9 @@ def _causes(plan: Plan, method: Method, task: Task, trained: TrainedReplicates) 
 def _series(trained: TrainedReplicates) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for name, (steps, values) in trained.trace.stacked().items():
-        arrays[f"trace.{name}"] = _numpy(values)
+        arrays[f"trace.{name}"] = values.to(torch.float32).contiguous().numpy()
         arrays[f"trace_steps.{name}"] = np.asarray(steps, dtype=np.int64)
     return arrays
-
-
-def _numpy(values: Tensor) -> NDArray[np.float32]:
-    array: NDArray[np.float32] = values.to(torch.float32).contiguous().numpy()
-    return array
 
 
 def _facts(prepared: SeedData) -> Mapping[str, object]:

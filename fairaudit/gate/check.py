@@ -11,9 +11,9 @@ from fairaudit.gate.grammar import GateRule
 from fairaudit.gate.judge import change, judge
 from fairaudit.gate.targets import Target, Targets, find_targets, limits, vocabulary_of
 from fairaudit.report.facts import LabelFacts
-from fairaudit.report.gates import GateRecord, GateTarget, Outcome, severity, worst
 from fairaudit.report.model import Report
 from fairaudit.report.summarize import summarized
+from fairaudit.report.summary import GateRecord, GateTarget, Outcome, severity, worst
 
 NOTHING_FITS = "nothing in the report fits the rule"
 
@@ -147,11 +147,12 @@ def _checked(rule: GateRule, report: Report, baseline: Report | None, *, trust_c
     uncertain = Counter(target.arm for target in found.judged if not target.reading.number.is_exact)
     targets = [judge(rule, target, among=uncertain[target.arm]) for target in found.judged]
     outcome = worst(target.outcome for target in targets)
+    reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
     return GateRecord(
         rule=rule.text,
         words=rule.said_of("any private method" if report.training else ""),
         outcome=outcome,
-        reason=_reason(targets, outcome),
+        reason="; ".join(list(reasons)[:3]) if targets else NOTHING_FITS,
         targets=tuple(
             sorted(targets, key=lambda target: (-severity(target.outcome), -_beyond(rule, target)))
         ),
@@ -185,10 +186,3 @@ def _place(rule: GateRule, target: Target) -> tuple[str, str, str, str]:
     """Where a target stands in any report; the largest gap may lie between other groups there."""
     names_groups = rule.metric.kind == "group" or (rule.group is not None and rule.group.names)
     return target.arm, target.reference, target.grouping, target.group if names_groups else ""
-
-
-def _reason(targets: Sequence[GateTarget], outcome: Outcome) -> str:
-    if not targets:
-        return NOTHING_FITS
-    reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
-    return "; ".join(list(reasons)[:3])

@@ -7,13 +7,21 @@ from pydantic import JsonValue
 from fairaudit.config.options import GATES
 from fairaudit.errors import ConfigError
 from fairaudit.gate.judge import change
-from fairaudit.gate.targets import TargetReading, read_estimate
+from fairaudit.gate.targets import read_estimate
 from fairaudit.metrics.registry import METRICS
 from fairaudit.report.main_gap import main_gap
 from fairaudit.report.model import Report
-from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Interval
-from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
-from fairaudit.results.ways import DEFAULT, key_of
+from fairaudit.results.estimates import (
+    DEFAULT,
+    Comparison,
+    Estimate,
+    Figure,
+    HighEnd,
+    Interval,
+    LowEnd,
+    Part,
+    key_of,
+)
 
 # Where the data lie and what is asked of a report; the digest tells whether the data are the same.
 _ASIDE = ("data", "format", *GATES)
@@ -181,14 +189,16 @@ def _epsilon(report: Report, arm: str) -> float | None:
 
 def _changes(before: Comparison, after: Comparison, same: bool) -> Iterator[Change]:
     earlier = {group.group: group for group in before.by_group}
+    pairs = [(earlier[group.group], group) for group in after.by_group if group.group in earlier]
     for metric in _metrics(after):
-        for group in after.by_group:
-            if group.group in earlier:
-                yield _of_group(metric, after, earlier[group.group], group, same)
-        yield _of_group(metric, after, before.overall, after.overall, same)
+        for was, now in (*pairs, (before.overall, after.overall)):
+            estimates = was.estimates.get(metric), now.estimates.get(metric)
+            yield _change(metric, after, now.group, estimates, same)
         gaps = main_gap(before, metric), main_gap(after, metric)
         if gaps[0] is not None and gaps[1] is not None:
-            yield _of_gap(metric, after, gaps[0], gaps[1], same)
+            between = f"{gaps[1].a}, {gaps[1].b}" if gaps[1].a else ""
+            sizes = gaps[0].absolute, gaps[1].absolute
+            yield _change(f"{metric}_gap", after, between, sizes, same, is_size=True)
 
 
 def _metrics(comparison: Comparison) -> Sequence[str]:
@@ -200,25 +210,16 @@ def _metrics(comparison: Comparison) -> Sequence[str]:
     ]
 
 
-def _of_group(
-    metric: str, where: Comparison, before: GroupMeasure, after: GroupMeasure, same: bool
-) -> Change:
-    readings = [
-        read_estimate(group.estimates.get(metric), "", is_size=False, own_variances=False)
-        for group in (before, after)
-    ]
-    return _change(metric, where, after.group, readings, same)
-
-
-def _of_gap(metric: str, where: Comparison, before: Gap, after: Gap, same: bool) -> Change:
-    readings = [read_estimate(gap.absolute, "", is_size=True, own_variances=False) for gap in (before, after)]
-    return _change(f"{metric}_gap", where, f"{after.a}, {after.b}" if after.a else "", readings, same)
-
-
 def _change(
-    metric: str, where: Comparison, group: str, readings: Sequence[TargetReading], same: bool
+    metric: str,
+    where: Comparison,
+    group: str,
+    estimates: tuple[Estimate | None, Estimate | None],
+    same: bool,
+    *,
+    is_size: bool = False,
 ) -> Change:
-    before, after = readings
+    before, after = (read_estimate(each, "", is_size=is_size, own_variances=False) for each in estimates)
     found = change(after, before, same_trainings=same)
     moved = found.number
     exceeds = None if moved.ends is None else moved.excludes_zero

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, cast
 
 from fairaudit.errors import ConfigError
 from fairaudit.gate.vocabulary import Metric, find_metric
-from fairaudit.metrics.metric_names import COSTS
+from fairaudit.metrics.registry import costs
 
 Operator = Literal[">", ">=", "<", "<="]
 Statistic = Literal["interval", "mean", "ci_low", "ci_high", "max"]
@@ -120,7 +120,7 @@ class GateRule:
         if self.metric.unit != "fraction":
             return number
         hundredths = f"{100 * self.number:g}"
-        if self.metric.kind == "group" and self.metric.base not in COSTS and not self.is_change:
+        if self.metric.kind == "group" and self.metric.base not in costs() and not self.is_change:
             return f"{number} ({hundredths} %)"
         return f"{number} ({hundredths} point{'s' * (hundredths not in ('1', '-1'))})"
 

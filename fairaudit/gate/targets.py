@@ -9,9 +9,8 @@ from fairaudit.gate.joint_interval import Variances
 from fairaudit.gate.unjudged import named, unjudged
 from fairaudit.gate.vocabulary import Metric
 from fairaudit.methods.spec import Guarantee
-from fairaudit.metrics.metric_names import part_of
-from fairaudit.metrics.registry import METRICS
-from fairaudit.report.facts import ArmFacts, LabelFacts
+from fairaudit.metrics.registry import METRICS, part_of
+from fairaudit.report.facts import LabelFacts
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Gap, GroupMeasure, Interval
 
@@ -140,7 +139,11 @@ def find_targets(rule: GateRule, report: Report, *, trust_claims: bool = False) 
         rule, report: Which.
         trust_claims: Whether an epsilon that a trainer claims is a number like the others.
     """
-    partial = {arm.key: _unfinished(arm) for arm in report.every_arm if arm.failed}
+    partial = {
+        arm.key: f"{len(arm.failed)} of {numbered(arm.seeds_planned, 'seed')} of {arm.key} have no result"
+        for arm in report.every_arm
+        if arm.failed
+    }
     left_out: dict[str, None] = {}
     if rule.metric.is_of_leakage and report.leakage:
         partial = report.leakage.unfinished
@@ -225,10 +228,6 @@ def _assumed(metric: Metric, label: LabelFacts) -> str:
 def _is_arm(wanted: str, key: str, method: str) -> bool:
     """``global`` is every arm of the method, ``global@3`` and ``global:as-published`` those forms of it."""
     return wanted in (key, method) or (key.startswith(wanted + "@") and ":" in wanted)
-
-
-def _unfinished(arm: ArmFacts) -> str:
-    return f"{len(arm.failed)} of {numbered(arm.seeds_planned, 'seed')} of {arm.key} have no result"
 
 
 def _arms(rule: GateRule, report: Report) -> set[str]:

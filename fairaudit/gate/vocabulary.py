@@ -5,8 +5,7 @@ import re
 from typing import Literal, NamedTuple
 
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.metrics.metric_names import COSTS, PARTS, base_metric
-from fairaudit.metrics.registry import METRICS, Unit, of_leakage, within_model
+from fairaudit.metrics.registry import METRICS, PARTS, Unit, base_metric, costs, of_leakage, within_model
 
 Kind = Literal["arm", "group", "gap", "mean_gap"]
 
@@ -60,7 +59,7 @@ class Metric(NamedTuple):
     @property
     def is_relative(self) -> bool:
         """Whether it is a comparison with the arm's reference, or the reference's own number."""
-        return self.key.partition(".")[0] in ("change", "reference") or self.base in COSTS
+        return self.key.partition(".")[0] in ("change", "reference") or self.base in costs()
 
     @property
     def unit(self) -> Unit | Literal[""]:
@@ -81,7 +80,7 @@ class Metric(NamedTuple):
         spec = METRICS[self.base]
         if self.key.startswith("change.") and self.kind == "group":
             return Bounds(-spec.width, spec.width)
-        top = spec.bounds[1] if self.base in COSTS else spec.width
+        top = spec.bounds[1] if spec.cost_of else spec.width
         if is_change:
             return Bounds(-top, top)
         return Bounds(0.0, top, high_open=True) if self.kind != "group" else Bounds(*spec.bounds)
@@ -94,8 +93,10 @@ def metric_names() -> tuple[str, ...]:
     gaps = [name + _GAP for name in compared]
     beside = [spec.name for spec in (*within_model(), *of_leakage()) if spec.name in compared]
     gaps += [f"{prefix}.{name}{_GAP}" for prefix in ("reference", "change") for name in beside]
-    gaps += [name + _MEAN_GAP for name in COSTS]
-    parts = [f"{name}{suffix}.{part}" for name in COSTS for suffix in ("", _GAP, _MEAN_GAP) for part in PARTS]
+    gaps += [name + _MEAN_GAP for name in costs()]
+    parts = [
+        f"{name}{suffix}.{part}" for name in costs() for suffix in ("", _GAP, _MEAN_GAP) for part in PARTS
+    ]
     return (*gaps, _OF_LEAKAGE, *groups, *parts, *OF_ARM)
 
 
@@ -110,7 +111,7 @@ def find_metric(name: str) -> Metric:
     if name in OF_ARM:
         return Metric(name, name, "arm", OF_ARM[name])
     whole, _, part = name.rpartition(".")
-    if part in PARTS and whole.removesuffix(_MEAN_GAP).removesuffix(_GAP) in COSTS:
+    if part in PARTS and whole.removesuffix(_MEAN_GAP).removesuffix(_GAP) in costs():
         metric = find_metric(whole)
         return Metric(name, f"{metric.key}.{part}", metric.kind, f"{metric.words}, the part {PARTS[part]}")
     for suffix, kind, words in _SUFFIXES:
@@ -118,7 +119,7 @@ def find_metric(name: str) -> Metric:
         if suffix and stem == name:
             continue
         said = _words(stem, is_gap=bool(suffix))
-        if said is not None and not (kind == "mean_gap" and stem not in COSTS):
+        if said is not None and not (kind == "mean_gap" and stem not in costs()):
             return Metric(name, stem, kind, words.format(said))
     raise ConfigError(f"unknown metric {name!r} in a rule", hint=did_you_mean(name, metric_names()))
 
@@ -150,9 +151,9 @@ def _words(stem: str, *, is_gap: bool) -> str | None:
     prefix, said = plain.removesuffix(base), spec.words
     if not prefix:
         return said + of_class
-    if prefix == "change." and (is_gap or "leakage" in spec.needs) and base not in COSTS:
+    if prefix == "change." and (is_gap or "leakage" in spec.needs) and not spec.cost_of:
         return f"what privacy changes in {said}{of_class}"
-    if prefix == "reference." and base not in COSTS:
+    if prefix == "reference." and not spec.cost_of:
         return f"{said}{of_class} without privacy"
     is_training = plain in _of_groups() and "train." in prefix and not is_gap
     if is_training:

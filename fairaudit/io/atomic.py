@@ -29,42 +29,40 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     Raises:
         OutputError: The directory is not writable, or the disk is full.
     """
-    if os.path.lexists(path) and not is_plain_file(path):
+    with appearing(path, mode=mode, lasting=True) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def appearing(path: Path, *, mode: int = 0o600, lasting: bool = False) -> Iterator[BinaryIO]:
+    """A file that is written in parts and has its name only when all of them are there.
+
+    Args:
+        path, mode: As of :func:`write_atomically`.
+        lasting: As that one writes. Else it is for what can be made again: not forced to the disk, so a power
+            cut may leave damage.
+
+    Raises:
+        OutputError: The directory is not writable, or the disk is full.
+    """
+    if lasting and os.path.lexists(path) and not is_plain_file(path):
         raise OutputError(f"{path} exists and is no plain file", hint="name another file")
     # The same directory, because a rename is atomic only within one file system.
     temporary = _temporary(path.parent)
     try:
         try:
-            _write_durably(temporary, content, mode)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-        _sync_directory(path.parent)
-    except OSError as error:
-        raise output_error(path, error) from error
-
-
-@contextlib.contextmanager
-def appearing(path: Path) -> Iterator[BinaryIO]:
-    """A file that is written in parts and has its name only when all of them are there.
-
-    For what can be made again: it is not forced to the disk, so a power cut may leave damage.
-
-    Raises:
-        OutputError: The directory is not writable, or the disk is full.
-    """
-    temporary = _temporary(path.parent)
-    try:
-        try:
-            with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
                 yield file
+                if lasting:
+                    file.flush()
+                    os.fsync(file.fileno())  # the rename must not reach the disk before the content
             os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
+        if lasting:
+            _sync_directory(path.parent)
     except OSError as error:
         raise output_error(path, error) from error
 
@@ -116,14 +114,6 @@ def output_error(path: Path, error: OSError) -> OutputError:
 
 def _temporary(folder: Path) -> Path:
     return folder / f".fairaudit-{secrets.token_hex(8)}.tmp"
-
-
-def _write_durably(path: Path, content: bytes, mode: int) -> None:
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
-    with open(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())  # the rename must not reach the disk before the content
 
 
 def _sync_directory(directory: Path) -> None:

@@ -65,14 +65,10 @@ def _is_followed(name: str, path: Path, packages: set[str]) -> bool:
     top = name.partition(".")[0]
     if top == _PACKAGE:
         return f"{name}.".startswith(f"{_METHODS}.")
-    return top in packages or not _is_library(name, path)
-
-
-def _is_library(name: str, path: Path) -> bool:
-    """Whether an installer put it there: into its usual folder, or with a record beside it."""
-    top = name.partition(".")[0]
+    # An installer puts a library into its usual folder, or a record of it beside it.
     home = path.parents[name.count(".") + (path.name == "__init__.py")]
-    return not _INSTALLED.isdisjoint(path.parts) or any(home.glob(f"{top}-*.dist-info"))
+    is_library = not _INSTALLED.isdisjoint(path.parts) or any(home.glob(f"{top}-*.dist-info"))
+    return top in packages or not is_library
 
 
 def _top(name: str) -> tuple[Path | None, tuple[Path, ...]]:

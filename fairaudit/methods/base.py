@@ -173,10 +173,10 @@ class Method(ABC):
         Raises:
             TrainingError: A layer that is not supported.
         """
-        return [self._finite(task) for task in tasks]
-
-    def _finite(self, task: Task) -> TrainedReplicates | None:
-        try:
-            return self.fit(task, [])
-        except DivergedError:
-            return None
+        found: list[TrainedReplicates | None] = []
+        for task in tasks:
+            try:
+                found.append(self.fit(task, []))
+            except DivergedError:
+                found.append(None)
+        return found

@@ -1,13 +1,19 @@
-"""The list of methods, without torch: `plan`, `methods` and the report read only this."""
+"""The list of methods, without torch: `plan`, `methods` and the report read only this.
+
+Beside our own stand those of plugins, and trainers of the user's own, of which ``module:function`` is all
+that is known.
+"""
 
 import importlib
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, entry_points, packages_distributions, version
 
 from fairaudit.errors import ConfigError, did_you_mean, said
+from fairaudit.io.code_digest import has_file, imported_libraries
 from fairaudit.methods.ablation import ABLATION
 from fairaudit.methods.dpsgd import DPSGD
 from fairaudit.methods.dpsgd_f import DPSGD_F
@@ -20,7 +26,6 @@ from fairaudit.methods.pate import PATE_HARD, PATE_HARD_CLEAN, PATE_SOFT, PATE_S
 from fairaudit.methods.reweight import REWEIGHT
 from fairaudit.methods.sgd import SGD
 from fairaudit.methods.spec import REFERENCE, Guarantee, MethodSpec, Variant
-from fairaudit.methods.trainers import methods_of
 
 __all__ = [
     "BUILT_IN",
@@ -36,6 +41,7 @@ __all__ = [
     "is_third_party",
 ]
 
+REFERENCE_OF = "-reference"  # what a trainer trains without privacy
 GROUP = "fairaudit.methods"  # of entry points
 _HOMES: dict[str, str] = {}  # third-party method -> module:ATTRIBUTE
 
@@ -101,7 +107,7 @@ def find(name: str) -> MethodSpec:
     """
     methods = catalog()
     for spec in methods.values():
-        if name.lower() in (spec.name, *spec.aliases) or name == _HOMES.get(spec.name):
+        if {name, name.lower()} & {spec.name, *spec.aliases} or name == _HOMES.get(spec.name):
             return spec
     raise ConfigError(f"unknown method {name!r}", hint=did_you_mean(name, methods))
 
@@ -113,8 +119,27 @@ def admit(names: Iterable[str]) -> None:
         ConfigError: A module that holds no new method there.
     """
     for name in names:
-        if ":" in name:
-            _admit(name, catalog())
+        path, colon, attribute = name.partition(":")
+        if not colon:
+            continue
+        methods = catalog()
+        _find_beside()
+        try:
+            spec = getattr(importlib.import_module(path), attribute, None)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise ConfigError(
+                f"module {path!r} of --method cannot be imported: {said(error)}",
+                hint="run where the module lies, or name its folder in PYTHONPATH",
+            ) from error
+        if not isinstance(spec, MethodSpec):
+            raise ConfigError(f"{name} is no MethodSpec", hint="docs/extending.md says what a method is")
+        if methods.setdefault(spec.name, spec) is not spec and _HOMES.get(spec.name) != name:
+            raise ConfigError(
+                f"{name} is named {spec.name!r}, as another method is", hint="name it otherwise"
+            )
+        methods[spec.name], _HOMES[spec.name] = spec, name
 
 
 def admit_trainers(names: Iterable[str], *, own_reference: bool) -> None:
@@ -146,20 +171,60 @@ def _find_beside() -> None:
         sys.path.insert(0, folder)
 
 
-def _admit(name: str, methods: dict[str, MethodSpec]) -> None:
-    path, _, attribute = name.partition(":")
-    _find_beside()
-    try:
-        spec = getattr(importlib.import_module(path), attribute, None)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
+def methods_of(trainer: str, *, own_reference: bool) -> tuple[MethodSpec, ...]:
+    """The method that a trainer is, after its own reference where it trains one.
+
+    Args:
+        trainer: ``package.module:function``.
+        own_reference: Whether its cost is measured against what it trains without privacy, else sgd.
+
+    Raises:
+        ConfigError: No such name.
+    """
+    path, _, function = trainer.partition(":")
+    if not function.isidentifier() or not all(part.isidentifier() for part in path.split(".")):
+        raise ConfigError(f"--trainer {trainer!r} names no function", hint="use package.module:function")
+    name = f"{path.rpartition('.')[2]}.{function}"
+    reference = MethodSpec(
+        name=f"{name}{REFERENCE_OF}",
+        summary=f"{trainer} without privacy",
+        source=trainer,
+        guarantee=Guarantee.NONE,
+        trainer=trainer,
+        settings={},
+        reference=None,
+        reference_of=name,
+        own_code=True,
+    )
+    own = MethodSpec(
+        name=name,
+        summary=f"{trainer}, a trainer of the user's own",
+        source=trainer,
+        guarantee=Guarantee.CLAIMED,
+        trainer=trainer,
+        settings={},
+        own_code=True,
+        reference=reference.name if own_reference else REFERENCE,
+    )
+    return (reference, own) if own_reference else (own,)
+
+
+def libraries_of(trainer: str) -> dict[str, str]:
+    """Versions of the distributions that a trainer's module imports, or the code beside it that is its own.
+
+    Raises:
+        ConfigError: There is no such module.
+    """
+    path = trainer.partition(":")[0]
+    if not has_file(path):
         raise ConfigError(
-            f"module {path!r} of --method cannot be imported: {said(error)}",
-            hint="run where the module lies, or name its folder in PYTHONPATH",
-        ) from error
-    if not isinstance(spec, MethodSpec):
-        raise ConfigError(f"{name} is no MethodSpec", hint="docs/extending.md says what a method is")
-    if methods.setdefault(spec.name, spec) is not spec and _HOMES.get(spec.name) != name:
-        raise ConfigError(f"{name} is named {spec.name!r}, as another method is", hint="name it otherwise")
-    methods[spec.name], _HOMES[spec.name] = spec, name
+            f"no module {path!r} of --trainer is found",
+            hint="run where it lies, or name its folder in PYTHONPATH",
+        )
+    homes = packages_distributions()
+    found = {name for library in imported_libraries([path]) for name in homes.get(library, ())}
+    versions = dict.fromkeys(sorted(found), "")
+    for name in versions:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions

@@ -226,7 +226,7 @@ SCHEDULE_RULES: dict[str, Rule] = {
     ),
     "epochs": Rule(
         "20, or what 1,000 steps take if that is more (at most 100); 500 steps for networks",
-        lambda s: min(100, max(20, math.ceil(_least_steps(s) * _batch(s) / s.n_public))),
+        lambda s: min(100, max(20, math.ceil((1000 if s.is_linear else 500) * _batch(s) / s.n_public))),
     ),
 }
 
@@ -234,10 +234,6 @@ SCHEDULE_RULES: dict[str, Rule] = {
 def effective_step(step: float, threshold: float, bound: float) -> float:
     """The step with which a method that scales by C/Z goes as far as ``step`` does without."""
     return step * threshold / bound
-
-
-def _least_steps(sizes: PublicSizes) -> int:
-    return 1000 if sizes.is_linear else 500
 
 
 def _batch(sizes: PublicSizes) -> float:

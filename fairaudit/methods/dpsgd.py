@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING  # noqa: TID251 - it is read without torch
 
 from fairaudit.engine.rules import FlatClip
 from fairaudit.methods.defaults import FLAT
-from fairaudit.methods.flaws import MEAN, PUBLISHED
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import MEAN, PUBLISHED, Guarantee, MethodSpec, Variant
 
 if TYPE_CHECKING:
     from fairaudit.methods.base import Task
@@ -21,7 +20,7 @@ DPSGD = MethodSpec(
     guarantee=Guarantee.ESTABLISHED,
     trainer=f"{__name__}:DpSgd",
     settings=FLAT,
-    variants=(Variant("as-published", MEAN, f"{PUBLISHED}.flat:DpSgdAsPublished"),),
+    variants=(Variant("as-published", MEAN, f"{PUBLISHED}.clipping:DpSgdAsPublished"),),
 )
 
 

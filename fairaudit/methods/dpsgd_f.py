@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, ClassVar  # noqa: TID251 - it is read without 
 
 from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.methods.defaults import COUNT_NOISE_MULTIPLIER, FLAT, Rule, Setting
-from fairaudit.methods.flaws import FIXED, MEAN, PUBLISHED
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import FIXED, MEAN, PUBLISHED, Guarantee, MethodSpec, Variant
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,18 +49,18 @@ DPSGD_F = MethodSpec(
         Variant(
             "as-published-x21",
             f"{FIXED} a bound can be negative or as large as it likes",
-            f"{PUBLISHED}.grouped:DpSgdFXu",
+            f"{PUBLISHED}.clipping:DpSgdFXu",
         ),
         Variant(
             "as-published-e23",
             f"noise is set by the base bound though groups are clipped to larger ones; {MEAN}",
-            f"{PUBLISHED}.grouped:DpSgdFEsipova",
+            f"{PUBLISHED}.clipping:DpSgdFEsipova",
         ),
         Variant(
             "author-code",
             "noise is set by the largest bound among the groups that were drawn, so its size reveals "
             "which groups are in the batch",
-            f"{PUBLISHED}.grouped:DpSgdFAuthors",
+            f"{PUBLISHED}.clipping:DpSgdFAuthors",
         ),
     ),
 )
@@ -149,10 +148,12 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
 class DpSgdF(GradientMethod):
     """A clipping bound for each group. Source: Xu et al. 2021, Alg. 2; docs/methods.md 3.5."""
 
+    clip: ClassVar[type[GroupAdaptiveClip]] = GroupAdaptiveClip
+
     def rule(self, task: Task) -> GroupAdaptiveClip:
         """C_k by the group's noised share of clipped records."""
         settings = task.settings
-        return GroupAdaptiveClip(
+        return self.clip(
             max_grad_norm=settings["max_grad_norm"],
             count_noise_multiplier=settings["count_noise_multiplier"],
             largest_bound_ratio=settings["largest_bound_ratio"],

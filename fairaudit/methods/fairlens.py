@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar  # noqa: TID251 - it is read without 
 from fairaudit.engine.rules import Objective, PublicFacts
 from fairaudit.methods.defaults import FLAT, SMALLEST_COUNT, Rule, Setting
 from fairaudit.methods.dpsgd import DpSgd
-from fairaudit.methods.flaws import MEAN, PUBLISHED
-from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import MEAN, PUBLISHED, Guarantee, MethodSpec, Variant
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar  # noqa: TID251 - it is read wit
 
 from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.methods.defaults import COUNT_NOISE_MULTIPLIER, FLAT, THRESHOLD, Rule, Setting
-from fairaudit.methods.flaws import MEAN, PUBLISHED
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import MEAN, PUBLISHED, Guarantee, MethodSpec, Variant
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +45,7 @@ GLOBAL_ADAPT = MethodSpec(
         Variant(
             "as-published",
             f"{MEAN}; the count is divided by it too, without noise of its own",
-            f"{PUBLISHED}.flat:GlobalAdaptAsPublished",
+            f"{PUBLISHED}.clipping:GlobalAdaptAsPublished",
         ),
     ),
 )
@@ -123,9 +122,11 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
 class GlobalAdapt(GradientMethod):
     """Global scaling with an adaptive threshold. Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3."""
 
+    clip: ClassVar[type[GlobalAdaptiveClip]] = GlobalAdaptiveClip
+
     def rule(self, task: Task) -> ClippingRule[Any]:
         """C / max(norm, Z)."""
-        return GlobalAdaptiveClip(
+        return self.clip(
             max_grad_norm=task.settings["max_grad_norm"],
             threshold=task.settings["threshold"],
             tolerance=task.settings["tolerance"],

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any  # noqa: TID251 - it is read without torch
 
 from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.methods.defaults import FLAT, THRESHOLD
-from fairaudit.methods.flaws import MEAN, PUBLISHED
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import MEAN, PUBLISHED, Guarantee, MethodSpec, Variant
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +24,7 @@ GLOBAL = MethodSpec(
     trainer=f"{__name__}:Global",
     settings={**FLAT, "threshold": THRESHOLD},
     scales_by_threshold=True,
-    variants=(Variant("as-published", MEAN, f"{PUBLISHED}.flat:GlobalAsPublished"),),
+    variants=(Variant("as-published", MEAN, f"{PUBLISHED}.clipping:GlobalAsPublished"),),
 )
 
 

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any  # noqa: TID251 - it is read without torch
 
+from fairaudit.engine.rules import Erm
 from fairaudit.methods.base import Method, Task, TrainedReplicates, diverged
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ class GradientMethod(Method):
 
     def objective(self, task: Task) -> Objective[Any]:
         """What is differentiated."""
-        from fairaudit.engine.erm import Erm
-
         return Erm()
 
     def tape(self, objective: Objective[Any]) -> TapeMaker:

@@ -15,8 +15,14 @@ from fairaudit.engine.loop import Trace
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.models.convex import TOLERANCE, LogisticProblems, StreamedProblem, minimise
-from fairaudit.models.logistic_predictors import BoundedInputs, LogisticModels
+from fairaudit.models.convex import (
+    TOLERANCE,
+    BoundedInputs,
+    LogisticModels,
+    LogisticProblems,
+    StreamedProblem,
+    minimise,
+)
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 

@@ -1,8 +1,7 @@
 """Output perturbation and its reference; the solver and the noise are in ``minimiser``."""
 
 from fairaudit.methods.defaults import NOISE_DRAWS, NOISE_MULTIPLIER, WIDE, Rule, Setting
-from fairaudit.methods.mechanisms import GaussianMechanism
-from fairaudit.methods.spec import Guarantee, MethodSpec, Need, Variant
+from fairaudit.methods.spec import GaussianMechanism, Guarantee, MethodSpec, Need, Variant
 
 _TRAINERS = "fairaudit.methods.minimiser"
 _POINT = {

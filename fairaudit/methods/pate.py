@@ -1,18 +1,14 @@
 """PATE in its two forms and their references; teachers, votes and students are in ``teachers``."""
 
-from collections.abc import Mapping
-
 from fairaudit.methods.defaults import (
     LEARNING_RATE,
     NOISE_DRAWS,
     NOISE_MULTIPLIER,
-    PublicSizes,
     Rule,
     Search,
     Setting,
 )
-from fairaudit.methods.mechanisms import GaussianMechanism
-from fairaudit.methods.spec import Conversion, Guarantee, MethodSpec, Need, Variant
+from fairaudit.methods.spec import Conversion, GaussianMechanism, Guarantee, MethodSpec, Need, Variant
 
 _TRAINERS = "fairaudit.methods.teachers"
 _RECORDS = Rule("the number of training records", lambda s: float(s.n_public))
@@ -56,29 +52,21 @@ _TEACHERS = {
 _PUBLIC = ("features and groups of the student pool, which are taken as public",)
 
 
-def _student_penalty(given: float, settings: Mapping[str, float], sizes: PublicSizes) -> float:
-    """From a sum of losses plus lambda |theta|^2 to their mean plus (lambda'/2) |theta|^2."""
-    return 2.0 * given / settings["queries"]
-
-
-def _teacher_penalty(given: float, settings: Mapping[str, float], sizes: PublicSizes) -> float:
-    """The same for a teacher of the expected N / k records: its own number is not public."""
-    return 2.0 * given * settings["teachers"] / sizes.n_public
-
-
-# Tran and Fioretto 2023, eqs (1), (2), define a sum where their theorems need a mean.
+# Tran and Fioretto 2023, eqs (1), (2), define a sum where their theorems need a mean: from a sum of losses
+# plus lambda |theta|^2 to their mean plus (lambda'/2) |theta|^2. A teacher's mean is over the expected N / k
+# records: its own number is not public.
 _SUM = "weight of the squared norm of {} parameters beside a sum of losses"
 _OF_SUMS = {
     "student_penalty_of_sum": Conversion(
         "student_penalty",
         "2 times this over the number of queries",
-        _student_penalty,
+        lambda given, settings, sizes: 2.0 * given / settings["queries"],
         Setting(_SUM.format("the student's"), 1e-9, 1e9, "nats"),
     ),
     "teacher_penalty_of_sum": Conversion(
         "teacher_penalty",
         "2 times this over N / teachers",
-        _teacher_penalty,
+        lambda given, settings, sizes: 2.0 * given * settings["teachers"] / sizes.n_public,
         Setting(_SUM.format("a teacher's"), 1e-9, 1e9, "nats"),
     ),
 }

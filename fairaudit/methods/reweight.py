@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, ClassVar  # noqa: TID251 - it is read without 
 
 from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.methods.defaults import COUNT_NOISE_MULTIPLIER, FLAT, SMALLEST_COUNT, Rule, Setting
-from fairaudit.methods.flaws import FIXED, PUBLISHED
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import FIXED, PUBLISHED, Guarantee, MethodSpec, Variant
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +39,7 @@ REWEIGHT = MethodSpec(
         Variant(
             "as-published",
             f"{FIXED} a weight can be negative or as large as it likes",
-            f"{PUBLISHED}.grouped:ReweightXu",
+            f"{PUBLISHED}.clipping:ReweightXu",
         ),
     ),
 )
@@ -116,10 +115,12 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
 class Reweight(GradientMethod):
     """A weight for each group. Source: Xu et al. 2021, Alg. 3; docs/methods.md 3.6."""
 
+    clip: ClassVar[type[ReweightedClip]] = ReweightedClip
+
     def rule(self, task: Task) -> ReweightedClip:
         """theta_k by the group's noised count."""
         settings = task.settings
-        return ReweightedClip(
+        return self.clip(
             max_grad_norm=settings["max_grad_norm"],
             count_noise_multiplier=settings["count_noise_multiplier"],
             smallest_count=settings["smallest_count"],

@@ -1,14 +1,115 @@
-"""What can be said of a method before it trains: the types of the catalog's entries."""
+"""What can be said of a method before it trains: the types of the catalog's entries.
 
+What a method releases, and the noise with which it meets a target, follow from its numbers alone.
+"""
+
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
+from fairaudit.errors import PrivacyError
 from fairaudit.methods.defaults import EPOCHS_SEARCH, PublicSizes, Search, Setting
-from fairaudit.methods.mechanisms import GaussianMechanism, Mechanism, SampledMechanism
-from fairaudit.privacy.events import PrivacyEvent
+from fairaudit.privacy.accounting import calibrate, calibrate_gaussian
+from fairaudit.privacy.events import Gaussian, NoisyRelease, PrivacyEvent, SampledGaussian
 
+PUBLISHED = "fairaudit.methods.published"  # where their trainers are
+MEAN = (
+    "divides by the realised batch size: one record shifts the mean by up to twice the noise's unit, "
+    "and the batch size itself is revealed"
+)
+FIXED = (
+    "printed for batches of a fixed size, where replacing a record moves the counts by sqrt(2) and the sum "
+    "by twice the bound (here they are Poisson samples); noised counts have no floor, so"
+)
+
+
+Settings = Mapping[str, float]
 REFERENCE = "sgd"
+
+
+class Mechanism(Protocol):
+    """How a method's numbers turn into an event, and a target epsilon into its noise multiplier."""
+
+    def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> PrivacyEvent:
+        """What one run releases; no data argument, so epsilon is known before training."""
+
+    def calibrated(
+        self, settings: Settings, steps_per_epoch: int, epochs: int, *, delta: float, target: float
+    ) -> float:
+        """The noise multiplier with which one run costs at most ``target``.
+
+        Raises:
+            PrivacyError: No noise meets it.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class SampledMechanism:
+    """A gradient and side queries on each step's Poisson sample.
+
+    Args:
+        side_queries: Query name -> the setting that holds its noise multiplier.
+        relative_queries: Query name -> the setting that holds its noise multiplier over the gradient's.
+    """
+
+    side_queries: Mapping[str, str]
+    relative_queries: Mapping[str, str]
+
+    def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> SampledGaussian:
+        """One joint release per step. Source: docs/methods.md 2.1."""
+        sigma = settings["noise_multiplier"]
+        side = [
+            *(NoisyRelease(query, settings[name] * sigma) for query, name in self.relative_queries.items()),
+            *(NoisyRelease(query, settings[name]) for query, name in self.side_queries.items()),
+        ]
+        gradient = NoisyRelease("gradient", sigma)
+        return SampledGaussian(steps_per_epoch, steps_per_epoch * epochs, (gradient, *side))
+
+    def calibrated(
+        self, settings: Settings, steps_per_epoch: int, epochs: int, *, delta: float, target: float
+    ) -> float:
+        """The gradient's noise multiplier, beside the queries' own."""
+        side = tuple(settings[name] for name in self.side_queries.values())
+        together = calibrate(steps_per_epoch, steps_per_epoch * epochs, delta, target, side)
+        # Queries in proportion to the gradient's noise take a fixed part of what is left: 1 / sigma^2 of
+        # the step is (1 + sum 1 / ratio^2) / sigma_gradient^2.
+        parts = 0.0
+        for name in self.relative_queries.values():
+            if settings[name] <= 0.0:
+                raise PrivacyError(
+                    f"{name} {settings[name]:g} releases statistics of the records without noise",
+                    hint=f"use a {name} above 0",
+                )
+            parts += settings[name] ** -2
+        return together * math.sqrt(1.0 + parts)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianMechanism:
+    """Gaussian releases about all records at once.
+
+    Args:
+        released: What is released.
+        count: The setting that holds how often, or None for once.
+    """
+
+    released: str
+    count: str | None = None
+
+    def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> Gaussian:
+        """Nothing is sampled, so the schedule does not enter. Source: docs/methods.md 2.4."""
+        return Gaussian(self.released, settings["noise_multiplier"], self._count(settings))
+
+    def calibrated(
+        self, settings: Settings, steps_per_epoch: int, epochs: int, *, delta: float, target: float
+    ) -> float:
+        """Noise over sensitivity, of each release."""
+        return calibrate_gaussian(self._count(settings), delta, target)
+
+    def _count(self, settings: Settings) -> int:
+        return 1 if self.count is None else int(settings[self.count])
 
 
 class Guarantee(StrEnum):
@@ -104,7 +205,7 @@ class MethodSpec:
         readings: ``module:function`` that reads a finished training for the report, or "".
         meanings: What each of these readings is, by name, with its unit.
         unprotected: What its guarantee leaves out beside what every guarantee does.
-        part: What its cost without noise is called, one of ``metrics.metric_names.PARTS``.
+        part: What its cost without noise is called, one of ``metrics.registry.PARTS``.
         variants: Published forms.
         own_code: ``trainer`` is a function of the user's, which trains in a process of its own.
     """

@@ -5,7 +5,8 @@ Source: Papernot et al. 2017, 2018; Tran and Fioretto 2023; docs/methods.md 5.
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -16,12 +17,11 @@ from torch import Tensor
 from fairaudit.engine.loop import Trace
 from fairaudit.engine.network import flatten
 from fairaudit.engine.observe import Observer
-from fairaudit.engine.replicates import stack
+from fairaudit.engine.replicates import stack, tape_of
 from fairaudit.engine.stacked import Stacked
+from fairaudit.errors import DivergedError
 from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
-from fairaudit.methods.descent import Descent, descend, refuse_diverged
-from fairaudit.models.convex import LogisticProblems, minimise, scores
-from fairaudit.models.logistic_predictors import BoundedInputs, LogisticModels
+from fairaudit.models.convex import BoundedInputs, LogisticModels, LogisticProblems, minimise, scores
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 from fairaudit.privacy.streams import numpy_stream, seed_of
@@ -33,6 +33,58 @@ LONGEST = 1e4  # no encoded record is longer; one that is must not stop a teache
 INPUTS = BoundedInputs(LONGEST, 1.0)
 BATCH = 32  # of networks; a teacher holds a few hundred records
 QUERIES_AT_ONCE = 4096  # by all networks
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """How long and how far.
+
+    Args:
+        steps: Of every replicate.
+        learning_rate: Step size.
+        penalty: lambda of lambda/2 |theta|^2.
+    """
+
+    steps: int
+    learning_rate: float
+    penalty: float
+
+
+def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent: Descent) -> None:
+    """Train ``network`` in place on the mean cross-entropy of the drawn records.
+
+    Replicates that diverge are left as they are: where each has records of its own, to stop for one would
+    tell of its records.
+
+    Args:
+        network: R replicates.
+        draw: The next batch, inputs [R, B, ...] and targets [R, B, Y]; targets of 0 for no record.
+        descent: Schedule.
+    """
+    tape = tape_of(network)
+    single = network.replicates == 1
+    for _ in range(descent.steps):
+        x, targets = draw()
+        logits = tape.forward(x[0] if single else x)
+        logits = logits.unsqueeze(0) if single else logits
+        delta = targets.sum(-1, keepdim=True) * torch.softmax(logits, -1) - targets
+        delta = delta / targets.shape[1]
+        tape.backward(delta[0] if single else delta)
+        gradient = tape.sums([torch.ones(targets.shape[:2])])[0]
+        network.theta.sub_(gradient + descent.penalty * network.theta, alpha=descent.learning_rate)
+
+
+def refuse_diverged(network: Stacked, descent: Descent) -> None:
+    """Stop where what was released made a replicate diverge.
+
+    Raises:
+        DivergedError: Parameters that are not finite.
+    """
+    if not torch.isfinite(network.theta).all():
+        raise DivergedError(
+            f"diverged: parameters are not finite after {descent.steps} steps",
+            hint=f"use a smaller step, e.g. --learning-rate {descent.learning_rate / 10:.2g}",
+        )
 
 
 class Pate(Method):

@@ -7,12 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fairaudit.data.dataset import Grouping
-from fairaudit.metrics.descriptive import shuffle_p
+from fairaudit.metrics.descriptive import with_shuffles
 from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
 from fairaudit.metrics.intervals import EvaluatedRecords, Float64, Int64, MetricTable, estimate
-from fairaudit.metrics.metric_names import CONSTANT, COSTS
-from fairaudit.metrics.registry import spec_of, within_model
-from fairaudit.metrics.risk import Predictions, record_correct, record_loss
+from fairaudit.metrics.registry import CONSTANT, METRICS, costs, spec_of, within_model
 from fairaudit.metrics.tables import (
     both_tables,
     cost_tables,
@@ -21,8 +19,7 @@ from fairaudit.metrics.tables import (
     impact_ratio,
     own_tables,
 )
-from fairaudit.metrics.within_model import LabelOutcome
-from fairaudit.privacy.streams import numpy_stream
+from fairaudit.metrics.within_model import LabelOutcome, Predictions
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, estimated, undefined
 
 FIXED_SPLIT = (
@@ -40,7 +37,7 @@ class Twin:
     """An arm without its noise, which splits its cost in two.
 
     Args:
-        part: What its cost against the reference is called, of ``names.PARTS``.
+        part: What its cost against the reference is called, of ``registry.PARTS``.
         predictions: Seed by seed; a seed that it lacks leaves the parts without a value.
     """
 
@@ -96,7 +93,7 @@ def compare(
     train = _training(private, baseline, len(cut.names))
     gaps = [g for table in tables.values() for g in gaps_of(table, cut)]
     tables |= _about(alone, one_model)
-    gaps = _with_shuffles(gaps, (arm, grouping.name), private, baseline, labels, records, cut)
+    gaps = with_shuffles(gaps, (arm, grouping.name), private, baseline, labels, records, cut, outcome)
     return _comparison((arm, reference, grouping.name), estimand, cut, tables, train, gaps)
 
 
@@ -108,7 +105,7 @@ def _parts(
     records: EvaluatedRecords,
     outcome: LabelOutcome,
 ) -> dict[str, MetricTable]:
-    """Both costs as two parts that sum to them: the twin's, and what the noise adds."""
+    """Every cost as two parts that sum to them: the twin's, and what the noise adds."""
     of_seed = {p.seed: p for p in twin.predictions}
     lacking = [p.seed for p in baseline if p.seed not in of_seed]
     between = [of_seed.get(p.seed, p) for p in baseline]
@@ -128,7 +125,7 @@ def _parts(
 def _against_constant(
     predictions: Sequence[Predictions], labels: Int64, records: EvaluatedRecords, outcome: LabelOutcome
 ) -> dict[str, MetricTable]:
-    """Both costs against the model that predicts the classes' shares in the training rows for everybody."""
+    """Every cost against the model that predicts the classes' shares in the training rows for everybody."""
     constant = []
     for p in predictions:
         if p.train_classes is None:
@@ -211,21 +208,20 @@ def _training(private: Sequence[Predictions], baseline: Sequence[Predictions], n
         if predictions:
             counts = np.array([p.train_count for p in predictions], dtype=np.float64)
             for metric in (spec.name for spec in within_model() if spec.is_on_training):
-                values = [p.over_runs(getattr(p, f"train_{metric}")) for p in predictions]
-                found[f"{prefix}train.{metric}"] = _with_overall(np.array(values), counts)
+                values = np.array([p.over_runs(getattr(p, f"train_{metric}")) for p in predictions])
+                weighted = np.where(counts > 0, values, 0.0) * counts
+                with np.errstate(invalid="ignore"):
+                    overall = weighted.sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
+                of_groups = np.where(counts > 0, values, np.nan)
+                found[f"{prefix}train.{metric}"] = np.concatenate([of_groups, overall], axis=1)
     if baseline:
-        found["train.privacy_cost"] = found["reference.train.accuracy"] - found["train.accuracy"]
-        found["train.excess_risk"] = found["train.loss"] - found["reference.train.loss"]
+        for cost in (METRICS[name] for name in costs()):
+            if cost.is_on_training:
+                own, other = found[f"train.{cost.cost_of}"], found[f"reference.train.{cost.cost_of}"]
+                rise = METRICS[cost.cost_of].rise
+                found[f"train.{cost.name}"] = rise * own - rise * other
     counts = np.array([np.append(p.train_count, p.train_count.sum()) for p in private], dtype=np.float64)
     return _Training(found, counts.mean(axis=0) if private else np.zeros(n_groups + 1))
-
-
-def _with_overall(values: Float64, counts: Float64) -> Float64:
-    present = counts > 0
-    weighted = np.where(present, values, 0.0) * counts
-    with np.errstate(invalid="ignore"):
-        overall = weighted.sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
-    return np.concatenate([np.where(present, values, np.nan), overall], axis=1)
 
 
 def _training_estimate(name: str, by_seed: Float64) -> Estimate:
@@ -247,37 +243,6 @@ def _training_estimate(name: str, by_seed: Float64) -> Estimate:
         reason=TRAINING_ONLY,
         by_seed=defined.tolist(),
     )
-
-
-def _with_shuffles(
-    gaps: Sequence[Gap],
-    names: tuple[str, str],
-    private: Sequence[Predictions],
-    baseline: Sequence[Predictions],
-    labels: Int64,
-    records: EvaluatedRecords,
-    cut: GroupSelection,
-) -> list[Gap]:
-    """The label-shuffle reference, on the largest gap of both costs."""
-    out = list(gaps)
-    for i, gap in enumerate(gaps):
-        if gap.kind != "max" or gap.metric not in _OUTCOMES or gap.absolute.value is None:
-            continue
-        per_record, sign = _OUTCOMES[gap.metric]
-        differences = [
-            sign * (a.over_runs(per_record(a.probabilities, labels[a.rows]))
-                    - b.over_runs(per_record(b.probabilities, labels[b.rows])))
-            for a, b in zip(private, baseline, strict=True)
-        ]  # fmt: skip
-        if any(np.isnan(d).any() for d in differences):
-            continue
-        rng = numpy_stream(private[0].seed, "probe", "label-shuffle", *names, gap.metric)
-        p = shuffle_p(differences, records, cut.eligible, rng, is_fraction=gap.metric == "privacy_cost")
-        out[i] = gap.model_copy(update={"shuffle_p": p})
-    return out
-
-
-_OUTCOMES = {"privacy_cost": (record_correct, -1.0), "excess_risk": (record_loss, 1.0)}
 
 
 def _comparison(
@@ -360,8 +325,8 @@ def _nothing(
     named = [spec.name for spec in within_model() if spec.needs_a_class]
     trained = [f"train.{spec.name}" for spec in within_model() if spec.is_on_training]
     within = [*outcome.metrics, *named, *trained]
-    costs = [*COSTS, *(f"train.{cost}" for cost in COSTS)]
-    keys = [*costs, *within, *(f"reference.{m}" for m in within)] if names[1] else within
+    lost = [*costs(), *(f"train.{name}" for name in costs() if METRICS[name].is_on_training)]
+    keys = [*lost, *within, *(f"reference.{m}" for m in within)] if names[1] else within
     estimates = {key: undefined(NO_SEED, spec_of(key).unit) for key in keys}
     groups = [
         GroupMeasure(group=name, n_test=0, n_train=0.0, gated=False, reason=NO_SEED, estimates=estimates)
@@ -377,3 +342,33 @@ def _nothing(
         gaps=(),
         worst={},
     )
+
+
+NO_PROBABILITIES = "predictions are labels; this needs probabilities"
+
+
+def of_labels(comparison: Measured) -> Measured:
+    """The comparison with every number that needs probabilities made undefined, and its gaps gone."""
+    return comparison.model_copy(
+        update={
+            "overall": _of_labels(comparison.overall),
+            "by_group": tuple(map(_of_labels, comparison.by_group)),
+            "gaps": tuple(gap for gap in comparison.gaps if not _needs_probabilities(gap.metric)),
+            "worst": {m: group for m, group in comparison.worst.items() if not _needs_probabilities(m)},
+        }
+    )
+
+
+def _of_labels(measure: GroupMeasure) -> GroupMeasure:
+    estimates = {
+        name: undefined(NO_PROBABILITIES, estimate.unit, estimate.n_test)
+        if _needs_probabilities(name)
+        else estimate
+        for name, estimate in measure.estimates.items()
+    }
+    ungated = {name: why for name, why in measure.ungated.items() if not _needs_probabilities(name)}
+    return measure.model_copy(update={"estimates": estimates, "ungated": ungated})
+
+
+def _needs_probabilities(metric: str) -> bool:
+    return "probabilities" in spec_of(metric).needs

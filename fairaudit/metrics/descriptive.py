@@ -3,38 +3,58 @@
 It may not enter a gate, being conditional on this file (docs/methods.md 6.9).
 """
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from fairaudit.metrics.gaps import GroupSelection
 from fairaudit.metrics.intervals import EvaluatedRecords, Float64, Int64, floor_variance
+from fairaudit.metrics.registry import METRICS, MetricSpec, costs
+from fairaudit.metrics.within_model import EvaluatedRows, LabelOutcome, Predictions
+from fairaudit.privacy.streams import numpy_stream
+from fairaudit.results.estimates import Gap
 
 SHUFFLES = 999
 KINDS = 32  # classes that records are rounded into before shuffling
 
 
-class _Kinds(NamedTuple):
-    """Records that a shuffle cannot tell apart, ``[T]`` kinds.
+def with_shuffles(
+    gaps: Sequence[Gap],
+    names: tuple[str, str],
+    private: Sequence[Predictions],
+    baseline: Sequence[Predictions],
+    labels: Int64,
+    records: EvaluatedRecords,
+    cut: GroupSelection,
+    outcome: LabelOutcome,
+) -> list[Gap]:
+    """The label-shuffle reference, on the largest gap of every cost that is a mean over all rows."""
 
-    Args:
-        size: Records of each kind.
-        tested, total, squares, cross: Their mean number of seeds tested c, sum of differences e, e^2 and e c;
-        tested_squares: c^2.
-    """
+    def outcomes(spec: MetricSpec, p: Predictions, place: Int64) -> Float64:
+        """The metric of each row, ``[n]``."""
+        of_rows = labels[p.rows], records.groups[place], records.n_groups, outcome
+        runs = [EvaluatedRows.of(one, *of_rows) for one in p.probabilities]
+        assert spec.compute is not None, "a cost is of a computed metric"
+        return p.over_runs(np.array([spec.compute(rows)[0] for rows in runs]))
 
-    size: Int64
-    tested: Float64
-    total: Float64
-    squares: Float64
-    cross: Float64
-    tested_squares: Float64
-
-    def sums(self, makeup: Int64) -> Float64:
-        """Of each make-up's groups ``[B, K, T]``, in the order of the fields, ``[5, B, K]``."""
-        features = np.stack([self.tested, self.total, self.squares, self.cross, self.tested_squares], axis=1)
-        found: Float64 = np.moveaxis(makeup @ features, -1, 0)
-        return found
+    out = list(gaps)
+    for i, gap in enumerate(gaps):
+        spec = METRICS.get(METRICS[gap.metric].cost_of) if gap.metric in costs() else None
+        if spec is None or not spec.is_mean or spec.needs_a_class:
+            continue
+        if gap.kind != "max" or gap.absolute.value is None:
+            continue
+        differences = [
+            spec.rise * (outcomes(spec, a, place) - outcomes(spec, b, place))
+            for a, b, place in zip(private, baseline, records.places, strict=True)
+        ]
+        if any(np.isnan(d).any() for d in differences):
+            continue
+        rng = numpy_stream(private[0].seed, "probe", "label-shuffle", *names, gap.metric)
+        p = shuffle_p(differences, records, cut.eligible, rng, width=spec.width)
+        out[i] = gap.model_copy(update={"shuffle_p": p})
+    return out
 
 
 def shuffle_p(
@@ -43,7 +63,7 @@ def shuffle_p(
     eligible: Sequence[int],
     rng: np.random.Generator,
     *,
-    is_fraction: bool,
+    width: float,
 ) -> float | None:
     """Share of label shuffles whose largest studentised gap reaches the observed one.
 
@@ -56,7 +76,8 @@ def shuffle_p(
         records: The index of those rows.
         eligible: Groups that take part.
         rng: A named stream.
-        is_fraction: The variance gets the floor of docs/methods.md 6.3.
+        width: How far two outcomes can lie apart; where it is finite the variance gets the floor of
+            docs/methods.md 6.3.
 
     Returns:
         (1 + hits) / 1000, or None with fewer than two groups.
@@ -69,18 +90,20 @@ def shuffle_p(
         tested[place] += 1
     keep = np.isin(records.groups, eligible)
     total, tested, groups = total[keep], tested[keep], records.groups[keep]
-    kinds = _kinds(total, tested)
     sizes = [int((groups == k).sum()) for k in eligible]
-    floors = floor_variance(np.array(sizes)) if is_fraction else np.zeros(len(sizes))
+    floors = width**2 * floor_variance(np.array(sizes)) if math.isfinite(width) else np.zeros(len(sizes))
+    kind_of = _kinds(total, tested)
+    kinds = np.bincount(kind_of).astype(np.int64)
     features = (tested, total, total**2, total * tested, tested**2)
     sums = [np.bincount(groups, v, records.n_groups)[list(eligible)] for v in features]
     seen = _largest_gap(np.array(sums, dtype=np.float64)[:, None], floors)[0]
-    shuffled = _largest_gap(kinds.sums(_draws(kinds.size, sizes, rng)), floors)
+    means = np.stack([np.bincount(kind_of, v) / kinds for v in features], axis=1)  # of each kind, [T, 5]
+    shuffled = _largest_gap(np.moveaxis(_draws(kinds, sizes, rng) @ means, -1, 0), floors)
     return float((1 + np.count_nonzero(shuffled >= seen * (1 - 1e-9))) / (1 + SHUFFLES))
 
 
-def _kinds(total: Float64, tested: Float64) -> _Kinds:
-    """Classes of like influence, none empty."""
+def _kinds(total: Float64, tested: Float64) -> Int64:
+    """Of each record its class of like influence, 0 to T - 1, none empty: within one no shuffle matters."""
     influence = total - tested * (total.sum() / tested.sum())
     ordered = np.sort(influence)
     reach = np.cumsum(np.abs(ordered) + np.abs(ordered).mean())  # half by weight, half by number
@@ -88,13 +111,8 @@ def _kinds(total: Float64, tested: Float64) -> _Kinds:
     # By value, never by rank: equal records must share a class, else their order, which is by
     # group, would tell the groups apart.
     kind_of = np.searchsorted(np.unique(edges), influence)
-    kind_of = np.unique(kind_of, return_inverse=True)[1]
-    size = np.bincount(kind_of)
-    means = [
-        np.bincount(kind_of, v) / size
-        for v in (tested, total, total**2, total * tested, tested**2)
-    ]  # fmt: skip
-    return _Kinds(size.astype(np.int64), *means)
+    found: Int64 = np.unique(kind_of, return_inverse=True)[1]
+    return found
 
 
 def _draws(size: Int64, sizes: Sequence[int], rng: np.random.Generator) -> Int64:
@@ -102,23 +120,15 @@ def _draws(size: Int64, sizes: Sequence[int], rng: np.random.Generator) -> Int64
     left = np.broadcast_to(size, (SHUFFLES, len(size))).copy()
     groups = []
     for n in sizes[:-1]:
-        drawn = _without_replacement(left, n, rng)
+        drawn, remaining = np.empty_like(left), left.sum(axis=1)
+        wanted = np.full(len(left), n, dtype=np.int64)
+        for t in range(left.shape[1]):  # without replacement, kind after kind
+            remaining = remaining - left[:, t]
+            drawn[:, t] = rng.hypergeometric(left[:, t], remaining, wanted)
+            wanted = wanted - drawn[:, t]
         left -= drawn
         groups.append(drawn)
     return np.stack([*groups, left], axis=1)
-
-
-def _without_replacement(left: Int64, n: int, rng: np.random.Generator) -> Int64:
-    """One draw of ``n`` records from each row of counts, ``[SHUFFLES, T]``, kind after kind."""
-    drawn = np.empty_like(left)
-    remaining = left.sum(axis=1)
-    wanted = np.full(len(left), n, dtype=np.int64)
-    for t in range(left.shape[1]):
-        good = left[:, t]
-        remaining = remaining - good
-        drawn[:, t] = rng.hypergeometric(good, remaining, wanted)
-        wanted = wanted - drawn[:, t]
-    return drawn
 
 
 def _largest_gap(sums: Float64, floors: Float64) -> Float64:

@@ -269,33 +269,6 @@ def _products(own: Float64, every: Float64, groups: Int64, n_groups: int) -> Flo
     return out
 
 
-def record_means(
-    name: str, values: Sequence[Float64], records: EvaluatedRecords, *, unit: str = "fraction"
-) -> MetricTable:
-    """The table of a metric that is a plain mean over test records.
-
-    Args:
-        name: Metric name.
-        values: d_si of each test row, per seed ``[n_s]``, in the order of the seed's rows.
-        records: The index of those rows.
-        unit: ``fraction`` gets the floor, ``nats`` has none (docs/methods.md 6.3).
-    """
-    k = records.n_groups
-    by_seed, influences = [], Influences(records, 1)
-    for place, d in zip(records.places, values, strict=True):
-        g = records.groups[place]
-        n = np.bincount(g, minlength=k)
-        with np.errstate(invalid="ignore"):
-            m = np.bincount(g, d, k) / n
-        by_seed.append(np.append(m, d.mean()))
-        influences.add(place, ((d - m[g]) / n[g])[None], ((d - d.mean()) / len(d))[None])
-    counts = records.count()
-    covariance = influences.covariance()[:, 0]
-    if unit == "fraction":
-        covariance += np.diag(floor_variance(counts))
-    return MetricTable(name, unit, np.array(by_seed), covariance, counts)
-
-
 def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
     """Value a, or value a minus value b, with its variances.
 
@@ -409,3 +382,17 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
 def _within(low: float, value: float, high: float, bounds: tuple[float, float]) -> tuple[float, float]:
     """The ends, cut at the bounds; a value that rounding leaves beyond one stays in. NaN stays NaN."""
     return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))
+
+
+def among(one: Estimate, many: float) -> Estimate:
+    """The estimate with an interval that holds for ``many`` of its kind at once (Bonferroni).
+
+    At most 5 % of audits have one of the many whose interval misses the truth, so whichever a sentence picks,
+    it is wrong in at most 5 %. Source: docs/methods.md 6.5.
+    """
+    if one.value is None or one.low is None or one.high is None:
+        return one
+    half = half_width((one.training_sd or 0.0) ** 2, (one.records_sd or 0.0) ** 2, one.n_seeds, many)
+    return one.model_copy(
+        update={"low": min(one.low, one.value - half), "high": max(one.high, one.value + half)}
+    )

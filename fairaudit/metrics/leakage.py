@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from fairaudit.metrics.intervals import EvaluatedRecords, Float64, Int64, MetricTable
 from fairaudit.metrics.tables import ArmScores, add_tables
-from fairaudit.metrics.within_model import LabelOutcome, SeedScores
+from fairaudit.metrics.within_model import PROBABILITY_FLOOR, LabelOutcome, SeedScores
 
 Bools = NDArray[np.bool_]
 
@@ -55,12 +55,13 @@ def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Flo
     Returns:
         ``[n]``, between -87.4 and 87.4: single precision holds no smaller probability.
     """
-    least = float(np.finfo(np.float32).tiny)
     rest = np.array(probabilities, dtype=np.float64)
     place = np.arange(len(labels)), labels
     own = rest[place]
     rest[place] = 0.0
-    odds: Float64 = np.log(np.maximum(own, least)) - np.log(np.maximum(rest.sum(axis=1), least))
+    odds: Float64 = np.log(np.maximum(own, PROBABILITY_FLOOR)) - np.log(
+        np.maximum(rest.sum(axis=1), PROBABILITY_FLOOR)
+    )
     return odds
 
 

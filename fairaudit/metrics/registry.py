@@ -1,16 +1,14 @@
 """Every metric that a report may hold: its names, what it needs, how it is computed, how it is read.
 
 Tables, gaps, rules, the comparison of reports, pages and the reference read this list, so adding a metric is
-one entry here. Nothing is imported to compute with: what only reads a stored report needs the
-descriptions, and starts without NumPy.
+one entry here, and adding a cost is one, too. Nothing is imported to compute with: what only reads a stored
+report needs the descriptions, and starts without NumPy.
 """
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
-
-from fairaudit.metrics.metric_names import COSTS, base_metric
 
 Unit = Literal["fraction", "ratio", "nats"]
 # ``metrics.within_model.Rows``, what a metric is computed from: of NumPy's arrays, which reading a stored
@@ -18,6 +16,17 @@ Unit = Literal["fraction", "ratio", "nats"]
 Rows = Any
 LEAST_FOR_LEAKAGE = 100  # records, of which half are no members and five per cent of those two or three
 LEAST_AT_ONE = 1_000  # of which half, 500, are no members
+
+# A cost is that of the method without its noise, and the noise's. The first is named after what else the
+# method does to a model: no epsilon removes it.
+PARTS = {
+    "clipping": "of clipping and schedule, without any noise",
+    "regularisation": "of regularisation, without any noise",
+    "partition": "of the partition into teachers, without any noise",
+    "noise": "of the noise alone",
+}
+# A cost against the model that predicts the classes' shares in the training rows for everybody.
+CONSTANT = "constant"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +61,7 @@ class MetricSpec:
         is_in_summary: The console shows it where predictions are scored.
         has_own_section: A report shows it apart from the other metrics within a model.
         is_on_training: It is also measured on training rows.
+        cost_of: The metric of one model by how much which is worse than under the reference; "" for no cost.
     """
 
     name: str
@@ -71,6 +81,7 @@ class MetricSpec:
     is_in_summary: bool = False
     has_own_section: bool = False
     is_on_training: bool = False
+    cost_of: str = ""
 
     @property
     def title(self) -> str:
@@ -92,53 +103,70 @@ class MetricSpec:
         """One value of it, with its article."""
         return "a loss" if self.unit == "nats" else f"the {self.words}"
 
+    @property
+    def counted(self) -> str:
+        """What it is counted in on a page: ``points``, ``nats``."""
+        return "points" if self.unit == "fraction" else self.unit
+
+    @property
+    def counted_of(self) -> str:
+        """The same of a cost, with what it is lost of: ``points of accuracy``."""
+        return f"{self.counted} of {METRICS[self.cost_of].title}"
+
+    @property
+    def rise(self) -> float:
+        """The sign of a change that is for the worse."""
+        return 1.0 if self.worst == "highest" else -1.0
+
+
+def cost_of(metric: MetricSpec, name: str, words: str, header: str = "") -> MetricSpec:
+    """How much worse a computed metric is than under the reference; it rests on the same records."""
+    return replace(
+        metric,
+        name=name,
+        words=words,
+        worst="highest",
+        compute=None,
+        bounds=(-metric.width, metric.width),
+        needs=metric.needs | {"reference"},
+        rests_on=(),
+        header=header,
+        is_in_summary=False,
+        has_own_section=False,
+        cost_of=metric.name,
+    )
+
+
+_ACCURACY = MetricSpec(
+    name="accuracy",
+    words="accuracy",
+    worst="lowest",
+    compute=lambda rows: (rows.correct, rows.everyone),
+    is_mean=True,
+    is_in_summary=True,
+    is_on_training=True,
+)
+_LOSS = MetricSpec(
+    name="loss",
+    words="loss (nats)",
+    worst="highest",
+    compute=lambda rows: (rows.loss, rows.everyone),
+    unit="nats",
+    bounds=(0.0, math.inf),
+    needs=frozenset({"probabilities"}),
+    is_mean=True,
+    least_records=30,  # a loss has no floor of uncertainty
+    least_gated=200,
+    is_on_training=True,
+)
 
 METRICS: dict[str, MetricSpec] = {
     spec.name: spec
     for spec in (
-        MetricSpec(
-            name=COSTS[0],
-            words="accuracy lost in private training",
-            worst="highest",
-            bounds=(-1.0, 1.0),
-            needs=frozenset({"reference"}),
-            is_mean=True,
-            is_on_training=True,
-        ),
-        MetricSpec(
-            name=COSTS[1],
-            words="loss added by private training (nats)",
-            worst="highest",
-            unit="nats",
-            bounds=(-math.inf, math.inf),
-            needs=frozenset({"reference", "probabilities"}),
-            is_mean=True,
-            least_records=30,  # a loss has no floor of uncertainty
-            least_gated=200,
-            is_on_training=True,
-        ),
-        MetricSpec(
-            name="accuracy",
-            words="accuracy",
-            worst="lowest",
-            compute=lambda rows: (rows.correct, rows.everyone),
-            is_mean=True,
-            is_in_summary=True,
-            is_on_training=True,
-        ),
-        MetricSpec(
-            name="loss",
-            words="loss (nats)",
-            worst="highest",
-            compute=lambda rows: (rows.loss, rows.everyone),
-            unit="nats",
-            bounds=(0.0, math.inf),
-            needs=frozenset({"probabilities"}),
-            is_mean=True,
-            least_records=30,
-            least_gated=200,
-            is_on_training=True,
-        ),
+        cost_of(_ACCURACY, "privacy_cost", "accuracy lost in private training", "cost"),
+        cost_of(_LOSS, "excess_risk", "loss added by private training (nats)"),
+        _ACCURACY,
+        _LOSS,
         MetricSpec(
             name="selection_rate",
             words="selection rate",
@@ -253,6 +281,18 @@ METRICS: dict[str, MetricSpec] = {
 }
 
 
+def base_metric(name: str) -> str:
+    """``change.tpr[2]`` -> ``tpr``; ``privacy_cost.noise`` -> ``privacy_cost``."""
+    stem, _, last = name.rpartition(".")
+    return base_metric(stem) if last in PARTS or last == CONSTANT else last.partition("[")[0]
+
+
+def part_of(name: str) -> str:
+    """``noise`` of ``privacy_cost.noise``; "" for a whole cost and any other metric."""
+    last = name.rpartition(".")[2]
+    return last if last in PARTS else ""
+
+
 def spec_of(name: str) -> MetricSpec:
     """The metric behind a name of a report, as ``change.tpr[2]`` or ``privacy_cost.noise``.
 
@@ -260,6 +300,11 @@ def spec_of(name: str) -> MetricSpec:
         KeyError: There is none.
     """
     return METRICS[base_metric(name)]
+
+
+def costs() -> tuple[str, ...]:
+    """The metrics that say what a private model costs beside its reference."""
+    return tuple(name for name, spec in METRICS.items() if spec.cost_of)
 
 
 def within_model() -> Iterator[MetricSpec]:

@@ -14,13 +14,11 @@ from fairaudit.metrics.intervals import (
     MetricTable,
     floor_variance,
 )
-from fairaudit.metrics.registry import spec_of
-from fairaudit.metrics.risk import Predictions
-from fairaudit.metrics.within_model import LabelOutcome, SeedScores, seed_scores
+from fairaudit.metrics.registry import METRICS, base_metric, costs, spec_of
+from fairaudit.metrics.within_model import LabelOutcome, Predictions, SeedScores, seed_scores
 
 INFLUENCE_BYTES = 2**28  # that the influences of all records on some metrics may take
 BYTES_PER_INFLUENCE = 2 * 3 * 17  # at one seed and over all, of two arms and their change: own, every, behind
-_BEHIND_COSTS = ("accuracy", "loss")
 
 
 class ArmScores:
@@ -158,12 +156,15 @@ def add_tables(
 
 
 def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:
-    """``privacy_cost`` (accuracy lost) and ``excess_risk`` (loss gained). Source: docs/methods.md 6.1."""
-    lost, gained = change["change.accuracy"], change["change.loss"]
-    return {
-        "privacy_cost": replace(lost, name="privacy_cost", by_seed=-lost.by_seed),
-        "excess_risk": replace(gained, name="excess_risk"),
-    }
+    """Every cost: accuracy that was lost, loss that was gained. Source: docs/methods.md 6.1."""
+    found = {}
+    for cost in costs():
+        spec = METRICS[METRICS[cost].cost_of]
+        for name, table in change.items():
+            if base_metric(name) == spec.name:
+                own = cost + name.removeprefix(f"change.{spec.name}")  # of one class, as [2], or of all
+                found[own] = replace(table, name=own, by_seed=spec.rise * table.by_seed)
+    return found
 
 
 def costs_between(
@@ -174,19 +175,22 @@ def costs_between(
     outcome: LabelOutcome,
     part: str,
 ) -> dict[str, MetricTable]:
-    """``privacy_cost.PART`` and ``excess_risk.PART``: what ``after`` does worse than ``before``.
+    """``privacy_cost.PART`` and every other cost's: what ``after`` does worse than ``before``.
 
     Args:
         after, before: Seed by seed, in the order of ``records``.
         labels, records, outcome: As of :func:`both_tables`.
         part: What is named so.
     """
-    change = ArmScores(records, len(_BEHIND_COSTS))
+    behind = {METRICS[cost].cost_of for cost in costs()}
+    behind |= {name for metric in behind for name in METRICS[metric].rests_on}
+    metrics = [name for name in outcome.metrics if base_metric(name) in behind]
+    change = ArmScores(records, len(metrics))
     for p, q, place in zip(after, before, records.places, strict=True):
-        later, earlier = (_seed_scores(r, labels, records, place, outcome, _BEHIND_COSTS) for r in (p, q))
+        later, earlier = (_seed_scores(r, labels, records, place, outcome, metrics) for r in (p, q))
         change.add(place, later.minus(earlier))
     changed: dict[str, MetricTable] = {}
-    add_tables(changed, change, records, outcome, _BEHIND_COSTS, "change.")
+    add_tables(changed, change, records, outcome, metrics, "change.")
     return {
         f"{name}.{part}": replace(table, name=f"{name}.{part}")
         for name, table in cost_tables(changed).items()

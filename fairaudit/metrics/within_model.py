@@ -13,12 +13,87 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.metrics.registry import METRICS, MetricSpec
-from fairaudit.metrics.risk import predicted_class, record_correct, record_loss
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 
 CALIBRATION_BINS = 10
+
+# A float32 softmax underflows to 0, where -log is infinite. The smallest normal float32 is the
+# smallest probability that the format holds at full precision; it caps a loss at 87.3 nats.
+PROBABILITY_FLOOR = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """One arm at one seed, on that seed's test rows.
+
+    Args:
+        seed: Audit seed.
+        rows: Which record each row is, ``[n]``; the same record keeps its number over seeds.
+        probabilities: ``[P, n, Y]``, P private runs of this seed (1 for the reference).
+        train_accuracy, train_loss: Training split, per group, ``[P, K]``; train_count ``[K]``.
+        train_classes: Training rows of each class, ``[Y]``; None where they are not known.
+        weights: Of the runs, ``[P]``, sum 1: those of a search count as often as it would release them.
+            None: all alike.
+    """
+
+    seed: int
+    rows: NDArray[np.int64]
+    probabilities: NDArray[np.float32]
+    train_accuracy: NDArray[np.float64]
+    train_loss: NDArray[np.float64]
+    train_count: NDArray[np.int64]
+    train_classes: NDArray[np.int64] | None = None
+    weights: Float64 | None = None
+
+    def over_runs(self, values: Float64) -> Float64:
+        """The mean over the runs of values ``[P, ...]``, by their weights."""
+        if self.weights is None:
+            return np.asarray(values.mean(axis=0))
+        counted = self.weights > 0.0  # what never counts may be undefined
+        return np.asarray(np.tensordot(self.weights[counted], values[counted], axes=1))
+
+
+def predicted_class(probabilities: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The most probable class of each record, ``[P, n]``; a tie goes to the lower class index."""
+    if probabilities.shape[-1] == 2:  # a comparison is ten times faster than argmax over two columns
+        upper: NDArray[np.int64] = (probabilities[..., 1] > probabilities[..., 0]).astype(np.int64)
+        return upper
+    classes: NDArray[np.int64] = np.argmax(probabilities, axis=-1)
+    return classes
+
+
+def record_correct(probabilities: NDArray[np.float32], labels: NDArray[np.int64]) -> Float64:
+    """Whether each record is classified correctly.
+
+    Args:
+        probabilities: ``[P, n, Y]``.
+        labels: ``[n]``.
+
+    Returns:
+        ``[P, n]``, 1.0 or 0.0; NaN where a probability is not finite, so that a broken model
+        makes its numbers undefined instead of wrong.
+    """
+    correct: Float64 = (predicted_class(probabilities) == labels).astype(np.float64)
+    if not np.isfinite(probabilities).all():
+        correct[~np.isfinite(probabilities).all(axis=-1)] = np.nan
+    return correct
+
+
+def record_loss(probabilities: NDArray[np.float32], labels: NDArray[np.int64]) -> Float64:
+    """Cross-entropy of each record in nats, ``-log p_y`` with ``p_y`` no less than float32's tiny.
+
+    Args:
+        probabilities: ``[P, n, Y]``.
+        labels: ``[n]``.
+
+    Returns:
+        ``[P, n]``, at most 87.34; NaN stays NaN.
+    """
+    of_label = probabilities[:, np.arange(len(labels)), labels].astype(np.float64)
+    loss: Float64 = -np.log(np.maximum(of_label, PROBABILITY_FLOOR))
+    return loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +197,8 @@ def seed_scores(
     wanted = frozenset(outcome.metrics if metrics is None else metrics)
     if weights is not None:
         probabilities, weights = probabilities[weights > 0.0], weights[weights > 0.0]
-    runs = [_one_run(p, labels, groups, n_groups, outcome, wanted) for p in probabilities]
+    of_rows = labels, groups, n_groups, outcome
+    runs = [_one_run(EvaluatedRows.of(p, *of_rows), wanted) for p in probabilities]
     if len(runs) == 1:
         return runs[0]
     return SeedScores(
@@ -157,6 +233,19 @@ class EvaluatedRows:
     correct: Float64
     target: int = -1
 
+    @classmethod
+    def of(
+        cls,
+        probabilities: NDArray[np.float32],
+        labels: Int64,
+        groups: Int64,
+        n_groups: int,
+        outcome: LabelOutcome,
+    ) -> "EvaluatedRows":
+        """The rows of one run, with what follows from its probabilities."""
+        correct = record_correct(probabilities[None], labels)[0]
+        return cls(probabilities, labels, groups, n_groups, outcome, predicted_class(probabilities), correct)
+
     @property
     def everyone(self) -> Float64:
         """1.0 for every row."""
@@ -185,45 +274,63 @@ class EvaluatedRows:
         return self._where_known(self.predicted == self.outcome.selected(self.target))
 
     def auc(self) -> SeedScores:
-        """Area under the ROC curve of the scored class."""
-        scored = self.outcome.scored
-        return _auc(self.probabilities[:, scored], self.labels == scored, self.groups, self.n_groups)
+        """Area under the ROC curve of the scored class. Source: DeLong et al. 1988 (placement values)."""
+        score, truth = self.probabilities[:, self.outcome.scored], self.labels == self.outcome.scored
+        n = len(score)
+        values = np.full((1, self.n_groups + 1), np.nan)
+        within, whole = np.zeros((1, n)), np.zeros((1, n))
+        if np.isfinite(score).all():
+            order = np.argsort(score)
+            group_of = self.groups[order]
+            for k in range(self.n_groups):
+                values[0, k] = _placements(order[group_of == k], score, truth, within[0])
+            values[0, self.n_groups] = _placements(order, score, truth, whole[0])
+        return SeedScores(values, within, whole, np.ones((1, n), dtype=bool))
 
     def calibration(self) -> SeedScores:
-        """Expected calibration error."""
-        return _calibration(self.probabilities, self.labels, self.groups, self.n_groups, self.outcome)
+        """Expected calibration error over 10 bins of equal width, weighted by rows.
+
+        Two classes: the scored class's probability against its frequency. More: the confidence of the
+        prediction against its accuracy (Guo et al. 2017). It is biased upward, more in small groups:
+        noise in a bin counts as miscalibration. So it carries no interval.
+        """
+        if self.outcome.n_classes == 2 and self.outcome.scored is not None:
+            forecast = self.probabilities[:, self.outcome.scored].astype(np.float64)
+            event = (self.labels == self.outcome.scored).astype(np.float64)
+        else:
+            forecast = self.probabilities.max(axis=1).astype(np.float64)
+            event = (self.predicted == self.labels).astype(np.float64)
+        usable = np.where(np.isfinite(forecast), forecast, 0.0)
+        bins = np.minimum((usable * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
+        cell, n_cells = self.groups * CALIBRATION_BINS + bins, self.n_groups * CALIBRATION_BINS
+        cells = np.bincount(cell, forecast - event, n_cells).reshape(self.n_groups, CALIBRATION_BINS)
+        sizes = np.bincount(self.groups, minlength=self.n_groups)
+        with np.errstate(invalid="ignore"):
+            per_group = np.abs(cells).sum(axis=1) / sizes
+        every = np.abs(cells.sum(axis=0)).sum() / len(self.labels)
+        nothing = np.zeros((1, len(self.labels)))
+        return SeedScores(
+            np.append(per_group, every)[None], nothing, nothing, np.ones((1, len(self.labels)), dtype=bool)
+        )
 
     def _where_known(self, holds: NDArray[np.bool_]) -> Float64:
         return np.where(np.isnan(self.correct), np.nan, holds)
 
 
-def _one_run(
-    probabilities: NDArray[np.float32],
-    labels: Int64,
-    groups: Int64,
-    n_groups: int,
-    outcome: LabelOutcome,
-    wanted: frozenset[str],
-) -> SeedScores:
-    correct = record_correct(probabilities[None], labels)[0]
-    predicted = predicted_class(probabilities)
-    rows = EvaluatedRows(probabilities, labels, groups, n_groups, outcome, predicted, correct)
+def _one_run(rows: EvaluatedRows, wanted: frozenset[str]) -> SeedScores:
     found = [
         spec.compute(rows if target is None else replace(rows, target=target))
-        for name, spec, target in outcome.measured
+        for name, spec, target in rows.outcome.measured
         if name in wanted and spec.compute is not None
     ]
     parts: list[SeedScores] = []
     for is_done, neighbours in groupby(found, key=lambda scores: isinstance(scores, SeedScores)):
-        some = list(neighbours)
-        parts += some if is_done else [_ratios(*_stacked(some), groups, n_groups)]
+        if is_done:
+            parts += neighbours
+        else:
+            tops, bottoms = (np.array(each, dtype=np.float64) for each in zip(*neighbours, strict=True))
+            parts.append(_ratios(tops, bottoms, rows.groups, rows.n_groups))
     return SeedScores(*(np.concatenate(field) for field in zip(*parts, strict=True)))
-
-
-def _stacked(fractions: Sequence[tuple[Float64, Float64]]) -> tuple[Float64, Float64]:
-    """Numerators and denominators, ``[M, n]``."""
-    tops, bottoms = zip(*fractions, strict=True)
-    return np.array(tops, dtype=np.float64), np.array(bottoms, dtype=np.float64)
 
 
 def _ratios(numerators: Float64, denominators: Float64, groups: Int64, n_groups: int) -> SeedScores:
@@ -250,20 +357,6 @@ def _sums(values: Float64, groups: Int64, n_groups: int) -> Float64:
     return np.concatenate([per_group, per_group.sum(axis=1, keepdims=True)], axis=1)
 
 
-def _auc(score: NDArray[np.float32], truth: NDArray[np.bool_], groups: Int64, n_groups: int) -> SeedScores:
-    """Area under the ROC curve. Source: DeLong et al. 1988 (placement values)."""
-    n = len(score)
-    values = np.full((1, n_groups + 1), np.nan)
-    within, whole = np.zeros((1, n)), np.zeros((1, n))
-    if np.isfinite(score).all():
-        order = np.argsort(score)
-        group_of = groups[order]
-        for k in range(n_groups):
-            values[0, k] = _placements(order[group_of == k], score, truth, within[0])
-        values[0, n_groups] = _placements(order, score, truth, whole[0])
-    return SeedScores(values, within, whole, np.ones((1, n), dtype=bool))
-
-
 def _placements(
     order: NDArray[np.intp], score: NDArray[np.float32], truth: NDArray[np.bool_], influence: Float64
 ) -> float:
@@ -282,32 +375,3 @@ def _placements(
     auc = float(placement[t].mean())
     influence[order] = (placement - auc) / np.where(t, positives, negatives)
     return auc
-
-
-def _calibration(
-    probabilities: NDArray[np.float32], labels: Int64, groups: Int64, n_groups: int, outcome: LabelOutcome
-) -> SeedScores:
-    """Expected calibration error over 10 bins of equal width, weighted by rows.
-
-    Two classes: the scored class's probability against its frequency. More: the confidence of the
-    prediction against its accuracy (Guo et al. 2017). It is biased upward, more in small groups:
-    noise in a bin counts as miscalibration. So it carries no interval.
-    """
-    if outcome.n_classes == 2 and outcome.scored is not None:
-        forecast = probabilities[:, outcome.scored].astype(np.float64)
-        event = (labels == outcome.scored).astype(np.float64)
-    else:
-        forecast = probabilities.max(axis=1).astype(np.float64)
-        event = (predicted_class(probabilities) == labels).astype(np.float64)
-    usable = np.where(np.isfinite(forecast), forecast, 0.0)
-    bins = np.minimum((usable * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
-    cells = np.bincount(groups * CALIBRATION_BINS + bins, forecast - event, n_groups * CALIBRATION_BINS)
-    cells = cells.reshape(n_groups, CALIBRATION_BINS)
-    sizes = np.bincount(groups, minlength=n_groups)
-    with np.errstate(invalid="ignore"):
-        per_group = np.abs(cells).sum(axis=1) / sizes
-    every = np.abs(cells.sum(axis=0)).sum() / len(labels)
-    nothing = np.zeros((1, len(labels)))
-    return SeedScores(
-        np.append(per_group, every)[None], nothing, nothing, np.ones((1, len(labels)), dtype=bool)
-    )

@@ -128,7 +128,9 @@ def make_private(
     dealt = _loader(loader, batches, batch_first)
     if not isinstance(private, GhostOptimizer):
         return wrapped, private, dealt
-    _ask_between_passes(wrapped, private)
+    # Opacus' criterion asks the model for factors; the rule answers.
+    asked: Any = wrapped
+    asked.get_clipping_coef = lambda: private.factors(asked.get_norm_sample())
     return wrapped, private, DPLossFastGradientClipping(wrapped, private, criterion, loss_reduction), dealt
 
 
@@ -297,12 +299,6 @@ def _wrapped(model: nn.Module, mode: str, loss_reduction: str, batch_first: bool
         ) from error
     wrapped.forbid_grad_accumulation()  # type: ignore[operator]
     return wrapped
-
-
-def _ask_between_passes(wrapped: nn.Module, private: GhostOptimizer) -> None:
-    """Opacus' criterion asks the model for factors; the rule answers."""
-    module: Any = wrapped
-    module.get_clipping_coef = lambda: private.factors(module.get_norm_sample())
 
 
 def _loader(loader: DataLoader[Any], batches: PoissonBatches, batch_first: bool) -> DataLoader[Any]:

@@ -5,23 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.errors import ConfigError, PrivacyError, did_you_mean, numbered
-from fairaudit.methods.ablation import NAME as ABLATION_SET
-from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, catalog, find
+from fairaudit.errors import ConfigError, PrivacyError, numbered
+from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, find
 from fairaudit.methods.defaults import effective_step
-from fairaudit.planning.admission import Lacking, unmet
-from fairaudit.planning.guarantees import ArmPrivacy, of_one_training, of_search
-from fairaudit.planning.own_trainers import admitted, privacy_of
+from fairaudit.planning.chosen import chosen_methods, chosen_trainers, refuse_beside_a_search
+from fairaudit.planning.guarantees import ArmPrivacy, of_one_training, of_search, of_trainer
 from fairaudit.planning.settings import SettingsResolver, check_settings
 from fairaudit.privacy.accounting import calibrate
-from fairaudit.tuning.around import Around
-from fairaudit.tuning.charge import charged_search, uncharged_search
-from fairaudit.tuning.refusals import ONE_SETTING, refuse_beside_a_search
-from fairaudit.tuning.reuse import Reuse
-from fairaudit.tuning.search import Tuning
+from fairaudit.tuning.charge import Around, charged_search, uncharged_search
+from fairaudit.tuning.search import Reuse, Tuning
 
 SELF_CHECK = "self-check"
-SETS = ("all", ABLATION_SET)  # names of several methods
 KEPT_STEPS = 8  # of a training, unless --diagnostics-every says otherwise
 LARGEST_STEP = 1e30  # of a step that is scaled by a threshold; beyond it float32 overflows
 LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyond it exp() runs away
@@ -138,10 +132,10 @@ def make_arms(numbers: SettingsResolver, schedule: Schedule, delta: float) -> tu
     """
     config = numbers.config
     admit(config.method)
-    trainers = admitted(config)
+    trainers = chosen_trainers(config)
     check_settings(numbers)
     refuse_beside_a_search(config)
-    chosen = _chosen(numbers)
+    chosen = chosen_methods(numbers)
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
     arms = [_arm(numbers, schedule, delta, find(name), None, None) for name in references]
     targets: tuple[float | None, ...] = config.epsilon if config.noise_multiplier is None else (None,)
@@ -169,7 +163,7 @@ def _own_arms(
                 method=spec.name,
                 variant=None,
                 settings={},
-                privacy=privacy_of(spec, target),
+                privacy=of_trainer(spec, target),
                 reference=spec.reference,
                 source=None,
                 reads_groups=config.trainer_groups,
@@ -181,54 +175,6 @@ def _own_arms(
             yield arm
             if config.self_check and spec.reference:
                 yield _self_check(arm)
-
-
-def _chosen(numbers: SettingsResolver) -> list[MethodSpec]:
-    """The private methods asked for, once each; a control brings the method that it reads."""
-    config = numbers.config
-    specs = _admitted(numbers)
-    for spec in tuple(specs.values()):
-        if spec.control_of:
-            specs.setdefault(spec.control_of, find(spec.control_of))
-    # Controls last: they read what the others released.
-    ordered = sorted(specs.values(), key=lambda spec: spec.control_of is not None)
-    known = {variant.name for spec in ordered for variant in spec.variants}
-    for name in config.variant:
-        if name not in known:
-            raise ConfigError(
-                f"none of the chosen methods has a variant {name!r}", hint=did_you_mean(name, known)
-            )
-    return ordered
-
-
-def _admitted(numbers: SettingsResolver) -> dict[str, MethodSpec]:
-    """The methods asked for by name, and with `all` those that data and model admit."""
-    asked = [find(name) for name in numbers.config.method if name not in SETS]
-    specs = {spec.name: spec for spec in asked if spec.reference is not None}
-    for spec in specs.values():
-        lacking = _lacking(numbers, spec)
-        if lacking:
-            raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
-    if ABLATION_SET in numbers.config.method:
-        specs |= {spec.name: spec for spec in catalog().values() if spec.ablation}
-    if "all" in numbers.config.method:
-        for spec in (spec for spec in catalog().values() if not (spec.ablation or spec.own_code)):
-            lacking = _lacking(numbers, spec)
-            if spec.reference is not None and lacking:
-                numbers.omitted[spec.name] = f"it {lacking.reason}"
-            elif spec.reference is not None:
-                specs.setdefault(spec.name, spec)
-    return specs
-
-
-def _lacking(numbers: SettingsResolver, spec: MethodSpec) -> Lacking | None:
-    """The first need of the method that is not met: of data and model, or noise of its own."""
-    if numbers.config.tune and (spec.control_of or spec.ablation):
-        return Lacking("is about one setting, and --tune tries several", ONE_SETTING)
-    noiseless = spec.gaussian and not numbers.config.epsilon and "noise_multiplier" not in numbers.own(spec)
-    reason = "adds no noise to gradients, so --noise-multiplier does not set its noise"
-    remedy = f"give --epsilon instead, or --settings {spec.name}.noise_multiplier=SIGMA"
-    return unmet(spec, numbers.sizes) or (Lacking(reason, remedy) if noiseless else None)
 
 
 def _arm(
@@ -251,7 +197,12 @@ def _arm(
         known = _knowing_noise(numbers, spec, schedule, delta, goal)
         settings = _settings(known, spec, tuple(variant.settings) if variant else ())
         if "noise_multiplier" in spec.settings:
-            settings["noise_multiplier"] = _noise_multiplier(known, spec, settings, schedule, delta, goal)
+            length = schedule.steps_per_epoch, schedule.epochs
+            settings["noise_multiplier"] = (
+                _given_noise(known, spec)
+                if goal is None
+                else spec.mechanism.calibrated(settings, *length, delta=delta, target=goal)
+            )
         _refuse_large_count_noise(spec, settings, schedule)
         return settings
 
@@ -263,7 +214,7 @@ def _arm(
         found = search(around.search(config.tune, config.tune_for), config.tune, delta, target)
         settings = dict(found.tuning.settings)
     if variant and variant.guarantee is not Guarantee.ESTABLISHED:
-        privacy = ArmPrivacy(Guarantee.NOT_ESTABLISHED, variant.reason, None, None, None, target)
+        privacy = ArmPrivacy(Guarantee.NOT_ESTABLISHED, variant.reason, target_epsilon=target)
     else:
         event = spec.events(settings, schedule.steps_per_epoch, schedule.epochs)
         privacy = of_one_training(spec, event, delta, target)
@@ -316,7 +267,11 @@ def _settings(numbers: SettingsResolver, spec: MethodSpec, beside: tuple[str, ..
         "max_grad_norm": config.max_grad_norm,
         "threshold": config.threshold,
     }
-    converted = _converted(spec, own)
+    # Setting -> the name in another convention under which it was given.
+    converted = {c.into: name for name, c in spec.conversions.items() if name in own}
+    for into, name in converted.items():
+        if into in own:
+            raise ConfigError(f"{spec.name}: {name} and {into} say the same twice", hint="give one of them")
     settings: dict[str, float] = {}
     for name in (*spec.settings, *beside):
         if name != "noise_multiplier" and name not in converted:
@@ -341,30 +296,6 @@ def _settings(numbers: SettingsResolver, spec: MethodSpec, beside: tuple[str, ..
                 f"{settings['max_grad_norm']:g}",
             )
     return settings
-
-
-def _converted(spec: MethodSpec, own: Mapping[str, float]) -> dict[str, str]:
-    """Setting -> the name in another convention under which it was given."""
-    given = {c.into: name for name, c in spec.conversions.items() if name in own}
-    for into, name in given.items():
-        if into in own:
-            raise ConfigError(f"{spec.name}: {name} and {into} say the same twice", hint="give one of them")
-    return given
-
-
-def _noise_multiplier(
-    numbers: SettingsResolver,
-    spec: MethodSpec,
-    settings: Mapping[str, float],
-    schedule: Schedule,
-    delta: float,
-    target: float | None,
-) -> float:
-    if target is None:
-        return _given_noise(numbers, spec)
-    return spec.mechanism.calibrated(
-        settings, schedule.steps_per_epoch, schedule.epochs, delta=delta, target=target
-    )
 
 
 def _given_noise(numbers: SettingsResolver, spec: MethodSpec) -> float:

@@ -29,10 +29,10 @@ class ArmPrivacy:
 
     guarantee: Guarantee
     reason: str
-    event: PrivacyEvent | None
-    epsilon_pld: float | None
-    epsilon_rdp: float | None
-    target_epsilon: float | None
+    event: PrivacyEvent | None = None
+    epsilon_pld: float | None = None
+    epsilon_rdp: float | None = None
+    target_epsilon: float | None = None
     selection: SelectionEvent | None = None
     base_epsilon: float | None = None
 
@@ -48,7 +48,7 @@ def of_one_training(
     """The guarantee of a method that releases ``event``, at ``delta``."""
     if event is None:
         reason = "not private" if not spec.is_private else "noise multiplier 0: not private"
-        return ArmPrivacy(Guarantee.NONE, reason, None, None, None, None)
+        return ArmPrivacy(Guarantee.NONE, reason)
     pld, rdp = epsilon(event, delta, "pld"), epsilon(event, delta, "rdp")
     guarantee = as_checked(spec) if is_third_party(spec) else spec.guarantee
     return ArmPrivacy(guarantee, "", event, pld, rdp, target)
@@ -65,7 +65,7 @@ def of_search(one: ArmPrivacy, found: Charged, delta: float) -> ArmPrivacy:
             f"{proof} for one training (epsilon {shown_up(one.epsilon_pld or 0.0)}); the search over "
             f"{found.tuning.trials} settings is not charged, and charged it costs {shown_up(cost)}"
         )
-        return ArmPrivacy(Guarantee.NOT_ESTABLISHED, reason, None, None, None, one.target_epsilon)
+        return ArmPrivacy(Guarantee.NOT_ESTABLISHED, reason, target_epsilon=one.target_epsilon)
     base = max(epsilon(event, delta, "pld") for event in found.charge.trainings)
     reason = (
         f"the search is charged: the best of {found.tuning.trials} tries on average, by a score with noise "
@@ -75,3 +75,11 @@ def of_search(one: ArmPrivacy, found: Charged, delta: float) -> ArmPrivacy:
     return replace(
         one, reason=reason, epsilon_pld=None, epsilon_rdp=cost, selection=found.charge, base_epsilon=base
     )
+
+
+def of_trainer(spec: MethodSpec, target: float | None) -> ArmPrivacy:
+    """What is known before training: nothing but what the trainer is asked for."""
+    if target is None:
+        return ArmPrivacy(Guarantee.NONE, "trained by the user's own code without privacy")
+    reason = "the trainer is asked for it; what it does is its own"
+    return ArmPrivacy(spec.guarantee, reason, target_epsilon=target)

@@ -1,9 +1,8 @@
 """Config and data to a frozen plan: which trainings, with which numbers, at which epsilon."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
 from fairaudit.config.options import EXECUTION, GATES, OF_TRAINERS, AuditConfig
@@ -12,26 +11,18 @@ from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size, validation_groups, validation_size
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.io.code_digest import code_digest
-from fairaudit.methods.catalog import REFERENCE, find
+from fairaudit.methods.catalog import REFERENCE, find, libraries_of
 from fairaudit.methods.defaults import PublicSizes, default_delta
 from fairaudit.methods.spec import Need
-from fairaudit.methods.trainers import libraries_of
 from fairaudit.planning.arms import Arm, Schedule, make_arms, make_schedule
 from fairaudit.planning.effort import choose_level, effort
 from fairaudit.planning.guarantees import ArmPrivacy
-from fairaudit.planning.leakage import (
-    NOT_ATTACKED,
-    is_attacked,
-    leakage_config,
-    not_attacked,
-    refuse_leakage,
-)
-from fairaudit.planning.own_trainers import refuse_raw_images
+from fairaudit.planning.leakage import NOT_ATTACKED, is_attacked, leakage_config, not_attacked, refuse_leakage
 from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
-from fairaudit.results.jobs import JOBS, RECORDS, job_id
-from fairaudit.results.ways import key_of
+from fairaudit.results.estimates import key_of
+from fairaudit.results.jobs import job_id
 from fairaudit.tuning.validation_score import LEAST_ROWS
 
 __all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan", "narrowed"]
@@ -152,37 +143,16 @@ def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
 # Options that no result depends on once the arms are resolved; all others void a cached result, so a
 # new option does until it is put here.
 _NOT_IN_A_RESULT = {
-    *(
-        "data",
-        "public_data",
-        "method",
-        "variant",
-        "preset",
-        "settings",
-        "epsilon",
-        "noise_multiplier",
-        "delta",
-    ),
-    *("max_grad_norm", "threshold", "learning_rate", "epochs", "batch_size", "n_public", "model"),
-    *(
-        "seed",
-        "seeds",
-        "repeats",
-        "self_check",
-        "twins",
-        "infer",
-        "compare",
-        "suppress_below",
-        "out",
-        "format",
-    ),
+    "data", "public_data", "method", "variant", "preset", "settings", "epsilon", "noise_multiplier", "delta",
+    "max_grad_norm", "threshold", "learning_rate", "epochs", "batch_size", "n_public", "model", "seed",
+    "seeds", "repeats", "self_check", "twins", "infer", "compare", "suppress_below", "out", "format",
     "favourable",
     *OF_TRAINERS,  # said in the jobs of trainers
-    *("leakage", "leakage_seeds"),  # of other trainings
-    *("tune", "tune_for", "tune_privacy"),  # an arm's search says what of them it depends on
+    "leakage", "leakage_seeds",  # of other trainings
+    "tune", "tune_for", "tune_privacy",  # an arm's search says what of them it depends on
     *GATES,
     *EXECUTION,
-}
+}  # fmt: skip
 
 
 def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None = None) -> Plan:
@@ -222,12 +192,11 @@ def _plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None, *
             f"delta {delta:g} is not below 1/N = {1 / n_public:.2g}: a record might be published",
             hint=f"use --delta {default_delta(n_public):g}",
         )
-    arms = make_arms(numbers, schedule, delta)
-    planned = arms
-    if by_coins:
-        arms = tuple(arm for arm in arms if is_attacked(arm, config))
+    planned = make_arms(numbers, schedule, delta)
+    arms = tuple(arm for arm in planned if is_attacked(arm, config)) if by_coins else planned
     _refuse_small_groups(config, dataset, arms)
-    refuse_raw_images(config, dataset.image_shape)
+    if config.raw and dataset.image_shape is not None:
+        raise ConfigError("--raw gives rows of a table, and these are images", hint="leave it out")
     origins = dict(numbers.origins)
     known = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
     facts = known if own_model is None else own_model
@@ -236,6 +205,7 @@ def _plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None, *
         level, origins["diagnostics"] = choose_level(work, searches=config.tune is not None)
         config = config.model_copy(update={"diagnostics": level})
     angles = config.diagnostics == "basic" and config.tune is None and work.reads_angles
+    identity = sizes.model, facts.digest
     return Plan(
         config=config,
         digest=dataset.digest,
@@ -243,31 +213,15 @@ def _plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None, *
         schedule=schedule,
         delta=delta,
         arms=arms,
-        jobs=_jobs(
-            config,
-            dataset,
-            (sizes.model, facts.digest),
-            schedule,
-            delta,
-            arms,
-            angles=angles,
-            by_coins=by_coins,
-        ),
+        jobs=_jobs(config, dataset, identity, schedule, delta, arms, angles=angles, by_coins=by_coins),
         origins=origins,
         epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
-        notices=(*_omissions(numbers), *_notices(config, arms), *not_attacked(planned, arms)),
+        notices=(*_notices(numbers, arms), *not_attacked(planned, arms)),
         model_facts=facts,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
         reads_angles=angles,
         by_coins=by_coins,
     )
-
-
-def records_path(config: AuditConfig, digest: str) -> Path:
-    """Where a run keeps the records of a large table for its workers, named by what they depend on."""
-    # What is read of trainings changes no record: the models that are attacked are made from the same file.
-    data = config.model_dump(mode="json", exclude={*_NOT_IN_A_RESULT, "diagnostics", "diagnostics_every"})
-    return config.out / JOBS / f"{job_id({'records': digest, 'data': data})}{RECORDS}"
 
 
 def _jobs(
@@ -292,7 +246,7 @@ def _jobs(
             source = ids.get(arm.source) if arm.source else None
             event = arm.privacy.event
             reads_pool = Need.PUBLIC_POOL in find(arm.method).needs
-            parts = {
+            parts: dict[str, object] = {
                 "digest": dataset.digest, "data": data, "model": model[0],
                 "schedule": [schedule.n_public, schedule.steps_per_epoch, schedule.epochs],
                 "arm": arm.key, "trainer": arm.trainer, "code": code[_modules(arm)],
@@ -304,23 +258,20 @@ def _jobs(
                 **({"by_coins": True} if by_coins else {}),
                 **({"own_model": model[1]} if model[1] else {}),
                 **({"tuning": arm.tuning.to_json()} if arm.tuning else {}),
-                **(_given(config, arm, seed, delta, libraries[arm.trainer]) if arm.is_own_code else {}),
             }  # fmt: skip
+            if arm.is_own_code:
+                asked = arm.privacy.target_epsilon
+                parts |= {
+                    "libraries": libraries[arm.trainer],
+                    "asked": None if asked is None else [asked, delta],
+                    "given": {
+                        "raw": config.raw, "groups": config.trainer_groups, "version": config.trainer_version
+                    },
+                    "twice": trains_twice(config, arm, seed),
+                }  # fmt: skip
             ids[arm.key] = job_id(parts)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
     return tuple(jobs)
-
-
-def _given(
-    config: AuditConfig, arm: Arm, seed: int, delta: float, libraries: Mapping[str, str]
-) -> dict[str, object]:
-    """What a training by the user's own code depends on beside what every job does."""
-    return {
-        "libraries": libraries,
-        "asked": None if arm.privacy.target_epsilon is None else [arm.privacy.target_epsilon, delta],
-        "given": {"raw": config.raw, "groups": config.trainer_groups, "version": config.trainer_version},
-        "twice": trains_twice(config, arm, seed),
-    }
 
 
 def trains_twice(config: AuditConfig, arm: Arm, seed: int) -> bool:
@@ -368,36 +319,19 @@ def _refuse_small_groups(config: AuditConfig, dataset: Dataset, arms: tuple[Arm,
             )
 
 
-def _omissions(numbers: SettingsResolver) -> list[Notice]:
-    return [
-        Notice("method_left_out", f"{name} is left out: {why}", level="notice")
-        for name, why in numbers.omitted.items()
-    ]
-
-
-def _notices(config: AuditConfig, arms: tuple[Arm, ...]) -> list[Notice]:
-    notices: list[Notice] = []
-    values = {shown_up(arm.privacy.epsilon) for arm in arms if arm.privacy.epsilon is not None}
-    if config.noise_multiplier is not None and len(values) > 1:
-        notices.append(
-            Notice(
-                "unequal_epsilon",
-                "all methods share one noise multiplier, so their epsilons differ: "
-                + ", ".join(
-                    f"{arm.key} {shown_up(arm.privacy.epsilon)}"
-                    for arm in arms
-                    if arm.privacy.epsilon is not None
-                ),
-                "use --epsilon to compare methods at one epsilon",
-            )
+def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notice]:
+    for name, why in numbers.omitted.items():
+        yield Notice("method_left_out", f"{name} is left out: {why}", level="notice")
+    shown = {arm.key: shown_up(arm.privacy.epsilon) for arm in arms if arm.privacy.epsilon is not None}
+    if numbers.config.noise_multiplier is not None and len(set(shown.values())) > 1:
+        yield Notice(
+            "unequal_epsilon",
+            "all methods share one noise multiplier, so their epsilons differ: "
+            + ", ".join(f"{key} {epsilon}" for key, epsilon in shown.items()),
+            "use --epsilon to compare methods at one epsilon",
         )
-    if config.seeds < 5:
-        left = (
-            "intervals are wide and not gated"
-            if config.seeds > 1
-            else "a single one leaves no interval, and no measurement is gated"
-        )
-        notices.append(
-            Notice("few_seeds", f"{numbered(config.seeds, 'seed')}: {left}", "use --seeds 5 or more")
-        )
-    return notices
+    seeds = numbers.config.seeds
+    if seeds < 5:
+        left = "a single one leaves no interval, and no measurement is gated"
+        left = left if seeds == 1 else "intervals are wide and not gated"
+        yield Notice("few_seeds", f"{numbered(seeds, 'seed')}: {left}", "use --seeds 5 or more")

@@ -7,7 +7,6 @@ that the reference's search finds.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import product
 
 from fairaudit.config.model_names import ModelFacts
 from fairaudit.data.dataset import Dataset
@@ -16,10 +15,9 @@ from fairaudit.planning.arms import Arm
 from fairaudit.planning.guarantees import ArmPrivacy
 from fairaudit.planning.plan import Job, Plan, make_plan
 from fairaudit.privacy.events import shown_up
+from fairaudit.results.estimates import DEFAULT, REUSED
 from fairaudit.results.jobs import job_id
-from fairaudit.results.ways import DEFAULT, REUSED
-from fairaudit.tuning.reuse import Reuse
-from fairaudit.tuning.search import EPOCHS, Choice, Form, Tuning
+from fairaudit.tuning.search import EPOCHS, Choice, Form, Reuse, Tuning, combinations
 
 # Options of an audit of fixed settings. Its trainings are those of `run` without a search, to the bit.
 _FIXED = {
@@ -89,13 +87,9 @@ def _taking_over(arm: Arm, plan: Plan, default: Plan) -> Arm:
 
 def _forms(arm: Arm, search: Tuning, default: Plan) -> Mapping[Choice, Form]:
     """For every choice that the reference's search may make, noise that spends all of the arm's epsilon."""
-    choices = {name: c.choices for name, c in search.coordinates.items() if c.choices}
-    chosen_by_default = tuple(search.coordinates[name].default for name in choices)
     steps, target, spec = default.schedule.steps_per_epoch, arm.privacy.target_epsilon, find(arm.method)
     forms: dict[Choice, Form] = {}
-    for chosen in dict.fromkeys([chosen_by_default, *product(*choices.values())]):
-        values = dict(zip(choices, chosen, strict=True))
-        epochs = int(values.pop(EPOCHS, default.schedule.epochs))
+    for chosen, values, epochs in combinations(search.coordinates, default.schedule.epochs):
         own = {**arm.settings, **{name: value for name, value in values.items() if name in arm.settings}}
         if "noise_multiplier" in own and target is not None:
             own["noise_multiplier"] = spec.mechanism.calibrated(
@@ -118,4 +112,4 @@ def _privacy(arm: Arm) -> ArmPrivacy:
         f"{proof} for one training ({at}); its setting was found by training {arm.reference or REFERENCE} "
         "without privacy on the same records, which no epsilon covers"
     )
-    return ArmPrivacy(Guarantee.NOT_ESTABLISHED, reason, None, None, None, one.target_epsilon)
+    return ArmPrivacy(Guarantee.NOT_ESTABLISHED, reason, target_epsilon=one.target_epsilon)

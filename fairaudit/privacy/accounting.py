@@ -258,16 +258,15 @@ def _pld(charges: tuple[_Charge, ...], delta: float, interval: float) -> float:
 
 
 def _composed(charges: tuple[_Charge, ...], interval: float) -> _LossDistribution:
-    first, *others = [_distribution(charge, interval) for charge in charges]
+    first, *others = [
+        _one_step(1, charge.sigma / math.sqrt(charge.steps), interval)  # full batches: one Gaussian, exactly
+        if charge.steps_per_epoch == 1
+        else _one_step(charge.steps_per_epoch, charge.sigma, interval).self_compose(charge.steps)
+        for charge in charges
+    ]
     for other in others:
         first = first.compose(other)
     return first
-
-
-def _distribution(charge: _Charge, interval: float) -> _LossDistribution:
-    if charge.steps_per_epoch == 1:  # full batches: one Gaussian, exactly
-        return _one_step(1, charge.sigma / math.sqrt(charge.steps), interval)
-    return _one_step(charge.steps_per_epoch, charge.sigma, interval).self_compose(charge.steps)
 
 
 @lru_cache(maxsize=32)
@@ -296,16 +295,20 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
             return sigma
         if sigma == LARGEST_SIGMA and value > target:
             break
-        if (
-            value == 0.0
-        ):  # all that the steps reveal lies within delta: a target so small has no noise of its own
+        # Where all that the steps reveal lies within delta, so small a target has no noise of its own.
+        if value == 0.0:
             return sigma
         point = (math.log(sigma), math.log(value))
         if seen and abs(point[0] - seen[0]) > 1e-4:
             slope = _bounded((point[1] - seen[1]) / (point[0] - seen[0]), -8.0, -0.2)
         seen = point
         sigma *= ((1.0 - 0.25 * TOLERANCE) * target / value) ** (1.0 / slope)
-    raise _unreachable(steps_per_epoch, steps, delta, target)
+    least = _epsilon((_Charge(steps_per_epoch, LARGEST_SIGMA, steps),), delta, "pld")
+    raise PrivacyError(
+        f"epsilon {target:g} cannot be met at delta {delta:g}: "
+        f"noise of {LARGEST_SIGMA:g} times the clipping bound still costs {shown_up(least)}",
+        hint=f"use --epsilon {_rounded_up(1.01 * least, digits=2):g} or more, or fewer epochs",
+    )
 
 
 class _Found(NamedTuple):
@@ -346,15 +349,6 @@ def _guess(steps_per_epoch: int, steps: int, delta: float, target: float) -> flo
     if steps_per_epoch == 1:
         return math.sqrt(steps) / mu
     return 1.0 / math.sqrt(math.log1p((mu * steps_per_epoch) ** 2 / steps))
-
-
-def _unreachable(steps_per_epoch: int, steps: int, delta: float, target: float) -> PrivacyError:
-    least = _epsilon((_Charge(steps_per_epoch, LARGEST_SIGMA, steps),), delta, "pld")
-    return PrivacyError(
-        f"epsilon {target:g} cannot be met at delta {delta:g}: "
-        f"noise of {LARGEST_SIGMA:g} times the clipping bound still costs {shown_up(least)}",
-        hint=f"use --epsilon {_rounded_up(1.01 * least, digits=2):g} or more, or fewer epochs",
-    )
 
 
 def _bounded(value: float, low: float, high: float) -> float:

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairaudit.privacy.secure import KeyStream
-from fairaudit.privacy.streams import Purpose, is_secure, numpy_stream, seed_of
+from fairaudit.privacy.streams import KeyStream, Purpose, is_secure, numpy_stream, seed_of
 
 # What PyTorch draws in float32 comes of uniforms of 24 bits: it ends at 5.768, and its steps grow towards
 # that end. A record whose gradient is as long as its bound shifts a draw by 1 / sigma, so a shifted draw

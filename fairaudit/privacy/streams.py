@@ -1,21 +1,28 @@
 """Named random streams: one seed, one purpose, one generator; no stream can shift another.
 
-Inside :func:`from_operating_system` the same calls give streams that no seed repeats.
+Inside :func:`from_operating_system` the same calls give streams that no seed repeats: a key from the
+operating system, and AES-256 in counter mode under it. Keys are in the memory of this process alone and go
+with it.
 """
 
 import hashlib
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, cast
+from typing import Literal, TypeVar, cast, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairaudit.privacy.secure import SecureStream
+UInt64 = NDArray[np.uint64]
+Float64 = NDArray[np.float64]
+Values = TypeVar("Values", bound=np.generic)
 
+_ZEROS = bytes(2**20)
+_KEY, _COUNTER = 32, 16  # bytes
 _SECURE = ContextVar("secure", default=False)
-
 Purpose = Literal[
     "init",
     "split",
@@ -28,6 +35,64 @@ Purpose = Literal[
     "validation",
     "membership",
 ]
+
+
+class KeyStream:
+    """Bytes that only the holder of its key can tell from random ones."""
+
+    def __init__(self) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        cipher = Cipher(algorithms.AES(os.urandom(_KEY)), modes.CTR(os.urandom(_COUNTER)))
+        self._encryptor = cipher.encryptor()
+
+    def words(self, size: int) -> UInt64:
+        """Fresh 64-bit words, ``[size]``, writable."""
+        out = bytearray(8 * size)
+        for start in range(0, len(out), len(_ZEROS)):
+            piece = _ZEROS[: len(out) - start]
+            out[start : start + len(piece)] = self._encryptor.update(piece)
+        return np.frombuffer(out, np.uint64)
+
+
+class SecureStream:
+    """The draws that this program asks numpy's generators for, of a key stream of its own."""
+
+    def __init__(self) -> None:
+        self._words = KeyStream().words
+
+    @overload
+    def random(self) -> float: ...
+
+    @overload
+    def random(self, size: int) -> Float64: ...
+
+    def random(self, size: int | None = None) -> Float64 | float:
+        """Uniforms in [0, 1), steps of 2**-53, ``[size]``; one of them without a size."""
+        uniforms: Float64 = (self._words(1 if size is None else size) >> np.uint64(11)).astype(np.float64)
+        uniforms *= 2.0**-53
+        return float(uniforms[0]) if size is None else uniforms
+
+    def standard_exponential(self, size: int) -> Float64:
+        """Exponentials, ``[size]``."""
+        return -np.log1p(-self.random(size))
+
+    def integers(self, high: int, size: int) -> NDArray[np.int64]:
+        """Whole numbers in 0..high-1, ``[size]``; words beyond the last multiple of ``high`` anew."""
+        last = 2**64 - 2**64 % high - 1
+        found = self._words(size)
+        while (beyond := found > np.uint64(last)).any():
+            found[beyond] = self._words(int(beyond.sum()))
+        return (found % np.uint64(high)).astype(np.int64)
+
+    def permutation(self, values: int | NDArray[Values]) -> NDArray[np.int64] | NDArray[Values]:
+        """The values, or 0..values-1, in a random order: that of random words, of which no two are equal."""
+        rows = np.arange(values) if isinstance(values, int) else values
+        keys = self._words(len(rows))
+        while len(np.unique(keys)) < len(keys):
+            keys = self._words(len(rows))
+        order: NDArray[np.int64] | NDArray[Values] = rows[np.argsort(keys)]
+        return order
 
 
 @contextmanager

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from fairaudit.privacy.accounting import CURVE_DELTA, LARGEST_CURVE, Accountant, privacy_curve
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
-from fairaudit.privacy.renyi import delta_of_divergences, epsilon_of_divergences
-from fairaudit.privacy.selection import SelectionEvent
+from fairaudit.privacy.selection import SelectionEvent, delta_of_divergences, epsilon_of_divergences
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -62,7 +61,11 @@ def attack_rates(
         rates: Of false accusations.
     """
     if isinstance(event, SelectionEvent):
-        return tuple(map(_worst, *(_rates(_of_divergences(each), rates) for each in event.divergences())))
+        # Of the two places in which a record may be, the one that leaves an attacker more.
+        places = [_rates(_of_divergences(each), rates) for each in event.divergences()]
+        return tuple(
+            max(both, key=lambda rate: rate.true_positive_rate) for both in zip(*places, strict=True)
+        )
     if isinstance(event, Gaussian) and event.noise_multiplier > 0.0 and accountant == "pld":
         mu = math.sqrt(event.count) / event.noise_multiplier
         return tuple(AttackRate(at, of_gaussian(mu, at)) for at in rates)
@@ -71,11 +74,6 @@ def attack_rates(
 
 def _rates(curve: Profile | None, rates: tuple[float, ...]) -> tuple[AttackRate, ...]:
     return tuple(AttackRate(at, 1.0 if curve is None else of_profile(curve, at)) for at in rates)
-
-
-def _worst(one: AttackRate, other: AttackRate) -> AttackRate:
-    """Of the two places in which a record may be, the one that leaves an attacker more."""
-    return max(one, other, key=lambda rate: rate.true_positive_rate)
 
 
 def profile(event: PrivacyEvent, accountant: Accountant = "pld") -> Profile | None:

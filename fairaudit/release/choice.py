@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_TRAINERS, AuditConfig
 from fairaudit.data.dataset import Dataset
+from fairaudit.data.public import share_inputs
 from fairaudit.data.split import with_validation
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, GateFailed, PrivacyError, Undecided, did_you_mean
@@ -20,7 +21,7 @@ from fairaudit.planning.plan import Arm, Plan, make_plan
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.load import load_report, vetted
 from fairaudit.report.model import Report
-from fairaudit.results.numbers import rounded
+from fairaudit.results.estimates import rounded
 
 _CLOSE = 1e-5  # of a number: a report holds six digits
 
@@ -132,7 +133,7 @@ def choose(wish: Wish) -> ReleaseChoice:
             hint="audit with --columns (`fairaudit init --columns` writes a file to start from), or "
             "--accept-fitted-preprocessing, which the card says",
         )
-    own = examine(config, dataset.digest) if is_factory(config.model) else None
+    own = examine(config, share_inputs(dataset, config)) if is_factory(config.model) else None
     plan = make_plan(config, dataset, own)
     arm = next(a for a in plan.arms if a.reference is not None)
     _refuse_other_numbers(report, audited, plan, arm)
@@ -192,7 +193,8 @@ def _refuse_unproven(report: Report, arm: ArmFacts) -> None:
     privacy = report.privacy[arm.key]
     if privacy.guarantee is not Guarantee.ESTABLISHED or privacy.epsilon is None:
         why = f": {privacy.reason}" if privacy.reason else ""
-        uncharged = arm.variant is None and _setting(report, "tune_privacy") == "uncharged"
+        charge = report.config.get("tune_privacy")  # older versions had none
+        uncharged = arm.variant is None and charge is not None and charge.value == "uncharged"
         hint = "audit with --tune-privacy charged" if uncharged else "train a method that has one"
         raise PrivacyError(f"{arm.key} has no established guarantee{why}", hint=hint)
     if arm.source is not None:
@@ -242,12 +244,6 @@ def _config(report: Report, arm: ArmFacts, wish: Wish) -> AuditConfig:
             f"the report's option {where} is none of this version", hint="run the audit again"
         ) from None
     return config.model_copy(update={"label": report.data.label.column, "infer": config.infer})
-
-
-def _setting(report: Report, name: str) -> object:
-    """An option of the audit, None where its version had none of that name."""
-    setting = report.config.get(name)
-    return None if setting is None else setting.value
 
 
 def _refuse_other_people(report: Report, dataset: Dataset) -> None:

@@ -74,8 +74,11 @@ def held_out(
         groups = grouping.groups[rows]
         for number, name in enumerate(grouping.names):
             mine = correct[groups == number]
-            seeds = tuple(_seeds(report, arm, grouping.name, name))
-            expected, reason = _expected(seeds, several)
+            if several:
+                expected, reason = None, f"each seed of the audit is a mean of {several}"
+            else:
+                expected = prediction_interval(tuple(_seeds(report, arm, grouping.name, name)))
+                reason = "" if expected else "the audit has fewer than two seeds of it"
             accuracy = float(mine.mean()) if len(mine) else None
             found.append(HeldOut(grouping.name, name, len(mine), accuracy, expected, reason))
     return found
@@ -87,13 +90,6 @@ def _several(report: Report, arm: str) -> str:
     if "tune" in report.config and report.config["tune"].value is not None:
         return "all searches that it may have been"
     return f"{repeats} trainings" if repeats > 1 else ""
-
-
-def _expected(seeds: Sequence[float], several: str) -> tuple[Ends | None, str]:
-    if several:
-        return None, f"each seed of the audit is a mean of {several}"
-    interval = prediction_interval(seeds)
-    return interval, "" if interval else "the audit has fewer than two seeds of it"
 
 
 def _seeds(report: Report, arm: str, grouping: str, group: str) -> Iterator[float]:

@@ -1,16 +1,18 @@
 """A released model, read from its folder: predictions as scikit-learn's classifiers give them."""
 
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import torch
 from numpy.typing import ArrayLike, NDArray
-from pyarrow.csv import write_csv
-from pyarrow.parquet import write_table as write_parquet
+from pyarrow.csv import CSVWriter
+from pyarrow.parquet import ParquetWriter
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load
@@ -18,21 +20,24 @@ from safetensors.numpy import load
 from fairaudit.config.model_names import is_factory, layer_sizes, sees_images
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import plain_table
+from fairaudit.data.dataset import image_columns, pixels_of, shape_of
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.pixels import image_columns, pixels_of, shape_of
-from fairaudit.data.sources import open_data
+from fairaudit.data.readers import stream_columns
+from fairaudit.data.sources import DataSource, TableFiles, open_data
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import ConfigError, DataError
 from fairaudit.execution.model_setup import fresh_model
+from fairaudit.io.atomic import appearing
 from fairaudit.io.code_digest import code_digest
-from fairaudit.models.logistic_predictors import BoundedInputs, LogisticModels
+from fairaudit.models.convex import BoundedInputs, LogisticModels
 from fairaudit.release.model_folder import MODEL, RECIPE, read_folder
 from fairaudit.release.model_recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, TableInputs
 from fairaudit.release.train import WEIGHTS, named_tensors
 
 _CHANGED = "restore the folder that `fairaudit train` wrote, or train again"
-_AT_ONCE = 1_024  # images
+ROWS, IMAGES = 65_536, 1_024  # predicted at once
+ROW_GROUP = 2**20  # rows that stand together in a Parquet file, as where pyarrow writes a whole table
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,29 @@ class TablePredictions:
     probabilities: NDArray[np.float32]
     outside: dict[str, int]
     missing: dict[str, int]
+
+
+class Predicting(NamedTuple):
+    """Predictions that are made as they are asked for, some rows at a time; counts are of the rows so far."""
+
+    pieces: Iterator[NDArray[np.float32]]
+    at_once: int
+    inputs: TableInputs | None = None
+
+    @property
+    def outside(self) -> dict[str, int]:
+        """As of TablePredictions."""
+        return self.inputs.outside if self.inputs else {}
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """As of TablePredictions."""
+        return self.inputs.missing if self.inputs else {}
+
+    def all(self, classes: int) -> TablePredictions:
+        """Of all rows."""
+        empty = np.empty((0, classes), np.float32)
+        return TablePredictions(np.concatenate([empty, *self.pieces]), self.outside, self.missing)
 
 
 class ReleasedModel:
@@ -111,8 +139,17 @@ class ReleasedModel:
         Raises:
             DataError: The file cannot be read, or is not what the model reads.
         """
+        return self._predicting(Path(path)).all(len(self.recipe.classes))
+
+    def predict_table(self, table: pa.Table) -> TablePredictions:
+        """Of the rows of an Arrow table. Raises: as :meth:`predict_proba`."""
+        parts = (table.slice(at, ROWS) for at in range(0, max(1, table.num_rows), ROWS))
+        return self._of_rows(table.column_names, parts).all(len(self.recipe.classes))
+
+    def _predicting(self, path: Path) -> Predicting:
+        """As :meth:`predict_file`, with no more in memory than is asked for."""
         images = self.recipe.images
-        options: dict[str, Any] = {"data": Path(path)}
+        options: dict[str, Any] = {"data": path}
         if images is not None:
             height, width, channels = images.shape
             options |= {"resize": f"{height}x{width}"} if images.resized else {}
@@ -120,24 +157,25 @@ class ReleasedModel:
         source = open_data(AuditConfig(**options))
         if images is None:
             names = [c.name for c in self.recipe.columns if c.name in source.schema.names]
-            return self.predict_table(source.read(names)[0])
+            return self._of_rows(names, _in_parts(_batches(source, names)))
         if source.image is None:
-            raise DataError(f"{Path(path).name} holds no images, and the model reads them")
+            raise DataError(f"{path.name} holds no images, and the model reads them")
         return self._of_images(source.read([source.image])[0], images)
 
-    def predict_table(self, table: pa.Table) -> TablePredictions:
-        """Of the rows of an Arrow table. Raises: as :meth:`predict_proba`."""
-        plain, unreadable, _ = plain_table(table)
-        wanted = [c.name for c in self.recipe.columns if c.name in unreadable]
-        if wanted:
-            raise DataError(f"column {quoted(wanted[0])} holds {unreadable[wanted[0]]}")
-        inputs = TableInputs(self.recipe.columns, plain)
-        out = np.empty((len(inputs), len(self.recipe.classes)), np.float32)
-        for piece in inputs.pieces():
-            out[piece] = self._probabilities(inputs[piece])
-        return TablePredictions(out, inputs.outside, inputs.missing)
+    def _of_rows(self, names: Collection[str], parts: Iterable[pa.Table]) -> Predicting:
+        inputs = TableInputs(self.recipe.columns, names)
 
-    def _of_images(self, table: pa.Table, images: Images) -> TablePredictions:
+        def pieces() -> Iterator[NDArray[np.float32]]:
+            for part in parts:
+                plain, unreadable, _ = plain_table(part)
+                wanted = [c.name for c in self.recipe.columns if c.name in unreadable]
+                if wanted:
+                    raise DataError(f"column {quoted(wanted[0])} holds {unreadable[wanted[0]]}")
+                yield self._probabilities(inputs.of(plain))
+
+        return Predicting(pieces(), ROWS, inputs)
+
+    def _of_images(self, table: pa.Table, images: Images) -> Predicting:
         name = image_columns(table.schema)[0]
         shape = shape_of(table.schema.field(name).type)
         if shape != images.shape:
@@ -147,11 +185,13 @@ class ReleasedModel:
         scaled = (2 * values - 1 if images.pixel_range == "symmetric" else values).astype(np.float32)
         make = self.recipe.model
         as_rows = not (isinstance(make, NetworkMake) and sees_images(make.model))
-        out = np.empty((len(pixels), len(self.recipe.classes)), np.float32)
-        for at in range(0, len(pixels), _AT_ONCE):
-            piece = scaled[pixels[at : at + _AT_ONCE]]
-            out[at : at + _AT_ONCE] = self._probabilities(piece.reshape(len(piece), -1) if as_rows else piece)
-        return TablePredictions(out, {}, {})
+
+        def pieces() -> Iterator[NDArray[np.float32]]:
+            for at in range(0, len(pixels), IMAGES):
+                piece = scaled[pixels[at : at + IMAGES]]
+                yield self._probabilities(piece.reshape(len(piece), -1) if as_rows else piece)
+
+        return Predicting(pieces(), IMAGES)
 
     def _probabilities(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         features = torch.from_numpy(np.ascontiguousarray(inputs))
@@ -162,6 +202,34 @@ class ReleasedModel:
         probabilities: NDArray[np.float32] = found[0].numpy()
         probabilities[~np.isfinite(probabilities).all(1)] = 1.0 / len(self.recipe.classes)
         return probabilities
+
+
+def _batches(source: DataSource, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Columns of a table by and by, as types that :meth:`DataSource.read` would give them.
+
+    Several files whose types differ are read as a whole: what joins them is known only then.
+    """
+    if names and isinstance(source, TableFiles):
+        files = [found for file in source.files if (found := stream_columns(file, names)) is not None]
+        if len(files) == len(source.files) and all(file.schema == files[0].schema for file in files):
+            return itertools.chain.from_iterable(file.rows for file in files)
+    read, _ = source.read(names)
+    return iter(read.to_batches())
+
+
+def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows, as many at a time as are predicted at once: how many there are moves a last digit."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        at = 0
+        while at < batch.num_rows:
+            held.append(batch.slice(at, ROWS - sum(part.num_rows for part in held)))
+            at += held[-1].num_rows
+            if sum(part.num_rows for part in held) == ROWS:
+                yield pa.Table.from_batches(held)
+                held = []
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def _as_table(data: object) -> pa.Table:
@@ -260,19 +328,32 @@ def _unlike(what: str) -> DataError:
     return DataError(f"{MODEL} does not hold what {RECIPE} says: {what}", _CHANGED)
 
 
-def table_bytes(model: ReleasedModel, found: TablePredictions, suffix: str) -> bytes:
-    """Predictions as a table: ``prediction``, then ``probability_CLASS`` of every class, row by row.
+def write_predictions(model: ReleasedModel, data: Path, out: Path) -> tuple[int, Predicting]:
+    """Predict a file into a table: ``prediction``, then ``probability_CLASS`` of every class, row by row.
+
+    Rows are read, predicted and written some at a time, so memory does not grow with the file.
 
     Args:
-        model: Whose.
-        found: What it says.
-        suffix: ``.parquet`` or ``.csv``.
+        model: Whose predictions.
+        data: As of :meth:`ReleasedModel.predict_file`.
+        out: ``.parquet`` or ``.csv``; it appears whole or not at all.
+
+    Returns:
+        How many rows, and what of them was not as the model knows them.
+
+    Raises:
+        DataError: As of :meth:`ReleasedModel.predict_file`. OutputError: The file cannot be written.
     """
-    winners = model.classes_[found.probabilities.argmax(1)]
-    columns: dict[str, object] = {"prediction": pa.array(winners.tolist(), pa.string())}
-    for number, name in enumerate(model.recipe.classes):
-        columns[f"probability_{name}"] = pa.array(np.ascontiguousarray(found.probabilities[:, number]))
-    sink = pa.BufferOutputStream()
-    (write_csv if suffix == ".csv" else write_parquet)(pa.table(columns), sink)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    classes = pa.array(model.recipe.classes, pa.string())
+    fields = [(f"probability_{name}", pa.float32()) for name in model.recipe.classes]
+    schema = pa.schema([("prediction", pa.string()), *fields])
+    table_writer = CSVWriter if out.suffix.lower() == ".csv" else ParquetWriter
+    found, rows = model._predicting(data), 0
+    with appearing(out, mode=0o666, lasting=True) as file, table_writer(file, schema) as writer:
+        while pieces := list(itertools.islice(found.pieces, ROW_GROUP // found.at_once)):
+            values = np.concatenate(pieces)
+            winners = classes.take(pa.array(values.argmax(1)))
+            columns = [pa.array(np.ascontiguousarray(column)) for column in values.T]
+            writer.write_table(pa.table([winners, *columns], schema=schema))
+            rows += len(values)
+    return rows, found

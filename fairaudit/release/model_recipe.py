@@ -1,6 +1,6 @@
 """What a released model is made of beside its weights: everything that turns a row into a prediction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -10,14 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from fairaudit.config.declared import DeclaredColumn, DeclaredNumber
 from fairaudit.data.columns import Kind, encode_codes, kind_of, level_names, numeric_values
 from fairaudit.data.dataset import ColumnConstants, Float32, Int64
+from fairaudit.data.encode import Recipe
 from fairaudit.data.fit import Fitted, FittedCategory, FittedNumber
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.recipe import Recipe
 from fairaudit.data.records import CategoryField, Layout, NumberField
 from fairaudit.errors import DataError, numbered
 
 UNKNOWN = "(not listed)"  # the level of texts that are none of a column's
-_AT_ONCE = 65_536
 
 
 class _Part(BaseModel):
@@ -178,26 +177,22 @@ class TableInputs:
 
     Args:
         columns: Of the recipe.
-        table: In plain types; columns that the recipe lacks are not read.
-
-    Attributes:
-        outside, missing: column -> values that are not as listed or within the range; that are missing.
+        names: Columns that there are.
 
     Raises:
-        DataError: A column is not there, or holds something else.
+        DataError: A column is not there.
     """
 
-    def __init__(self, columns: Sequence[NumberColumn | CategoryColumn], table: pa.Table) -> None:
-        lacking = [column.name for column in columns if column.name not in table.column_names]
+    def __init__(self, columns: Sequence[NumberColumn | CategoryColumn], names: Collection[str]) -> None:
+        lacking = [column.name for column in columns if column.name not in names]
         if lacking:
             raise DataError(
                 f"the data lack {numbered(len(lacking), 'column')} that the model reads: {listed(lacking)}",
                 "give the columns that it was trained on; the label is not needed",
             )
-        self.outside: dict[str, int] = {}
-        self.missing: dict[str, int] = {}
-        self._rows = table.num_rows
-        self._values = [self._read(column, table.column(column.name)) for column in columns]
+        self._columns = columns
+        self._outside = dict.fromkeys((column.name for column in columns), 0)
+        self._missing = dict(self._outside)
         fields = [
             NumberField(c.name, "float64", gaps=True)
             if isinstance(c, NumberColumn)
@@ -207,21 +202,31 @@ class TableInputs:
         self._layout = Layout.of(fields)
         self._recipe = Recipe(self._layout, [_constants(column) for column in columns])
 
-    def __len__(self) -> int:
-        return int(self._rows)
+    @property
+    def outside(self) -> dict[str, int]:
+        """Of the rows so far: column -> values that are not as listed or within the range."""
+        return {name: count for name, count in self._outside.items() if count}
 
-    def pieces(self) -> list[slice]:
-        """All rows, some at a time."""
-        return [slice(at, min(at + _AT_ONCE, self._rows)) for at in range(0, self._rows, _AT_ONCE)]
+    @property
+    def missing(self) -> dict[str, int]:
+        """Of the rows so far: column -> missing values."""
+        return {name: count for name, count in self._missing.items() if count}
 
-    def __getitem__(self, piece: slice) -> Float32:
-        """Some rows' inputs, [n, d]."""
-        layout, count = self._layout, len(range(self._rows)[piece])
-        rows = np.zeros((count, layout.width), np.uint8)
-        for block in (*layout.numbers, layout.codes):
+    def of(self, table: pa.Table) -> Float32:
+        """The inputs of some rows, [n, d].
+
+        Args:
+            table: In plain types; columns that the recipe lacks are not read.
+
+        Raises:
+            DataError: A column holds something else.
+        """
+        values = [self._read(column, table.column(column.name)) for column in self._columns]
+        rows = np.zeros((table.num_rows, self._layout.width), np.uint8)
+        for block in (*self._layout.numbers, self._layout.codes):
             for place, number in enumerate(block.fields):
-                block.of(rows)[:, place] = self._values[number][piece]
-        out = np.zeros((count, self._recipe.width), np.float32)
+                block.of(rows)[:, place] = values[number]
+        out = np.zeros((table.num_rows, self._recipe.width), np.float32)
         self._recipe.decode(rows, out)
         return out
 
@@ -229,34 +234,28 @@ class TableInputs:
         self, told: NumberColumn | CategoryColumn, column: pa.ChunkedArray
     ) -> np.ndarray[tuple[int], np.dtype[np.float64]] | Int64:
         kind = kind_of(column.type)
-        gaps = int(column.null_count)
-        if gaps:
-            self.missing[told.name] = gaps
+        self._missing[told.name] += int(column.null_count)
         if isinstance(told, CategoryColumn):
             found = encode_codes(column)
             place = {level: code for code, level in enumerate(told.levels)}
             names = level_names(found.values)
             codes = np.array([*(place.get(n, len(place)) for n in names), len(place) + 1], np.int64)
             values = codes[found.codes]
-            self._count(told.name, values == len(place))
+            self._outside[told.name] += int((values == len(place)).sum())
             return values
         if kind not in (told.kind, "empty"):
             raise DataError(
                 f"column {quoted(told.name)} holds {_SAID[kind]}, and the model reads {_SAID[told.kind]}",
                 "give the column as it was in training",
             )
-        numbers = numeric_values(column) if kind != "empty" else np.full(self._rows, np.nan)
+        numbers = numeric_values(column) if kind != "empty" else np.full(len(column), np.nan)
         if told.range is None:
             return numbers
         beyond = (numbers < told.range[0]) | (numbers > told.range[1])
-        self._count(told.name, beyond)
+        self._outside[told.name] += int(beyond.sum())
         if told.outside == "missing":
             return np.where(beyond, np.nan, numbers)
         return np.clip(numbers, *told.range)
-
-    def _count(self, name: str, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        if rows.any():
-            self.outside[name] = int(rows.sum())
 
 
 _SAID: Mapping[Kind, str] = {

@@ -16,7 +16,7 @@ from fairaudit.execution.outcomes import ROWS_AT_ONCE
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.execution.trials import DIVERGED, Division, Sanitised, divided_at, fit_task, train
 from fairaudit.methods.base import Method, Task
-from fairaudit.metrics.risk import record_correct
+from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream

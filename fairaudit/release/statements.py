@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 from fairaudit import __version__
+from fairaudit.analysis.build_facts import attack_facts
 from fairaudit.config.model_names import is_factory
 from fairaudit.data.split import VALIDATION_SHARE
 from fairaudit.errors import numbered
@@ -14,11 +15,9 @@ from fairaudit.planning.guarantees import ArmPrivacy
 from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
 from fairaudit.release.choice import ReleaseChoice, gates_pass
 from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecipe
-from fairaudit.report.attack import spoken_rates
-from fairaudit.report.build_facts import attack_facts
 from fairaudit.report.render.markdown import literal
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import POINTS, written
+from fairaudit.report.written import POINTS, spoken_rates, written
 from fairaudit.tuning.search import Candidate, Tuning
 
 STATEMENT = "https://in-toto.io/Statement/v1"

@@ -1,12 +1,18 @@
-"""One training for release: every draw from the operating system, and nothing kept but the model."""
+"""One training for release, and the folder of its model.
+
+Every draw is from the operating system, and nothing is kept but the model.
+"""
 
 import importlib
 import secrets
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.numpy import save
 from torch import nn
 
 from fairaudit import __version__
@@ -14,6 +20,7 @@ from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import kind_of
 from fairaudit.data.dataset import Dataset, Int64, Split
+from fairaudit.data.public import share_inputs
 from fairaudit.engine.devices import CPU, find_device
 from fairaudit.engine.isolation import PerRecord
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
@@ -22,14 +29,26 @@ from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import on_test
 from fairaudit.execution.seed_data import SeedData, prepare_rows
 from fairaudit.execution.trials import Sanitised
+from fairaudit.io.atomic import write_atomically
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.models.logistic_predictors import LogisticModels
+from fairaudit.models.convex import LogisticModels
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.streams import from_operating_system, numpy_stream
 from fairaudit.release.choice import ReleaseChoice
+from fairaudit.release.held_out import HeldOut, held_out
+from fairaudit.release.model_folder import (
+    CARD,
+    EVIDENCE,
+    MODEL,
+    PRIVACY,
+    RECIPE,
+    as_json,
+    write_folder,
+)
 from fairaudit.release.model_recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, column_of
 from fairaudit.release.search import best_of_tries
+from fairaudit.release.statements import card, evidence, privacy_statement
 from fairaudit.tuning.search import Candidate
 
 WEIGHTS = "weights"  # of a linear model
@@ -68,7 +87,8 @@ def train_for_release(choice: ReleaseChoice) -> Trained:
         if not len(split.train):
             raise TrainingError("no row is left to train on", hint="use a larger table")
         queries = int(arm.settings.get("queries", 0))
-        prepared = prepare_rows(choice.dataset, plan.config, split, by_pool=choice.by_pool, queries=queries)
+        inputs = share_inputs(choice.dataset, plan.config, by_pool=choice.by_pool).value
+        prepared = prepare_rows(inputs, plan.config, split, by_pool=choice.by_pool, queries=queries)
         if prepared.public is not None and len(prepared.public.features) < queries:
             raise TrainingError(
                 f"the student needs {queries:,} records, and coins left {len(prepared.public.features):,}",
@@ -218,3 +238,47 @@ def _recipe(choice: ReleaseChoice, prepared: SeedData, make: NetworkMake | Linea
 def fitted_constants(prepared: SeedData) -> tuple[str, ...]:
     """What of the inputs was learned of rows, be they the pool's."""
     return tuple(line for column in prepared.encoded.columns for line in column.fitted)
+
+
+def release(choice: ReleaseChoice, out: Path) -> list[HeldOut]:
+    """Train, write the folder, then look at the rows that were held out.
+
+    Args:
+        choice: What is trained.
+        out: The folder; it must not be there.
+
+    Returns:
+        Accuracy by group on the held-out rows; it stays beside the report and is no part of the folder.
+
+    Raises:
+        TrainingError: Diverged, or out of memory. OutputError: The folder cannot be written.
+    """
+    trained = train_for_release(choice)
+    write_model(choice, trained, out)
+    return held_out(choice.report, choice.audited.key, choice.dataset, trained.test, trained.probabilities)
+
+
+def write_model(choice: ReleaseChoice, trained: Trained, out: Path) -> None:
+    """Write the folder of a trained model. Raises: OutputError, as :func:`release`."""
+    recipe = trained.recipe
+    files = {
+        MODEL: save(trained.tensors),
+        RECIPE: as_json(recipe.model_dump(mode="json")),
+        PRIVACY: as_json(privacy_statement(choice, recipe, trained.candidate)),
+        CARD: card(choice, recipe).encode(),
+    }
+    files[EVIDENCE] = as_json(evidence(choice, files))
+    write_folder(out, files)
+
+
+def keep_beside(report: Path, out: Path, found: Sequence[HeldOut]) -> Path:
+    """Write what was seen on the held-out rows beside the audit's report: exact functions of rows.
+
+    Raises:
+        OutputError: The folder of the report is not writable.
+    """
+    path = report.parent / f"held-out-{out.absolute().name}.json"
+    groups = [{**asdict(each), "expected": each.expected and list(each.expected)} for each in found]
+    content = {"report_is_dp": False, "model": str(out), "groups": groups}
+    write_atomically(path, as_json(content), mode=0o600)
+    return path

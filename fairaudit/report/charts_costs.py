@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairaudit.methods.catalog import REFERENCE
-from fairaudit.report.charts_epsilon import AtEpsilon, epsilon_panels
 from fairaudit.report.document import Cell, Chart, Table, data_table
 from fairaudit.report.main_gap import main_gap
 from fairaudit.report.model import Report
@@ -31,6 +31,7 @@ _LEAST_COST, _LEAST_ACCURACY, _LEAST_RISK = 2.0, 10.0, 0.02
 
 _KEY = ("method", "reference", "grouping", "group")
 _ENDS = ("low", "high")
+COSTS_DRAWN = {"privacy_cost_gap": "Gap between groups", "privacy_cost": "Largest cost of a group"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,15 @@ class Placed:
     group: GroupMeasure
     row: str
     series: str
+
+
+class AtEpsilon(NamedTuple):
+    """One arm: its method, target epsilon, gap and the cost of the group that pays most, as fractions."""
+
+    method: str
+    epsilon: float
+    gap: Interval
+    cost: Interval
 
 
 def gap_chart(report: Report) -> Chart | None:
@@ -126,8 +136,8 @@ def accuracy_chart(report: Report) -> Chart | None:
             changes=tuple(
                 PanelChange(p.row, p.series, PERCENT * before, PERCENT * after)
                 for p in placed
-                if (before := value_of(p.group, "reference.accuracy")) is not None
-                and (after := value_of(p.group, "accuracy")) is not None
+                if (before := p.group.value("reference.accuracy")) is not None
+                and (after := p.group.value("accuracy")) is not None
             ),
             least=_LEAST_ACCURACY,
         )
@@ -147,7 +157,8 @@ def accuracy_chart(report: Report) -> Chart | None:
             (*_KEY, "without privacy", "low", "high", "with privacy", "low", "high"),
             tuple(
                 (*_key(c, g), *cells(g, "reference.accuracy"), *cells(g, "accuracy"))
-                for c, g in _measured(report.costs)
+                for c in report.costs
+                for g in c.by_group
             ),
         ),
     )
@@ -207,12 +218,6 @@ def _names(comparisons: Sequence[Comparison]) -> list[str]:
     """A name for every comparison of one grouping; an arm that is compared twice has two."""
     times = Counter(c.arm for c in comparisons)
     return [c.arm if times[c.arm] == 1 or c.reference == REFERENCE else f"{c.arm} {OWN}" for c in comparisons]
-
-
-def value_of(group: GroupMeasure, metric: str) -> float | None:
-    """The group's estimate, if it has one."""
-    estimate = group.estimates.get(metric)
-    return estimate.value if estimate else None
 
 
 def cells(group: GroupMeasure, metric: str, factor: float = 1.0) -> tuple[Cell, Cell, Cell]:
@@ -294,12 +299,6 @@ def _estimate_table(report: Report, metric: str) -> Table:
     return data_table(head, rows)
 
 
-def _measured(comparisons: Sequence[Comparison]) -> Iterator[tuple[Comparison, GroupMeasure]]:
-    for comparison in comparisons:
-        for group in comparison.by_group:
-            yield comparison, group
-
-
 def _key(comparison: Comparison, group: GroupMeasure) -> tuple[str, str, str, str]:
     return comparison.arm, comparison.reference, comparison.grouping, group.group
 
@@ -324,13 +323,39 @@ def _costs_text(report: Report) -> str:
 
 def _own_text(report: Report) -> str:
     """What a reader must know where arms are compared with references of their own."""
-    twice = (
-        sorted({c.reference for c in report.costs if c.reference != REFERENCE}) if _is_twice(report) else ()
-    )
-    names = labels(twice)
-    return f" {OWN}: beside the method's own reference ({', '.join(names.values())})." if names else ""
-
-
-def _is_twice(report: Report) -> bool:
     times = Counter((c.arm, c.grouping) for c in report.costs)
-    return max(times.values(), default=0) > 1
+    names = labels(sorted({c.reference for c in report.costs if c.reference != REFERENCE}))
+    if max(times.values(), default=0) < 2 or not names:
+        return ""
+    return f" {OWN}: beside the method's own reference ({', '.join(names.values())})."
+
+
+def epsilon_panels(arms: Sequence[AtEpsilon], limits: Mapping[str, float] | None = None) -> tuple[Lines, ...]:
+    """Both drawings over one range of points.
+
+    Args:
+        arms: In any order; of more methods than there are colours, the first.
+        limits: Metric of a rule, ``privacy_cost_gap`` or ``privacy_cost`` -> its limit.
+    """
+    limits = {} if limits is None else limits
+    names = labels(list(dict.fromkeys(arm.method for arm in arms))[:MOST_SERIES])
+    arms = [arm for arm in arms if arm.method in names]
+    # What holds every number with its interval, every limit, and zero.
+    numbers = [number for arm in arms for number in (arm.gap, arm.cost)]
+    known = [x for number in numbers for x in (number.value, number.low, number.high) if x is not None]
+    ends = [0.0, *(PERCENT * x for x in (*known, *limits.values()))]
+    room = 0.05 * (max(ends) - min(ends)) or 1.0
+    between = min(ends) - room, max(ends) + room
+    panels = []
+    for metric, title in COSTS_DRAWN.items():
+        numbers = [arm.gap if metric == "privacy_cost_gap" else arm.cost for arm in arms]
+        points = tuple(
+            Point(arm.epsilon, names[arm.method], number.scaled(PERCENT))
+            for arm, number in zip(arms, numbers, strict=True)
+            if number.value is not None
+        )
+        limit = limits.get(metric)
+        told = title if limit is None else f"{title}: limit {PERCENT * limit:g}"
+        origin = 0.0 if limit is None else PERCENT * limit
+        panels.append(Lines(told, "epsilon", "points", points, between, is_log=True, origin=origin))
+    return tuple(panel for panel in panels if panel.points)

@@ -1,18 +1,16 @@
 """Whether the parts of a report agree: what an audit never writes, and damage or an edit leaves behind."""
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from fairaudit import __version__
 from fairaudit.report.facts import ArmFacts, DataFacts, PrivacyFacts
-from fairaudit.report.gates import Outcome
 from fairaudit.report.model import Report
 from fairaudit.report.summarize import summarize
-from fairaudit.report.summary import Summary
+from fairaudit.report.summary import Summary, worst
 from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
 
-_SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 _BOUNDS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # of fractions, their differences, and the differences of those
 _ROUNDED = 2e-5  # relative; numbers of six digits that were equal before they were rounded
 
@@ -75,9 +73,10 @@ def _of_guarantee(facts: PrivacyFacts) -> Iterator[str]:
         yield "an epsilon is below 0"
     if not 0 < facts.delta < 1:
         yield f"delta is {facts.delta:g}, not between 0 and 1"
-    if facts.target_epsilon is not None and _above(held.headline, facts.target_epsilon):
+    if facts.target_epsilon is not None and held.headline > facts.target_epsilon * (1 + _ROUNDED):
         yield f"epsilon {held.headline:g} is above its target {facts.target_epsilon:g}"
-    if facts.epsilon_if_all_released is not None and _above(held.headline, facts.epsilon_if_all_released):
+    of_all = facts.epsilon_if_all_released
+    if of_all is not None and held.headline > of_all * (1 + _ROUNDED):
         yield f"one model's epsilon {held.headline:g} is above that of all of them"
     yield from _of_mechanism(facts)
 
@@ -265,14 +264,10 @@ def _of_tuning(report: Report) -> Iterator[str]:
 
 def _of_gates(report: Report) -> Iterator[str]:
     for gate in report.gates:
-        if gate.outcome != _worst([target.outcome for target in gate.targets]):
+        if gate.outcome != worst(target.outcome for target in gate.targets):
             yield f"rule {gate.rule!r} has another outcome than its findings"
-    if report.verdict != (_worst([gate.outcome for gate in report.gates]) if report.gates else None):
+    if report.verdict != (worst(gate.outcome for gate in report.gates) if report.gates else None):
         yield "its verdict is not that of its gates"
-
-
-def _worst(outcomes: Collection[Outcome]) -> Outcome:
-    return max(outcomes, key=_SEVERITY.index, default="inconclusive")
 
 
 def _of_places(report: Report) -> Iterator[str]:
@@ -309,7 +304,3 @@ def _claims(summary: Summary) -> list[tuple[object, ...]]:
         )
         for method in summary.methods
     ]
-
-
-def _above(one: float, other: float) -> bool:
-    return one > other * (1 + _ROUNDED)

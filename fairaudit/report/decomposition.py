@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fairaudit.results.estimates import Interval
-from fairaudit.results.numbers import Figure, Part
+from fairaudit.results.estimates import Figure, Interval, Part
 
 
 class Curve(Part):

@@ -12,8 +12,7 @@ from fairaudit.errors import numbered
 from fairaudit.report.panels import Panel
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import OWN_UNIT, UNKNOWN, Scale, count, written
-from fairaudit.results.estimates import Interval
-from fairaudit.results.numbers import DIGITS
+from fairaudit.results.estimates import DIGITS, Interval
 
 Kind: TypeAlias = Literal["pass", "fail", "inconclusive", "warning", "note"]
 

@@ -102,14 +102,13 @@ def _changes(panel: PanelChanges) -> Spec:
             "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.6},
             "encoding": {"x": _x("before", panel.x_title, scale), "x2": {"field": "after"}},
         },
-        {
-            "mark": {**dot, "filled": False},
-            "encoding": {"x": _x("before", panel.x_title, scale), "shape": shape},
-        },
-        {
-            "mark": {**dot, "filled": True},
-            "encoding": {"x": _x("after", panel.x_title, scale), "shape": shape},
-        },
+        *(
+            {
+                "mark": {**dot, "filled": is_filled},
+                "encoding": {"x": _x(field, panel.x_title, scale), "shape": shape},
+            }
+            for field, is_filled in (("before", False), ("after", True))
+        ),
     ]
     return _in_rows(values, layers, ("before", "after"))
 
@@ -123,10 +122,12 @@ def _amounts(panel: Amounts) -> Spec:
 
 def _lines(panel: Lines) -> Spec:
     series = _series([p.series for p in panel.points])
-    values: list[Spec] = [
-        {"x": p.x, "at": at, "series": p.series, **_figures(p.number)}
-        for p, at in zip(panel.points, _places(panel, series), strict=True)
-    ]
+    values: list[Spec] = []
+    for p in panel.points:
+        # On a log scale beside each other, or their whiskers would hide each other.
+        aside = _ASIDE ** (series.index(p.series) - (len(series) - 1) / 2)
+        at = p.x * aside if panel.is_log else p.x
+        values.append({"x": p.x, "at": at, "series": p.series, **_figures(p.number)})
     x: Spec = {"field": "at", "type": "quantitative", "title": panel.x_title}
     if panel.is_log:
         known = sorted({p.x for p in panel.points})
@@ -173,13 +174,6 @@ def _scatter(panel: Scatter) -> Spec:
     ]
     shared: Spec = {"x": x, "y": y, "color": _colour(series), "tooltip": _tooltip(("x", "value"))}
     return _layered(values, layers, shared, _LINE_HEIGHT)
-
-
-def _places(panel: Lines, series: Sequence[str]) -> list[float]:
-    """Where points are drawn: on a log scale beside each other, or their whiskers would hide each other."""
-    if not panel.is_log:
-        return [p.x for p in panel.points]
-    return [p.x * _ASIDE ** (series.index(p.series) - (len(series) - 1) / 2) for p in panel.points]
 
 
 def _in_rows(

@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue
 
 from fairaudit.config.options import ASSUMED
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.results.numbers import EpsilonFigure, Figure, HighEnd, Part
+from fairaudit.results.estimates import EpsilonFigure, Figure, HighEnd, Part
 
 # Sampling of an arm that releases something about all records at once.
 NOT_SAMPLED = "none: what is released is about all training records at once"

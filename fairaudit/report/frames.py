@@ -6,11 +6,12 @@ from typing import Any
 import pandas as pd
 
 from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.metrics.registry import costs
 from fairaudit.report.document import Chart
 from fairaudit.report.drawing import file_spec
 from fairaudit.report.model import Report
 from fairaudit.report.sections.order import document
-from fairaudit.results.estimates import Estimate
+from fairaudit.results.estimates import Estimate, interval_of
 
 _MIME = "application/vnd.vegalite.v6+json"
 
@@ -31,16 +32,30 @@ class NotebookChart:
         return {_MIME: self.spec, "text/plain": self.alt}
 
 
+def group_frame(report: Report) -> pd.DataFrame:
+    """See :meth:`Report.by_group`."""
+    rows = []
+    for comparison in report.costs:
+        for group in comparison.by_group:
+            row: dict[str, object] = {
+                **{"arm": comparison.arm, "reference": comparison.reference, "grouping": comparison.grouping},
+                **{"group": group.group, "n_test": group.n_test, "n_train": group.n_train},
+            }
+            for metric in costs():
+                cost = interval_of(group.estimates.get(metric))
+                row |= {metric: cost.value, f"{metric}_low": cost.low, f"{metric}_high": cost.high}
+            for name in ("accuracy", "reference.accuracy"):
+                row[name.replace(".", "_")] = group.value(name)
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def metric_frame(report: Report) -> pd.DataFrame:
     """See :meth:`Report.metrics`."""
     return pd.DataFrame(
         {
-            "arm": comparison.arm,
-            "reference": comparison.reference,
-            "grouping": comparison.grouping,
-            "group": group.group,
-            "metric": metric,
-            **_cells(estimate),
+            **{"arm": comparison.arm, "reference": comparison.reference, "grouping": comparison.grouping},
+            **{"group": group.group, "metric": metric, **_cells(estimate)},
         }
         for comparison in (*report.comparisons, *report.attacks)
         for group in (*comparison.by_group, comparison.overall)
@@ -52,9 +67,7 @@ def gap_frame(report: Report) -> pd.DataFrame:
     """See :meth:`Report.gaps`."""
     return pd.DataFrame(
         {
-            "arm": comparison.arm,
-            "reference": comparison.reference,
-            "grouping": comparison.grouping,
+            **{"arm": comparison.arm, "reference": comparison.reference, "grouping": comparison.grouping},
             "metric": gap.metric,
             "kind": gap.kind,
             "a": gap.a,
@@ -85,12 +98,5 @@ def notebook_chart(chart: Chart) -> NotebookChart:
 
 
 def _cells(estimate: Estimate) -> dict[str, object]:
-    return {
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "unit": estimate.unit,
-        "n_test": estimate.n_test,
-        "n_seeds": estimate.n_seeds,
-        "reason": estimate.reason,
-    }
+    names = ("value", "low", "high", "unit", "n_test", "n_seeds", "reason")
+    return {name: getattr(estimate, name) for name in names}

@@ -38,7 +38,11 @@ def load_report(path: str | Path) -> Report:
         raise _missing(path) from None
     except OSError as error:
         raise DataError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    return vetted(_decoded(content, name), name=name)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{name} is not UTF-8 text", hint="give the report.json of a run") from None
+    return vetted(text, name=name)
 
 
 def vetted(text: str, *, name: str) -> Report:
@@ -51,13 +55,16 @@ def vetted(text: str, *, name: str) -> Report:
     Raises:
         DataError: It is none, or damaged.
     """
+
+    def each_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+        keys = [key for key, _ in pairs]
+        if len(set(keys)) < len(keys):  # which of its values counts would be anybody's guess
+            key = plain(next(key for key in keys if keys.count(key) > 1), 80)
+            raise DataError(f"{name} is damaged: key {key} stands there twice", _DAMAGED)
+        return dict(pairs)
+
     report = read_report(text, name=name)
-    try:
-        content = json.loads(text, object_pairs_hook=_each_once)
-    except _Doubled as found:
-        raise DataError(
-            f"{name} is damaged: key {plain(str(found), 80)} stands there twice", _DAMAGED
-        ) from None
+    content = json.loads(text, object_pairs_hook=each_once)
     complaint = incoherence(report)
     if complaint:
         raise DataError(f"{name} is damaged: {plain(complaint, 300)}", _DAMAGED)
@@ -65,18 +72,6 @@ def vetted(text: str, *, name: str) -> Report:
     if is_sealed and content_sha256(content) != report.content_sha256:
         raise DataError(f"{name} is not as it was written: its {SEAL} is of another content", _DAMAGED)
     return report
-
-
-class _Doubled(Exception):
-    """A key that an object has twice; which of its values counts would be anybody's guess."""
-
-
-def _each_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise _Doubled(next(key for key in keys if keys.count(key) > 1))
-    return found
 
 
 def _missing(path: Path) -> DataError:
@@ -104,10 +99,3 @@ def _one_of(paths: Sequence[Path]) -> str:
     shown = " or ".join(repr(str(path)) for path in paths[:_SHOWN])
     more = f" ({len(paths) - _SHOWN:,} more)" if len(paths) > _SHOWN else ""
     return f"did you mean {shown}{more}?"
-
-
-def _decoded(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise DataError(f"{name} is not UTF-8 text", hint="give the report.json of a run") from None

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-from fairaudit.metrics.metric_names import COSTS
 from fairaudit.metrics.registry import spec_of
 from fairaudit.report.written import OWN_UNIT, POINTS, UNKNOWN, Scale, number
-from fairaudit.results.estimates import Comparison, Gap, Interval
-from fairaudit.results.reading import Reading
+from fairaudit.results.estimates import Comparison, Gap, Interval, Reading
 
-COST = COSTS[0]
+COST = "privacy_cost"  # the one that a report leads with
 CONTROL_NOT_RUN = "control_not_run"  # code of the warning
 
 

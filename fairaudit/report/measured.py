@@ -1,11 +1,14 @@
-"""What was measured beside comparisons: selection rates, the reference's check, training curves."""
+"""What was measured beside comparisons: selection, the reference, readings, sweeps, searches, attacks."""
+
+from typing import Literal
 
 from pydantic import Field
 
 from fairaudit.report.decomposition import Curve, Decomposition
+from fairaudit.report.facts import ArmFacts, AttackFacts, FailedSeed, PrivacyFacts
 from fairaudit.report.summary import MisalignmentSummary
-from fairaudit.results.estimates import Estimate
-from fairaudit.results.numbers import Figure, Part
+from fairaudit.results.estimates import Comparison, EpsilonFigure, Estimate, Figure, Interval, Part
+from fairaudit.results.estimates import Way as WayName
 
 UNDERTRAINED_BY = 0.01  # accuracy below the scikit-learn baseline from which costs cannot be read
 
@@ -102,3 +105,208 @@ class Diagnostics(Part):
     claims: tuple[Claim, ...]
     decomposition: Decomposition | None = None
     misalignment: dict[str, MisalignmentSummary] = Field(default_factory=dict)
+
+
+class SweepPoint(Part):
+    """One arm of a sweep: its target, the epsilon it reached, each group's cost in accuracy, and its gap."""
+
+    arm: str
+    target_epsilon: Figure
+    epsilon: EpsilonFigure | None
+    cost: dict[str, Interval]
+    gap: Interval | None
+
+
+class Sweep(Part):
+    """One method (and variant) at two epsilons or more, by rising epsilon, cut by one grouping."""
+
+    method: str
+    reference: str
+    grouping: str
+    points: tuple[SweepPoint, ...]
+
+
+class Searched(Part):
+    """Where one number of an arm was sought: between two ends, log-uniformly, or among some values."""
+
+    default: Figure
+    low: Figure
+    high: Figure
+    choices: tuple[Figure, ...]
+
+
+class Tried(Part):
+    """One candidate at one seed.
+
+    ``settings`` are all of the arm's numbers, noise included. ``released_score`` is what the choice reads,
+    noise included where the search is charged; the exact one stays with the trainings. ``weight`` is the
+    probability that it is the one that is kept, ``selected`` marks the best released score. ``accuracy`` is
+    on the test rows, a fraction; ``gap`` is the largest difference between two groups in the cost of privacy,
+    beside the reference as it was tuned at that seed (None of a reference, or where groups are too small).
+    Both describe one model on one split and have no interval.
+    """
+
+    number: int
+    is_default: bool
+    settings: dict[str, Figure]
+    epochs: int
+    released_score: Figure
+    weight: Figure
+    selected: bool
+    diverged: bool
+    at_edge: tuple[str, ...]
+    accuracy: Figure
+    gap: Figure | None
+
+
+class SearchedSeed(Part):
+    """One seed's search: how the training rows were divided, and every candidate."""
+
+    seed: int
+    fit_rows: int
+    validation_rows: int
+    tried: tuple[Tried, ...]
+
+    @property
+    def best(self) -> Tried | None:
+        """The candidate with the best released score."""
+        return max(self.tried, key=lambda tried: tried.released_score, default=None)
+
+
+class ArmSearch(Part):
+    """How one arm's settings were sought, and what that costs.
+
+    ``base_epsilon`` is that of one training by PLD, the dearest candidate's; None where nothing is charged.
+    ``score_noise`` is the standard deviation of the noise on each count of a score, in records, 0 for an
+    exact score; ``mean_tries`` the mean of the number of tries that is charged, None where exactly all are
+    made. ``noise_multiplier`` is that of the default setting within the search,
+    ``uncharged_noise_multiplier`` that of one ordinary training which spends all of epsilon.
+    """
+
+    arm: str
+    searched: dict[str, Searched]
+    mean_tries: Figure | None
+    base_epsilon: EpsilonFigure | None
+    noise_multiplier: Figure | None
+    uncharged_noise_multiplier: Figure | None
+    score_noise: Figure
+    seeds: tuple[SearchedSeed, ...]
+
+
+class Way(Part):
+    """What settings cost that no search of the arm's own found.
+
+    ``default``: every arm at its default setting. ``reused``: every arm at the setting with which its
+    reference scores best at that seed. Each is an ordinary training on all training rows at all of epsilon;
+    arms are named ``dpsgd:default`` and ``dpsgd:reused@3``.
+    """
+
+    name: WayName
+    arms: tuple[ArmFacts, ...]
+    privacy: dict[str, PrivacyFacts]
+    comparisons: tuple[Comparison, ...]
+
+
+class Tuning(Part):
+    """The search for settings of every arm, and the ways beside it.
+
+    ``gains`` are every arm at its default setting (``dpsgd:default``) against itself as it was tuned
+    (``dpsgd``), seed by seed: their ``privacy_cost`` and ``excess_risk`` are what searching gains.
+    """
+
+    trials: int
+    goal: Literal["accuracy", "worst-group"]
+    is_charged: bool
+    searches: tuple[ArmSearch, ...]
+    ways: tuple[Way, ...]
+    gains: tuple[Comparison, ...] = ()  # empty in reports of earlier versions
+
+    def gain(self, arm: str, grouping: str) -> Comparison | None:
+        """That of a tuned arm; None where it was not measured."""
+        return next((c for c in self.gains if (c.reference, c.grouping) == (arm, grouping)), None)
+
+    def search(self, arm: str) -> ArmSearch | None:
+        """That arm's; None where it has none."""
+        return next((search for search in self.searches if search.arm == arm), None)
+
+
+WITHIN_GROUP = {"leakage_tpr": 0.05, "leakage_tpr_at_1": 0.01}  # metric -> rate of false accusations
+
+
+class AttackedArm(Part):
+    """One recipe as it was trained to be attacked.
+
+    Args:
+        arm: Key, as in the audit.
+        reference: Of the arm that it stands beside, or None.
+        epsilon: Of one such model, None where none is proved: of its own events, on half of the rows.
+        noise_multiplier: Effective, of one such training.
+        ceiling: The most that any attacker can do on such a model; empty where nothing is proved.
+        models_planned, models_finished: Each is a target, and a shadow of the others.
+        failed: Trainings without a result.
+        trainings: Digest of all that the finished trainings follow from.
+    """
+
+    arm: str
+    reference: str | None
+    epsilon: EpsilonFigure | None
+    noise_multiplier: Figure | None
+    ceiling: tuple[AttackFacts, ...]
+    models_planned: int
+    models_finished: int
+    failed: tuple[FailedSeed, ...]
+    trainings: str
+
+    def at_most(self, rate: float) -> float | None:
+        """The ceiling of the true positive rate at that false positive rate, None where there is none."""
+        return next((f.true_positive_rate for f in self.ceiling if f.false_positive_rate == rate), None)
+
+
+class Leakage(Part):
+    """What membership inference found, by group.
+
+    Args:
+        rows: That were attacked; each is in every training with chance one half.
+        n_public: Training records that the recipes are sized for, half of the rows.
+        batch_size, epochs: Of the recipes, expected.
+        delta: Of every epsilon here, the audit's.
+        arms: The recipes.
+        comparisons: Success of the attack by group, ``leakage_...``, of every recipe, with ``reference.`` and
+            ``change.`` beside its reference.
+    """
+
+    rows: int
+    n_public: int
+    batch_size: Figure
+    epochs: int
+    delta: Figure
+    arms: tuple[AttackedArm, ...]
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def unfinished(self) -> dict[str, str]:
+        """Recipes of which models have no result, and how many."""
+        return {
+            arm.arm: f"{len(arm.failed)} of {arm.models_planned} models of {arm.arm} have no result"
+            for arm in self.arms
+            if arm.failed
+        }
+
+    @property
+    def above_ceiling(self) -> list[tuple[str, str, str]]:
+        """Arm, group and metric of each interval that lies above the ceiling as a whole."""
+        return [
+            (comparison.arm, f"{comparison.grouping} = {group.group}", metric)
+            for comparison in self.comparisons
+            for group in comparison.by_group
+            for metric, rate in WITHIN_GROUP.items()
+            if (estimate := group.estimates.get(metric)) is not None
+            and estimate.ends is not None
+            and (arm := self.arm(comparison.arm)) is not None
+            and (most := arm.at_most(rate)) is not None
+            and estimate.ends.low > most
+        ]
+
+    def arm(self, key: str) -> AttackedArm | None:
+        """The recipe of that key, None where it was not attacked."""
+        return next((arm for arm in self.arms if arm.arm == key), None)

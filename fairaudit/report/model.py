@@ -4,7 +4,6 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from fairaudit.metrics.metric_names import COSTS
 from fairaudit.report.decomposition import Why
 from fairaudit.report.facts import (
     ArmFacts,
@@ -19,16 +18,20 @@ from fairaudit.report.facts import (
     Tool,
     TrainingFacts,
 )
-from fairaudit.report.gates import GateRecord, Outcome
-from fairaudit.report.leakage import Leakage
-from fairaudit.report.measured import ChangedGap, Diagnostics, SelectionRates, SklearnBaseline
+from fairaudit.report.measured import (
+    ChangedGap,
+    Diagnostics,
+    Leakage,
+    SelectionRates,
+    SklearnBaseline,
+    Sweep,
+    Tuning,
+    Way,
+)
 from fairaudit.report.safe_names import plain
-from fairaudit.report.summary import Summary
-from fairaudit.report.sweep import Sweep
-from fairaudit.report.tuned import Tuning, Way
+from fairaudit.report.summary import GateRecord, Outcome, Summary
 from fairaudit.report.written import POINTS, written
-from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure
-from fairaudit.results.numbers import Figure, Part
+from fairaudit.results.estimates import Comparison, Figure, Part
 
 SCHEMA_VERSION = 3
 # Two runs of one command differ in these and in nothing else.
@@ -161,32 +164,13 @@ class Report(Part):
         """One row per arm, grouping and group: costs with interval ends, accuracies beside them.
 
         Returns:
-            Columns ``arm, reference, grouping, group, n_test, n_train``, then ``privacy_cost`` and
-            ``excess_risk`` each with ``_low`` and ``_high``, then ``accuracy`` and
+            Columns ``arm, reference, grouping, group, n_test, n_train``, then ``privacy_cost``,
+            ``excess_risk`` and any other cost each with ``_low`` and ``_high``, then ``accuracy`` and
             ``reference_accuracy``. Accuracies and costs are fractions, risks nats.
         """
-        import pandas as pd
+        from fairaudit.report.frames import group_frame
 
-        rows: list[dict[str, object]] = []
-        for comparison in self.costs:
-            for group in comparison.by_group:
-                row: dict[str, object] = {
-                    "arm": comparison.arm,
-                    "reference": comparison.reference,
-                    "grouping": comparison.grouping,
-                    "group": group.group,
-                    "n_test": group.n_test,
-                    "n_train": group.n_train,
-                }
-                for metric in COSTS:
-                    estimate = group.estimates.get(metric)
-                    row[metric] = _value(estimate)
-                    row[f"{metric}_low"] = estimate.low if estimate else None
-                    row[f"{metric}_high"] = estimate.high if estimate else None
-                row["accuracy"] = _value(group.estimates.get("accuracy"))
-                row["reference_accuracy"] = _value(group.estimates.get("reference.accuracy"))
-                rows.append(row)
-        return pd.DataFrame(rows)
+        return group_frame(self)
 
     def metrics(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821
         """One row per arm, grouping, group and metric; the group "" stands for all test rows.
@@ -239,9 +223,10 @@ class Report(Part):
         body = "".join(
             f"<tr><td>{_cell(c.arm)}</td><td>{_cell(f'{c.grouping} {g.group}')}</td>"
             f"<td>{'' if g.n_test is None else g.n_test}</td>"
-            f"<td>{html.escape(_cost(g))}</td></tr>"
+            f"<td>{html.escape(cost)}</td></tr>"
             for c in self.costs
             for g in c.by_group
+            for cost in (written(g.estimates.get("privacy_cost"), POINTS) if g.estimates else g.reason,)
         )
         return (
             f"<p>fairaudit {_cell(self.tool.version)}: {_cell(self.data.name)}, {self.status}</p>"
@@ -249,16 +234,8 @@ class Report(Part):
         )
 
 
-def _value(estimate: Estimate | None) -> float | None:
-    return estimate.value if estimate else None
-
-
 def _cell(text: str) -> str:
     return html.escape(plain(text, 80))
-
-
-def _cost(group: GroupMeasure) -> str:
-    return written(group.estimates.get(COSTS[0]), POINTS) if group.estimates else group.reason
 
 
 def _are_same(mine: Mapping[str, str], theirs: Mapping[str, str], keys: Sequence[str]) -> bool:

@@ -23,11 +23,18 @@ def reproduce_command(resolved: ResolvedConfig) -> str:
     values = {
         name: getattr(resolved.config, name)
         for name, origin in resolved.origins.items()
-        if _is_written(name, origin)
+        if origin != DEFAULT
+        and not origin.startswith(("not used", "preset "))
+        and name not in EXECUTION_FIELDS
     }
     if resolved.origins["data"] == FRAME:
-        arguments = "".join(f", {name}={_literal(value)}" for name, value in values.items() if name != "data")
-        return f"fairaudit.run_audit(frame{arguments})"
+        arguments = ["frame"]
+        for name, value in values.items():
+            value = list(value) if isinstance(value, tuple) else value
+            is_literal = isinstance(value, str | int | float | bool | list | Mapping)
+            if name != "data":
+                arguments.append(f"{name}={(value if is_literal else str(value))!r}")
+        return f"fairaudit.run_audit({', '.join(arguments)})"
     words = ["fairaudit", "run"]
     for name, value in values.items():
         words += words_of(name, value)
@@ -66,14 +73,3 @@ def train_words(report: str, method: str, variant: str | None, epsilon: float | 
     words = ["fairaudit", "train", "--from", report, "--method", method]
     words += ["--variant", variant] if variant else []
     return words + (["--epsilon", f"{epsilon:g}"] if epsilon is not None else [])
-
-
-def _is_written(name: str, origin: str) -> bool:
-    is_set = origin != DEFAULT and not origin.startswith(("not used", "preset "))
-    return is_set and name not in EXECUTION_FIELDS
-
-
-def _literal(value: object) -> str:
-    if isinstance(value, tuple):
-        return repr(list(value))
-    return repr(value) if isinstance(value, str | int | float | bool | Mapping) else repr(str(value))

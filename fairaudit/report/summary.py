@@ -1,14 +1,77 @@
-"""The summary that a report begins with: who pays, how much, how sure, is it acceptable, what next."""
+"""What a report is read for first: what its gates said, and its summary."""
 
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from fairaudit.report.gates import Outcome
-from fairaudit.results.estimates import Interval
-from fairaudit.results.numbers import EpsilonFigure, Figure, HighEnd, Part
-from fairaudit.results.reading import Reading
+from fairaudit.results.estimates import EpsilonFigure, Figure, HighEnd, Interval, LowEnd, Part, Reading
 
+Outcome = Literal["pass", "fail", "inconclusive"]
+Unit = Literal["fraction", "ratio", "nats", ""]
+_SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 Cost = Literal["privacy_cost", "excess_risk"]
 Topic = Literal["who pays", "gap", "settings", "misalignment", "clipping or noise", "verdict", "next"]
+
+
+def severity(outcome: Outcome) -> int:
+    """How bad an outcome is: a failure is worse than what cannot be told."""
+    return _SEVERITY.index(outcome)
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The worst outcome; none at all is inconclusive."""
+    return max(outcomes, key=severity, default="inconclusive")
+
+
+class GateTarget(Interval):
+    """One number that a rule was held against.
+
+    ``low`` and ``high`` are the ends of the 95 % interval, ``shared_low`` and ``shared_high`` those
+    of the wider one that holds for all numbers of the rule about that arm together; None where there is
+    none.
+    ``reason`` says why the target is inconclusive.
+    """
+
+    arm: str
+    reference: str
+    grouping: str
+    group: str
+    outcome: Outcome
+    shared_low: LowEnd | None
+    shared_high: HighEnd | None
+    reason: str
+
+    @property
+    def shared(self) -> Interval:
+        """The number with the wider interval."""
+        return Interval(value=self.value, low=self.shared_low, high=self.shared_high)
+
+
+class GateRecord(Part):
+    """One rule: as it was given, in words, and what it said of each of its targets.
+
+    ``targets``: The worst first. ``left_out`` names the groups that a rule without selector does not judge,
+    with the reason.
+    ``unit``: Of its numbers; "" for those of a guarantee, and in reports of earlier versions.
+    ``limit``: What they are held against; None in reports of earlier versions.
+    """
+
+    rule: str
+    words: str
+    outcome: Outcome
+    reason: str
+    targets: tuple[GateTarget, ...]
+    left_out: tuple[str, ...]
+    unit: Unit = ""
+    limit: Figure | None = None
+
+
+def verdicts(gates: Sequence[GateRecord]) -> dict[str, Outcome]:
+    """What all rules together say of each arm that they judge, in the order in which they are met."""
+    found: dict[str, list[Outcome]] = {}
+    for gate in gates:
+        for target in gate.targets:
+            found.setdefault(target.arm, []).append(target.outcome)
+    return {arm: worst(outcomes) for arm, outcomes in found.items()}
 
 
 class GroupCost(Interval):
@@ -135,6 +198,11 @@ class MethodSummary(Part):
     verdict: Outcome | None
     headline: str
     lines: tuple[SummaryLine, ...]
+
+    @property
+    def is_detected(self) -> bool:
+        """Whether there is a gap in either cost."""
+        return self.accuracy.is_detected or (self.excess_risk is not None and self.excess_risk.is_detected)
 
     def line(self, topic: Topic) -> str:
         """The sentence on that topic, or ""."""

@@ -26,9 +26,8 @@ class Rendering(NamedTuple):
 
 
 def _html(report: Report) -> str:
-    from fairaudit.report.render.html import (
-        to_html,
-    )  # charts' runtime takes a second: only who asks for it waits
+    # Charts' runtime takes a second: only who asks for it waits.
+    from fairaudit.report.render.html import to_html
 
     return to_html(report)
 
@@ -140,7 +139,7 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
     texts = {name: RENDERINGS[name].render(report) for name in set(formats) & set(RENDERINGS)}
     wanted = [name for name in PICTURES if name in formats]
     if wanted:
-        from fairaudit.report.render.pictures import picture  # as above
+        from fairaudit.report.render.html import picture  # as above
 
         if MARKDOWN in texts:
             texts[MARKDOWN] = to_markdown(report, pictures=(FIGURES, wanted[0]))

@@ -1,11 +1,15 @@
-"""How a number with its interval is written, wherever a report is read."""
+"""How numbers, arms and guarantees are written, wherever a report is read."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.privacy.events import shown_up
-from fairaudit.results.estimates import Estimate, Interval
+from fairaudit.report.facts import AttackFacts, PrivacyFacts
+from fairaudit.report.safe_names import plain
+from fairaudit.results.estimates import Comparison, Estimate, Interval
 
 UNKNOWN = "–"
 
@@ -110,3 +114,65 @@ def _said(estimate: Interval | None) -> str:
         return "not measured"
     reason = estimate.reason if isinstance(estimate, Estimate) else ""
     return f"undefined: {reason}" if reason else "undefined"
+
+
+def method_of(key: str) -> str:
+    """The method, with its variant, of an arm of a sweep: ``dpsgd`` of ``dpsgd@3``."""
+    return key.partition("@")[0]
+
+
+def listed(keys: Iterable[str]) -> str:
+    """Arms in their order, those of one method together: ``sgd, dpsgd@1 @3 @8``."""
+    epsilons: dict[str, list[str]] = {}
+    for key in keys:
+        method = method_of(key)
+        epsilons.setdefault(method, []).append(key.removeprefix(method))
+    return ", ".join(method + " ".join(ends) for method, ends in epsilons.items())
+
+
+def versus(comparison: Comparison) -> str:
+    """The arm, and its reference where that is not the usual one."""
+    arm = plain(comparison.arm)
+    return arm if comparison.reference == REFERENCE else f"{arm} against {plain(comparison.reference)}"
+
+
+def before_and_after(*, is_trained: bool) -> tuple[str, str]:
+    """What the two models of a comparison are called: of models that were given, no more is known."""
+    return ("non-private", "private") if is_trained else ("baseline", "predictions")
+
+
+def attack_sentence(privacy: Mapping[str, PrivacyFacts]) -> str:
+    """What the guarantees of these arms mean for a person's record; "" where none is proved.
+
+    Arms whose rates are shown alike stand together.
+    """
+    proved = {key: p.attack for key, p in privacy.items() if p.guarantee is Guarantee.ESTABLISHED}
+    return spoken_rates({key: rates for key, rates in proved.items() if rates})
+
+
+def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
+    """The same of rates by arm."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for key, rates in attacks.items():
+        together.setdefault(tuple(_shown(rates)), []).append(key)
+    if not together:
+        return ""
+    first, *others = (f"{100 * rate.false_positive_rate:g} %" for rate in next(iter(attacks.values())))
+    beside = f" ({', '.join(others)})" if others else ""
+    told = []
+    for (most, *rest), keys in together.items():
+        also = f" ({', '.join(rest)})" if rest else ""
+        whose = "" if len(together) == 1 and len(keys) == 1 else f" ({listed(keys)})"
+        told.append(f"{most}{also} of members{whose}")
+    return (
+        f"An attacker who wrongly accuses {first}{beside} of outsiders of being in the training data "
+        f"rightly accuses at most {'; '.join(told)}"
+    )
+
+
+def _shown(rates: Sequence[AttackFacts]) -> Iterator[str]:
+    """Per cent, rounded up to two digits: no attacker is made to look weaker than he may be."""
+    for rate in rates:
+        percent = 100 * rate.true_positive_rate
+        unit = 10.0 ** (math.floor(math.log10(percent)) - 1)
+        yield f"{min(100.0, math.ceil(percent / unit - 1e-9) * unit):.3g} %"

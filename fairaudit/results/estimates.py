@@ -1,13 +1,88 @@
-"""Numbers with their uncertainty: what ``metrics`` makes, a report holds, and gates and renderers read."""
+"""Numbers with their uncertainty: what ``metrics`` makes, a report holds, and gates and renderers read.
+
+They leave the program at six significant digits, with bounds never tighter than they are.
+"""
 
 import math
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
-from fairaudit.results.numbers import Figure, HighEnd, LowEnd, Part
-from fairaudit.results.reading import Reading, read_size
+DIGITS = 6
+
+
+def rounded(value: float) -> float:
+    """The nearest number of six significant digits."""
+    return _to_digits(value, ROUND_HALF_EVEN)
+
+
+def rounded_down(value: float) -> float:
+    """The largest number of six significant digits that is not above ``value``."""
+    return _to_digits(value, ROUND_FLOOR)
+
+
+def rounded_up(value: float) -> float:
+    """The smallest number of six significant digits that is not below ``value``."""
+    return _to_digits(value, ROUND_CEILING)
+
+
+def _to_digits(value: float, rounding: str) -> float:
+    if value == 0:
+        return 0.0
+    # repr, not the binary value: a number that was rounded before must come back unchanged.
+    exact = Decimal(repr(value))
+    step = Decimal(1).scaleb(exact.adjusted() - DIGITS + 1)
+    return float(exact.quantize(step, rounding=rounding))
+
+
+Figure = Annotated[float, PlainSerializer(rounded, return_type=float, when_used="json")]
+LowEnd = Annotated[float, PlainSerializer(rounded_down, return_type=float, when_used="json")]
+HighEnd = Annotated[float, PlainSerializer(rounded_up, return_type=float, when_used="json")]
+EpsilonFigure = Annotated[float, PlainSerializer(rounded_up, return_type=float, when_used="json")]
+
+
+class Part(BaseModel):
+    """A piece of a report: immutable, closed, without NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+Reading = Literal["difference detected", "within tolerance", "at most", "cannot tell"]
+
+
+def read_size(low: LowEnd | None, high: HighEnd | None, limit: float | None = None) -> Reading:
+    """Read the 95 % interval of a size, which is nowhere below 0.
+
+    Args:
+        low, high: Its ends; None where there is no honest interval.
+        limit: The largest size that was said to be tolerable, None where nobody said.
+
+    Returns:
+        ``difference detected`` where the interval excludes 0, also where it lies inside the limit;
+        ``within tolerance`` where it includes 0 and lies inside the limit; ``at most`` its upper end where
+        no limit was given; else ``cannot tell``.
+    """
+    if low is None or high is None:
+        return "cannot tell"
+    if low > 0:
+        return "difference detected"
+    if limit is None:
+        return "at most"
+    return "within tolerance" if high <= limit else "cannot tell"
+
+
+Way = Literal["default", "reused"]
+DEFAULT: Final = "default"
+REUSED: Final = "reused"
+
+
+def key_of(arm: str, way: str) -> str:
+    """The name of an arm on that way, as variants are named: ``dpsgd:default@3`` of ``dpsgd@3``."""
+    method, at, epsilon = arm.partition("@")
+    return f"{method}:{way}{at}{epsilon}" if way else arm
+
 
 NOT_FINITE = "not a finite number"
 
@@ -59,6 +134,11 @@ class Interval(Part):
 
 
 NOTHING = Interval(value=None, low=None, high=None)
+
+
+def interval_of(found: Interval | None) -> Interval:
+    """The number and its interval and nothing else, whatever more is known of it."""
+    return NOTHING if found is None else Interval(value=found.value, low=found.low, high=found.high)
 
 
 class Estimate(Interval):
@@ -144,7 +224,7 @@ def undefined(reason: str, unit: str, n_test: int | None = 0) -> Estimate:
 
 def finite(value: float | None) -> float | None:
     """The number, or None where it is not finite."""
-    return value if value is not None and math.isfinite(value) else None
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 class GroupMeasure(Part):
@@ -178,6 +258,11 @@ class GroupMeasure(Part):
     estimates: dict[str, Estimate]
     ungated: dict[str, str] = Field(default_factory=dict)
     unpredicted: int | None = 0
+
+    def value(self, metric: str) -> float | None:
+        """Its number of that metric, None where it is not known."""
+        found = self.estimates.get(metric)
+        return None if found is None else found.value
 
 
 class Gap(Part):

@@ -31,7 +31,6 @@ NUMERICS_VERSION = "2"
 _FORMAT = "fairaudit-job-2"
 _SUFFIX = ".safetensors"
 JOBS = "jobs"  # the folder of results inside the output directory
-RECORDS = ".records.safetensors"  # a large table's, beside them
 _ID_DIGITS = 24
 _MAPPED_BYTES = 2**20
 _STORABLE = frozenset("?bBhHiIlLqQefd")  # numpy's one-letter types that a tensor file keeps exactly

@@ -1,17 +1,117 @@
-"""A search's noise: what every training costs, so that the whole of it meets its target."""
+"""A search around a method's default setting, and its noise: the whole of it meets its target."""
 
-from dataclasses import replace
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fairaudit.privacy.events import Gaussian
+from fairaudit.errors import ConfigError
+from fairaudit.methods.defaults import PublicSizes, Rule, Search
+from fairaudit.methods.spec import MethodSpec
+from fairaudit.privacy.events import Gaussian, PrivacyEvent
 from fairaudit.privacy.selection import SCORE, Selection, SelectionEvent, base_epsilon
-from fairaudit.tuning.around import Sought
-from fairaudit.tuning.search import Tuning
+from fairaudit.tuning.search import EPOCHS, Choice, Coordinate, Form, Goal, Tuning, combinations
 from fairaudit.tuning.validation_score import score_sensitivity
 
+Sought = Callable[[float | None], Tuning]
 # Of the number of tries: 0 is the logarithmic distribution. It charges least for a mean, at the price of
 # many short searches; docs/tuning.md 3 has the figures.
 SHAPE = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a search is built of before its noise is known.
+
+    Args:
+        spec: The method.
+        resolved: From the epsilon of one training to the default setting, noise included; None: the noise is
+            given.
+        sizes: What the ends of ranges may depend on.
+        steps_per_epoch, epochs: The schedule.
+        delta: In (0, 1).
+    """
+
+    spec: MethodSpec
+    resolved: Callable[[float | None], dict[str, float]]
+    sizes: PublicSizes
+    steps_per_epoch: int
+    epochs: int
+    delta: float
+
+    def search(self, trials: int, goal: Goal) -> Sought:
+        """From the epsilon of one training to the search whose every candidate costs that."""
+
+        def sought(base: float | None) -> Tuning:
+            settings = self.resolved(base)
+            coordinates = self._coordinates(settings)
+            forms = self._forms(settings, coordinates, base)
+            by_threshold = self.spec.scales_by_threshold
+            return Tuning(trials, goal, settings, coordinates, forms, 0.0, None, by_threshold)
+
+        return sought
+
+    def _coordinates(self, settings: Mapping[str, float]) -> dict[str, Coordinate]:
+        """What the search varies: each of the method's ranges around the default, within what is admitted.
+
+        A method that scales by C/Z makes up for it in its step, so C changes nothing: it is left alone.
+        """
+        spec, found = self.spec, dict[str, Coordinate]()
+        for name, search in spec.search.items():
+            if name == EPOCHS:
+                found[name] = _around(float(self.epochs), search, 1.0, math.inf, whole=True)
+            elif not (spec.scales_by_threshold and name == "max_grad_norm"):
+                setting = spec.setting(name)
+                high = setting.high.value(self.sizes) if isinstance(setting.high, Rule) else setting.high
+                found[name] = _around(settings[name], search, setting.low, high, whole=setting.whole)
+        return found
+
+    def _forms(
+        self, settings: Mapping[str, float], coordinates: Mapping[str, Coordinate], base: float | None
+    ) -> dict[Choice, Form]:
+        """What every combination of choices releases, each with noise calibrated for itself.
+
+        Raises:
+            ConfigError: A range would change what is released, which only choices may.
+            PrivacyError: No noise meets ``base``.
+        """
+        forms: dict[Choice, Form] = {}
+        for chosen, values, epochs in combinations(coordinates, self.epochs):
+            own = {**settings, **values}
+            if "noise_multiplier" in settings:
+                own["noise_multiplier"] = (
+                    settings["noise_multiplier"]
+                    if base is None
+                    else self.spec.mechanism.calibrated(
+                        own, self.steps_per_epoch, epochs, delta=self.delta, target=base
+                    )
+                )
+            event = self._event(own, epochs)
+            for name, c in coordinates.items():
+                for end in () if c.choices else (c.low, c.high):
+                    if self._event({**own, name: end}, epochs) != event:
+                        raise ConfigError(
+                            f"{self.spec.name}: a range of {name} changes what is released, "
+                            "so no charge covers it",
+                            hint="let it search among choices: each is charged by itself",
+                        )
+            forms[chosen] = Form(epochs, own.get("noise_multiplier"), event)
+        return forms
+
+    def _event(self, settings: Mapping[str, float], epochs: int) -> PrivacyEvent | None:
+        has_noise = "noise_multiplier" in settings
+        return self.spec.events(settings, self.steps_per_epoch, epochs) if has_noise else None
+
+
+def _around(default: float, search: Search, low: float, high: float, *, whole: bool) -> Coordinate:
+    def at(factor: float) -> float:
+        value = round(factor * default) if whole else factor * default
+        return float(min(max(value, low), high))
+
+    choices = tuple(at(factor) for factor in search.choices)
+    if not choices and at(search.low_factor) <= 0.0:
+        choices = (default,)  # nothing is log-uniform around 0
+    return Coordinate(default, at(search.low_factor), at(search.high_factor), choices, whole)
 
 
 class Charged(NamedTuple):

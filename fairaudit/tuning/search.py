@@ -1,17 +1,19 @@
 """One arm's search: what its candidates are, and the probability that each is the one released.
 
 Nothing here reads a record: candidates follow from the seed and the method's ranges, and what is done with
-scores is the same whatever they were computed from.
+scores is the same whatever they were computed from. Another arm may take over the setting that it finds.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairaudit.methods.defaults import effective_step
 from fairaudit.privacy.events import PrivacyEvent
 from fairaudit.privacy.selection import Selection
 from fairaudit.privacy.streams import numpy_stream
@@ -56,6 +58,23 @@ class Coordinate:
             return False
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return not EDGE < share < 1.0 - EDGE
+
+
+def combinations(
+    coordinates: Mapping[str, Coordinate], epochs: int
+) -> Iterator[tuple[Choice, dict[str, float], int]]:
+    """Every combination of choices, that of the default setting first: its values, and how long it trains.
+
+    Args:
+        coordinates: What is searched.
+        epochs: Of a search that does not vary them.
+    """
+    choices = {name: c.choices for name, c in coordinates.items() if c.choices}
+    default = tuple(coordinates[name].default for name in choices)
+    for chosen in dict.fromkeys([default, *product(*choices.values())]):
+        values = dict(zip(choices, chosen, strict=True))
+        length = int(values.pop(EPOCHS, epochs))
+        yield chosen, values, length
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +191,11 @@ class Tuning:
     def at_edge(self, candidate: Candidate) -> tuple[str, ...]:
         """The coordinates in which a candidate lies at the edge of what is searched."""
         values = {**candidate.settings, EPOCHS: float(candidate.form.epochs)}
-        return tuple(name for name, c in self.coordinates.items() if c.is_at_edge(self._own(name, values)))
+        if self.scales_by_threshold and "learning_rate" in self.coordinates:
+            # The step as it was before it was lengthened.
+            own = values["learning_rate"] * self.settings["threshold"]
+            values["learning_rate"] = own / values["threshold"]
+        return tuple(name for name, c in self.coordinates.items() if c.is_at_edge(values[name]))
 
     def candidate(self, seed: int, number: int) -> Candidate:
         """One draw from the prior, by the streams of its seed and number."""
@@ -182,9 +205,6 @@ class Tuning:
             name: c.default if is_default else c.at(numpy_stream(seed, "candidates", number, name).random())
             for name, c in self.coordinates.items()
         }
-        return self._candidate(number, values, is_default=is_default)
-
-    def _candidate(self, number: int, values: Mapping[str, float], *, is_default: bool) -> Candidate:
         form = self.forms[tuple(values[name] for name, c in self.coordinates.items() if c.choices)]
         settings = dict(self.settings)
         settings |= {name: value for name, value in values.items() if name != EPOCHS}
@@ -194,8 +214,53 @@ class Tuning:
             settings["noise_multiplier"] = form.noise_multiplier
         return Candidate(number, is_default, settings, form)
 
-    def _own(self, name: str, settings: Mapping[str, float]) -> float:
-        """A coordinate's value before the step was lengthened."""
-        if name == "learning_rate" and self.scales_by_threshold:
-            return settings[name] * self.settings["threshold"] / settings["threshold"]
-        return settings[name]
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """How an arm trains at another arm's setting.
+
+    Args:
+        settings: Its own default setting, for all that it does not take over.
+        taken: What it takes over, epochs aside.
+        choices: Which coordinates of the other arm's search are choices among a few, in its order.
+        forms: By the values of those: epochs, and noise that is calibrated for them.
+        scales_by_threshold: Its step is longer by Z/C than that of the other arm, as its default is.
+    """
+
+    settings: Mapping[str, float]
+    taken: tuple[str, ...]
+    choices: tuple[str, ...]
+    forms: Mapping[Choice, Form]
+    scales_by_threshold: bool
+
+    def at(self, settings: Mapping[str, float], epochs: int) -> tuple[dict[str, float], Form]:
+        """The arm's numbers, noise included, and how long it trains.
+
+        Args:
+            settings, epochs: What the other arm's search found.
+        """
+        found = {**settings, EPOCHS: float(epochs)}
+        form = self.forms[tuple(found[name] for name in self.choices)]
+        own = {**self.settings, **{name: settings[name] for name in self.taken}}
+        if self.scales_by_threshold and "learning_rate" in self.taken:
+            own["learning_rate"] = effective_step(
+                settings["learning_rate"], own["threshold"], own["max_grad_norm"]
+            )
+        if form.noise_multiplier is not None:
+            own["noise_multiplier"] = form.noise_multiplier
+        return own, form
+
+    def to_json(self) -> dict[str, object]:
+        """All that a training follows from beside what the search found, JSON-ready."""
+        return {
+            "settings": dict(self.settings),
+            "taken": list(self.taken),
+            "choices": list(self.choices),
+            "forms": [[list(k), f.epochs, f.noise_multiplier] for k, f in self.forms.items()],
+            "scales_by_threshold": self.scales_by_threshold,
+        }
+
+
+def best_of(weights: Sequence[float]) -> int:
+    """The number of the candidate with the best released score: that which is kept most often."""
+    return max(range(len(weights)), key=lambda number: weights[number])

@@ -1,6 +1,7 @@
 """The command on small tables: what it refuses, its tests against a computation by hand, its files."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from fairaudit.choosing.arm_test import is_hopeless, numbers_of, outcome_of, ref
 from fairaudit.choosing.choose import candidates, choose, exit_code
 from fairaudit.choosing.page import chart, document
 from fairaudit.choosing.result import VOLATILE, Choice
-from fairaudit.choosing.skew import skewed_quantile
+from fairaudit.choosing.sequence import FIRST_LOOK, SEEDS_MAX, skewed_quantile
 from fairaudit.cli import app
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import ConfigError
@@ -112,6 +113,49 @@ def test_costs_gaps_accuracy_ratios_and_epsilon_are_accepted():
 def test_options_that_nothing_can_be_chosen_with_are_refused(table, options, said):
     with pytest.raises(ConfigError, match=said):
         prepared(table, "privacy_cost_gap > 2pt", seeds_max=20, **options)
+
+
+def help_of(command, capsys):
+    assert app.main([command, "--help"]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+# What `run` lists and `choose` does not -> how it is typed beside the rest, and why that is refused.
+REFUSED = {
+    "noise-multiplier": (["1"], "no epsilon to choose"),
+    "tune-privacy": (["uncharged", "--tune", "4"], "cannot be chosen: established for one training"),
+    "leakage": ([], "trains no models to attack"),
+    "leakage-seeds": (["20", "--leakage"], "trains no models to attack"),
+    "baseline": (["x.json"], "is for rules about a change"),
+    "inconclusive": (["pass"], "is for verdicts of gates"),
+    "trainer": (["sklearn.base:clone"], "cannot be chosen: the trainer is asked for it"),
+    "reference": (["sgd"], "there is none"),
+    "raw": ([], "there is none"),
+    "trainer-groups": ([], "there is none"),
+    "trainer-version": (["2"], "there is none"),
+}
+NEED_A_TRAINER = {"trust-claimed-epsilon", "trainer-timeout", "trainer-memory"}
+
+
+def test_help_lists_the_options_of_run_but_those_that_no_choice_is_made_with(capsys):
+    run, own = (set(re.findall(r"--([a-z-]+)", help_of(each, capsys))) for each in ("run", "choose"))
+    left_out = {name for name in run - own if not name.startswith("no-")}
+    assert left_out == REFUSED.keys() | NEED_A_TRAINER
+    assert {name for name in own - run if not name.startswith("no-")} == {"seeds-max"}
+
+
+@pytest.mark.parametrize("option", REFUSED)
+def test_what_help_leaves_out_is_refused_and_says_why(table, option, capsys):
+    values, said = REFUSED[option]
+    words = ["--data", str(table), "--group", "sex", "--label", "approved", "--fail-on", "accuracy < 0.5"]
+    assert app.main(["choose", *words, f"--{option}", *values]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_help_names_the_defaults_of_a_choice(capsys):
+    shown = help_of("choose", capsys)
+    assert re.search(rf"--seeds N [^-]*\(default: {FIRST_LOOK}\)", shown)
+    assert re.search(rf"--seeds-max N [^-]*\(default: {SEEDS_MAX}\)", shown)
 
 
 def test_controls_are_trained_but_never_candidates_and_epsilons_fall(table):

@@ -10,7 +10,7 @@ import pytest
 
 import fairaudit
 from fairaudit.choosing.choose import _train_command, candidates, choose
-from fairaudit.choosing.files import write_choice
+from fairaudit.choosing.page import write_choice
 from fairaudit.choosing.result import VOLATILE
 from fairaudit.choosing.words import attack
 from fairaudit.cli import app

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairaudit.choosing.sequence import Course, Needed, Number, look_sizes, needed, unseen
-from fairaudit.choosing.skew import skewed_quantile
+from fairaudit.choosing.sequence import Course, Needed, Number, look_sizes, needed, skewed_quantile, unseen
 
 ABOVE = {"fails_above": True}
 

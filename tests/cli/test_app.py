@@ -11,9 +11,10 @@ from golden import assert_golden
 from handmade import dataset, findings, metadata, plan
 
 from fairaudit import errors
+from fairaudit.analysis.build import build_report
 from fairaudit.audit import PreparedAudit
 from fairaudit.cli import app
-from fairaudit.report.build import build_report
+from fairaudit.data.spool import Shared
 from fairaudit.report.to_json import to_json
 
 COMMANDS = (
@@ -40,7 +41,9 @@ def finished(monkeypatch):
     def stand_in(**changes):
         found = findings()
         report = build_report(found, metadata()).model_copy(update=changes)
-        prepared = PreparedAudit(found.resolved, dataset(), plan(found.resolved.config), {})
+        prepared = PreparedAudit(
+            found.resolved, dataset(), plan(found.resolved.config), {}, Shared(lambda: None)
+        )
         monkeypatch.setattr("fairaudit.audit.prepare", lambda resolved, listener: prepared)
         monkeypatch.setattr("fairaudit.audit.carry_out", lambda *_, command: report)
         return report

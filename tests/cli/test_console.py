@@ -10,7 +10,7 @@ from fairaudit.cli.console import Screen
 from fairaudit.cli.lines import duration_text
 from fairaudit.errors import DataError
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, StageStarted
-from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.report.render.terminal import Row, aligned
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from fairaudit.cli.folding import folded
-from fairaudit.cli.printing import no_command
-from fairaudit.report.render.console_rows import Row, aligned
+from fairaudit.cli.printing import folded, no_command
+from fairaudit.report.render.terminal import Row, aligned
 
 WORDS = st.lists(st.text("abcdefgh123.,ε→–()%", min_size=1, max_size=14), min_size=1, max_size=40)
 

@@ -10,8 +10,8 @@ import pytest
 from handmade import findings, metadata
 from reports import report_of
 
+from fairaudit.analysis.build import build_report
 from fairaudit.cli import app
-from fairaudit.report.build import build_report
 from fairaudit.report.to_json import to_json
 
 HEAVY = {"torch", "pandas", "pyarrow", "numpy", "scipy", "sklearn", "fairlearn", "altair"}

@@ -3,8 +3,8 @@ from importlib.metadata import distribution, entry_points
 
 import pytest
 
-from fairaudit.cli import app, licences
-from fairaudit.cli.licences import installed_licences, licence_of, own_distribution
+from fairaudit.cli import app, checkup
+from fairaudit.cli.checkup import installed_licences, licence_of, own_distribution
 
 
 class Package:
@@ -56,9 +56,9 @@ def test_this_program_is_found_by_what_it_installs_and_never_by_a_name(monkeypat
     class Other:
         value, dist = "fairaudit.cli:main", distribution("numpy")
 
-    monkeypatch.setattr(licences, "entry_points", lambda **wanted: [Other, own])
+    monkeypatch.setattr(checkup, "entry_points", lambda **wanted: [Other, own])
     assert own_distribution().name == own.dist.name
-    monkeypatch.setattr(licences, "entry_points", lambda **wanted: [Other])
+    monkeypatch.setattr(checkup, "entry_points", lambda **wanted: [Other])
     assert own_distribution() is None
     assert installed_licences() == []
     assert app.main(["doctor"]) == 2

@@ -9,8 +9,8 @@ from golden import assert_golden
 from handmade import comparison, findings, metadata
 from reports import report_of, sealed
 
+from fairaudit.analysis.build import build_report
 from fairaudit.cli import app
-from fairaudit.report.build import build_report
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report, to_json
 

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from handmade import comparison, findings, metadata
 
+from fairaudit.analysis.build import build_report
 from fairaudit.cli import app
 from fairaudit.config.model_names import resolve_model
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import EXIT_INPUT, ConfigError, did_you_mean, numbered
-from fairaudit.report.build import build_report
 from fairaudit.report.measured import SklearnBaseline
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown
@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
     frame["approved"] = draw.integers(0, 2, 400)
     frame.to_csv("people.csv", index=False)
     monkeypatch.setattr("fairaudit.planning.guarantees.epsilon", lambda event, delta, accountant: 1.0)
-    monkeypatch.setattr("fairaudit.methods.mechanisms.calibrate", lambda *_: 1.0)
+    monkeypatch.setattr("fairaudit.methods.spec.calibrate", lambda *_: 1.0)
     monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: 1.0)
     return tmp_path
 

@@ -127,7 +127,7 @@ def commands(text):
 @pytest.fixture(autouse=True)
 def quick_accountant(monkeypatch):
     monkeypatch.setattr("fairaudit.planning.guarantees.epsilon", lambda event, delta, accountant: 1.0)
-    monkeypatch.setattr("fairaudit.methods.mechanisms.calibrate", lambda *_: 1.0)
+    monkeypatch.setattr("fairaudit.methods.spec.calibrate", lambda *_: 1.0)
     monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: 1.0)
 
 

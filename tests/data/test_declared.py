@@ -1,6 +1,6 @@
 """Declared columns: constants that no row decides, and what becomes of values that are not as declared."""
 
-import json
+import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +10,9 @@ import pytest
 from fairaudit.config.declared import Declaration
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Split
-from fairaudit.data.encode import TableEncoder, encode
-from fairaudit.data.public import load_inputs
-from fairaudit.data.records import field_from_json, fields_to_json
+from fairaudit.data.encode import encode
+from fairaudit.data.public import load_public, share_inputs
 from fairaudit.data.split import draw_split
-from fairaudit.data.store import open_store, write_store
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
 
@@ -122,25 +120,21 @@ def test_what_is_not_declared_is_fitted_and_said(declared):
     assert [name for name in DECLARED if name in notice.message] == ["hours", "town"]
 
 
-def test_a_stored_table_keeps_what_is_declared(declared, tmp_path):
+def test_what_is_declared_reaches_a_worker(declared):
     dataset, config = declared()
-    write_store(tmp_path / "rows.safetensors", dataset)
-    stored = open_store(tmp_path / "rows.safetensors")
     split = draw_split(dataset, config, 0)
-    again = TableEncoder(stored.records, config.merge_rare).encode(split)
+    again = pickle.loads(pickle.dumps(share_inputs(dataset, config))).value.encoder.encode(split)
     wanted = encode(dataset, split, config)
     assert again.fitted == ()
     assert again.names == wanted.names
     assert again.train[:].tobytes() == wanted.train[:].tobytes()
-    fields = stored.records.layout.fields
-    assert tuple(map(field_from_json, json.loads(json.dumps(fields_to_json(fields))))) == fields
 
 
 def test_public_rows_are_laid_under_the_same_declaration(declared, tmp_path):
     public = {name: ROWS[name] for name in DECLARED} | {"age": [500.0] * 8}
     pq.write_table(pa.table(public), tmp_path / "public.parquet")
     dataset, config = declared(public_data=tmp_path / "public.parquet")
-    rows = load_inputs(dataset, config).public
+    rows = load_public(dataset, config)
     assert rows.features.column("age").to_pylist() == [60.0] * 8
     assert set(rows.features.column("job").to_pylist()) == {"cook", "nurse", "pilot", None}
 

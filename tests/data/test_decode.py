@@ -9,6 +9,7 @@ from pictures import class_folder, encoded, metadata_folder, pixels, save
 from PIL import Image
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.dataset import pixels_of
 from fairaudit.data.decode import (
     FORMATS,
     MAX_PIXELS,
@@ -19,7 +20,6 @@ from fairaudit.data.decode import (
     fitted,
     refuse_too_large,
 )
-from fairaudit.data.pixels import pixels_of
 from fairaudit.data.rows import BAD_IMAGE
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError

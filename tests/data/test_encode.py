@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Grouping, Split
-from fairaudit.data.encode import TableEncoder, encode
-from fairaudit.data.recipe import STANDARDISED_LIMIT
+from fairaudit.data.encode import STANDARDISED_LIMIT, encode, make_encoder
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 
@@ -165,7 +164,7 @@ def test_text_missing_in_all_training_rows_has_one_input():
 def test_without_merging_the_inputs_do_not_depend_on_the_split():
     dataset = dataset_of({"x": ["a"] * 8 + ["b", "c"], "z": [1.0] * 9 + [None]})
     splits = [Split(0, np.arange(8), np.arange(8, 10)), Split(1, np.arange(2, 10), np.arange(2))]
-    encoder = TableEncoder.of(dataset, FIXED)
+    encoder = make_encoder(dataset, FIXED)
     names = [encoder.encode(s).names for s in splits]
     assert names[0] == names[1] == ("x=a", "x=b", "x=c", "z", "z=(missing)")
     assert any("from all rows" in line for line in encoder.encode(splits[0]).fitted)
@@ -189,7 +188,7 @@ def test_an_encoder_gives_the_same_as_the_function():
     dataset = dataset_of({"x": ["a", "b", "c", None] * 5, "z": [*range(19), None]})
     split = draw_split(dataset, MERGING, 1)
     assert np.array_equal(
-        TableEncoder.of(dataset, MERGING).encode(split).train, encode(dataset, split, MERGING).train
+        make_encoder(dataset, MERGING).encode(split).train, encode(dataset, split, MERGING).train
     )
 
 
@@ -286,7 +285,7 @@ def test_the_papers_encodings_have_the_papers_inputs(real_data):
         merge_rare=0,
     )
     dataset = load_dataset(adult)
-    encoder = TableEncoder.of(dataset, adult)
+    encoder = make_encoder(dataset, adult)
     outputs = [encoder.encode(draw_split(dataset, adult, seed)) for seed in range(3)]
     assert [o.train.shape for o in outputs] == [(23_512, 98)] * 3
     assert outputs[0].names == outputs[1].names

@@ -6,9 +6,9 @@ import pytest
 from pictures import class_folder, metadata_folder, metadata_rows, pixels, save, write_metadata
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.dataset import pixels_of
 from fairaudit.data.decode import ImageOptions
 from fairaudit.data.folder import is_image_folder, open_folder
-from fairaudit.data.pixels import pixels_of
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
 

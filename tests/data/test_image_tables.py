@@ -6,7 +6,7 @@ import pytest
 from pictures import encoded, pixels
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.pixels import pixels_of
+from fairaudit.data.dataset import pixels_of
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
 

@@ -14,12 +14,11 @@ from pictures import encoded, metadata_folder, metadata_rows, pixels, write_meta
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import encode_codes
-from fairaudit.data.dataset import Split
+from fairaudit.data.dataset import Split, image_column, image_keys, pixels_of, shape_of
 from fairaudit.data.encode import ImageEncoder, make_encoder
 from fairaudit.data.groups import named_pairs
 from fairaudit.data.inspection import describe
-from fairaudit.data.pixels import image_column, image_keys, pixels_of, shape_of
-from fairaudit.data.public import PoolEncoder, load_inputs
+from fairaudit.data.public import PoolEncoder
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
@@ -127,7 +126,7 @@ def test_a_student_pool_of_images_is_scaled_alike(folder):
     settled = config(folder)
     dataset = load_dataset(settled)
     split = draw_split(dataset, settled, 0)
-    found = PoolEncoder.of(load_inputs(dataset, settled), settled).encode(split)
+    found = PoolEncoder.of(dataset, settled).encode(split)
     assert np.array_equal(found.encoded.train, make_encoder(dataset, settled).encode(split).train)
     assert len(found.pool) + len(found.encoded.test) == len(split.test)
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.candidates import looks_like_id
 from fairaudit.data.columns import encode_codes
-from fairaudit.data.ids import looks_like_id
 from fairaudit.data.naming import (
     LabelName,
     is_adverse_label,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.public import PoolEncoder, halve, load_inputs, load_public, pool_digest, pool_size
+from fairaudit.data.public import PoolEncoder, halve, load_public, pool_digest, pool_size
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
@@ -37,9 +37,7 @@ def given(config, table, name="public.csv"):
 
 def encoded(config, seed=0):
     dataset = load_dataset(config)
-    return dataset, PoolEncoder.of(load_inputs(dataset, config), config).encode(
-        draw_split(dataset, config, seed)
-    )
+    return dataset, PoolEncoder.of(dataset, config).encode(draw_split(dataset, config, seed))
 
 
 def test_half_of_the_test_rows_become_the_pool_and_are_not_tested_on(config):
@@ -80,8 +78,8 @@ def test_a_training_record_moves_no_other_records_input(config, merge_rare):
     table.loc[split.train[5], ["amount", "job"]] = [1e6, "never seen"]
     table.to_csv(config.data, index=False)
     changed = load_dataset(config)
-    before = PoolEncoder.of(load_inputs(dataset, config), config).encode(split)
-    after = PoolEncoder.of(load_inputs(changed, config), config).encode(split)
+    before = PoolEncoder.of(dataset, config).encode(split)
+    after = PoolEncoder.of(changed, config).encode(split)
     others = np.arange(len(split.train)) != 5
     assert np.array_equal(before.encoded.train[others], after.encoded.train[others])
     assert np.array_equal(before.pool, after.pool)

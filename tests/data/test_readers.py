@@ -1,12 +1,14 @@
 import gzip
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import write_csv
 
-from fairaudit.data.readers import digest_of, open_source, read_columns
+from fairaudit.data.readers import digest_of, open_source, read_columns, stream_columns
 from fairaudit.errors import DataError
 
 TABLE = pa.table({"a": [1, 2], "b": ["x", "SECRET"]})
@@ -48,6 +50,75 @@ def test_every_format_gives_the_same_rows(tmp_path, name):
 def test_only_the_columns_asked_for_come_back(tmp_path, name):
     WRITERS[name](tmp_path / name)
     assert read(tmp_path / name, ["b"])[0].column_names == ["b"]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_rows_by_and_by_are_those_of_the_whole(tmp_path, name):
+    WRITERS[name](tmp_path / name)
+    source = open_source(tmp_path / name)
+    whole, _ = read_columns(source, ["b", "a"])
+    found = stream_columns(source, ["b", "a"])
+    assert found.schema.types == whole.schema.types
+    assert pa.Table.from_batches(found.rows).to_pylist() == whole.to_pylist()
+
+
+LATE = {
+    "a fraction": ["1"] * 90 + ["1.5"],
+    "truth": ["1", "0"] * 45 + ["true"],
+    "no truth": ["true", "false"] * 45 + ["7"],
+    "a text": ["7"] * 90 + ["seven"],
+    "a sign for missing": ["7"] * 90 + ["?"],
+    "a value": ["NA"] * 90 + ["2020-01-01"],
+    "an hour": ["2020-01-01"] * 90 + ["2020-01-01 12:00:00"],
+    "part of a second": ["2020-01-01 12:00:00"] * 90 + ["2020-01-01 12:00:00.5"],
+    "a zone": ["2020-01-01 12:00:00"] * 90 + ["2020-01-01 12:00:00Z"],
+    "a large number": ["7"] * 90 + [str(2**70)],
+    "nothing": ["7"] * 90 + ["N/A"],
+}
+
+
+@pytest.mark.parametrize("what", LATE)
+@pytest.mark.parametrize("before", [48, 2**24])
+def test_a_csv_that_turns_late_has_the_types_of_the_whole(tmp_path, monkeypatch, what, before):
+    monkeypatch.setattr("fairaudit.data.readers.BEGINNING", before)
+    lines = [f"{value},{n}" for n, value in enumerate([*LATE[what], LATE[what][0]])]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b", *lines]))
+    source = open_source(tmp_path / "t.csv")
+    whole, _ = read_columns(source, ["a", "b"])
+    found = stream_columns(source, ["a", "b"])
+    assert found.schema.types == whole.schema.types
+    assert pa.Table.from_batches(found.rows).to_pylist() == whole.to_pylist()
+
+
+@pytest.mark.parametrize("lines", [b"1,x\n2\n", b"1,\xff\n", b""])
+def test_what_only_the_whole_reading_tells_is_left_to_it(tmp_path, monkeypatch, lines):
+    monkeypatch.setattr("fairaudit.data.readers.BEGINNING", 48)
+    (tmp_path / "t.csv").write_bytes(b"a,b\n" + 400_000 * b"1,x\n" + lines if lines else b"a,b\n")
+    found = stream_columns(open_source(tmp_path / "t.csv"), ["a", "b"])
+    if lines:
+        assert found is None
+    else:
+        with pytest.raises(DataError, match="has columns but no rows"):
+            list(found.rows)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.feather"])
+def test_rows_by_and_by_are_never_in_memory_as_a_whole(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("fairaudit.data.readers.BEGINNING", 2**16)
+    rows = 1_200_000 if name == "t.csv" else 400_000  # of a CSV, some MB are read ahead
+    table = pa.table({f"x{i}": np.random.default_rng(i).normal(size=rows).round(6) for i in range(10)})
+    path = tmp_path / name
+    if name == "t.csv":
+        write_csv(table, path)
+    elif name == "t.parquet":
+        pq.write_table(table, path, row_group_size=20_000)
+    else:
+        feather.write_feather(table, path, chunksize=20_000)
+    before, most, count = pa.total_allocated_bytes(), 0, 0
+    for batch in stream_columns(open_source(path), table.column_names).rows:
+        most, count = max(most, pa.total_allocated_bytes() - before), count + batch.num_rows
+    assert count == rows
+    assert most < table.nbytes / 2
 
 
 def test_dotted_and_prefixed_column_names_are_plain_names(tmp_path):

@@ -8,7 +8,7 @@ from fairaudit.data import fit as fitting
 from fairaudit.data import records as recording
 from fairaudit.data.dataset import Split
 from fairaudit.data.encode import TableEncoder
-from fairaudit.data.records import RecordWriter, field_from_json, fields_to_json
+from fairaudit.data.records import RecordWriter
 
 N = 300
 rng = np.random.default_rng(8)
@@ -105,11 +105,6 @@ def test_codes_take_the_smallest_type_that_holds_the_level_and_the_gap(levels, k
     assert layout.codes.type == kind
     assert len(layout.fields[0].levels) == levels
     assert RecordWriter(pa.table({"x": names})).in_memory().table.view(kind)[-1, 0] == levels
-
-
-def test_fields_survive_json():
-    fields = RecordWriter(TABLE).layout.fields
-    assert tuple(field_from_json(value) for value in fields_to_json(fields)) == fields
 
 
 def test_a_table_of_categories_only_and_one_of_numbers_only_can_be_encoded():

@@ -4,7 +4,7 @@ import pytest
 
 from fairaudit.data.columns import encode_codes
 from fairaudit.data.dataset import Grouping
-from fairaudit.data.screen import RowHashes, leaks
+from fairaudit.data.rows import RowHashes, leaks
 
 N = 2_000
 rng = np.random.default_rng(5)

@@ -1,5 +1,11 @@
 """Columns in a file without a name: the same values, nothing left behind, one line on a full disk."""
 
+import mmap
+import os
+import pickle
+import signal
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -10,9 +16,11 @@ from disks import files_of_at_most
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data import tabular
-from fairaudit.data.spool import Spool
+from fairaudit.data.spool import Shared, Spool
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import OutputError
+from fairaudit.execution.executor import Died
+from fairaudit.execution.local import Pool
 
 COLUMNS = [
     pa.chunked_array([[1, 2, None], [4]]),
@@ -78,3 +86,76 @@ def test_a_table_that_is_read_by_and_by_is_the_table(monkeypatch, tmp_path, peop
     assert spooled.notices == whole.notices
     assert (spooled.missing, spooled.dropped_rows) == (whole.missing, whole.dropped_rows)
     assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
+
+
+# What several processes read
+
+
+def _seen(shared, task):
+    """What a worker finds: the sums, and whether it could write."""
+    value = shared.value
+    if task == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    arrays = [value["large"], value["rows"], value["table"].column(0).to_numpy()]
+    return (
+        [float(array.sum()) for array in arrays],
+        [array.flags.writeable for array in arrays],
+        value["word"],
+    )
+
+
+def shared_value(folder):
+    spool = Spool(folder)
+    rows = spool.keep_rows(iter([np.arange(80, dtype=np.uint8).reshape(10, 8)] * 2), 8)
+    value = {
+        "large": np.arange(3e5), "rows": rows, "part": rows[4:6], "none": np.zeros(0), "word": "x",
+        "table": pa.table({"a": np.arange(7)}),
+    }  # fmt: skip
+    return Shared(lambda: value, spool), spool
+
+
+def ask(executor, task):
+    executor.give(executor.idle[0], task)
+    ((_, answer),) = executor.wait()
+    return answer
+
+
+@pytest.mark.slow
+def test_workers_map_one_file_that_nobody_sees_also_the_one_after_a_killed_one(tmp_path):
+    shared, spool = shared_value(tmp_path)
+    expected = [float(np.arange(3e5).sum()), 2.0 * np.arange(80).sum(), 21.0], [False] * 3, "x"
+    with Pool(partial(_seen, shared), 1, preload=("numpy",)) as pool:
+        assert ask(pool, "sum") == expected
+        size = os.fstat(spool.fileno()).st_size
+        assert isinstance(ask(pool, "die"), Died)
+        assert ask(pool, "sum") == expected
+    assert os.fstat(spool.fileno()).st_size == size
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_lies_in_the_file_is_not_written_again_and_the_rest_once(tmp_path):
+    shared, spool = shared_value(tmp_path)
+    before = os.fstat(spool.fileno()).st_size
+    head, places = shared._pickled
+    content = os.pread(spool.fileno(), os.fstat(spool.fileno()).st_size, 0)
+    assert len(content) - before < 3e5 * 8 + 5 * mmap.ALLOCATIONGRANULARITY
+    back = pickle.loads(head, buffers=[content[place] for place in places])
+    for name in ("large", "rows", "part", "none"):
+        assert np.array_equal(back[name], shared.value[name]), name
+    assert back["table"].equals(shared.value["table"])
+
+
+def test_the_value_is_made_when_it_is_asked_for_and_goes_along_to_another_machine(tmp_path):
+    made = []
+    shared = Shared(lambda: made.append(1) or {"x": np.arange(3)}, Spool(tmp_path))
+    assert not made
+    there = pickle.loads(pickle.dumps(shared))
+    again = pickle.loads(pickle.dumps(there))
+    assert [list(one.value["x"]) for one in (shared, there, again)] == [[0, 1, 2]] * 3
+    assert made == [1]
+
+
+def test_a_disk_without_room_for_what_workers_read_is_one_line(tmp_path):
+    shared, _ = shared_value(tmp_path)
+    with files_of_at_most(10_000), pytest.raises(OutputError, match="no space left"):
+        _ = shared._pickled

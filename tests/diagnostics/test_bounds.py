@@ -5,8 +5,16 @@ import torch
 from forms import DEFAULTS
 from steps import RECORDS, a_step, all_batches, small_pool
 
-from fairaudit.diagnostics.cost_bounds import Spectrum, lower_bounds, sufficient_condition
-from fairaudit.diagnostics.risk_terms import Batches, Forms, Means, Sampling, risk_terms
+from fairaudit.diagnostics.risk_terms import (
+    Batches,
+    Forms,
+    Means,
+    Sampling,
+    Spectrum,
+    lower_bounds,
+    risk_terms,
+    sufficient_condition,
+)
 
 DPSGD = next(form for form in DEFAULTS if form.key == "dpsgd")
 TRUTHS = {

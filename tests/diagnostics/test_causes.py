@@ -104,7 +104,7 @@ def test_arms_of_one_seed_are_read_on_the_same_batches_and_records(monkeypatch):
         )  # fmt: skip
         method, task, trained = reading_of(form)
         read(method, task, trained)
-        drawn[f"{form.key} records"] = [CauseReading(method, task).records.order]
+        drawn[f"{form.key} records"] = [CauseReading(method, task).records.features]
     assert all(map(torch.equal, drawn["dpsgd"], drawn["global-adapt"]))
     assert torch.equal(drawn["dpsgd records"][0], drawn["global-adapt records"][0])
     at_a_step = causes.PILOT + causes.MOST

@@ -1,14 +1,15 @@
 """Tolerance against full Hessians: 1e-9 of the largest entry in float64, 1e-4 in float32."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from hessians import BUILDERS, CHAINS, K, build, group_hessians, landscape_of
 
-from fairaudit.diagnostics import autodiff, curvature, second_order
-from fairaudit.diagnostics.autodiff import AutodiffSecondOrder
+from fairaudit.diagnostics import any_model, curvature, second_order
+from fairaudit.diagnostics.any_model import AutodiffSecondOrder
 from fairaudit.diagnostics.curvature import (
     extremes_of_groups,
     hutchinson,
@@ -65,7 +66,7 @@ def test_cutting_records_and_vectors_into_pieces_changes_no_answer(name, monkeyp
     landscape = landscape_of(name, count=41, absent=0)
     vectors = directions(landscape, 7)
     whole = hvp(landscape, vectors), quadratic_forms(landscape, vectors), traces(landscape, seed=0).value
-    for module in (autodiff, second_order):
+    for module in (any_model, second_order):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 9)
     monkeypatch.setattr(second_order, "TANGENT_BYTES", 2000)
     monkeypatch.setattr("fairaudit.diagnostics.exact_trace.WIDEST_BYTES", 500)
@@ -79,7 +80,7 @@ def test_graphs_hold_no_more_than_their_share_of_memory(monkeypatch):
     landscape = landscape_of("convolution", count=41)
     vectors, limit = directions(landscape, 1), 10_000
     whole = hvp(landscape, vectors)
-    monkeypatch.setattr(autodiff, "GRAPH_BYTES", limit)
+    monkeypatch.setattr(any_model, "GRAPH_BYTES", limit)
     ways = AutodiffSecondOrder(landscape)
     fixed = ways._graph_bytes(1)  # weights stay in a graph however few its records
     assert 2 < ways._rows_at_once < 20
@@ -253,7 +254,7 @@ def test_a_landscape_is_read_at_its_own_parameters_whatever_the_module_holds():
 
 def test_parameters_that_are_not_finite_give_nan_not_a_number():
     landscape = landscape_of("mlp-tanh")
-    broken = landscape.at(torch.full_like(landscape.theta, math.nan))
+    broken = replace(landscape, theta=torch.full_like(landscape.theta, math.nan))
     assert traces(broken, seed=0).value.isnan().all()
     assert quadratic_forms(broken, directions(landscape)).isnan().all()
     assert all(math.isnan(found.largest) for found in extremes_of_groups(broken))

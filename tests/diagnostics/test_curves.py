@@ -6,8 +6,8 @@ from forms import DEFAULTS, make_pool, make_task
 from oracles import classes_of, gradients, model
 from stand_ins import take_steps
 
-from fairaudit.diagnostics import curves as curves_module
-from fairaudit.diagnostics.curves import EpochCurves
+from fairaudit.diagnostics import observers as curves_module
+from fairaudit.diagnostics.observers import EpochCurves
 from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.methods.dpsgd import DpSgd
 

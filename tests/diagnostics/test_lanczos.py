@@ -5,8 +5,14 @@ import torch
 from hessians import group_hessians, landscape_of
 
 from fairaudit.diagnostics import curvature
-from fairaudit.diagnostics.curvature import extremes, extremes_of_groups
-from fairaudit.diagnostics.lanczos import TOLERANCE, extremes_of_matrix, lanczos, start_vector
+from fairaudit.diagnostics.curvature import (
+    TOLERANCE,
+    extremes,
+    extremes_of_groups,
+    extremes_of_matrix,
+    lanczos,
+    start_vector,
+)
 
 
 def matrix(*spectrum, size=300, seed=0):

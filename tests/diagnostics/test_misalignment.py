@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from oracles import classes_of, gradients, model
 from stand_ins import take_steps
 
-from fairaudit.diagnostics.misalignment import Misalignment, cosine
+from fairaudit.diagnostics.observers import Misalignment, cosine
 from fairaudit.methods.dpsgd import DpSgd
 
 DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")

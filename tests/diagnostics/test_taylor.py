@@ -9,8 +9,8 @@ import pytest
 import torch
 from image_models import CLASSES, IMAGE_MODELS, image_model, images
 
-from fairaudit.diagnostics import taylor
-from fairaudit.diagnostics.autodiff import AutodiffSecondOrder
+from fairaudit.diagnostics import any_model
+from fairaudit.diagnostics.any_model import AutodiffSecondOrder, TaylorSecondOrder
 from fairaudit.diagnostics.correlates import read_records
 from fairaudit.diagnostics.curvature import (
     extremes,
@@ -22,7 +22,6 @@ from fairaudit.diagnostics.curvature import (
     traces,
 )
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
-from fairaudit.diagnostics.taylor import TaylorSecondOrder
 
 K = 3
 SMALL = "tanh-grey"
@@ -77,7 +76,7 @@ def test_chunks_change_no_answer(name, monkeypatch):
     landscape = image_landscape(name)
     vectors = vectors_for(landscape)
     whole = second_order(landscape).forms(vectors)
-    monkeypatch.setattr(taylor, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(any_model, "CHUNK_BYTES", 1)
     close(second_order(landscape).forms(vectors), whole, 1e-12)
 
 
@@ -114,16 +113,16 @@ def test_estimated_traces_of_a_convolution_are_off_by_no_more_than_their_errors_
 def test_leaving_out_what_the_functions_add_would_be_seen(missing, monkeypatch):
     landscape = image_landscape(SMALL)
     vectors = vectors_for(landscape)
-    right, curve_of = quadratic_forms(landscape, vectors), taylor.curve_of
+    right, curve_of = quadratic_forms(landscape, vectors), any_model.curve_of
 
     def broken(layer, y, delta):
         curve = curve_of(layer, y, delta)
         if curve is None:
             return None
         slope = torch.ones_like(curve.slope) if missing == "slope" else curve.slope
-        return taylor.CurveBook(slope, None if missing == "bend" else curve.bend)
+        return any_model.CurveBook(slope, None if missing == "bend" else curve.bend)
 
-    monkeypatch.setattr(taylor, "curve_of", broken)
+    monkeypatch.setattr(any_model, "curve_of", broken)
     wrong = quadratic_forms(landscape, vectors)
     assert float((wrong - right).nan_to_num().abs().max()) > 1e-3
 
@@ -132,7 +131,7 @@ def test_a_bias_that_moved_the_tangents_would_be_seen(monkeypatch):
     landscape = image_landscape(SMALL)
     vectors = vectors_for(landscape)
     right = quadratic_forms(landscape, vectors)
-    monkeypatch.setattr(taylor, "_without_bias", lambda layer, tangent: layer.forward(tangent))
+    monkeypatch.setattr(any_model, "_without_bias", lambda layer, tangent: layer.forward(tangent))
     assert float((quadratic_forms(landscape, vectors) - right).nan_to_num().abs().max()) > 1e-3
 
 

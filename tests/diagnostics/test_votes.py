@@ -9,8 +9,8 @@ from oracles import model
 from scipy.stats import norm, spearmanr
 
 from fairaudit.diagnostics import votes
-from fairaudit.diagnostics.ranks import spearman, spearman_interval
 from fairaudit.diagnostics.votes import flipping_probability
+from fairaudit.metrics.agreement import spearman, spearman_interval
 from fairaudit.models.convex import LogisticProblems, minimise
 
 FORMS = {form.key: form for form in whole_forms()}

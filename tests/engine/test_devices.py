@@ -13,16 +13,14 @@ from forms import forms, key_of, make_pool, make_task
 from image_models import CLASSES, image_model, images
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fairaudit.diagnostics.curves import EpochCurves
-from fairaudit.diagnostics.misalignment import Misalignment
+from fairaudit.diagnostics.observers import EpochCurves, Misalignment
 from fairaudit.engine import conv as conv_module
 from fairaudit.engine import devices as devices_module
 from fairaudit.engine.devices import CPU, find_device, on_cpu, working_on
-from fairaudit.engine.network import Network
+from fairaudit.engine.network import Network, Tape
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import FlatClip
-from fairaudit.engine.tape import Tape
 from fairaudit.errors import ConfigError
 from fairaudit.privacy.noise import GaussianNoise, _SecureStream
 from fairaudit.privacy.streams import from_operating_system

@@ -7,17 +7,15 @@ from oracles import gradients, output_gradient
 from torch import nn
 
 from fairaudit.engine import conv as conv_module
-from fairaudit.engine import patches as patches_module
-from fairaudit.engine import tape as tape_module
-from fairaudit.engine.conv import GhostConv, WrittenConv
+from fairaudit.engine import conv as patches_module
+from fairaudit.engine import network as tape_module
+from fairaudit.engine.conv import GhostConv, PatchLayout, WrittenConv
 from fairaudit.engine.layers import bind
 from fairaudit.engine.linear import ImageLinear
 from fairaudit.engine.loop import NORM_GUARD
-from fairaudit.engine.network import Network
-from fairaudit.engine.patches import PatchLayout
-from fairaudit.engine.pooling import ChannelsFirst
+from fairaudit.engine.network import Network, Tape
+from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.engine.stacked import DEFAULT_BUDGET
-from fairaudit.engine.tape import Tape
 from fairaudit.errors import TrainingError
 
 ROWS = 2

@@ -6,15 +6,21 @@ import torch
 from oracles import gradients, output_gradient
 from torch import nn
 
-from fairaudit.engine import isolated as isolated_module
-from fairaudit.engine.isolated import IsolatedNetwork, IsolatedTape
+from fairaudit.engine import replicates as isolated_module
 from fairaudit.engine.isolation import Isolated, refuse_unprivate
 from fairaudit.engine.loop import NORM_GUARD
-from fairaudit.engine.network import Network
-from fairaudit.engine.pooling import ChannelsFirst
-from fairaudit.engine.replicates import check_model, outside_table, stack, tape_of
+from fairaudit.engine.memory import Survivors
+from fairaudit.engine.network import Network, Tape
+from fairaudit.engine.replicates import (
+    IsolatedNetwork,
+    IsolatedTape,
+    check_model,
+    outside_table,
+    stack,
+    tape_of,
+)
+from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.engine.stacked import DEFAULT_BUDGET
-from fairaudit.engine.tape import Tape
 from fairaudit.errors import TrainingError
 
 WIDTH, CLASSES = 6, 3
@@ -228,3 +234,11 @@ def test_a_layer_that_does_more_than_its_type_says_is_isolated_with_what_it_does
     inner = nn.Sequential(chain)
     inner[0].forward = lambda x: x[:, :CLASSES]
     assert outside_table(inner)
+
+
+def test_the_storage_of_a_tensor_is_not_replaced_where_tensors_are_noted():
+    """Inside vmap that ends the interpreter, or hides what is kept."""
+    kept = torch.zeros(2)
+    with pytest.raises(RuntimeError, match="storage of a tensor is replaced"), Survivors():
+        kept.data = torch.ones(2)
+    assert kept.tolist() == [0.0, 0.0]

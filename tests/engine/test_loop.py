@@ -4,11 +4,10 @@ import pytest
 import torch
 from forms import DEFAULTS, PRIVATE, forms, key_of, make_pool, make_task
 from oracles import gradients, model
-from stand_ins import ToldOptimizer, take_steps
+from stand_ins import ToldNoise, ToldOptimizer, take_steps
 
-from fairaudit.diagnostics.curves import EpochCurves
-from fairaudit.diagnostics.misalignment import Misalignment
-from fairaudit.engine.loop import NORM_GUARD, Trace
+from fairaudit.diagnostics.observers import EpochCurves, Misalignment
+from fairaudit.engine.loop import NORM_GUARD, Asking, Trace
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.release import GaussianRelease, GradientSum
 from fairaudit.methods.dpsgd import DpSgd
@@ -41,6 +40,26 @@ def test_empty_poisson_batch_adds_only_noise(replicates):
     expected = torch.full_like(seen.gradients[0][0], 1.5 * 2.0 / (40 / 6))
     torch.testing.assert_close(seen.gradients[0][0], expected)
     assert seen.noise.draws == 1
+
+
+class Counting:
+    """A part that asks how many records there are, and remembers the answer."""
+
+    query_noise_multiplier = 0.0
+
+    def init(self, replicates, facts):
+        return torch.zeros(replicates, 1)
+
+    def update(self, state, answer):
+        return answer
+
+
+def test_a_place_that_pads_a_batch_answers_no_query():
+    asking, query = Asking(Counting(), 2, None, ToldNoise(0.0)), torch.ones(2, 3, 1)
+    asking.update(query, torch.tensor([[True, True, False], [True, False, False]]))
+    assert asking.released.tolist() == [[2.0], [1.0]]
+    asking.update(query, None)
+    assert asking.released.tolist() == [[3.0], [3.0]]
 
 
 def test_a_group_that_the_batch_lacks_leaves_training_defined():

@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import MODELS, classes_of, gradients, model, output_gradient, records, without_bias
 
-from fairaudit.engine import tape as tape_module
+from fairaudit.engine import network as tape_module
 from fairaudit.engine.loop import NORM_GUARD
-from fairaudit.engine.network import Network
+from fairaudit.engine.network import Network, Tape
 from fairaudit.engine.stacked import DEFAULT_BUDGET
-from fairaudit.engine.tape import Tape
 
 SMALLEST_CHUNK = 32
 

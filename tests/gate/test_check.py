@@ -5,11 +5,11 @@ from changed import replace
 from handmade import arm, comparison, estimate, findings, gap, metadata, privacy
 from reports import report_of, stored, with_measure
 
+from fairaudit.analysis.build import build_report
 from fairaudit.errors import ConfigError
 from fairaudit.gate.check import check, exit_code, judged, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.report.build import build_report
 from fairaudit.report.render.junit import described
 
 
@@ -338,6 +338,12 @@ def three_groups():
 def test_a_gap_is_the_largest_or_the_one_between_the_groups_named(rule, value, group):
     target = gates(three_groups(), rule)[0].targets[0]
     assert (target.value, target.group) == (value, group)
+
+
+def test_a_rule_about_all_rows_reads_them_all():
+    (target,) = gates(three_groups(), "privacy_cost@overall > 0.9")[0].targets
+    assert target.value == pytest.approx((0.04 + 0.01 + 0.03) / 3, abs=1e-6)  # equally large groups
+    assert target.group == ""
 
 
 def test_the_change_since_a_baseline_is_judged_by_an_interval_of_its_own():

@@ -17,8 +17,8 @@ from oracles import model
 from stand_ins import ToldNoise, take_steps
 from torch import nn
 
-from fairaudit.engine import tape as tape_module
-from fairaudit.engine.linear import LinearSum
+from fairaudit.engine import network as tape_module
+from fairaudit.engine.linear import Linear
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.rules import FlatClip
@@ -492,10 +492,8 @@ def test_a_batch_of_any_size_is_one_step_with_one_draw_of_noise(form, size, repl
 
 def test_the_size_law_catches_sums_that_forget_a_chunk(monkeypatch):
     monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
-    honest = LinearSum.write
-    monkeypatch.setattr(
-        LinearSum, "write", lambda self, x, weighted, *, add: honest(self, x, weighted, add=False)
-    )
+    honest = Linear.write
+    monkeypatch.setattr(Linear, "write", lambda self, *given, add: honest(self, *given, add=False))
     form = form_named("dpsgd")
     assert size_law(form, 32)[0]
     assert not size_law(form, 33)[0]

@@ -16,7 +16,8 @@ from stand_ins import GivenBatches, ToldOptimizer, WatchedRule
 from fairaudit.engine.loop import Training, train
 from fairaudit.engine.network import Network
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.release import GaussianRelease
+from fairaudit.engine.release import ExactRelease, GaussianRelease
+from fairaudit.engine.rules import PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 
@@ -26,10 +27,13 @@ RUNS = 1000
 SIGMA, BOUND = 1.3, 0.5  # unlike their squares
 
 
-def private_steps(form, pool, *, runs=RUNS, steps=1, seed=0, release=None, empty=False, claims=None):
+def private_steps(
+    form, pool, *, runs=RUNS, steps=1, seed=0, release=None, empty=False, claims=None, batches=None
+):
     """Released gradients times qN, [steps, runs, P], of ``runs`` replicates over all of the pool.
 
-    ``claims`` gathers the sensitivity that each replicate claimed at each step, [runs].
+    ``claims`` gathers the sensitivity that each replicate claimed at each step, [runs]; ``batches`` are
+    the records of each replicate in place of all.
     """
     task = make_task(
         form, pool, repeats=runs, seed=seed, n_public=8, steps_per_epoch=1,
@@ -53,7 +57,7 @@ def private_steps(form, pool, *, runs=RUNS, steps=1, seed=0, release=None, empty
             rule_noise=noise_stream(seed, "query", f"{form.key}/rule", runs),
             optimizer=optimizer,
             # An empty batch for all: one padded column that is nobody's.
-            sampler=GivenBatches([[records] * runs] * steps, pool.n_records)
+            sampler=GivenBatches([batches or [records] * runs] * steps, pool.n_records)
             if records
             else NoRecords(pool, runs, steps),
             facts=task.facts(),
@@ -168,6 +172,37 @@ def test_noise_is_new_at_every_step_coordinate_and_replicate(form):
     assert uncorrelated(noise[:, :, 0], noise[:, :, 1])
     assert uncorrelated(noise[:, :, :-1], noise[:, :, 1:])
     assert uncorrelated(noise[:, :-1], noise[:, 1:])
+
+
+@pytest.mark.parametrize(
+    "release", [GaussianRelease(0.0, noise_stream(0, "noise", "dpsgd", 2)), ExactRelease()]
+)
+def test_every_replicate_is_divided_by_its_own_expected_batch_size(release):
+    facts = PublicFacts(8, torch.tensor([2.0, 5.0]), n_groups=2, n_classes=2)
+    found = release((torch.full((2, 3), 10.0),), torch.ones(2), facts)
+    assert found.tolist() == [[5.0] * 3, [2.0] * 3]
+
+
+class Bare(GaussianRelease):
+    """The sum as it is."""
+
+    def __call__(self, sums, sensitivity, facts):
+        return sums[0].div_(facts.divisor)
+
+
+@pytest.mark.parametrize("name", ["dpsgd", "global-adapt"])
+def test_what_one_record_adds_is_no_longer_than_the_bound_to_the_last_bit(name):
+    """Norms and products are rounded to 24 bits; what a rule is handed makes up for it (rule R7)."""
+    form = next(f for f in PRIVATE if f.spec.name == name)
+    draw = torch.Generator().manual_seed(3)
+    features = 30.0 * torch.randn(RUNS, 20, generator=draw)
+    zeros = torch.zeros(RUNS, dtype=torch.int64)
+    pool = TrainingPool(features, zeros, zeros, n_classes=2, n_groups=2)
+    claims = []
+    added = private_steps(form, pool, release=Bare, claims=claims, batches=[[r] for r in range(RUNS)])[0]
+    lengths, bounds = added.norm(dim=1), claims[0].double()
+    assert (lengths <= bounds).all()
+    assert (lengths > 0.9999 * bounds).sum() > RUNS / 2  # most are clipped
 
 
 class Reused(GaussianRelease):

@@ -13,10 +13,9 @@ from own_zoo import BY_HOOKS, CLASSES, HONEST, MIXING, STATEFUL, WIDTH
 from stand_ins import take_steps
 from torch import nn
 
-from fairaudit.engine.isolated import IsolatedNetwork, IsolatedTape
 from fairaudit.engine.isolation import Isolated, PerRecord
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.replicates import check_model, stack, tape_of
+from fairaudit.engine.replicates import IsolatedNetwork, IsolatedTape, check_model, stack, tape_of
 from fairaudit.errors import TrainingError
 
 DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
@@ -134,7 +133,7 @@ def test_an_isolated_model_is_as_it_was_after_its_steps(make):
 @pytest.mark.parametrize("count", [0, 1, 9])
 def test_the_size_of_a_batch_and_of_its_chunks_changes_nothing_but_rounding(make, count, monkeypatch):
     """One noise draw for each step, and a record's gradient the same in every company."""
-    monkeypatch.setattr("fairaudit.engine.isolated.LARGEST_CHUNK", 4)
+    monkeypatch.setattr("fairaudit.engine.replicates.LARGEST_CHUNK", 4)
     seen = steps(made(make), [list(range(count))])
     assert seen.noise.draws == 1
     alone = [steps(made(make), [[record]]).sums[0] for record in range(count)]

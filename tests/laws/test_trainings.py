@@ -8,7 +8,7 @@ import torch
 from forms import DEFAULTS, PRIVATE, forms, key_of, make_pool, make_task
 from oracles import model
 
-from fairaudit.engine import tape as tape_module
+from fairaudit.engine import network as tape_module
 from fairaudit.engine.sampling import PoissonSampler
 
 SGD = next(form for form in DEFAULTS if form.spec.name == "sgd")

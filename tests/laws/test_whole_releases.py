@@ -11,7 +11,7 @@ import torch
 from forms import Form, key_of, make_pool, make_public, make_task, whole_forms
 from oracles import model
 
-from fairaudit.diagnostics.curves import EpochCurves
+from fairaudit.diagnostics.observers import EpochCurves
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.catalog import find
 from fairaudit.methods.minimiser import sensitivity

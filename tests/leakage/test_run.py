@@ -6,28 +6,26 @@ import stat
 import numpy as np
 import pandas as pd
 import pytest
+from jobs import run_here
 from people import RECIPE, people
 
 import fairaudit
-from fairaudit.analysis.leakage import measure_leakage
+from fairaudit.analysis.build import AuditResults, RunMetadata, build_report
+from fairaudit.analysis.leakage import Attacked, measure_leakage
 from fairaudit.analysis.measure import measure
 from fairaudit.audit import prepare
-from fairaudit.cli.estimate import estimated_seconds
+from fairaudit.cli.estimate import estimated_seconds, plan_record
 from fairaudit.cli.lines import plan_lines
-from fairaudit.cli.plan_json import plan_record
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.split import draw_members, draw_split, leakage_rows
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
-from fairaudit.execution.worker import run_job
 from fairaudit.gate.check import check
 from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
-from fairaudit.planning.plan import make_plan, records_path
+from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import privacy_curve
-from fairaudit.report.build import AuditResults, RunMetadata, build_report
-from fairaudit.report.build_leakage import Attacked
 from fairaudit.report.load import load_report
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown
@@ -66,7 +64,7 @@ def planned(table, **options):
 
 
 def train(plan):
-    return {job.id: run_job(plan, job, None) for job in plan.jobs}
+    return {job.id: run_here(plan, job) for job in plan.jobs}
 
 
 # --- who is a member ---------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(tab
     plan = planned(table, **options, epsilon=(8.0,), public_data=tmp_path / "public.csv")
     assert "pate-hard" in {arm.method for arm in plan.leakage.arms}
     job = next(job for job in plan.leakage.jobs if job.arm == "pate-hard")
-    arrays = run_job(plan.leakage, job, None).arrays
+    arrays = run_here(plan.leakage, job).arrays
     assert arrays["confidence"].shape == (1, 400)
     assert np.isfinite(arrays["confidence"]).all()
 
@@ -217,7 +215,7 @@ def test_controls_and_self_checks_are_not_attacked(table):
 def test_a_job_leaves_how_sure_its_model_is_of_every_row(table):
     plan = planned(table, method=("output-perturbation",), noise_multiplier=None, epsilon=(5.0,))
     job = plan.leakage.jobs[-1]
-    result = run_job(plan.leakage, job, None)
+    result = run_here(plan.leakage, job)
     assert sorted(result.arrays) == ["confidence", "member", "rows"]
     rows, member = result.arrays["rows"], result.arrays["member"]
     assert np.array_equal(rows, np.arange(400))
@@ -233,16 +231,8 @@ def test_results_do_not_depend_on_what_is_attacked_beside(table):
     plain = planned(table, leakage=False, leakage_seeds=16)
     assert [job.id for job in plan.jobs] == [job.id for job in plain.jobs]
     assert plain.leakage is None
-    first, second = (run_job(p, p.jobs[1], None).arrays for p in (plan, plain))
+    first, second = (run_here(p, p.jobs[1]).arrays for p in (plan, plain))
     assert all(first[name].tobytes() == second[name].tobytes() for name in first)
-
-
-@quick
-def test_attacked_models_are_made_from_the_records_of_the_audit(table):
-    plan = planned(table, diagnostics="basic")
-    paths = {records_path(p.config, p.digest) for p in (plan, plan.leakage)}
-    assert len(paths) == 1
-    assert paths != {records_path(planned(table, merge_rare=0.1).config, plan.digest)}
 
 
 @quick
@@ -252,7 +242,7 @@ def test_images_are_attacked_too(tmp_path):
     np.savez(tmp_path / "t.npz", x=pixels, y=label, sex=np.arange(240) // 2 % 2)
     options = {"label": "y", "model": "cnn", "batch_size": 40}
     plan = planned(tmp_path / "t.npz", **options)
-    arrays = run_job(plan.leakage, plan.leakage.jobs[0], None).arrays
+    arrays = run_here(plan.leakage, plan.leakage.jobs[0]).arrays
     assert arrays["confidence"].shape == (1, 240)
 
 
@@ -400,7 +390,7 @@ def test_a_report_with_a_model_that_could_not_be_trained_is_partial_and_read_aga
     failures = {job.id: "diverged" for job in plan.leakage.jobs}
     attacked = Attacked(plan.leakage, {}, failures, 400, ())
     resolved = resolve_config({"data": table, "out": tmp_path, **ATTACK})
-    results = {job.id: run_job(plan, job, None) for job in plan.jobs}
+    results = {job.id: run_here(plan, job) for job in plan.jobs}
     findings = AuditResults(resolved, plan, data, results, {}, measure(plan, data, results), attacked)
     told = RunMetadata(version="0", created_utc="", command=(), environment={}, workers=1, seconds={})
     write_report(build_report(findings, told), tmp_path, ["json"])
@@ -413,13 +403,13 @@ def test_too_few_models_leave_no_number(table):
     plan = planned(table).leakage
     data = load_dataset(plan.config)
     job = plan.jobs[0]
-    found = measure_leakage(plan, data, {job.id: run_job(plan, job, None)})
+    found = measure_leakage(plan, data, {job.id: run_here(plan, job)})
     assert found[0].overall.estimates["leakage_auc"].value is None
     assert "8 are needed" in found[0].overall.reason
 
 
 def test_more_than_epsilon_allows_is_a_warning(report):
-    from fairaudit.report.build import _of_attacks
+    from fairaudit.analysis.build import _of_attacks
 
     assert list(_of_attacks(report.leakage)) == []
     text = report.leakage.model_dump_json()

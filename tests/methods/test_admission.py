@@ -4,7 +4,7 @@ from plans import keys, plan
 from fairaudit.errors import ConfigError
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import PublicSizes
-from fairaudit.planning.admission import unmet
+from fairaudit.planning.chosen import unmet
 
 
 def lacking(name, **sizes):

@@ -9,10 +9,9 @@ from oracles import MODELS, classes_of, gradients, model
 from stand_ins import take_steps
 from torch.func import functional_call, grad
 
-from fairaudit.engine.network import Network
+from fairaudit.engine.network import Network, Tape
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import PublicFacts
-from fairaudit.engine.tape import Tape
 from fairaudit.errors import TrainingError
 from fairaudit.methods.fairlens import FairLens
 from fairaudit.methods.published.fairlens import FairLensEsipova, FairLensTran

@@ -6,7 +6,7 @@ from forms import DEFAULTS, PUBLISHED, make_pool, make_task
 from stand_ins import take_steps
 
 from fairaudit.methods.dpsgd_f import DpSgdF
-from fairaudit.methods.published.grouped import DpSgdFAuthors, DpSgdFEsipova, DpSgdFXu, ReweightXu
+from fairaudit.methods.published.clipping import DpSgdFAuthors, DpSgdFEsipova, DpSgdFXu, ReweightXu
 from fairaudit.methods.reweight import Reweight
 
 FORM = {form.key: form for form in (*DEFAULTS, *PUBLISHED)}

@@ -12,8 +12,7 @@ from fairaudit.engine import pool as engine_pool
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods import minimiser as output_perturbation
 from fairaudit.methods.minimiser import sensitivity
-from fairaudit.models.convex import TOLERANCE, LogisticProblems, losses, minimise, scores
-from fairaudit.models.logistic_predictors import BoundedInputs
+from fairaudit.models.convex import TOLERANCE, BoundedInputs, LogisticProblems, losses, minimise, scores
 from fairaudit.privacy.accounting import calibrate_gaussian
 
 FORM = next(form for form in whole_forms() if form.key == "output-perturbation")

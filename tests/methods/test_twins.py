@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from forms import forms, key_of, make_pool, make_task
+from jobs import run_here
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import TrainingError
-from fairaudit.execution.worker import run_job
 from fairaudit.methods.catalog import catalog
 from fairaudit.planning.plan import make_plan
 
@@ -25,7 +25,7 @@ def results(seeds=1, **given):
     plan = make_plan(config, load_dataset(config))
     found = {}
     for job in plan.jobs:
-        found[job.id] = run_job(plan, job, found.get(job.source_id))
+        found[job.id] = run_here(plan, job, found.get(job.source_id))
     return plan, {job.arm: found[job.id] for job in plan.jobs}
 
 

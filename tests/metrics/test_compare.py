@@ -5,12 +5,12 @@ import pytest
 from changed import replace
 from scipy import stats
 
+from fairaudit.analysis.build_measured import disclosed
 from fairaudit.data.dataset import Grouping
 from fairaudit.data.groups import NamedPair
 from fairaudit.metrics import tables
 from fairaudit.metrics.compare import Twin, compare, measure_reference
-from fairaudit.metrics.risk import Predictions
-from fairaudit.report.build_measured import disclosed
+from fairaudit.metrics.within_model import Predictions
 
 METRICS = (
     *("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impact_ratio", "auc"),

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from means import record_means
 
-from fairaudit.metrics.intervals import EvaluatedRecords, Spread, contrast, record_means
+from fairaudit.metrics.intervals import EvaluatedRecords, Spread, contrast
 
 Train = Callable[[np.ndarray, np.ndarray, np.random.Generator, int], Callable[[np.ndarray], np.ndarray]]
 

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -44,16 +46,16 @@ def brute_force(d, records, k, rng, shuffles=400):
 def test_the_shuffle_equals_one_permutation_at_a_time(k, is_fraction):
     rng = np.random.default_rng(11 * k + is_fraction)
     d, records = fixture(rng, 0.02, k, is_fraction)
-    fast = shuffle_p(d, records, range(k), np.random.default_rng(0), is_fraction=is_fraction)
+    fast = shuffle_p(d, records, range(k), np.random.default_rng(0), width=1.0 if is_fraction else math.inf)
     assert fast == pytest.approx(brute_force(d, records, k, rng), abs=0.1)
 
 
 def test_a_large_gap_gets_the_smallest_p_and_a_constant_the_largest():
     rng = np.random.default_rng(5)
     d, records = fixture(rng, 1.0)
-    assert shuffle_p(d, records, [0, 1], np.random.default_rng(0), is_fraction=False) == 0.001
+    assert shuffle_p(d, records, [0, 1], np.random.default_rng(0), width=math.inf) == 0.001
     flat = [np.full_like(v, 0.3) for v in d]
-    assert shuffle_p(flat, records, [0, 1], np.random.default_rng(0), is_fraction=True) == 1.0
+    assert shuffle_p(flat, records, [0, 1], np.random.default_rng(0), width=1.0) == 1.0
 
 
 def test_without_a_gap_shuffles_are_uniform():
@@ -62,11 +64,11 @@ def test_without_a_gap_shuffles_are_uniform():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         d, records = fixture(rng, 0.0, n=500, is_fraction=True)
-        p.append(shuffle_p(d, records, [0, 1], rng, is_fraction=True))
+        p.append(shuffle_p(d, records, [0, 1], rng, width=1.0))
     assert 0.3 < np.mean(p) < 0.7
     assert np.mean(np.array(p) <= 0.05) < 0.2
 
 
 def test_one_group_has_nothing_to_shuffle():
     d, records = fixture(np.random.default_rng(0), 0.0)
-    assert shuffle_p(d, records, [0], np.random.default_rng(0), is_fraction=False) is None
+    assert shuffle_p(d, records, [0], np.random.default_rng(0), width=math.inf) is None

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from means import record_means
 from scipy import stats
 
 from fairaudit.metrics.intervals import (
@@ -10,7 +11,6 @@ from fairaudit.metrics.intervals import (
     contrast,
     estimate,
     largest,
-    record_means,
 )
 
 # Six records, groups 0 0 0 1 1 1; two seeds that share records 0, 1 and 3.

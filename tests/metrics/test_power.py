@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fairaudit.metrics.gaps import minimum_detectable, rows_needed, seeds_needed
 from fairaudit.metrics.intervals import Spread
-from fairaudit.metrics.power import minimum_detectable, rows_needed, seeds_needed
 
 
 def spread_with(value, v_seed=1e-4, v_shared=1e-4, seeds=5, in_seeds=0.0):

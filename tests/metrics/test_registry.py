@@ -3,21 +3,24 @@
 import importlib.util
 import json
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from fairaudit.cli.lines import score_lines
 from fairaudit.cli.lines_compare import change_lines
-from fairaudit.cli.lines_score import score_lines
 from fairaudit.config.value_sources import resolve_config
+from fairaudit.data.dataset import Grouping
 from fairaudit.errors import ConfigError
 from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
 from fairaudit.gate.vocabulary import metric_names
-from fairaudit.metrics.metric_names import COSTS
-from fairaudit.metrics.registry import METRICS, MetricSpec, of_leakage, within_model
+from fairaudit.metrics.compare import Twin, compare
+from fairaudit.metrics.registry import METRICS, MetricSpec, cost_of, costs, of_leakage, within_model
+from fairaudit.metrics.within_model import Predictions
 from fairaudit.report.load import load_report
 from fairaudit.score import ScoreConfig, score
 
@@ -52,6 +55,15 @@ ADDED = (
 @pytest.fixture(autouse=True)
 def added(monkeypatch):
     for spec in ADDED:
+        monkeypatch.setitem(METRICS, spec.name, spec)
+
+
+@pytest.fixture
+def third(monkeypatch):
+    """Two costs beside the two of ours: of a mean over rows, and of what rests on other metrics."""
+    brier = cost_of(ADDED[0], "brier_cost", "Brier score added by private training")
+    area = cost_of(METRICS["auc"], "auc_cost", "area lost in private training", "lost area")
+    for spec in (brier, area):
         monkeypatch.setitem(METRICS, spec.name, spec)
 
 
@@ -258,7 +270,7 @@ def test_a_metric_without_an_interval_says_why(tmp_path, monkeypatch):
     assert "| brier" not in (tmp_path / "private" / "report.md").read_text("utf-8")  # its table has intervals
 
 
-def test_the_reference_of_the_docs_lists_it():
+def test_the_reference_of_the_docs_lists_it(third):
     path = Path(__file__).resolve().parents[2] / "docs" / "make.py"
     spec = importlib.util.spec_from_file_location("docs_make", path)
     make = importlib.util.module_from_spec(spec)
@@ -266,13 +278,92 @@ def test_the_reference_of_the_docs_lists_it():
     rows = list(make.metrics())
     assert "| brier | Brier score | fraction | 0 to 2 | probabilities | highest |" in rows
     assert "| npv | negative predictive value | fraction | 0 to 1 | a positive class | lowest |" in rows
+    needs = "a model to compare with, probabilities"
+    assert f"| brier_cost | {METRICS['brier_cost'].words} | fraction | -2 to 2 | {needs} | highest |" in rows
 
 
-def test_the_two_costs_are_the_metrics_that_need_a_reference():
-    assert tuple(name for name, spec in METRICS.items() if "reference" in spec.needs) == COSTS
+def test_a_cost_that_is_added_is_in_every_output(tmp_path, third):
+    rules = ["brier_cost_gap > 0.01", "brier_cost@M > 1", "auc_cost@F > 1pt", "brier_cost_gap.noise > 0"]
+    report, _ = scored(tmp_path, "private", "base", fail_on=rules)
+    assert [gate.outcome for gate in report.gates][:3] == ["fail", "pass", "fail"]
+    text = " ".join(gate.words for gate in report.gates)
+    assert "gap between groups in Brier score added by private training" in text
+    assert "the part of the noise alone" in text
+    after, before = (expected(people(), name)["F"][0] for name in ("private", "base"))
+    held = estimates(load_report(tmp_path / "private" / "report.json"), "F")
+    assert held["brier_cost"].value == pytest.approx(after - before, abs=1e-6)
+    assert held["brier_cost"].low < held["brier_cost"].value < held["brier_cost"].high
+    assert held["auc_cost"].value == pytest.approx(held["reference.auc"].value - held["auc"].value)
+    (comparison,) = report.costs
+    assert comparison.worst["brier_cost"] == comparison.worst["auc_cost"] == "F"
+    gaps = {(gap.metric, gap.kind): gap for gap in comparison.gaps}
+    assert gaps["brier_cost", "pair"].direction == "worse for F"
+    assert gaps["brier_cost", "pair"].detected
+    assert gaps["brier_cost", "max"].shuffle_p == 0.001
+    assert gaps["auc_cost", "max"].shuffle_p is None  # no mean over rows that could be shuffled
+    for file in ("report.md", "report.html"):
+        page = (tmp_path / "private" / file).read_text("utf-8")
+        assert "brier cost (points)" in page
+        assert "lost area (points)" in page
+        assert f"{100 * held['brier_cost'].value:.1f}" in page
+    frame = report.by_group().set_index("group")
+    assert frame.loc["F", "brier_cost_low"] == pytest.approx(held["brier_cost"].low, rel=1e-5)
+    again, _ = scored(tmp_path, "private", "base")
+    lines = "\n".join(change_lines(compare_reports(report, again), every=False))
+    assert "brier_cost_gap" in lines
+    assert "auc_cost" in lines
+
+
+def test_a_cost_that_is_added_comes_in_parts_and_against_a_constant(third):
+    draw = np.random.default_rng(1)
+    labels, groups = draw.integers(0, 2, 1200), draw.integers(0, 3, 1200)
+
+    def arm(noise):
+        logit = (2.0 * labels - 1.0) * 1.5 + noise * (1 + groups) * draw.normal(size=1200)
+        p = (1 / (1 + np.exp(-logit))).astype(np.float32)
+        return [
+            Predictions(
+                seed=seed,
+                rows=np.arange(1200),
+                probabilities=np.stack([1 - p, p], -1)[None],
+                train_accuracy=np.full((1, 3), 0.9),
+                train_loss=np.full((1, 3), 0.3),
+                train_count=np.full(3, 100),
+                train_classes=np.array([150, 150]),
+            )
+            for seed in range(5)
+        ]
+
+    private, twin, base = arm(2.0), arm(1.0), arm(0.5)
+    grouping = Grouping("kind", groups, ("a", "b", "c"), None)
+    found = compare(
+        "arm", "base", private, base, labels, grouping, 1, 2, fixed_split=True, twin=Twin("clipping", twin)
+    )
+    for cost in ("brier_cost", "auc_cost"):
+        held = {name: estimate.value for name, estimate in found.by_group[2].estimates.items()}
+        assert held[f"{cost}.clipping"] + held[f"{cost}.noise"] == pytest.approx(held[cost])
+        assert cost + ".constant" in held
+        assert any((gap.metric, gap.kind) == (cost, "mean") for gap in found.gaps)
+    assert held["brier_cost.constant"] == pytest.approx(held["brier"] - 0.5)
+    assert held["auc_cost.constant"] == pytest.approx(0.5 - held["auc"])
+    noise = [group.estimates["privacy_cost.noise"].value for group in found.by_group]
+    means = {gap.metric: gap.absolute.value for gap in found.gaps if gap.kind == "mean"}
+    pairs = [abs(one - other) for one, other in combinations(noise, 2)]
+    assert means["privacy_cost.noise"] == pytest.approx(np.mean(pairs))  # as a rule on it asks
+
+
+@pytest.mark.parametrize("name", ["brier_cost_mean_gap", "auc_cost.clipping", "brier_cost_gap.noise"])
+def test_rules_know_a_cost_that_is_added(third, name):
+    assert name in metric_names()
+    assert parse_rule(f"{name} > 1pt").words
+
+
+def test_costs_are_the_metrics_that_need_a_reference():
+    assert tuple(name for name, spec in METRICS.items() if "reference" in spec.needs) == costs()
+    assert costs() == ("privacy_cost", "excess_risk")
     attacked = {spec.name for spec in of_leakage()}
     assert attacked == {name for name in METRICS if name.startswith("leakage_")}
-    assert {spec.name for spec in within_model()} == set(METRICS) - set(COSTS) - attacked
+    assert {spec.name for spec in within_model()} == set(METRICS) - set(costs()) - attacked
 
 
 def test_what_a_metric_rests_on_stands_before_it():

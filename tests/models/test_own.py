@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fairaudit.errors import ConfigError
-from fairaudit.models.own import check_outputs, digest, own_model
+from fairaudit.models.zoo import check_outputs, digest, own_model
 from fairaudit.privacy.borrowed import global_stream
 
 HERE = "own_models"

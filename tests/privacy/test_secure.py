@@ -10,8 +10,14 @@ from scipy.stats import binom, chi2, kstest, norm
 
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.privacy.noise import AT_ONCE, GaussianNoise, noise_stream
-from fairaudit.privacy.secure import KeyStream, SecureStream
-from fairaudit.privacy.streams import from_operating_system, is_secure, numpy_stream, seed_of
+from fairaudit.privacy.streams import (
+    KeyStream,
+    SecureStream,
+    from_operating_system,
+    is_secure,
+    numpy_stream,
+    seed_of,
+)
 
 ALARM = 1e-6
 

@@ -11,8 +11,14 @@ from scipy import stats
 from fairaudit.errors import PrivacyError
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian
-from fairaudit.privacy.renyi import ORDERS, renyi_divergences
-from fairaudit.privacy.selection import Selection, SelectionEvent, base_epsilon, best_of_some
+from fairaudit.privacy.selection import (
+    ORDERS,
+    Selection,
+    SelectionEvent,
+    base_epsilon,
+    best_of_some,
+    renyi_divergences,
+)
 
 
 def training(steps_per_epoch, steps, sigma):

@@ -6,7 +6,7 @@ from audits import audit_here
 from people import RECIPE, TOLD, people
 
 from fairaudit.release.choice import Wish, choose
-from fairaudit.release.made import release
+from fairaudit.release.train import release
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,7 @@ def test_a_model_is_trained_checked_and_predicts(typed, audited, tmp_path):
 
 @pytest.mark.parametrize("out", ["file/model", "link", "link/model", "x" * 300, "full"])
 def test_an_output_that_cannot_be_is_refused_before_training(typed, audited, tmp_path, monkeypatch, out):
-    monkeypatch.setattr("fairaudit.release.made.train_for_release", lambda _: pytest.fail("trained"))
+    monkeypatch.setattr("fairaudit.release.train.train_for_release", lambda _: pytest.fail("trained"))
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "full").mkdir()

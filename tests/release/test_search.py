@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 from scipy.stats import binom, chi2, geom, kstest, logser, norm
 
 import fairaudit
+from fairaudit.data.public import share_inputs
 from fairaudit.data.split import draw_validation
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.execution.seed_data import prepare_rows
@@ -56,7 +57,8 @@ def searched(choice, monkeypatch):
     """Searches without trainings: what each tried, and what it kept."""
     arm, config = choice.arm, choice.plan.config
     with from_operating_system():
-        prepared = prepare_rows(choice.dataset, config, coin_split(choice.dataset, config), by_pool=False)
+        inputs = share_inputs(choice.dataset, config).value
+        prepared = prepare_rows(inputs, config, coin_split(choice.dataset, config), by_pool=False)
         task, one = _task(choice.plan, arm, prepared), arm.tuning.candidate(0, 0)
 
     def _searched(favourite=lambda number: 0):

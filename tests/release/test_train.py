@@ -28,9 +28,8 @@ from fairaudit.errors import (
 )
 from fairaudit.privacy.streams import from_operating_system
 from fairaudit.release.choice import Wish, choose
-from fairaudit.release.made import release
 from fairaudit.release.model_folder import write_folder
-from fairaudit.release.train import coin_split, train_for_release
+from fairaudit.release.train import coin_split, release, train_for_release
 from fairaudit.report.load import load_report
 
 FILES = {"model.safetensors", "recipe.json", "privacy.json", "MODEL_CARD.md", "evidence.json"}

@@ -6,11 +6,11 @@ from reports import report_of
 
 from fairaudit.cli.lines import result_lines
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.report.attack import attack_sentence
 from fairaudit.report.facts import AttackFacts
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.render.model_card import to_model_card
+from fairaudit.report.written import attack_sentence
 
 
 def facts(*rates, guarantee=Guarantee.ESTABLISHED):

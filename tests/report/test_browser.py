@@ -14,7 +14,7 @@ from documents import charts
 from handmade import findings, metadata
 from hostile import NAMES, hostile_report
 
-from fairaudit.report.build import build_report
+from fairaudit.analysis.build import build_report
 from fairaudit.report.render.html import to_html
 
 pytestmark = pytest.mark.browser

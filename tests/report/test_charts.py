@@ -11,10 +11,10 @@ from handmade import arm, comparison, dataset, findings, metadata, plan, privacy
 from hostile import hostile_report
 from several import several
 
+from fairaudit.analysis.build import AuditResults, build_report
+from fairaudit.analysis.build_causes import GROUP_STATISTICS
 from fairaudit.gate.check import judged
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.report.build import AuditResults, build_report
-from fairaudit.report.build_causes import GROUP_STATISTICS
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Why
 from fairaudit.report.document import charts_of
 from fairaudit.report.drawing import DASHES, PALETTE, SHAPES, file_spec, page_spec

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairaudit.report.series import MAX_OBSERVATIONS, curve
+from fairaudit.analysis.arm_readings import MAX_OBSERVATIONS, curve
 
 
 def test_a_short_curve_is_kept_as_it_is_with_its_interval_over_seeds():

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairaudit.report.document import Bullets, Details, Document, Listing, Rank, Section, Text, table
-from fairaudit.report.render import fitting
+from fairaudit.report.render import markdown
 from fairaudit.report.render.markdown import to_text
 
 
 def fitted(document, most):
     """With the title's line beside those of the sections."""
-    return fitting.fitted(document, most - 1, lambda section: len(lines_of(Document("", (section,)))) - 1)
+    return markdown.fitted(document, most - 1, lambda section: len(lines_of(Document("", (section,)))) - 1)
 
 
 def rows_of(first, size):

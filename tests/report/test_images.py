@@ -6,10 +6,9 @@ import pytest
 from changed import replace
 from handmade import arm, comparison, dataset, estimate, gap, measure, metadata, plan, resolved, results
 
+from fairaudit.analysis.build import AuditResults, build_report
 from fairaudit.cli.lines import header_lines, result_lines
-from fairaudit.data.dataset import Grouping
-from fairaudit.data.pixels import image_column
-from fairaudit.report.build import AuditResults, build_report
+from fairaudit.data.dataset import Grouping, image_column
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import to_json
 

@@ -8,7 +8,7 @@ from handmade import comparison, dataset, findings, metadata, plan, resolved, re
 from hostile import NAMES, hostile_report
 from markdown_it import MarkdownIt
 
-from fairaudit.report.build import AuditResults, build_report
+from fairaudit.analysis.build import AuditResults, build_report
 from fairaudit.report.document import Rank
 from fairaudit.report.render.markdown import MOST_LINES, to_markdown
 from fairaudit.report.render.model_card import to_model_card

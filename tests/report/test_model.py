@@ -4,7 +4,7 @@ import pytest
 from handmade import comparison, dataset, findings, metadata, plan, resolved, results
 from pydantic import ValidationError
 
-from fairaudit.report.build import AuditResults, build_report
+from fairaudit.analysis.build import AuditResults, build_report
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairaudit.privacy.events import shown_up
-from fairaudit.results.numbers import rounded, rounded_down, rounded_up
+from fairaudit.results.estimates import rounded, rounded_down, rounded_up
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 

@@ -8,6 +8,7 @@ from handmade import arm, comparison, findings, metadata
 from plans import config, table
 from reports import stored
 
+from fairaudit.analysis.build import build_report
 from fairaudit.cli.lines import arm_lines, notice_lines, plan_lines, warning_lines
 from fairaudit.cli.lines_compare import change_lines
 from fairaudit.errors import PrivacyError
@@ -17,7 +18,6 @@ from fairaudit.gate.grammar import parse_rules
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian, shown_up
-from fairaudit.report.build import build_report
 from fairaudit.report.render.junit import to_junit
 from fairaudit.report.write import rendered
 

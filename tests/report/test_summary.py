@@ -8,19 +8,19 @@ from changed import replace
 from handmade import arm, comparison, estimate, findings, gap, metadata, plan, privacy, resolved, results
 from reports import report_of
 
+from fairaudit.analysis.arm_readings import ArmReadings, misalignment
+from fairaudit.analysis.build import build_report
 from fairaudit.gate.check import check, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.report.arm_readings import ArmReadings, misalignment
-from fairaudit.report.build import build_report
 from fairaudit.report.document import Table
 from fairaudit.report.facts import ReportWarning
-from fairaudit.report.parts import part_sentences
-from fairaudit.report.sections.gaps import section as gaps_section
+from fairaudit.report.sections.costs import gaps as gaps_section
+from fairaudit.report.sections.parts import part_sentences
 from fairaudit.report.sections.summary import section
 from fairaudit.report.summarize import summarize, summarized, worst_off
 from fairaudit.report.to_json import read_report, to_json
-from fairaudit.results.reading import read_size
+from fairaudit.results.estimates import read_size
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from documents import charts
 from handmade import SEEDS, arm, dataset, findings, metadata, plan, resolved, results
 from hostile import hostile_report
 
+from fairaudit.analysis.build import AuditResults, build_report
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.compare import compare, measure_reference
-from fairaudit.metrics.risk import Predictions
-from fairaudit.report.build import AuditResults, build_report
+from fairaudit.metrics.within_model import Predictions
 from fairaudit.report.document import Chart, data_table
 from fairaudit.report.render.html import inline, to_html
 from fairaudit.report.to_json import to_json

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from fairaudit.analysis.build import build_report
 from fairaudit.errors import DataError
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.report.build import build_report
 from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report, schema_json, to_json
@@ -26,7 +26,7 @@ anything = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
 
 @pytest.fixture
 def report(monkeypatch):
-    monkeypatch.setattr("fairaudit.report.build_facts.version", lambda name: "0.6.0")
+    monkeypatch.setattr("fairaudit.analysis.build_facts.version", lambda name: "0.6.0")
     return build_report(findings(), metadata())
 
 

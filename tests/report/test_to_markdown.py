@@ -16,8 +16,8 @@ from handmade import (
     results,
 )
 
+from fairaudit.analysis.build import AuditResults, build_report
 from fairaudit.cli.lines import result_lines
-from fairaudit.report.build import AuditResults, build_report
 from fairaudit.report.main_gap import metric_text
 from fairaudit.report.render.markdown import MOST_LINES, to_markdown
 
@@ -26,7 +26,7 @@ HOSTILE = ("a|b", "line\nbreak", "<script>alert(1)</script>", "\u202egnp.exe", "
 
 @pytest.fixture
 def report(monkeypatch):
-    monkeypatch.setattr("fairaudit.report.build_facts.version", lambda name: "0.6.0")
+    monkeypatch.setattr("fairaudit.analysis.build_facts.version", lambda name: "0.6.0")
     return build_report(findings(), metadata())
 
 

@@ -4,8 +4,8 @@ import pytest
 from documents import charts
 from handmade import findings, metadata
 
+from fairaudit.analysis.build import build_report
 from fairaudit.errors import OutputError
-from fairaudit.report.build import build_report
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report
 from fairaudit.report.write import report_paths, write_report

@@ -1,11 +1,12 @@
 """Whole audits in this process: small ones, for tests of what is made of a stored report."""
 
-from fairaudit.analysis.measure import measure, measure_ways
+from jobs import run_here
+
+from fairaudit.analysis.build import AuditResults, RunMetadata, build_report
+from fairaudit.analysis.measure import measure, measure_gains, measure_ways
 from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.execution.worker import run_job
 from fairaudit.gate.check import judged
-from fairaudit.report.build import AuditResults, RunMetadata, build_report
 from fairaudit.report.write import write_report
 
 
@@ -20,15 +21,16 @@ def audited_here(folder, **options):
     made = prepare(resolved)
     plan, results = made.plan, {}
     for job in plan.every_job:
-        results[job.id] = run_job(plan, job, results.get(job.source_id))
+        results[job.id] = run_here(plan, job, results.get(job.source_id))
     return reported(made, results), plan, made.dataset, results
 
 
 def reported(made, results):
     """The path of the report of an audit that is prepared, of these results; failed is what has none."""
     out, plan, dataset = made.resolved.config.out, made.plan, made.dataset
-    found = measure(plan, dataset, results), None, measure_ways(plan, dataset, results)
-    findings = AuditResults(made.resolved, plan, dataset, results, {}, *found)
+    everything = plan, dataset, results
+    found = measure(*everything), None, measure_ways(*everything), measure_gains(*everything)
+    findings = AuditResults(made.resolved, *everything, {}, *found)
     told = RunMetadata(version="0", created_utc="", command=(), environment={}, workers=1, seconds={})
     write_report(judged(build_report(findings, told), made.rules), out, ["json"])
     return out / "report.json"

@@ -10,7 +10,7 @@ from fairaudit.engine.isolation import PerRecord, faults
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.replicates import check_model, stack, tape_of
 from fairaudit.errors import FairauditError
-from fairaudit.models.own import check_outputs, digest
+from fairaudit.models.zoo import check_outputs, digest
 
 WIDTH, CLASSES = 6, 2
 

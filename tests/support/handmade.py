@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 from changed import replace
 
+from fairaudit.analysis.build import AuditResults, RunMetadata
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import ResolvedConfig, resolve_config
 from fairaudit.data.dataset import Dataset, Grouping, Notice
@@ -11,7 +12,6 @@ from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.arms import Arm, ArmPrivacy, Schedule
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
-from fairaudit.report.build import AuditResults, RunMetadata
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured
 from fairaudit.results.jobs import JobResult
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from handmade import comparison, dataset, metadata, plan, resolved, results
 
-from fairaudit.report.build import AuditResults, build_report
+from fairaudit.analysis.build import AuditResults, build_report
 
 NAMES = (
     "a|b`c`*d*_e_[x](javascript:alert(1))",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from fairaudit.engine.pooling import ChannelsFirst
+from fairaudit.engine.small_layers import ChannelsFirst
 
 CLASSES = 3
 

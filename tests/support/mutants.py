@@ -43,7 +43,7 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
 
-WIRING, TEXTS, IDENTITY = "test_wiring.py", "report/test_texts.py", "test_job_identity.py"
+WIRING, TEXTS, IDENTITY = "test_wiring.py", "analysis/test_texts.py", "test_job_identity.py"
 OWN_MODELS = "laws/test_own_models.py"
 
 MUTANTS = (
@@ -57,9 +57,12 @@ MUTANTS = (
     Mutant(
         "every seed is split like the first",
         "execution/seed_data.py",
-        "(dataset, key.config, seed)",
-        "(dataset, key.config, key.config.seed)",
-        (f"{WIRING}::test_a_training_reads_the_files_rows_of_its_seed",),
+        "(inputs.dataset, key.config, seed)",
+        "(inputs.dataset, key.config, key.config.seed)",
+        (
+            f"{WIRING}::test_a_training_reads_the_files_rows_of_its_seed",
+            f"{WIRING}::test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it",
+        ),
     ),
     Mutant(
         "repeats share the reference's batches",
@@ -258,13 +261,6 @@ MUTANTS = (
         (f"{WIRING}::test_series_are_kept_with_the_steps_that_they_were_read_at",),
     ),
     Mutant(
-        "teachers of every seed get the first seed's rows",
-        "execution/seed_data.py",
-        "_pool_encoder(key), _split(key, dataset, seed))",
-        "_pool_encoder(key), _split(key, dataset, key.config.seed))",
-        (f"{WIRING}::test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it",),
-    ),
-    Mutant(
         "the public pool has one group",
         "execution/seed_data.py",
         "else torch.from_numpy(found.groups)",
@@ -360,8 +356,8 @@ MUTANTS = (
     Mutant(
         "a drawn split is called fixed",
         "analysis/measure.py",
-        "dataset.split is not None,",
-        "dataset.split is None,",
+        "is_given = dataset.split is not None",
+        "is_given = dataset.split is None",
         (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
     ),
     Mutant(
@@ -374,22 +370,22 @@ MUTANTS = (
     Mutant(
         "a smaller test set takes the baseline's first rows",
         "analysis/measure.py",
-        "predictions.probabilities[:, place]",
-        "predictions.probabilities[:, : len(place)]",
+        "p.probabilities[:, place]",
+        "p.probabilities[:, : len(place)]",
         ("test_measure.py",),
     ),
     Mutant(
         "what privacy costs is what it gains",
         "metrics/tables.py",
-        "by_seed=-lost.by_seed",
-        "by_seed=lost.by_seed",
+        "by_seed=spec.rise * table.by_seed",
+        "by_seed=-spec.rise * table.by_seed",
         (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
     ),
     Mutant(
         "training cost has the other sign",
         "metrics/compare.py",
-        'found["reference.train.accuracy"] - found["train.accuracy"]',
-        'found["train.accuracy"] - found["reference.train.accuracy"]',
+        "rise * own - rise * other",
+        "rise * other - rise * own",
         (f"{WIRING}::test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group",),
     ),
     Mutant(
@@ -457,14 +453,14 @@ MUTANTS = (
     ),
     Mutant(
         "an undertrained reference is well trained",
-        "metrics/sklearn_baseline.py",
+        "metrics/sklearn_check.py",
         "baseline_accuracy - reference_accuracy > UNDERTRAINED_BY",
         "reference_accuracy - baseline_accuracy > UNDERTRAINED_BY",
-        ("metrics/test_sklearn_baseline.py",),
+        ("metrics/test_sklearn_check.py",),
     ),
     Mutant(
         "inconclusive is better than a pass",
-        "report/gates.py",
+        "report/summary.py",
         '("pass", "inconclusive", "fail")',
         '("inconclusive", "pass", "fail")',
         ("gate/test_check.py",),
@@ -551,7 +547,7 @@ MUTANTS = (
         "gate/targets.py",
         "yield _group_target(rule, comparison, comparison.overall)",
         "yield _group_target(rule, comparison, comparison.by_group[0])",
-        ("gate/test_check.py",),
+        ("gate/test_check.py::test_a_rule_about_all_rows_reads_them_all",),
     ),
     Mutant(
         "a rule about a pair reads the largest gap",
@@ -570,20 +566,20 @@ MUTANTS = (
     Mutant(
         "training rows stand under test rows",
         "report/sections/costs.py",
-        "return group.n_test, *(",
-        "return int(group.n_train or 0), *(",
+        "return group.n_test, *map(bare, found), cost",
+        "return int(group.n_train or 0), *map(bare, found), cost",
         (f"{TEXTS}::test_costs",),
     ),
     Mutant(
         "before and after change places",
-        "report/sections/within.py",
-        'for side in ("reference.", ""))',
-        'for side in ("", "reference."))',
+        "report/sections/metrics.py",
+        """{number(g.value(f'reference.{m}'))} → {number(g.value(m))}""",
+        """{number(g.value(m))} → {number(g.value(f'reference.{m}'))}""",
         (f"{TEXTS}::test_within_each_model",),
     ),
     Mutant(
         "shares of training and test rows change places",
-        "report/sections/gaps.py",
+        "report/sections/costs.py",
         "gap.signed.training_sd, gap.signed.records_sd)",
         "gap.signed.records_sd, gap.signed.training_sd)",
         (f"{TEXTS}::test_gaps",),
@@ -591,20 +587,20 @@ MUTANTS = (
     Mutant(
         "every epsilon of a sweep shows the first one's costs",
         "report/sections/sweep.py",
-        "_cost(point.cost.get(group)) for point in points",
-        "_cost(points[0].cost.get(group)) for point in points",
+        "Quantity(point.cost.get(group), POINTS, UNKNOWN)",
+        "Quantity(points[0].cost.get(group), POINTS, UNKNOWN)",
         (f"{TEXTS}::test_costs_over_epsilon",),
     ),
     Mutant(
         "a sweep's gap is another group's cost",
-        "report/sweep.py",
-        "gap=None if gap is None else _value(gap.absolute)",
-        "gap=None if gap is None else _value(gap.signed)",
+        "analysis/build_measured.py",
+        "gap=None if gap is None else interval_of(gap.absolute)",
+        "gap=None if gap is None else interval_of(gap.signed)",
         (f"{TEXTS}::test_costs_over_epsilon",),
     ),
     Mutant(
         "the register shows one epsilon for all",
-        "report/sections/register.py",
+        "report/sections/guarantee.py",
         "_row(key, facts) for key, facts in",
         "_row(key, first) for key, facts in",
         (f"{TEXTS}::test_epsilons_of_the_register_are_those_of_their_arm_and_never_below",),
@@ -625,7 +621,7 @@ MUTANTS = (
     ),
     Mutant(
         "curves are those of the last seed",
-        "report/series.py",
+        "analysis/arm_readings.py",
         "return np.where(count > 0, total / np.maximum(count, 1), np.nan)",
         "return values[-1]",
         (f"{TEXTS}::test_last_readings_of_the_training",),
@@ -646,7 +642,7 @@ MUTANTS = (
     ),
     Mutant(
         "no pair was named beforehand",
-        "report/build_measured.py",
+        "analysis/build_measured.py",
         '_named(gap) if gap.kind == "pair" and',
         '_named(gap) if gap.kind == "mean" and',
         (f"{TEXTS}::test_gaps",),
@@ -667,7 +663,7 @@ MUTANTS = (
     ),
     Mutant(
         "the reference's selection rates are the arm's",
-        "report/build_measured.py",
+        "analysis/build_measured.py",
         '(comparison.reference, "reference."), (comparison.arm, "")',
         '(comparison.reference, ""), (comparison.arm, "")',
         ("report/test_to_markdown.py::test_the_markdown_is_as_reviewed",),
@@ -675,8 +671,8 @@ MUTANTS = (
     Mutant(
         "excess risk stands under cost",
         "report/sections/costs.py",
-        'Quantity(group.estimates.get("excess_risk"))',
-        'Quantity(group.estimates.get("privacy_cost"))',
+        "Quantity(group.estimates.get(cost), scale_of(cost))",
+        "Quantity(group.estimates.get(COST), scale_of(COST))",
         (f"{TEXTS}::test_costs",),
     ),
     # engine, privacy and methods
@@ -797,7 +793,7 @@ MUTANTS = (
         "engine/release.py",
         "return gradient.div_(facts.divisor)\n\n    def event",
         "return gradient.div_(facts.divisor.mean())\n\n    def event",
-        ("laws/test_one_step.py",),
+        ("laws/test_one_step.py::test_every_replicate_is_divided_by_its_own_expected_batch_size",),
     ),
     Mutant(
         "a loop's step is free",
@@ -853,7 +849,7 @@ MUTANTS = (
         "engine/loop.py",
         "NORM_GUARD = 1.0 + 1e-5",
         "NORM_GUARD = 1.0",
-        ("laws/test_neighbours.py", "laws/test_rules.py", "laws/test_one_step.py"),
+        ("laws/test_one_step.py::test_what_one_record_adds_is_no_longer_than_the_bound_to_the_last_bit",),
     ),
     Mutant(
         "the ledger misses a step",
@@ -881,7 +877,7 @@ MUTANTS = (
         "engine/loop.py",
         "            query = query * present.unsqueeze(-1)\n",
         "            pass\n",
-        ("laws/test_one_step.py", "laws/test_neighbours.py"),
+        ("engine/test_loop.py::test_a_place_that_pads_a_batch_answers_no_query",),
     ),
     Mutant(
         "long gradients are cut short of the bound",
@@ -976,10 +972,10 @@ MUTANTS = (
     ),
     Mutant(
         "many votes are charged as one",
-        "methods/mechanisms.py",
+        "methods/spec.py",
         "return calibrate_gaussian(self._count(settings), delta, target)",
         "return calibrate_gaussian(1, delta, target)",
-        ("test_plan_epsilon.py",),
+        ("test_plan_epsilon.py::test_noise_that_meets_a_target_meets_it_for_all_votes_together",),
     ),
     Mutant(
         "what a user's model left behind is not looked at",
@@ -1059,7 +1055,7 @@ MUTANTS = (
         "engine/memory.py",
         "if func == _SET_DATA:",
         "if func is _SET_DATA:",
-        (OWN_MODELS,),
+        ("engine/test_isolated.py::test_the_storage_of_a_tensor_is_not_replaced_where_tensors_are_noted",),
     ),
     Mutant(
         "an error that a user's code went on from is overlooked",
@@ -1128,7 +1124,7 @@ MUTANTS = (
     Mutant(
         "a twin is the arm itself",
         "execution/worker.py",
-        "task = replace(task, settings=settings, checkpoints=())",
+        "task = replace(noiseless(arm, task), checkpoints=())",
         "task = replace(task, checkpoints=())",
         ("methods/test_twins.py::test_the_twin_of_dpsgd_is_the_ablations_arm_that_only_clips",),
     ),
@@ -1156,8 +1152,8 @@ MUTANTS = (
     Mutant(
         "the constant model knows the test rows",
         "execution/worker.py",
-        "labels = prepared.dataset.labels[prepared.encoded.split.train]",
-        "labels = prepared.dataset.labels[prepared.encoded.split.test]",
+        "np.bincount(dataset.labels[split.train],",
+        "np.bincount(dataset.labels[split.test],",
         (f"{WIRING}::test_a_cost_against_a_constant_model_is_by_the_training_rows_shares",),
     ),
     Mutant(
@@ -1165,21 +1161,35 @@ MUTANTS = (
         "report/parts.py",
         "sign = -1.0 if gaps[0].signed.value < 0 else 1.0",
         "sign = 1.0",
-        ("report/test_texts.py::test_costs_in_their_parts",),
+        ("analysis/test_texts.py::test_costs_in_their_parts",),
     ),
     Mutant(
         "any part without noise is most of a cost",
-        "report/health.py",
+        "analysis/health.py",
         "split.still.low > split.total.value / 2",
         "split.still.low > 0",
-        ("report/test_health.py::test_most_of_a_cost_is_there_without_noise",),
+        ("analysis/test_health.py::test_most_of_a_cost_is_there_without_noise",),
     ),
     Mutant(
         "a rule about a part is held against any method",
         "gate/targets.py",
         "if c.arm in split and metric.key not in c.overall.estimates",
         "if False",
-        ("report/test_health.py::test_a_rule_about_a_part_leaves_out_methods_that_have_another",),
+        ("analysis/test_health.py::test_a_rule_about_a_part_leaves_out_methods_that_have_another",),
+    ),
+    Mutant(
+        "what a search gains is told of the tuned models alone",
+        "analysis/measure.py",
+        "default := _predictions(untuned, arm.key, number, results)",
+        "default := _predictions(plan, arm.key, number, results)",
+        ("tuning/test_ways.py::test_what_searching_gains_is_the_tuned_accuracy_minus_the_default_ones",),
+    ),
+    Mutant(
+        "a gain is said where none is shown",
+        "report/summarize.py",
+        '    if not gain.excludes_zero:\n        return f" That searching',
+        '    if not gain.ends:\n        return f" That searching',
+        ("tuning/test_ways.py::test_the_summary_says_whether_searching_paid",),
     ),
     Mutant(
         "the threshold methods take the flat step",

@@ -5,7 +5,7 @@ import json
 from changed import replace
 from handmade import comparison, dataset, metadata, plan, resolved, results
 
-from fairaudit.report.build import AuditResults, build_report
+from fairaudit.analysis.build import AuditResults, build_report
 from fairaudit.report.to_json import SEAL, content_sha256, read_report, to_json
 
 

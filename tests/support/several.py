@@ -10,8 +10,8 @@ import numpy as np
 from changed import replace
 from handmade import arm, dataset, estimate, gap, job_result, measure, metadata, plan, privacy, resolved
 
+from fairaudit.analysis.build import AuditResults, build_report
 from fairaudit.data.dataset import Grouping
-from fairaudit.report.build import AuditResults, build_report
 from fairaudit.results.estimates import Measured
 
 GROUPINGS = {"sex": ("F", "M"), "region": ("E", "N", "S")}

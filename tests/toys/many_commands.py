@@ -13,11 +13,11 @@ from pathlib import Path
 
 import fairaudit.__main__
 import fairaudit.cli.app
-import fairaudit.cli.github
 import fairaudit.cli.lines_catalog
 import fairaudit.cli.lines_compare
 import fairaudit.cli.lines_gate
 import fairaudit.gate.comparison
+from fairaudit.data.spool import Shared
 from fairaudit.report.to_json import read_report
 
 FULL = os.open("/dev/full", os.O_WRONLY)
@@ -66,7 +66,9 @@ def ending(arguments, condition):
         from fairaudit import audit
 
         found = findings()
-        prepared = audit.PreparedAudit(found.resolved, dataset(), plan(found.resolved.config), {})
+        prepared = audit.PreparedAudit(
+            found.resolved, dataset(), plan(found.resolved.config), {}, Shared(lambda: None)
+        )
         audit.warm_up = lambda: None
         audit.prepare = lambda resolved, listener: prepared
         audit.carry_out = carry_out(found)
@@ -82,7 +84,7 @@ def ending(arguments, condition):
 def carry_out(found):
     from handmade import metadata
 
-    from fairaudit.report.build import build_report
+    from fairaudit.analysis.build import build_report
 
     def made(prepared, listener, *, command):
         options = " ".join(command)

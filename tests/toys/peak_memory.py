@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data import tabular
-from fairaudit.data.encode import TableEncoder
+from fairaudit.data.encode import DecodedRows
+from fairaudit.data.public import share_inputs
 from fairaudit.data.split import draw_split
-from fairaudit.data.store import open_store, write_store
 
 PEAK = [0]
 
@@ -30,11 +30,9 @@ def main() -> None:
     threading.Thread(target=watch, daemon=True).start()
     tabular.IN_MEMORY_BYTES = budget
     config = AuditConfig(data=path, group=("sex",), label="approved", out=folder)
-    write_store(folder / "x", tabular.load_dataset(config))
-    store = open_store(folder / "x")
-    encoded = TableEncoder(store.records, config.merge_rare, in_memory=0).encode(
-        draw_split(store.rows, config, 0)
-    )
+    inputs = share_inputs(tabular.load_dataset(config), config).value
+    encoded = inputs.encoder.encode(draw_split(inputs.dataset, config, 0))
+    assert isinstance(encoded.train, DecodedRows)
     for start in range(0, len(encoded.train), 65_536):
         assert len(encoded.train[start : start + 65_536])
     sys.stdout.write(str(PEAK[0] // 1024))

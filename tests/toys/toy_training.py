@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.spool import Shared
 from fairaudit.errors import DataError, TrainingError
 from fairaudit.execution.progress import silent
 from fairaudit.execution.run_directory import open_rundir
@@ -33,9 +34,10 @@ def make_plan(scratch, arms=("plain", "other"), seeds=2, sources=None, digest="d
 
 
 def run_plan(plan, workers=2, listener=silent, train=RUN, cluster=None):
-    execution = Execution(workers=workers, train=train, preload=LIGHT, cluster=cluster)
+    inputs = Shared(lambda: None)  # a toy reads nothing
+    execution = Execution(inputs, workers=workers, train=train, preload=LIGHT, cluster=cluster)
     with open_rundir(plan) as rundir:
-        return execute(plan, rundir, listener=listener, execution=execution)
+        return execute(plan, rundir, execution, listener=listener)
 
 
 def runs(plan, arm=None):
@@ -46,7 +48,7 @@ def runs(plan, arm=None):
     return [entry for entry in started if arm in (None, entry[0])]
 
 
-def run(plan, job, source, inputs=None):
+def run(plan, job, source, inputs):
     """Train: a few numbers that depend on the job and its source only."""
     from fairaudit.results.jobs import JobResult  # here, so that the test sees workers resolve by name
 

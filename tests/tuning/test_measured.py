@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import run_here
 from typer.testing import CliRunner
 
 from fairaudit.analysis.measure import measure
@@ -12,9 +13,7 @@ from fairaudit.cli.app import app
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.run_directory import JOBS
-from fairaudit.execution.worker import run_job
-from fairaudit.metrics.risk import record_correct, record_loss
-from fairaudit.metrics.within_model import LabelOutcome, seed_scores
+from fairaudit.metrics.within_model import LabelOutcome, record_correct, record_loss, seed_scores
 from fairaudit.planning.plan import make_plan
 from fairaudit.results.jobs import read_result
 
@@ -31,7 +30,7 @@ def measured():
     config = AuditConfig(**OPTIONS)
     dataset = load_dataset(config)
     plan = make_plan(config, dataset)
-    results = {job.id: run_job(plan, job, None) for job in plan.jobs}
+    results = {job.id: run_here(plan, job) for job in plan.jobs}
     return plan, dataset, results, measure(plan, dataset, results)
 
 

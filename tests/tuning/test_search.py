@@ -12,7 +12,7 @@ from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import PublicSizes, Search, Setting
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.selection import Selection
-from fairaudit.tuning.around import Around
+from fairaudit.tuning.charge import Around
 from fairaudit.tuning.search import Coordinate
 
 SIZES = PublicSizes(n_public=10_000, columns=9, model="logistic", pool=1_000)

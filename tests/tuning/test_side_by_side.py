@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from jobs import seed_here
 from torch import nn
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.engine import abreast as module
-from fairaudit.engine.erm import Erm
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.rules import FlatClip
-from fairaudit.execution.seed_data import prepare_seed
+from fairaudit.engine.rules import Erm, FlatClip
 from fairaudit.execution.trials import divide, fit_task
 from fairaudit.execution.worker import _method, _task
 from fairaudit.methods.base import Task
@@ -61,7 +60,7 @@ def candidates(method, **given):
     config = AuditConfig(**{**fields, **given})
     plan = make_plan(config, load_dataset(config))
     job = next(job for job in plan.jobs if job.arm == method)
-    prepared = prepare_seed(plan, 0, None, by_pool=False)
+    prepared = seed_here(plan, 0)
     arm = plan.arm(method)
     task = _task(plan, job, arm, prepared, None)
     division = divide(prepared, task.pool)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import run_here, seed_here
 
+from fairaudit.analysis import text
 from fairaudit.cli.lines import plan_lines
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.split import draw_split, draw_validation, validation_groups, validation_size
@@ -13,15 +15,13 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.execution import trials
-from fairaudit.execution.seed_data import prepare_seed
 from fairaudit.execution.trials import Division, Sanitised, divide
-from fairaudit.execution.worker import _method, _task, run_job
+from fairaudit.execution.worker import _method, _task
 from fairaudit.methods import teachers
 from fairaudit.methods.spec import Guarantee
-from fairaudit.metrics.risk import record_correct
+from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.events import Gaussian
-from fairaudit.report import text
 from fairaudit.tuning.validation_score import Accuracy
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
@@ -38,13 +38,13 @@ def planned(**given):
 
 
 def result_of(plan, arm="dpsgd"):
-    return run_job(plan, next(job for job in plan.jobs if job.arm == arm), None)
+    return run_here(plan, next(job for job in plan.jobs if job.arm == arm))
 
 
 def searched(plan, arm="dpsgd", change=lambda arm: arm, prepared=None):
     """The search of one job, its arm or its data changed."""
     job = next(job for job in plan.jobs if job.arm == arm)
-    prepared = prepared or prepare_seed(plan, job.seed, None, by_pool=False)
+    prepared = prepared or seed_here(plan, job.seed)
     arm = plan.arm(arm)
     task = _task(plan, job, arm, prepared, None)
     return trials.search(change(arm), _method(arm), task, prepared)
@@ -91,7 +91,7 @@ def test_chances_are_those_of_the_tries_that_are_charged():
 def test_scores_are_those_of_the_validation_rows():
     plan = planned()
     found = result_of(plan, "sgd")
-    prepared = prepare_seed(plan, 0, None, by_pool=False)
+    prepared = seed_here(plan, 0)
     division = divide(prepared, prepared.pool)
     assert len(division.validation) == found.facts["tuning"]["validation_rows"]
     assert column(found, "score").tolist() == column(found, "released_score").tolist()
@@ -109,7 +109,7 @@ def test_private_scores_have_the_noise_that_is_charged():
     rows = None
     differences = []
     for seed in range(60):
-        prepared = prepare_seed(plan, 0, None, by_pool=False)
+        prepared = seed_here(plan, 0)
         division = divide(prepared, prepared.pool)
         on = trials._outcomes([Sanitised(None, 2)] * N, prepared, division)[1]
         exact, released = trials.score(arm, seed, on, prepared, division)
@@ -143,7 +143,7 @@ def test_a_score_that_is_released_without_noise_is_caught(monkeypatch):
 
 def reads_validation_rows(plan):
     """The law: the models are the same to the bit whatever stands in the validation rows."""
-    prepared = prepare_seed(plan, 0, None, by_pool=False)
+    prepared = seed_here(plan, 0)
     whole = prepared.encoded.train.copy()
     changed = whole.copy()
     changed[draw_validation(prepared.dataset, prepared.encoded.split)] *= -3.0
@@ -171,7 +171,7 @@ def test_a_refit_on_all_rows_is_caught(monkeypatch):
 def test_fit_and_validation_rows_are_disjoint_and_all():
     plan = planned()
     for seed in (0, 1):
-        prepared = prepare_seed(plan, seed, None, by_pool=False)
+        prepared = seed_here(plan, seed)
         division = divide(prepared, prepared.pool)
         together = np.concatenate([division.fit, division.validation])
         assert np.array_equal(np.sort(together), np.arange(len(prepared.encoded.split.train)))
@@ -237,7 +237,7 @@ def test_a_diverged_candidate_is_a_constant_model_scored_like_any_other(monkeypa
     assert diverged.any()
     assert everything_is_scored(found)
     assert (found.arrays["probabilities"][diverged] == 0.5).all()
-    prepared = prepare_seed(plan, 1, None, by_pool=False)
+    prepared = seed_here(plan, 1)
     division = divide(prepared, prepared.pool)
     labels = prepared.dataset.labels[prepared.encoded.split.train[division.validation]]
     assert column(found, "score")[diverged] == pytest.approx(float((labels == 0).mean()))
@@ -412,7 +412,7 @@ def test_a_teacher_that_diverges_moves_its_own_votes_alone():
     fields = {"method": ("pate-hard",), "tune": None, "model": "mlp", "hidden": (4,), "epochs": 1}
     plan = planned(**fields, noise_multiplier=None, epsilon=(3.0,), settings={"pate-hard": {"teachers": 4}})
     job = next(job for job in plan.jobs if job.arm == "pate-hard")
-    prepared = prepare_seed(plan, 0, None, by_pool=True)
+    prepared = seed_here(plan, 0, by_pool=True)
     task = _task(plan, job, plan.arm("pate-hard"), prepared, None)
     queried = teachers.queries(task)
     votes = teachers.collect_votes(task, queried)

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import run_here
 
+from fairaudit.analysis.build_tuned import at_edges
 from fairaudit.audit import PreparedAudit
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import resolve_config
+from fairaudit.data.spool import Shared
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution import worker
-from fairaudit.execution.worker import run_job
 from fairaudit.gate.check import check
 from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
@@ -23,18 +25,17 @@ from fairaudit.methods.spec import Guarantee
 from fairaudit.planning import ways
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import epsilon
-from fairaudit.report.build_tuned import at_edges
-from fairaudit.report.charts_tuned import spread_chart
 from fairaudit.report.coherent import incoherence
 from fairaudit.report.drawing import drawn
 from fairaudit.report.load import load_report
+from fairaudit.report.measured import ArmSearch, Searched, SearchedSeed, Tried, Tuning
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.render.model_card import to_model_card
-from fairaudit.report.sections.tried import spread_words
-from fairaudit.report.tuned import ArmSearch, Searched, SearchedSeed, Tried, Tuning
+from fairaudit.report.sections.tuning import spread_chart, spread_words
+from fairaudit.report.summarize import summarize
+from fairaudit.results.estimates import key_of
 from fairaudit.results.jobs import JobResult
-from fairaudit.results.ways import key_of
 
 audits = importlib.import_module("audits")
 
@@ -75,7 +76,7 @@ def test_the_default_way_is_the_audit_without_a_search_to_the_bit(arm):
     job, alone = job_of(tuned, arm, 1, "default"), job_of(plain, arm, 1, "")
     assert job.id == alone.id  # so a training that is there already is taken
     assert tuned.schedule.n_public == 3840 < tuned.ways["default"].schedule.n_public == 4800
-    arrays = [run_job(plan, own, None).arrays for plan, own in ((tuned, job), (plain, alone))]
+    arrays = [run_here(plan, own).arrays for plan, own in ((tuned, job), (plain, alone))]
     assert arrays[0]["probabilities"].tobytes() == arrays[1]["probabilities"].tobytes()
 
 
@@ -83,8 +84,8 @@ def test_the_default_way_is_the_audit_without_a_search_to_the_bit(arm):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_reused_setting_is_what_its_options_would_train(arm, seed):
     tuned, plain = planned(), planned(tune=None, learning_rate=0.07, epochs=8)
-    reused = run_job(tuned, job_of(tuned, arm, seed, "reused"), FOUND)
-    alone = run_job(plain, job_of(plain, arm, seed, ""), None)
+    reused = run_here(tuned, job_of(tuned, arm, seed, "reused"), FOUND)
+    alone = run_here(plain, job_of(plain, arm, seed, ""))
     assert reused.arrays["probabilities"].tobytes() == alone.arrays["probabilities"].tobytes()
     assert reused.facts["event"] == alone.facts["event"]
     assert reused.facts["reused"]["candidate"] == 1
@@ -95,8 +96,8 @@ def test_a_reused_setting_is_what_its_options_would_train(arm, seed):
 def test_taking_another_candidate_than_the_best_is_seen(monkeypatch):
     tuned, plain = planned(), planned(tune=None, learning_rate=0.07, epochs=8)
     monkeypatch.setattr(worker, "best_of", lambda weights: 0)
-    reused = run_job(tuned, job_of(tuned, "dpsgd", 0, "reused"), FOUND)
-    alone = run_job(plain, job_of(plain, "dpsgd", 0, ""), None)
+    reused = run_here(tuned, job_of(tuned, "dpsgd", 0, "reused"), FOUND)
+    alone = run_here(plain, job_of(plain, "dpsgd", 0, ""))
     assert reused.arrays["probabilities"].tobytes() != alone.arrays["probabilities"].tobytes()
 
 
@@ -234,6 +235,50 @@ def test_a_sweeps_default_arms_are_named_together():
     keys = [key_of(f"dpsgd@{e}", "default") for e in (1, 3)]
     assert [_is_arm("dpsgd:default", key, "dpsgd") for key in keys] == [True, True]
     assert not _is_arm("dpsgd:reused", keys[0], "dpsgd")
+
+
+@pytest.mark.parametrize("arm", ["sgd", "dpsgd", "global-adapt"])
+def test_what_searching_gains_is_the_tuned_accuracy_minus_the_default_ones(tuned, arm):
+    report, plan, dataset, results = tuned
+    default = accuracies(results, dataset, jobs_of(plan, arm, "default"))[:, 0]
+    candidates = accuracies(results, dataset, jobs_of(plan, arm, ""))
+    weights = np.array([results[job.id].arrays["weights"] for job in jobs_of(plan, arm, "")])
+    gains = ((weights[..., None] * candidates).sum(1) - default).mean(0)
+    found = report.tuning.gain(arm, "sex")
+    assert (found.arm, found.reference) == (f"{arm}:default", arm)
+    told = [g.estimates["privacy_cost"] for g in (*found.by_group, found.overall)]
+    assert [gain.value for gain in told] == pytest.approx(gains.tolist(), abs=1e-6)
+    assert all(gain.low < gain.value < gain.high for gain in told)
+    if arm != "sgd":
+        (line,) = re.findall(rf"\| {arm} \| all rows \| .*", to_markdown(report))
+        assert f"| {100 * gains[2]:.1f} [".replace("-0.0", "0.0") in line
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-0.02, 0.01, "changes the private model's accuracy is not shown (-0.5 [-2.0, 1.0] points)"),
+        (0.005, 0.015, "Searching gains the private model accuracy (1.0 [0.5, 1.5] points)"),
+        (-0.03, -0.01, "Searching loses the private model accuracy (-2.0 [-3.0, -1.0] points)"),
+        (None, None, "best setting."),  # nothing is said of one that has no interval
+    ],
+)  # fmt: skip
+def test_the_summary_says_whether_searching_paid(tuned, low, high, words):
+    report = tuned[0]
+    found = report.tuning.gain("dpsgd", "sex")
+    value = -0.02 if low is None else (low + high) / 2
+    gain = found.overall.estimates["privacy_cost"].model_copy(
+        update={"value": value, "low": low, "high": high}
+    )
+    overall = found.overall.model_copy(
+        update={"estimates": {**found.overall.estimates, "privacy_cost": gain}}
+    )
+    gains = (found.model_copy(update={"overall": overall}),)
+    changed = report.model_copy(update={"tuning": report.tuning.model_copy(update={"gains": gains})})
+    dpsgd, other = summarize(changed).methods
+    (line,) = [line.text for line in dpsgd.lines if line.topic == "settings"]
+    assert line.endswith(words + "." * (not words.endswith(".")))
+    assert not any("earching" in line.text.removeprefix("Both") for line in other.lines)  # it has none here
 
 
 def test_candidates_are_told_with_their_accuracy_and_gap(tuned):
@@ -426,7 +471,7 @@ def test_a_way_that_failed_is_told_and_its_rules_are_open(tuned):
 def test_a_way_without_a_result_makes_the_audit_partial_and_its_report_is_read_again(tuned, tmp_path):
     report, plan, dataset, results = tuned
     options = {**FIXED, "noise_multiplier": 1.0, "tune": N, "out": tmp_path}
-    made = PreparedAudit(resolve_config(options), dataset, plan, {})
+    made = PreparedAudit(resolve_config(options), dataset, plan, {}, Shared(lambda: None))
     assert load_report(audits.reported(made, results)).status == report.status == "complete"
     lost = job_of(plan, "dpsgd", 1, "reused").id
     fewer = {key: result for key, result in results.items() if key != lost}

@@ -7,14 +7,25 @@ import typer
 
 from fairaudit import __version__
 from fairaudit.cli.run_options import Given, plain_option, settled, takes_audit_options
+from fairaudit.config.options import PANELS
 
 _SEEDS_MAX = plain_option(
     "seeds_max", int, 20, "Seeds of the last look, where it still cannot be told (default: 20).",
     "--seeds-max", metavar="N",
 )  # fmt: skip
+# Of `run`'s options: those that no choice can be made with, and what another default is said of.
+_UNLISTED = frozenset({
+    *("noise_multiplier", "tune_privacy", "leakage", "leakage_seeds"),
+    *("baseline", "inconclusive", "trust_claimed_epsilon"),
+    *(option.field for option in PANELS["Your own trainer"]),
+})  # fmt: skip
+_HELPS = {
+    "method": "Method, or `all`; repeat (default: global-adapt).",
+    "seeds": "Seeds of the first look; each has its own split, undersampling and start (default: 10).",
+}
 
 
-@partial(takes_audit_options, beside=(_SEEDS_MAX,))
+@partial(takes_audit_options, beside=(_SEEDS_MAX,), unlisted=_UNLISTED, helps=_HELPS)
 def choose(given: Given) -> None:
     """Find the smallest epsilon at which a method keeps every rule.
 
@@ -27,10 +38,9 @@ def choose(given: Given) -> None:
     from fairaudit.choosing.choose import choose as look
     from fairaudit.choosing.page import document
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.github import tell_job
     from fairaudit.cli.lines import header_lines
     from fairaudit.cli.lines_choose import answer_lines, choice_command, course_lines, look_line
-    from fairaudit.cli.lines_gate import rule_lines
+    from fairaudit.cli.lines_gate import rule_lines, tell_job
     from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores
     from fairaudit.report.render.markdown import to_text

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.cli.choices import folder
+from fairaudit.cli.run_options import folder
 from fairaudit.config.options import OUT
 
 

@@ -20,10 +20,9 @@ def doctor(
     # Imported here: the check imports torch, `--help` must not.
     import json
 
-    from fairaudit.cli.checkup import examine
-    from fairaudit.cli.licences import installed_licences
+    from fairaudit.cli.checkup import examine, installed_licences
     from fairaudit.cli.printing import print_stdout
-    from fairaudit.report.render.console_rows import Row, aligned
+    from fairaudit.report.render.terminal import Row, aligned
 
     if licenses:
         found = installed_licences()

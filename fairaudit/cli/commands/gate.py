@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.cli.choices import counted
+from fairaudit.cli.run_options import counted
 from fairaudit.gate.grammar import parse_rules
 
 
@@ -45,8 +45,7 @@ def gate(
     """Check a report against rules. Exits 0 pass, 1 fail, 3 inconclusive."""
     # Imported here: `--help` must not wait for the report's models.
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.github import tell_github
-    from fairaudit.cli.lines_gate import verdict_lines
+    from fairaudit.cli.lines_gate import tell_github, verdict_lines
     from fairaudit.cli.printing import print_stdout
     from fairaudit.gate.check import check, with_verdict
     from fairaudit.io.atomic import write_atomically

@@ -50,7 +50,7 @@ def init(
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.config_template import columns_file, template_file, write_template
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.lines_inspect import problem_lines
+    from fairaudit.cli.lines import problem_lines
     from fairaudit.data.inspection import describe
     from fairaudit.data.tabular import load_dataset
     from fairaudit.errors import ConfigError

@@ -39,8 +39,7 @@ def inspect(
     resolved = resolve_config({"data": data, "group": group, "label": label, **outcomes, **images})
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.lines import notice_lines
-    from fairaudit.cli.lines_inspect import inspection_lines
+    from fairaudit.cli.lines import inspection_lines, notice_lines
     from fairaudit.cli.printing import print_stdout
     from fairaudit.data.inspection import describe
     from fairaudit.planning.plan import make_plan

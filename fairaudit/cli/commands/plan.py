@@ -13,10 +13,9 @@ def plan(given: Given) -> None:
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import prepare
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.estimate import estimated_seconds, reading_seconds
+    from fairaudit.cli.estimate import estimated_seconds, plan_record, reading_seconds
     from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, option_lines, out_line, plan_lines
     from fairaudit.cli.lines_gate import rule_lines
-    from fairaudit.cli.plan_json import plan_record
     from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores
 

@@ -30,8 +30,7 @@ def predict(
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines_release import prediction_lines
     from fairaudit.errors import ConfigError
-    from fairaudit.io.atomic import write_atomically
-    from fairaudit.release.loaded import load_model, table_bytes
+    from fairaudit.release.loaded import load_model, write_predictions
     from fairaudit.report.safe_names import plain
 
     if out.suffix.lower() not in (".parquet", ".csv"):
@@ -40,9 +39,7 @@ def predict(
         raise ConfigError("--out lies in the model's folder", hint="write predictions elsewhere")
     if out.exists() and data.exists() and out.samefile(data):
         raise ConfigError("--out is the file that is read", hint="name another file")
-    loaded = load_model(folder, model=model)
-    found = loaded.predict_file(data)
-    write_atomically(out, table_bytes(loaded, found, out.suffix.lower()))
+    rows, found = write_predictions(load_model(folder, model=model), data, out)
     screen = Screen(quiet=quiet)
-    screen.lines(prediction_lines(len(found.probabilities), found.outside, found.missing))
+    screen.lines(prediction_lines(rows, found.outside, found.missing))
     screen.lines([f"Wrote {plain(str(out), 1000)}"])

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.cli.choices import STDOUT, folder, formats
+from fairaudit.cli.run_options import STDOUT, folder, formats
 
 
 def report(

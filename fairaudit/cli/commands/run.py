@@ -23,7 +23,6 @@ def audit(given: Given, home: str | None = None) -> None:
     from fairaudit.audit import carry_out, get_ready, prepare
     from fairaudit.cli.console import Screen
     from fairaudit.cli.estimate import estimated_seconds, reading_seconds
-    from fairaudit.cli.github import tell_github
     from fairaudit.cli.lines import (
         header_lines,
         plan_lines,
@@ -32,7 +31,7 @@ def audit(given: Given, home: str | None = None) -> None:
         trainings_text,
         warning_lines,
     )
-    from fairaudit.cli.lines_gate import rule_lines, verdict_lines
+    from fairaudit.cli.lines_gate import rule_lines, tell_github, verdict_lines
     from fairaudit.cli.lines_release import release_lines
     from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores

@@ -95,9 +95,8 @@ def score(
     shared = resolve_config(given).config
     # Imported here: `--help` must not wait for numpy and pyarrow.
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.github import tell_github
-    from fairaudit.cli.lines_gate import verdict_lines
-    from fairaudit.cli.lines_score import score_lines
+    from fairaudit.cli.lines import score_lines
+    from fairaudit.cli.lines_gate import tell_github, verdict_lines
     from fairaudit.cli.printing import print_stdout
     from fairaudit.gate.check import exit_code
     from fairaudit.report.to_json import to_json

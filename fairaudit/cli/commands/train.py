@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fairaudit.cli.choices import folder
+from fairaudit.cli.run_options import folder
 
 
 def _flag(name: str, text: str) -> Any:  # noqa: ANN401 (typer's own type)
@@ -67,7 +67,7 @@ def train(
     )
     choice = choose(wish)
     screen.lines(choice_lines(choice))  # before torch, which takes a second and is not needed to refuse
-    from fairaudit.release.made import keep_beside, release
+    from fairaudit.release.train import keep_beside, release
 
     found = release(choice, target)
     kept = keep_beside(report, target, found)

@@ -10,17 +10,16 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from fairaudit.engine.erm import Erm
 from fairaudit.engine.layer import Elementwise, Layer
 from fairaudit.engine.linear import Linear
 from fairaudit.engine.loop import TapeMaker
-from fairaudit.engine.network import Network
-from fairaudit.engine.rules import FlatClip, Objective
+from fairaudit.engine.network import Network, Tape
+from fairaudit.engine.rules import Erm, Objective
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
-from fairaudit.engine.tape import Tape
 from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
-from fairaudit.methods.published.flat import RealisedMeanMethod
+from fairaudit.methods.dpsgd import DpSgd
+from fairaudit.methods.published.clipping import RealisedMeanMethod
 
 LARGEST_MODEL = 2000  # P beyond which gradients of every record, differentiated again, are refused
 
@@ -146,10 +145,6 @@ class BatchRecords(NamedTuple):
     member: Tensor
 
 
-def _is_chain(layers: Sequence[Layer]) -> bool:
-    return all(isinstance(layer, Linear | Elementwise) for layer in layers)
-
-
 def logits_of(layers: Sequence[Layer], theta: Tensor, x: Tensor) -> Tensor:
     """Logits of inputs [..., d] as a function of flat parameters [P]."""
     for layer in layers:
@@ -184,7 +179,10 @@ class CoupledTape(Tape):
     def __init__(
         self, objective: Coupled, network: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET
     ) -> None:
-        if not isinstance(network, Network) or not _is_chain(network.layers):
+        is_chain = isinstance(network, Network) and all(
+            isinstance(layer, Linear | Elementwise) for layer in network.layers
+        )
+        if not isinstance(network, Network) or not is_chain:
             raise TrainingError(
                 "the published fairlens forms train models of linear layers only", hint="use --model logistic"
             )
@@ -239,12 +237,10 @@ class CoupledTape(Tape):
         return torch.where(keep, plain + shift, 0.0)
 
 
-class _Published(RealisedMeanMethod):
-    penalty: type[Coupled]
+class _Published(RealisedMeanMethod, DpSgd):
+    """Flat clipping of the penalised gradient."""
 
-    def rule(self, task: Task) -> FlatClip:
-        """Flat clipping of the penalised gradient."""
-        return FlatClip(task.settings["max_grad_norm"])
+    penalty: type[Coupled]
 
     def objective(self, task: Task) -> Coupled:
         """Cross-entropy and penalty."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import Task
 from fairaudit.methods.minimiser import OutputPerturbation
-from fairaudit.models.logistic_predictors import BoundedInputs
+from fairaudit.models.convex import BoundedInputs
 from fairaudit.privacy.noise import GaussianNoise
 
 

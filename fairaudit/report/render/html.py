@@ -1,4 +1,4 @@
-"""Document -> one HTML file that needs no network: its text, its charts and their tables.
+"""Document -> one HTML file that needs no network: its text, its charts and their tables; charts as pictures.
 
 Every text is escaped as it is put in. The page's policy allows two scripts, by digest, and no connection.
 """
@@ -15,10 +15,12 @@ from markupsafe import Markup
 
 from fairaudit.errors import numbered
 from fairaudit.report import document as doc
-from fairaudit.report.drawing import page_spec
+from fairaudit.report.drawing import file_spec, page_spec
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import visible
 from fairaudit.report.sections.order import document
+
+_SCALE = 2.0  # pixels of a PNG per pixel of the drawing
 
 
 def to_html(report: Report) -> str:
@@ -26,38 +28,49 @@ def to_html(report: Report) -> str:
     return page(document(report))
 
 
+def picture(chart: doc.Chart, kind: str) -> bytes:
+    """The chart as an ``svg`` or ``png`` file, dark on white; nothing is fetched."""
+    spec = file_spec(chart.panels, title=chart.title, description=chart.alt)
+    if kind == "svg":
+        return vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]).encode()
+    return vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[])
+
+
 def page(whole: doc.Document) -> str:
     """Any document as one page."""
+    loader = PackageLoader("fairaudit.report.render")
     environment = Environment(
-        loader=PackageLoader("fairaudit.report.render"),
+        loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = (_asset(environment, name) for name in ("report.css", "report.js"))
+    style, script = (
+        _as_script(loader.get_source(environment, name)[0]) for name in ("report.css", "report.js")
+    )
     runtime = _runtime()
     return environment.get_template("report.html.j2").render(
         title=visible(whole.title),
         opening=write_blocks(
             [block for section in whole.sections if not section.title for block in section.blocks]
         ),
-        sections=[_in_page(section) for section in whole.sections if section.title],
+        sections=[
+            {
+                "id": section.id,
+                "title": visible(section.title),
+                "charts": list(doc.charts_of(section.blocks)),
+                "body": write_blocks(section.blocks),
+            }
+            for section in whole.sections
+            if section.title
+        ],
         style=style,
         script=script,
         runtime=runtime,
         script_digests=[_digest(runtime), _digest(script)],
         specs=_json_block(whole.charts),
     )
-
-
-def _in_page(section: doc.Section) -> dict[str, object]:
-    return {
-        "id": section.id,
-        "title": visible(section.title),
-        "charts": list(doc.charts_of(section.blocks)),
-        "body": write_blocks(section.blocks),
-    }
 
 
 def write_blocks(blocks: Sequence[doc.Block]) -> Markup:
@@ -179,14 +192,7 @@ def _json_block(drawn: Sequence[doc.Chart]) -> Markup:
 @cache
 def _runtime() -> Markup:
     """Vega-Embed with all it needs, as one script."""
-    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return _as_script(script)
-
-
-def _asset(environment: Environment, name: str) -> Markup:
-    if environment.loader is None:  # always set above
-        raise AssertionError
-    return _as_script(environment.loader.get_source(environment, name)[0])
+    return _as_script(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
 def _as_script(text: str) -> Markup:

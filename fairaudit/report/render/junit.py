@@ -5,9 +5,9 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from pydantic import JsonValue
 
-from fairaudit.report.gates import GateRecord, GateTarget
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
+from fairaudit.report.summary import GateRecord, GateTarget
 from fairaudit.report.written import gated, written
 
 _ELEMENT = {"fail": "failure", "inconclusive": "error"}
@@ -54,15 +54,12 @@ def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> st
     if element != "skipped":
         found.set("type", gate.outcome)
     lines = [plain(gate.reason, _LONGEST)] if gate.reason else []
-    lines += [_target_text(target, gate.unit) for target in gate.targets if target.outcome != "pass"]
+    for target in gate.targets:
+        if target.outcome != "pass":
+            reason = f"; {plain(target.reason, 300)}" if target.reason else ""
+            lines.append(f"{target.outcome}: {described(target, gate.unit)}{reason}")
     found.text = "\n".join(lines)
     return element
-
-
-def _target_text(target: GateTarget, unit: str) -> str:
-    return f"{target.outcome}: {described(target, unit)}" + (
-        f"; {plain(target.reason, 300)}" if target.reason else ""
-    )
 
 
 def described(target: GateTarget, unit: str) -> str:

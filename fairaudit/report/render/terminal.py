@@ -1,9 +1,9 @@
 """Document -> console lines: of every section what a terminal has room for."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from fairaudit.report import document as doc
-from fairaudit.report.render.console_rows import Row, TableLine, aligned, cell_len
 from fairaudit.report.safe_names import visible
 
 
@@ -15,7 +15,11 @@ def to_lines(whole: doc.Document, width: int | None = None) -> Iterator[str]:
         width: Columns that there are; None for any number.
     """
     for section in whole.sections:
-        yield from lines_of(_shown(section), width)
+        if section.brief is not None:
+            yield from lines_of(section.brief, width)
+        elif section.rank is doc.Rank.MAIN:
+            yield from [f" {visible(section.title)}"] if section.title else []
+            yield from lines_of(section.blocks, width)
 
 
 def lines_of(blocks: Sequence[doc.Block], width: int | None = None) -> Iterator[str]:
@@ -43,22 +47,13 @@ def cell_text(cell: doc.Cell) -> str:
     """Words, or a cell in words, without their marks."""
     found = doc.words_of(cell)
     runs: tuple[doc.Inline, ...] = (found,) if isinstance(found, str) else found
-    return visible("".join(_said(run) for run in runs))
-
-
-def _said(run: doc.Inline) -> str:
-    if isinstance(run, str):
-        return run
-    if isinstance(run, doc.Link):
-        return "; ".join(title for _, title in run.found) or run.nothing
-    return run.text
-
-
-def _shown(section: doc.Section) -> tuple[doc.Block, ...]:
-    if section.brief is not None:
-        return section.brief
-    heading = (doc.Heading(section.title),) if section.title else ()
-    return (*heading, *section.blocks) if section.rank is doc.Rank.MAIN else ()
+    said = []
+    for run in runs:
+        if isinstance(run, doc.Link):
+            said.append("; ".join(title for _, title in run.found) or run.nothing)
+        else:
+            said.append(run if isinstance(run, str) else run.text)
+    return visible("".join(said))
 
 
 def _table(block: doc.Table, width: int | None) -> Iterator[str]:
@@ -77,3 +72,46 @@ def _table(block: doc.Table, width: int | None) -> Iterator[str]:
     yield from lines
     if block.note:
         yield f" {block.note}"
+
+
+class TableLine(str):
+    """A row of a table that knows its cells.
+
+    Args:
+        cells: Padded to the widths of their columns.
+        note: What follows them.
+    """
+
+    cells: tuple[str, ...]
+    note: str
+
+    def __new__(cls, cells: Sequence[str], note: str) -> "TableLine":
+        """The row as one line."""
+        made = super().__new__(cls, (" " + "  ".join(cells) + (f"  {note}" if note else "")).rstrip())
+        made.cells, made.note = tuple(cells), note
+        return made
+
+
+class Row(NamedTuple):
+    """Cells of a console table and what follows them."""
+
+    cells: tuple[str, ...]
+    note: str = ""
+
+
+def cell_len(text: str) -> int:
+    """Columns that a text takes in a terminal."""
+    from rich.cells import cell_len as columns_of  # only tables need it
+
+    return columns_of(text)
+
+
+def aligned(rows: Sequence[Row], *, left: frozenset[int]) -> Iterator[TableLine]:
+    """Columns of equal width, two spaces apart; columns not in ``left`` are right-aligned."""
+    widths = [max(cell_len(row.cells[i]) for row in rows) for i in range(len(rows[0].cells))]
+    for row in rows:
+        cells = [
+            cell + " " * (width - cell_len(cell)) if i in left else " " * (width - cell_len(cell)) + cell
+            for i, (cell, width) in enumerate(zip(row.cells, widths, strict=True))
+        ]
+        yield TableLine(cells, row.note)

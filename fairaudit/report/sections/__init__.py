@@ -1,1 +1,1 @@
-"""The sections of a report: a file for each, with one function ``section``."""
+"""The sections of a report: a file for each topic, with the charts that only it shows."""

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from fairaudit.errors import numbered
-from fairaudit.report.arm_names import listed
 from fairaudit.report.document import Bullets, Inline, Rank, Section, Strong, Words
-from fairaudit.report.facts import LabelFacts, TrainingFacts
+from fairaudit.report.facts import LabelFacts
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import count
+from fairaudit.report.written import count, listed
 
 
 def section(report: Report) -> Section | None:
@@ -28,12 +27,16 @@ def _items(report: Report) -> Iterator[Words]:
     yield f"Label: {plain(data.label.column)} ({plain(data.label.origin)}), {_outcomes(data.label)}"
     yield f"Groups: {groups}"
     arms = plain(listed(arm.key for arm in report.arms), 600)
-    how = (
-        "predictions were given, nothing was trained"
-        if training is None
-        else f"model {plain(training.model)}{_size(training)}, {numbered(training.seeds, 'seed')}, "
-        + _runs(report, training)
-    )
+    how = "predictions were given, nothing was trained"
+    if training is not None:
+        size, tried = "", f"{numbered(training.repeats, 'private run')} per seed,"
+        if training.parameters is not None:
+            parameters = numbered(training.parameters, "parameter")
+            size = f" ({parameters}, per-sample gradients by {plain(training.gradients)})"
+        if report.settings_tried is not None:
+            tried = f"{numbered(report.settings_tried, 'setting')} tried per seed and arm, by default"
+        model = f"model {plain(training.model)}{size}, {numbered(training.seeds, 'seed')}"
+        how = f"{model}, {tried} {numbered(training.epochs, 'epoch')}"
     own = {arm.key: arm.trainer for arm in report.arms if arm.trainer}
     if own:
         code = plain(", ".join(dict.fromkeys(own.values())), 300)
@@ -57,20 +60,6 @@ def _items(report: Report) -> Iterator[Words]:
         known = check.reference_accuracy
         accuracy = "" if known is None else f" ({plain(check.arm)} {100 * known:.1f} % on test rows)"
         yield f"Reference check: none, {plain(check.reason, 200)}{accuracy}"
-
-
-def _runs(report: Report, training: TrainingFacts) -> str:
-    if report.settings_tried is not None:
-        tried = numbered(report.settings_tried, "setting")
-        return f"{tried} tried per seed and arm, by default {numbered(training.epochs, 'epoch')}"
-    return f"{numbered(training.repeats, 'private run')} per seed, {numbered(training.epochs, 'epoch')}"
-
-
-def _size(training: TrainingFacts) -> str:
-    if training.parameters is None:
-        return ""
-    size = numbered(training.parameters, "parameter")
-    return f" ({size}, per-sample gradients by {plain(training.gradients)})"
 
 
 def _outcomes(label: LabelFacts) -> str:

@@ -4,14 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
-from fairaudit.report.charts_groups import size_chart
-from fairaudit.report.document import Block, Bullets, Rank, Section, figures
+from fairaudit.report.charts_costs import MOST_ROWS
+from fairaudit.report.document import Block, Bullets, Chart, Rank, Section, data_table, figures
 from fairaudit.report.facts import DataFacts
 from fairaudit.report.model import Report
+from fairaudit.report.panels import Amounts, Bar, alone, labels
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import count
+from fairaudit.results.estimates import Comparison
 
 _MOST_LISTED = 5
+_TRAINING, _TEST = "training rows (mean over seeds)", "distinct test rows"
 
 
 def section(report: Report) -> Section | None:
@@ -92,3 +95,39 @@ def _read(data: DataFacts) -> str:
 def _counts(by_group: Mapping[str, int | None]) -> str:
     shown = ", ".join(f"{plain(group)} {count(n)}" for group, n in list(by_group.items())[:8])
     return shown + (", …" if len(by_group) > 8 else "")
+
+
+def size_chart(report: Report) -> Chart | None:
+    """Rows of each group in training and in tests."""
+    chosen: dict[str, Comparison] = {}
+    for comparison in report.comparisons:
+        chosen.setdefault(comparison.grouping, comparison)  # sizes are the same in all of them
+    panels = []
+    for grouping, comparison in chosen.items():
+        names = labels([group.group for group in comparison.by_group])
+        bars = tuple(
+            Bar(names[group.group], series, alone(float(rows)))
+            for group in comparison.by_group[:MOST_ROWS]
+            for series, rows in ((_TRAINING, group.n_train), (_TEST, group.n_test))
+            if rows is not None
+        )
+        if bars:
+            panels.append(Amounts(labels([grouping])[grouping], "rows", bars))
+    if not panels:
+        return None
+    sizes = {(g.name, k.name): k.rows for g in report.data.groupings for k in g.groups}
+    return Chart(
+        name="group-sizes",
+        title="Group sizes",
+        reading="Few test rows make wide intervals; DP noise often hurts small groups most.",
+        alt="Training and test rows of each group.",
+        panels=tuple(panels),
+        table=data_table(
+            ("grouping", "group", "rows", _TRAINING, _TEST, "note"),
+            tuple(
+                (c.grouping, g.group, sizes.get((c.grouping, g.group)), g.n_train, g.n_test, g.reason)
+                for c in chosen.values()
+                for g in c.by_group
+            ),
+        ),
+    )

@@ -1,4 +1,4 @@
-"""What each epsilon covers, and what it does not."""
+"""What each epsilon covers, and what it does not; and the entry of it for a public register."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -6,12 +6,11 @@ from typing import NamedTuple
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.arm_names import listed, method_of
-from fairaudit.report.attack import attack_sentence
-from fairaudit.report.document import Block, Bullets, Rank, Section, Strong, Text, Words
-from fairaudit.report.facts import NOT_SAMPLED, ClaimFacts, PrivacyFacts
+from fairaudit.report.document import Block, Bullets, Cell, Rank, Section, Strong, Text, Words, table
+from fairaudit.report.facts import NOT_SAMPLED, ClaimFacts, PrivacyFacts, TrainingFacts
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
+from fairaudit.report.written import UNKNOWN, attack_sentence, listed, method_of
 
 _LONGEST_LIST = 600
 _LONGEST = 2000
@@ -33,8 +32,12 @@ def section(report: Report) -> Section | None:
     common = [item for item in of_first if all(item in p.not_covered for p in established)]
     said = {key: _statement(key, facts, common) for key, facts in by_arm.items()}
     together: dict[str, list[str]] = {}
-    for keys in _of_one_method(said):
-        together.setdefault(_joined([said[key] for key in keys]), []).extend(keys)
+    alike: dict[tuple[str, str, str], list[str]] = {}  # arms of a method that differ in their epsilon alone
+    for key, statement in said.items():
+        alike.setdefault((method_of(key), statement.kind, statement.how), []).append(key)
+    for (_, kind, how), keys in alike.items():
+        levels = " · ".join(said[key].level for key in keys)
+        together.setdefault("; ".join(filter(None, (kind, levels, how))), []).extend(keys)
     told: list[Words] = [
         (Strong(plain(listed(keys), _LONGEST_LIST)), f": {text}") for text, keys in together.items()
     ]
@@ -55,20 +58,6 @@ def _scope(first: PrivacyFacts, common: Sequence[str]) -> Iterator[Block]:
     if first.epsilon_if_all_released is not None:
         epsilon = f"ε ≤ {shown_up(first.epsilon_if_all_released)}, δ = {first.delta:g}"
         yield Text(f"If all private models of this audit were released: {epsilon}.")
-
-
-def _of_one_method(said: dict[str, _Statement]) -> Iterator[list[str]]:
-    """Arms of a method that differ in nothing but their epsilon."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for key, statement in said.items():
-        found.setdefault((method_of(key), statement.kind, statement.how), []).append(key)
-    yield from found.values()
-
-
-def _joined(statements: Sequence[_Statement]) -> str:
-    first = statements[0]
-    levels = " · ".join(statement.level for statement in statements)
-    return "; ".join(filter(None, (first.kind, levels, first.how)))
 
 
 def _claimed(facts: PrivacyFacts, claim: ClaimFacts) -> _Statement:
@@ -113,3 +102,74 @@ def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Stateme
     if extra:
         how.append(f"not covered: {plain('; '.join(extra), 200)}")
     return _Statement(f"guarantee: {facts.guarantee.value}", level, "; ".join(how))
+
+
+def register(report: Report) -> Section | None:
+    """None where no guarantee is established."""
+    established = {
+        arm.key: report.privacy[arm.key]
+        for arm in report.arms
+        if report.privacy[arm.key].guarantee.has_epsilon
+    }
+    if not established or report.training is None:
+        return None
+    first = next(iter(established.values()))
+    product = f"a {plain(report.training.model)} classifier of {plain(report.data.label.column)}"
+    head = ("model", "#ε", "#δ", "mechanism", "sampling", "#steps", "#noise multiplier")
+    blocks = (
+        Text(
+            "What a public registry of differential privacy deployments records (Dwork, Kohli and Mulligan "
+            "2019; Nanayakkara, Ghazi and Vadhan 2025), as far as an audit knows it. Who deploys the model, "
+            "for what, and about whom, is for its owner to state."
+        ),
+        Bullets(
+            (
+                f"Data product: {product}",
+                "Flavour: (ε, δ) differential privacy; central model, one release per trained model",
+                f"Privacy unit: {plain(first.unit, 300)}. Neighbours: {plain(first.neighbouring, 300)}",
+                f"Records, taken as public: {_records(report, report.training)}",
+                f"Accounting: {plain(first.accountant, 300)}",
+            )
+        ),
+        table(head, [_row(key, facts) for key, facts in established.items()], most=8),
+    )
+    return Section("register", "Appendix: entry for a DP deployment registry", Rank.APPENDIX, blocks)
+
+
+def _records(report: Report, training: TrainingFacts) -> str:
+    """How many are protected; of a search those that a training reads and those that scores do."""
+    searches = () if report.tuning is None else report.tuning.searches
+    first = next((seed for search in searches for seed in search.seeds), None)
+    if first is None:
+        return f"{training.n_public:,}"
+    both = f"{first.fit_rows:,} that a training reads and {first.validation_rows:,} that scores read"
+    declared = (
+        "" if training.n_public == first.fit_rows else f"; declared: {training.n_public:,} of a training"
+    )
+    return f"{first.fit_rows + first.validation_rows:,} ({both}{declared})"
+
+
+def _row(key: str, facts: PrivacyFacts) -> tuple[Cell, ...]:
+    epsilon = facts.epsilon.headline if facts.epsilon is not None else None
+    noise = facts.effective_noise_multiplier
+    if noise is None and facts.releases:
+        noise = facts.releases[0].noise_multiplier
+    sampled = facts.sampling != NOT_SAMPLED and facts.sample_rate is not None
+    return (
+        plain(key),
+        UNKNOWN if epsilon is None else shown_up(epsilon),
+        UNKNOWN if facts.delta is None else f"{facts.delta:g}",
+        _mechanism(facts),
+        f"Poisson, q = {facts.sample_rate:.4g}" if sampled else "none",
+        facts.steps,
+        UNKNOWN if noise is None else f"{noise:.4g}",
+    )
+
+
+def _mechanism(facts: PrivacyFacts) -> str:
+    noised = "Gaussian noise on " + " and ".join(plain(release.name) for release in facts.releases)
+    if facts.epsilon is None or facts.epsilon.pld is not None:
+        return noised
+    return (
+        f"best of a random number of trainings by a noised score; each: {noised} (figures: default setting)"
+    )

@@ -1,34 +1,42 @@
 """Membership inference: how well an attacker tells who was trained on, by group."""
 
+import math
 from collections.abc import Iterator
 
 from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.arm_names import listed
-from fairaudit.report.charts_leakage import leakage_chart, told_rate
+from fairaudit.report.charts_costs import cells
 from fairaudit.report.document import (
     Block,
     Cell,
+    Chart,
     Heading,
     Quantity,
     Rank,
     Section,
     Text,
     bullets,
+    data_table,
     figures,
     table,
 )
-from fairaudit.report.leakage import Leakage
 from fairaudit.report.main_gap import is_detected, main_gap, with_unit
+from fairaudit.report.measured import Leakage
 from fairaudit.report.model import Report
+from fairaudit.report.panels import Bar, Intervals, alone, labels
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import OWN_UNIT, POINTS, UNKNOWN, Scale, number, written
-from fairaudit.results.estimates import Comparison, Gap, GroupMeasure
+from fairaudit.report.written import OWN_UNIT, POINTS, UNKNOWN, Scale, listed, number, written
+from fairaudit.results.estimates import Comparison, Gap
 
 SHARE = Scale(100.0, lambda value: number(value, decimals=1), suffix=" %")
 LITTLE_POWER = 3.0  # an epsilon up to which an attack on so few models finds next to nothing
 _MOST_ROWS = 24
 _COMPARED = {"leakage_tpr": "members found at 5 %", "leakage_advantage": "difference at one threshold"}
+_PERCENT = 100.0
+_WITH, _WITHOUT, _CEILING = "with privacy", "without privacy", "no attack above"
+_MOST_GROUPS = 40
+_LEAST = 5.0  # width of the axis, in per cent
+_ENDS = ("low", "high")
 
 
 def section(report: Report) -> Section | None:
@@ -60,8 +68,7 @@ def _within(found: Leakage, report: Report) -> Iterator[Block]:
     """Each method's success in each group, the threshold set within it."""
     rows: list[tuple[Cell, ...]] = []
     for comparison in found.comparisons:
-        arm = found.arm(comparison.arm)
-        most = arm.at_most(0.05) if arm else None
+        most = _most(found, comparison.arm, 0.05)
         several = len(report.data.groupings) > 1
         for group in comparison.by_group:
             name = plain(f"{comparison.grouping} = {group.group}" if several else group.group, 32)
@@ -77,16 +84,8 @@ def _within(found: Leakage, report: Report) -> Iterator[Block]:
             ceiling = UNKNOWN if most is None else told_rate(most)
             note = "" if group.gated else group.reason
             rows.append((plain(comparison.arm), name, group.n_test, *cells, ceiling, plain(note, 60)))
-    head = (
-        "method",
-        "group",
-        "#rows",
-        "#found at 5 %",
-        "#found at 1 %",
-        "#AUC",
-        "#against reference (points)",
-    )
-    yield table((*head, "#no attack above", ""), rows, most=_MOST_ROWS)
+    head = ("method", "group", "#rows", "#found at 5 %", "#found at 1 %", "#AUC")
+    yield table((*head, "#against reference (points)", "#no attack above", ""), rows, most=_MOST_ROWS)
 
 
 def _between(found: Leakage) -> Iterator[Block]:
@@ -96,11 +95,7 @@ def _between(found: Leakage) -> Iterator[Block]:
         for metric, words in _COMPARED.items():
             gap = main_gap(comparison, metric)
             if gap is not None:
-                least = (
-                    UNKNOWN
-                    if gap.minimum_detectable is None
-                    else with_unit(gap.minimum_detectable, "fraction")
-                )
+                least = with_unit(gap.minimum_detectable, "fraction")
                 size = Quantity(gap.size, POINTS)
                 where = plain(comparison.grouping)
                 rows.append((plain(comparison.arm), where, words, size, least, plain(_read(gap), 90)))
@@ -164,27 +159,92 @@ def _scope(found: Leakage) -> Iterator[str]:
 
 def _line(found: Leakage) -> str:
     """One line for a terminal."""
-    told = [f"{plain(c.arm)} {_rates(c)}{_beside(c, found)}" for c in found.comparisons if c.reference]
-    alone = [f"{plain(c.arm)} {_rates(c)}" for c in found.comparisons if not c.reference]
+    told, references = [], []
+    for c in found.comparisons:
+        most = _most(found, c.arm, 0.05)
+        beside = "" if most is None else f" (no attack above {told_rate(most)})"
+        if c.reference:
+            told.append(f"{plain(c.arm)} {_rates(c)}{beside}")
+        else:
+            references.append(f"{plain(c.arm)} {_rates(c)}")
     models = max((arm.models_finished for arm in found.arms), default=0)
     return (
         f"Membership inference on {numbered(models, 'model')} of random halves, members found where 5 % of "
-        f"outsiders are accused: {'; '.join((told + alone)[:6])}"
+        f"outsiders are accused: {'; '.join((told + references)[:6])}"
     )
 
 
-def _rates(comparison: Comparison, most: int = 4) -> str:
+def _rates(comparison: Comparison) -> str:
     return ", ".join(
         f"{plain(group.group, 16)} {written(group.estimates.get('leakage_tpr'), SHARE)}"
-        for group in _shown(comparison)[:most]
+        for group in [group for group in comparison.by_group if group.estimates][:4]
     )
 
 
-def _shown(comparison: Comparison) -> list[GroupMeasure]:
-    return [group for group in comparison.by_group if group.estimates]
+def told_rate(value: float) -> str:
+    """A ceiling in per cent, rounded up."""
+    return f"{math.ceil(1000 * value - 1e-9) / 10:g} %"
 
 
-def _beside(comparison: Comparison, found: Leakage) -> str:
-    arm = found.arm(comparison.arm)
-    most = arm.at_most(0.05) if arm else None
-    return "" if most is None else f" (no attack above {told_rate(most)})"
+def leakage_chart(report: Report) -> Chart | None:
+    """Members found by group where 1 % of outsiders are accused, or 5 % where a group is too small."""
+    found = report.leakage
+    compared = [c for c in found.comparisons if c.reference] if found else []
+    if found is None or not compared:
+        return None
+    at_one = all(  # every group that is large enough for any interval has one of it
+        group.estimates["leakage_tpr_at_1"].ends is not None
+        for comparison in compared
+        for group in comparison.by_group
+        if group.gated and "leakage_tpr_at_1" in group.estimates
+    )
+    metric, rate = ("leakage_tpr_at_1", 0.01) if at_one else ("leakage_tpr", 0.05)
+    panels = []
+    for c in compared:
+        if bars := tuple(_bars(c, found, metric, rate)):
+            (title,) = labels([f"{c.arm}, by {c.grouping}"]).values()
+            origin = _PERCENT * rate
+            panels.append(Intervals(title, "members found (%)", bars, origin=origin, least=_LEAST))
+    if not panels:
+        return None
+    shown = f"{_PERCENT * rate:g} %"
+    return Chart(
+        name="leakage",
+        title=f"Members found where {shown} of outsiders are accused",
+        reading=f"The dotted line is {shown}: what guessing finds. Whiskers are 95 % intervals over rows and "
+        "models. No attack on a model with this epsilon can go beyond the ceiling; others may go further "
+        "than this one.",
+        alt=f"Share of each group's training rows that an attack finds at {shown} false accusations, with "
+        "and without privacy, and the most that is possible.",
+        panels=tuple(panels),
+        table=data_table(
+            ("method", "grouping", "group", _WITH, *_ENDS, _WITHOUT, *_ENDS, "ceiling"),
+            tuple(
+                (
+                    *(c.arm, c.grouping, group.group),
+                    *cells(group, metric),
+                    *cells(group, f"reference.{metric}"),
+                    _most(found, c.arm, rate),
+                )
+                for c in compared
+                for group in c.by_group
+            ),
+        ),
+    )
+
+
+def _bars(comparison: Comparison, found: Leakage, metric: str, rate: float) -> Iterator[Bar]:
+    names = labels([group.group for group in comparison.by_group])
+    most = _most(found, comparison.arm, rate)
+    for group in comparison.by_group[:_MOST_GROUPS]:
+        for series, name in ((_WITH, metric), (_WITHOUT, f"reference.{metric}")):
+            estimate = group.estimates.get(name)
+            if estimate is not None and estimate.value is not None:
+                yield Bar(names[group.group], series, estimate.scaled(_PERCENT))
+        if most is not None and group.estimates:
+            yield Bar(names[group.group], _CEILING, alone(_PERCENT * most))
+
+
+def _most(found: Leakage, key: str, rate: float) -> float | None:
+    arm = found.arm(key)
+    return arm.at_most(rate) if arm else None

@@ -1,13 +1,13 @@
-"""What each group meets under models that are compared with no other."""
+"""Metrics of models by group: of those that are compared with no other, and before and after privacy."""
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.metrics.registry import METRICS
+from fairaudit.metrics.registry import METRICS, within_model
 from fairaudit.report.document import Block, Cell, Quantity, Rank, Section, Text, table
-from fairaudit.report.main_gap import main_gap, reading, scale_of
+from fairaudit.report.main_gap import main_gap, metric_text, reading, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import UNKNOWN
+from fairaudit.report.written import UNKNOWN, before_and_after, number, versus
 from fairaudit.results.estimates import Comparison
 
 _MOST_ROWS, _MOST_GROUPS = 20, 12
@@ -18,7 +18,8 @@ def section(report: Report) -> Section | None:
     if report.costs or not report.comparisons:
         return None
     bounded = [name for name, spec in METRICS.items() if not spec.no_interval]
-    metrics = [m for m in bounded if any(_has(comparison, m) for comparison in report.comparisons)]
+    groups = [group for comparison in report.comparisons for group in comparison.by_group]
+    metrics = [m for m in bounded if any(group.value(m) is not None for group in groups)]
     rows = [
         (
             plain(comparison.arm),
@@ -64,11 +65,6 @@ def _brief(report: Report) -> Iterator[Block]:
         yield table((plain(comparison.grouping), "#n", *(f"#{METRICS[m].title}" for m in brief), ""), rows)
 
 
-def _has(comparison: Comparison, metric: str) -> bool:
-    held = [group.estimates.get(metric) for group in comparison.by_group]
-    return any(estimate is not None and estimate.value is not None for estimate in held)
-
-
 def _gaps(comparison: Comparison, metrics: Sequence[str]) -> Iterator[tuple[Cell, ...]]:
     for metric in metrics:
         gap = main_gap(comparison, metric)
@@ -81,3 +77,44 @@ def _gaps(comparison: Comparison, metrics: Sequence[str]) -> Iterator[tuple[Cell
                 Quantity(gap.absolute),
                 plain(reading(gap), 80) or UNKNOWN,
             )
+
+
+def within(report: Report) -> Section | None:
+    """None where there is no pair of models."""
+    if not report.costs:
+        return None
+    shown = [spec.name for spec in within_model() if not spec.has_own_section]
+    metrics = [m for m in shown if any(m in g.estimates for c in report.costs for g in c.by_group)]
+    rows = [
+        (
+            *(versus(c), plain(g.group)),
+            *(f"{number(g.value(f'reference.{m}'))} → {number(g.value(m))}" for m in metrics),
+        )
+        for c in report.costs
+        for g in c.by_group
+        if g.estimates
+    ]
+    classes = [each.name for each in report.data.label.classes]
+    changes = [
+        (
+            plain(gap.arm),
+            plain(metric_text(gap.metric, classes)),
+            f"{plain(gap.a)}, {plain(gap.b)}",
+            Quantity(gap.change),
+        )
+        for gap in report.changed or ()
+    ]
+    before, after = before_and_after(is_trained=report.training is not None)
+    blocks: list[Block] = [
+        Text(f"{before.capitalize()} → {after}, on test rows. A dash is undefined, not zero."),
+        table(("method", "group", *(f"#{METRICS[m].title}" for m in metrics)), rows, most=14),
+    ]
+    if changes:
+        told = (
+            "Gaps within the model that are detected to change with privacy (first group minus second; the "
+            "intervals hold for all gaps that could stand here together):"
+        )
+        blocks += [Text(told), table(("method", "metric", "between", "#change of the gap"), changes, most=8)]
+    elif report.changed is not None:
+        blocks.append(Text("No gap within a model is detected to change with privacy."))
+    return Section("within", "Within each model", Rank.DETAIL, tuple(blocks))

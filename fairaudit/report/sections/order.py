@@ -5,39 +5,31 @@ from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections import (
     audited,
-    control,
     costs,
     data,
-    gaps,
     gates,
     guarantee,
     instruments,
     leakage,
-    limitations,
     metrics,
+    notes,
     parts,
     readings,
-    register,
-    reproduce,
     selection,
     summary,
     sweep,
     training,
-    tried,
     tuning,
-    verdict,
-    warnings,
     why,
-    within,
 )
 
 ORDER = (
     summary.section,
-    *(verdict.section, audited.section, costs.section, tuning.section, gaps.section, metrics.section),
-    *(parts.section, tried.section, sweep.section, leakage.section, gates.section, control.section),
-    *(why.section, within.section, selection.section),
-    *(readings.section, guarantee.section, data.section, warnings.section, limitations.section),
-    *(reproduce.section, training.section, register.section, instruments.section),
+    *(gates.verdict, audited.section, costs.section, tuning.section, costs.gaps, metrics.section),
+    *(parts.section, tuning.tried, sweep.section, leakage.section, gates.section, notes.control),
+    *(why.section, metrics.within, selection.section),
+    *(readings.section, guarantee.section, data.section, notes.warnings, notes.limitations),
+    *(notes.reproduce, training.section, guarantee.register, instruments.section),
 )
 
 

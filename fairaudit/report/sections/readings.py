@@ -2,12 +2,11 @@
 
 from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.arm_names import listed
 from fairaudit.report.document import Block, Rank, Section, Text, bullets, table
 from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import READINGS, UNKNOWN, short, written
+from fairaudit.report.written import READINGS, listed, short, written
 from fairaudit.results.estimates import Interval
 
 _IN_JSON_ALONE = {  # of our own methods; those of a plugin are shown
@@ -51,9 +50,6 @@ def _listed(reading: Reading) -> str:
     if reading.columns == ("mean", "standard error"):
         return " ± ".join(short(v) for v in reading.values)
     named = zip(reading.columns, reading.values, strict=True)
-    write = _bound if reading.name == "individual_epsilon" else short
-    return ", ".join(f"{plain(name)} {write(v)}".strip() for name, v in named)
-
-
-def _bound(value: float | None) -> str:
-    return UNKNOWN if value is None else shown_up(value)
+    is_bound = reading.name == "individual_epsilon"
+    values = ((plain(name), shown_up(v) if is_bound and v is not None else short(v)) for name, v in named)
+    return ", ".join(f"{name} {value}".strip() for name, value in values)

@@ -101,13 +101,19 @@ def _table(methods: tuple[MethodSummary, ...], report: Report) -> Iterator[Block
     for m in ordered:
         row: list[Cell] = [title_of(m, report, epsilon=False)]
         row += [UNKNOWN if m.epsilon is None else shown_up(m.epsilon)] if len(held) > 1 else []
+        parts, turn = m.parts, m.misalignment
+        still = turned = UNKNOWN
+        if parts is not None and parts.of == "gap":
+            unit = "points" if parts.metric == COST else "nats"
+            still = f"{written(parts.still, scale_of(parts.metric))} {unit}"
+        if turn is not None and turn.most:  # the group that clipping is shown to turn the step from most
+            turned = f"{plain(turn.most, 24)} {written(turn.groups[turn.most], DEGREES)}"
         row += [
             _paid_by(m),
             Quantity(m.accuracy.groups[0], scale_of(COST)) if m.accuracy.groups else None,
             Quantity(m.accuracy.size, scale_of(COST)),
             None if m.excess_risk is None else Quantity(m.excess_risk.size),
-            _without_noise(m),
-            _turned(m),
+            *(still, turned),
         ]
         row += [(Badge(m.verdict, m.verdict.upper()),) if m.verdict else UNKNOWN] if is_judged else []
         rows.append(tuple(row))
@@ -130,22 +136,6 @@ def _paid_by(method: MethodSummary) -> str:
     return f"{', '.join(named[:_MOST_NAMED])}{more}{where}" if named else UNKNOWN
 
 
-def _without_noise(method: MethodSummary) -> str:
-    parts = method.parts
-    if parts is None or parts.of != "gap":
-        return UNKNOWN
-    unit = "points" if parts.metric == COST else "nats"
-    return f"{written(parts.still, scale_of(parts.metric))} {unit}"
-
-
-def _turned(method: MethodSummary) -> str:
-    """The group that clipping is shown to turn the step from most, in degrees."""
-    found = method.misalignment
-    if found is None or not found.most:
-        return UNKNOWN
-    return f"{plain(found.most, 24)} {written(found.groups[found.most], DEGREES)}"
-
-
 def _next(methods: list[MethodSummary], report: Report) -> list[Words]:
     """What to do, methods of the same advice together."""
     together: dict[str, list[MethodSummary]] = {}
@@ -159,11 +149,6 @@ def _next(methods: list[MethodSummary], report: Report) -> list[Words]:
     return [
         f"Next ({plain(whose[advice], 400)}): {plain(advice, 1000)}"
         for advice, alike in together.items()
-        if advice and (len(alike) > 1 or _is_open(alike[0]))
+        # Of a single method where something is found that asks for an answer of its own.
+        if advice and (len(alike) > 1 or alike[0].verdict == "fail" or alike[0].is_detected)
     ]
-
-
-def _is_open(method: MethodSummary) -> bool:
-    """Whether something is found that asks for an answer of its own."""
-    found = [f for f in (method.accuracy, method.excess_risk) if f is not None]
-    return method.verdict == "fail" or any(f.is_detected for f in found)

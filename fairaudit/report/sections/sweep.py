@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.charts_costs import sweep_chart
 from fairaudit.report.document import Block, Quantity, Rank, Section, Text, figures, table
+from fairaudit.report.measured import Sweep
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-from fairaudit.report.sweep import Sweep
 from fairaudit.report.written import POINTS, UNKNOWN
-from fairaudit.results.estimates import Interval
 
 _MOST_ROWS = 16
 _MOST_EPSILONS = 6
@@ -23,8 +22,10 @@ def section(report: Report) -> Section | None:
     at = "".join(f", δ = {delta:g}" for delta in dict.fromkeys(deltas) if delta is not None)
     told = f"Points of accuracy lost, with 95 % intervals; a smaller ε means more privacy{at}."
     blocks: list[Block] = [Text(told), *figures(sweep_chart(report))]
-    for targets in dict.fromkeys(_targets(sweep) for sweep in report.sweep):
-        alike = [sweep for sweep in report.sweep if _targets(sweep) == targets]
+    together: dict[tuple[float, ...], list[Sweep]] = {}
+    for sweep in report.sweep:
+        together.setdefault(tuple(point.target_epsilon for point in sweep.points), []).append(sweep)
+    for targets, alike in together.items():
         rows = [row for sweep in alike for row in _rows(sweep)]
         if len(rows) > _MOST_ROWS:
             rows = [row for sweep in alike for row in list(_rows(sweep))[-1:]]
@@ -34,20 +35,13 @@ def section(report: Report) -> Section | None:
     return Section("sweep", "Cost over epsilon", Rank.MAIN, tuple(blocks), brief=())
 
 
-def _targets(sweep: Sweep) -> tuple[float, ...]:
-    return tuple(point.target_epsilon for point in sweep.points)
-
-
 def _rows(sweep: Sweep) -> Iterator[tuple[str | Quantity, ...]]:
     """A row for each group, then the gap's."""
     points = sweep.points[:_MOST_EPSILONS]
     own = "" if sweep.reference == REFERENCE else f" against {plain(sweep.reference)}"
     method = f"{plain(sweep.method)}{own}"
     for group in points[0].cost:
-        cells = (_cost(point.cost.get(group)) for point in points)
-        yield method, f"{plain(sweep.grouping)} = {plain(group)}", *cells
-    yield method, f"gap by {plain(sweep.grouping)}", *(_cost(point.gap) for point in points)
-
-
-def _cost(value: Interval | None) -> Quantity:
-    return Quantity(value, POINTS, UNKNOWN)
+        costs = (Quantity(point.cost.get(group), POINTS, UNKNOWN) for point in points)
+        yield method, f"{plain(sweep.grouping)} = {plain(group)}", *costs
+    gaps = (Quantity(point.gap, POINTS, UNKNOWN) for point in points)
+    yield method, f"gap by {plain(sweep.grouping)}", *gaps

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from fairaudit.report.charts_causes import parts_chart
-from fairaudit.report.charts_training import training_charts
-from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, Why
+from fairaudit.report.decomposition import ArmCauses, Decomposition, Why
 from fairaudit.report.document import (
     Block,
     Bullets,
     Cell,
+    Chart,
     Heading,
     Quantity,
     Rank,
@@ -17,12 +16,16 @@ from fairaudit.report.document import (
     Text,
     bare,
     bullets,
+    data_table,
     figures,
     table,
 )
 from fairaudit.report.model import Report
+from fairaudit.report.panels import Bar, Intervals, labels
 from fairaudit.report.safe_names import plain
+from fairaudit.report.sections.training import training_charts
 from fairaudit.report.written import READINGS, THOUSANDTHS, UNKNOWN, short
+from fairaudit.results.estimates import interval_of
 
 _INTERNAL = (
     "Internal: exact functions of raw records, not differentially private. Rules wrote these sentences from "
@@ -30,6 +33,13 @@ _INTERNAL = (
 )
 _PARTS = ("direction", "magnitude_effective", "noise")
 _GROUP_STATISTICS = ("angle_turned", "hessian_trace", "clipped_share", "mean_closeness", "mean_input_norm")
+# part -> what it is called
+_LABELS: Mapping[str, str] = {
+    "direction": "direction (clipping turns)",
+    "magnitude_effective": "magnitude (clipping shortens)",
+    "noise": "noise",
+}
+_MOST_PANELS, _MOST_GROUPS = 8, 20
 
 
 def section(report: Report) -> Section | None:
@@ -62,7 +72,15 @@ def _together(why: Why, kind: str, heading: str) -> Iterator[Block]:
 
 
 def _parts(causes: Mapping[str, ArmCauses], most: int) -> Iterator[Block]:
-    rows = [_part_row(arm, found, group) for arm, found in causes.items() for group in found.groups]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(plain(arm), plain(group.group)),
+            *(Quantity(group.parts[part], THOUSANDTHS) for part in _PARTS),
+            *(bare(group.statistics[statistic].value, READINGS) for statistic in _GROUP_STATISTICS),
+        )
+        for arm, found in causes.items()
+        for group in found.groups
+    ]
     if not rows:
         return
     yield Heading("The parts of a step")
@@ -111,22 +129,13 @@ def _missed(arm: str, causes: ArmCauses) -> str:
     return f"{plain(arm)} {name} of {plain(group)} {_thousandth(error)} for {_thousandth(wanted)}"
 
 
-def _part_row(arm: str, causes: ArmCauses, group: GroupCauses) -> tuple[Cell, ...]:
-    return (
-        plain(arm),
-        plain(group.group),
-        *(Quantity(group.parts[part], THOUSANDTHS) for part in _PARTS),
-        *(bare(group.statistics[statistic].value, READINGS) for statistic in _GROUP_STATISTICS),
-    )
-
-
 def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
     """One line for the first arm that has some; all of them are in the JSON."""
     for arm, found in [(a, c) for a, c in causes.items() if c.bounds][:1]:
         first = found.bounds[0]
         told = "; ".join(
             f"{plain(b.name)} {_thousandth(b.bound)} of {_thousandth(b.truth)}, positive at "
-            f"{_share(b.positive.value)} of the steps, of the truth's sign at {_share(b.agreement)}"
+            f"{_percent(b.positive.value)} of the steps, of the truth's sign at {_percent(b.agreement)}"
             for b in found.bounds
         )
         yield Text(
@@ -154,9 +163,50 @@ def _claims(decomposition: Decomposition) -> Iterator[Block]:
         yield table(("claim", "source", "expected", "#found", "verdict"), rows, most=10)
 
 
+def _percent(share: float | None) -> str:
+    return UNKNOWN if share is None else f"{100 * share:.0f} %"
+
+
 def _thousandth(value: float | None) -> str:
     return short(None if value is None else 1e3 * value)
 
 
-def _share(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{100 * value:.0f} %"
+def parts_chart(report: Report) -> Chart | None:
+    """Parts of each group's excess risk under each arm; None where they were not read."""
+    found = report.diagnostics.decomposition
+    if found is None:
+        return None
+    causes = {arm.key: found.arms[arm.key] for arm in report.arms if arm.key in found.arms}
+    titles = labels(list(causes))
+    rows: list[tuple[Cell, ...]] = [
+        (key, group.group, part, read.value, read.low, read.high, interval_of(group.shares.get(part)).value)
+        for key, arm in causes.items()
+        for group in arm.groups
+        for part, read in group.parts.items()
+    ]
+    panels = []
+    for key, arm in list(causes.items())[:_MOST_PANELS]:
+        names = labels([group.group for group in arm.groups])
+        bars = tuple(
+            Bar(names[group.group], label, read)
+            for group in arm.groups[:_MOST_GROUPS]
+            for part, label in _LABELS.items()
+            if (read := group.parts.get(part)) is not None and read.value is not None
+        )
+        if bars:
+            panels.append(Intervals(titles[key], "excess risk of one step (nats)", bars))
+    if not panels:
+        return None
+    return Chart(
+        name="risk-parts",
+        title="Parts of the excess risk",
+        reading="What a private step adds to the group's training loss, beside a plain step: because "
+        "clipping turns the gradient, because it shortens it, and because of noise. Whiskers are 95 % "
+        "intervals over seeds.",
+        alt="The parts of each group's excess risk, by method: from direction, magnitude and noise.",
+        panels=tuple(panels),
+        table=data_table(
+            ("method", "group", "part", "nats a step", "low", "high", "share"),
+            rows,
+        ),
+    )

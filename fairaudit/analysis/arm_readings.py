@@ -1,0 +1,226 @@
+"""What finished seeds read over training: curves, checkpoints of one arm, and their means over seeds."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.metrics.intervals import quantiles
+from fairaudit.planning.plan import Arm, Plan
+from fairaudit.report.decomposition import Curve, OverSeeds
+from fairaudit.report.summary import MisalignmentSummary
+from fairaudit.results.estimates import finite, interval_of
+from fairaudit.results.jobs import Array, JobResult
+
+MAX_OBSERVATIONS = 60  # of a longer curve, means over windows
+
+Float64 = NDArray[np.float64]
+PREFIX = "cause."
+STEPS = "cause_steps"
+ANGLE = "angle_turned"
+
+
+def curve(
+    name: str,
+    steps: Sequence[int],
+    columns: Sequence[str],
+    by_seed: Float64,
+    meaning: str = "",
+    *,
+    most: int = MAX_OBSERVATIONS,
+) -> Curve:
+    """The curve of a reading of every seed, averaged over windows where it is long.
+
+    Args:
+        name: Of the reading.
+        steps: When it was taken, [T_obs].
+        columns: Names, [columns].
+        by_seed: [S, T_obs, columns]; NaN is unknown.
+        meaning: In words.
+        most: Windows.
+    """
+    windows = np.array_split(np.arange(len(steps)), min(len(steps), most))
+    means = np.stack(
+        [nan_mean(by_seed[:, window].swapaxes(0, 1)) for window in windows], axis=1
+    )  # [S, W, ..]
+    mean, spread, seeds = nan_mean(means), _spread(means), np.isfinite(means).sum(0)
+    half = spread / np.sqrt(np.maximum(seeds, 1)) * _t(seeds)
+    return Curve(
+        name=name,
+        meaning=meaning,
+        steps=tuple(round(float(np.mean([steps[i] for i in window]))) for window in windows),
+        columns=tuple(columns),
+        values=_rows(mean),
+        spread=_rows(spread),
+        low=_rows(mean - half),
+        high=_rows(mean + half),
+        window=max(map(len, windows)),
+    )
+
+
+def nan_mean(values: Float64) -> Float64:
+    """Mean over the first axis of what is finite; NaN where nothing is."""
+    finite = np.isfinite(values)
+    count = finite.sum(0)
+    total = np.where(finite, values, 0.0).sum(0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _rows(values: Float64) -> tuple[tuple[float | None, ...], ...]:
+    return tuple(tuple(map(finite, row)) for row in values)
+
+
+def _spread(values: Float64) -> Float64:
+    """Standard deviation over the first axis of what is finite; NaN below two."""
+    finite = np.isfinite(values)
+    count = finite.sum(0)
+    square = np.where(finite, values - nan_mean(values), 0.0) ** 2
+    return np.where(count > 1, np.sqrt(square.sum(0) / np.maximum(count - 1, 1)), np.nan)
+
+
+def _t(seeds: NDArray[np.int64]) -> Float64:
+    """Student's t at 97.5 % for means over so many seeds; NaN below two."""
+    known = {int(n): quantiles(0.975, int(n) - 1)[0] if n > 1 else np.nan for n in np.unique(seeds)}
+    factors: Float64 = np.vectorize(known.__getitem__, otypes=[np.float64])(seeds)
+    return factors
+
+
+@dataclass(frozen=True, slots=True)
+class ArmReadings:
+    """One arm's readings, mean over the repeats of each seed.
+
+    Args:
+        steps: Checkpoints, [C].
+        total_steps: T.
+        seeds: Of the finished jobs, [S].
+        values: Name -> [S, C, ...]; NaN is unknown.
+        hessian_records: That curvature was read from, at the first seed.
+    """
+
+    steps: tuple[int, ...]
+    total_steps: int
+    seeds: tuple[int, ...]
+    values: Mapping[str, Float64]
+    hessian_records: int
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether steps were split into parts; those of a plain reference are not."""
+        return "r_direction" in self.values
+
+    @property
+    def _weights(self) -> Float64:
+        """Of each checkpoint in a mean over all steps of the training, by trapezoids between them, [C]."""
+        between = np.diff(np.asarray(self.steps, dtype=np.float64)) / 2
+        # Every step stands for itself; the last kept one stands for all that follow it.
+        ends = np.array([0.5, 0.5 + self.total_steps - 1 - self.steps[-1]])
+        weights: Float64 = np.append(between, ends[1]) + np.append(ends[0], between)
+        return weights / self.total_steps
+
+    def per_step(self, name: str) -> Float64:
+        """Mean of a series over all steps of the training, [S, ...]."""
+        mean: Float64 = np.einsum("c,sc...->s...", self._weights, self.values[name])
+        return mean
+
+    def error(self, name: str, kind: str = "se") -> Float64:
+        """Standard error over drawn batches of the mean over seeds of :meth:`per_step`, [...].
+
+        Batches are drawn anew for each checkpoint and seed. ``kind`` ``wanted``: what it would be, had each
+        step reached the error that its number of batches was to bring.
+        """
+        squares = np.einsum("c,sc...->s...", self._weights**2, self.values[f"{name}_{kind}"] ** 2)
+        return np.asarray(nan_mean(squares) / len(squares)) ** 0.5
+
+    def averaged(self, name: str) -> Float64:
+        """Mean over the checkpoints at which it is known, [S, ...]."""
+        return nan_mean(np.moveaxis(self.values[name], 1, 0))
+
+
+def finished(plan: Plan, arm: str, results: Mapping[str, JobResult]) -> dict[int, JobResult]:
+    """The results of an arm by seed, in the plan's order; a seed without one is left out."""
+    return {job.seed: results[job.id] for job in plan.jobs if job.arm == arm and job.id in results}
+
+
+def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmReadings | None:
+    """What the finished seeds of an arm read at their checkpoints; None where none did."""
+    read = {seed: r for seed, r in finished(plan, arm.key, results).items() if STEPS in r.arrays}
+    if not read:
+        return None
+    first = next(iter(read.values()))
+    facts = first.facts["causes"]
+    assert isinstance(facts, Mapping)
+    return ArmReadings(
+        steps=tuple(int(step) for step in np.asarray(first.arrays[STEPS])),
+        total_steps=plan.schedule.steps,
+        seeds=tuple(read),
+        values={
+            key.removeprefix(PREFIX): np.stack([over_repeats(result.arrays[key]) for result in read.values()])
+            for key in first.arrays
+            if key.startswith(PREFIX)
+        },
+        hessian_records=int(facts["hessian_records"]),
+    )
+
+
+def over_repeats(series: Array) -> Float64:
+    """Mean over the repeats of one seed, [C, R, ...] -> [C, ...]."""
+    return nan_mean(np.moveaxis(np.asarray(series, dtype=np.float64), 1, 0))
+
+
+def misalignment(found: ArmReadings, names: Sequence[str], hidden: Collection[str]) -> MisalignmentSummary:
+    """How far clipping turns the step from each group's gradient, in degrees.
+
+    Args:
+        found: The readings, with ``ANGLE``.
+        names: Groups.
+        hidden: Suppressed ones.
+    """
+    angles = found.averaged(ANGLE)  # [S, K]
+    shown = [k for k, name in enumerate(names) if name not in hidden and np.isfinite(angles[:, k]).any()]
+    groups = {names[k]: over_seeds(angles[:, k]) for k in shown}
+    return MisalignmentSummary(
+        groups={name: interval_of(e) for name, e in groups.items()},
+        most=_most([names[k] for k in shown], angles[:, shown]),
+    )
+
+
+def _most(names: Sequence[str], angles: Float64) -> str:
+    """The group whose angle is above every other's at paired seeds, by intervals that hold for all pairs."""
+    seeds, count = angles.shape
+    if count < 2 or seeds < 2 or not np.isfinite(angles).all():
+        return ""
+    top = int(angles.mean(0).argmax())
+    above = angles[:, [top]] - np.delete(angles, top, axis=1)  # [S, K - 1]
+    level = 1 - 0.025 / (count * (count - 1) / 2)
+    half = quantiles(level, seeds - 1)[0] * above.std(0, ddof=1) / seeds**0.5
+    return names[top] if bool((above.mean(0) > half).all()) else ""
+
+
+def over_seeds(
+    values: Sequence[float | None] | Float64, *, is_share: bool = False, many: int = 1
+) -> OverSeeds:
+    """Mean and 95 % interval of the mean over seeds; no interval below two known values.
+
+    Args:
+        values: Of each seed.
+        is_share: They lie between 0 and 1, and so do the ends of the interval.
+        many: How many figures share the 5 % (Bonferroni), of which a sentence picks.
+    """
+    values = np.array(values, dtype=np.float64)  # None is NaN
+    known = values[np.isfinite(values)]
+    mean, low, high = known_mean(known), None, None
+    if mean is not None and len(known) > 1:
+        half = (
+            quantiles(1 - 0.025 / many, len(known) - 1)[0] * float(np.std(known, ddof=1)) / len(known) ** 0.5
+        )
+        low, high = mean - half, mean + half
+        if is_share:
+            low, high = max(0.0, low), min(1.0, high)
+    return OverSeeds(value=mean, low=low, high=high, by_seed=tuple(map(finite, values)))
+
+
+def known_mean(values: Float64) -> float | None:
+    """Mean over all of what is finite; None where nothing is."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None

@@ -1,0 +1,294 @@
+"""Results -> Report. Pure: reads no file, no clock, no environment."""
+
+import platform
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+
+from fairaudit import __version__
+from fairaudit.analysis.build_facts import arm_facts, data_facts, privacy_facts, training_facts
+from fairaudit.analysis.build_measured import diagnostics, disclosed, selections, sklearn_baseline, sweeps
+from fairaudit.analysis.build_tuned import at_edges, tuning
+from fairaudit.analysis.detected import changed_gaps, judged
+from fairaudit.analysis.explain_trained import control_option, describe_control
+from fairaudit.analysis.health import health
+from fairaudit.analysis.leakage import Attacked, leakage_facts
+from fairaudit.analysis.text import limitations
+from fairaudit.analysis.trainers import own_warnings
+from fairaudit.analysis.why import explain
+from fairaudit.config.presets import find_preset
+from fairaudit.config.value_sources import ResolvedConfig
+from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.groups import named_pairs
+from fairaudit.errors import numbered
+from fairaudit.planning.plan import Plan
+from fairaudit.report.facts import ArmFacts, Control, ExecutionFacts, OptionValue, ReportWarning, Tool
+from fairaudit.report.main_gap import CONTROL_NOT_RUN, main_gap
+from fairaudit.report.measured import Diagnostics, Leakage, SklearnBaseline, Sweep, Tuning
+from fairaudit.report.model import Report
+from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
+from fairaudit.report.summarize import summarized
+from fairaudit.results.estimates import Comparison, Measured
+from fairaudit.results.jobs import NUMERICS_VERSION, JobResult
+
+MANY_GROUPS_SEEDS = 10  # recommended for three groups and more
+_warning = partial(ReportWarning, level="warning")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResults:
+    """What an audit found, before it is written down.
+
+    Args:
+        resolved: The options.
+        plan: What was decided.
+        dataset: The table.
+        results: Job id -> result of every finished job.
+        failures: Job id -> one line, for jobs that ended without a result.
+        comparisons: What was measured, by arm and grouping.
+        attacked: What membership inference found, None where it was not asked for.
+        ways: The same of each way beside a search.
+        gains: Every arm at its default setting, against itself as it was tuned.
+    """
+
+    resolved: ResolvedConfig
+    plan: Plan
+    dataset: Dataset
+    results: Mapping[str, JobResult]
+    failures: Mapping[str, str]
+    comparisons: Sequence[Measured]
+    attacked: Attacked | None = None
+    ways: Mapping[str, Sequence[Measured]] = field(default_factory=dict)
+    gains: Sequence[Measured] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetadata:
+    """When, where and how fast: everything in which two runs of one command differ.
+
+    Args:
+        version: The tool's.
+        created_utc: ISO 8601.
+        command: As typed.
+        environment: name -> version.
+        workers: Processes used.
+        seconds: Stage -> wall time in s.
+    """
+
+    version: str
+    created_utc: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    workers: int | None
+    seconds: Mapping[str, float]
+
+
+def run_metadata(
+    command: Sequence[str], libraries: Sequence[str], *, workers: int | None, seconds: Mapping[str, float]
+) -> RunMetadata:
+    """Those of a run of this program on this machine, now.
+
+    Args:
+        command: As typed.
+        libraries: Installed distributions whose versions the report names.
+        workers: Processes used.
+        seconds: Stage -> wall time in s.
+    """
+    environment = {
+        "python": platform.python_version(),
+        "platform": f"{sys.platform} {platform.machine()}",
+        **{name: version(name) for name in libraries},
+    }
+    made = datetime.now(UTC).isoformat(timespec="seconds")
+    return RunMetadata(__version__, made, tuple(command), environment, workers, dict(seconds))
+
+
+def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
+    """The report of an audit; partial when a planned training has no result."""
+    plan, dataset, results = findings.plan, findings.dataset, findings.results
+    first_job = next((results[job.id] for job in plan.jobs if job.id in results), None)
+    data = data_facts(dataset, plan.config, first_job)
+    arms = arm_facts(plan, results, findings.failures)
+    named = named_pairs(plan.config.compare, dataset.groupings)
+    least = plan.config.suppress_below
+    compared = judged([disclosed(c, least=least, named=named) for c in findings.comparisons])
+    first = [c for c in compared if c.grouping == dataset.groupings[0].name]
+    control = describe_control(plan, first)
+    check = sklearn_baseline(plan, dataset, results)
+    swept = sweeps(compared, plan)
+    read = diagnostics(plan, dataset, results, first)
+    privacy = privacy_facts(plan, fitted=data.fitted, results=results)
+    found = findings.attacked
+    leakage = leakage_facts(found, least=least, named=named) if found else None
+    beside = findings.ways, findings.gains, first
+    tuned = tuning(plan, dataset, results, findings.failures, *beside, fitted=data.fitted, named=named)
+    report = Report(
+        numerics_version=NUMERICS_VERSION,
+        tool=Tool(name="fairaudit", version=metadata.version),
+        created_utc=metadata.created_utc,
+        status="complete",
+        command=metadata.command,
+        reproduce=reproduce_command(findings.resolved),
+        config=_settings(findings.resolved),
+        environment=dict(metadata.environment),
+        execution=_execution(findings.resolved, metadata),
+        data=data,
+        training=training_facts(plan),
+        arms=arms,
+        privacy=privacy,
+        sklearn_baseline=check,
+        comparisons=compared,
+        control=control,
+        selection=selections(compared, findings.comparisons, dataset),
+        changed=changed_gaps(compared),
+        sweep=swept,
+        leakage=leakage,
+        tuning=tuned,
+        diagnostics=read,
+        why=explain(read.decomposition, arms, first, control),
+        warnings=(
+            *_warnings(findings, arms, check, control, first, swept, read, tuned),
+            *own_warnings(plan, arms, privacy, results),
+            *_of_attacks(leakage),
+        ),
+        limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
+        timing=dict(metadata.seconds),
+    )
+    if report.has_failures:
+        report = report.model_copy(update={"status": "partial"})
+    return summarized(report)
+
+
+def _settings(resolved: ResolvedConfig) -> dict[str, OptionValue]:
+    """Options that decide the result; those of execution are volatile and kept apart."""
+    values = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
+    if resolved.origins["data"] == FRAME:
+        values["data"] = None  # a temporary file, different at every run
+    return {name: OptionValue(value=value, origin=resolved.origins[name]) for name, value in values.items()}
+
+
+def _execution(resolved: ResolvedConfig, metadata: RunMetadata) -> ExecutionFacts:
+    config = resolved.config
+    return ExecutionFacts(
+        device=config.device,
+        workers=metadata.workers,
+        executor=config.executor,
+        memory=config.memory,
+        resume=config.resume,
+        out=str(config.out),
+    )
+
+
+def _warnings(
+    findings: AuditResults,
+    arms: Sequence[ArmFacts],
+    check: SklearnBaseline,
+    control: Control,
+    compared: Sequence[Comparison],
+    swept: Sequence[Sweep],
+    read: Diagnostics,
+    tuned: Tuning | None,
+) -> Iterator[ReportWarning]:
+    yield from _of_results(
+        (*arms, *(arm for way in (tuned.ways if tuned else ()) for arm in way.arms)), control
+    )
+    yield from _of_twins(findings)
+    yield from health(arms, compared, swept, read.arms, check, len(findings.dataset.classes))
+    yield from at_edges(tuned, {arm.key: arm.method for arm in arms})
+    groups = max((sum(bool(g.n_test) for g in c.by_group) for c in compared), default=0)
+    seeds = findings.plan.config.seeds
+    if groups > 2 and 1 < seeds < MANY_GROUPS_SEEDS:  # of one seed there are no intervals
+        yield _warning(
+            code="many_groups",
+            message=f"{numbered(groups, 'group')} with {numbered(seeds, 'seed')}: intervals over "
+            "all pairs are wide",
+            fix=f"--seeds {MANY_GROUPS_SEEDS}; finished seeds are kept",
+        )
+    yield from _of_self_checks(findings.plan, compared)
+    for notice in (*findings.plan.notices, *findings.dataset.notices):
+        yield from_notice(notice)
+    if findings.resolved.config.preset is not None:
+        for note in find_preset(findings.resolved.config.preset).notes:
+            yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
+
+
+def _of_results(arms: Sequence[ArmFacts], control: Control) -> Iterator[ReportWarning]:
+    for arm in arms:
+        if arm.failed:
+            seeds = ", ".join(str(f.seed) for f in arm.failed)
+            yield _warning(
+                code="seed_failed",
+                message=f"{arm.key}: {len(arm.failed)} of {numbered(arm.seeds_planned, 'seed')} failed "
+                f"(seed {seeds}): {arm.failed[0].message}",
+                fix="finished seeds are kept; the same command tries the others again",
+            )
+    if control.status == "not run":
+        yield _warning(code=CONTROL_NOT_RUN, message=control.message, fix=f"add {control_option()}")
+
+
+def _of_attacks(leakage: Leakage | None) -> Iterator[ReportWarning]:
+    """Models that could not be trained, and more success than epsilon allows."""
+    for key, where, metric in leakage.above_ceiling if leakage else ():
+        yield _warning(
+            code="above_ceiling",
+            arm=key,
+            message=f"{key}, {where}: the whole interval of {metric} is above what epsilon allows",
+            fix="check what is fitted without noise, then the method's implementation",
+        )
+    for arm in leakage.arms if leakage else ():
+        if arm.failed:
+            yield _warning(
+                code="attack_failed",
+                arm=arm.arm,
+                message=f"{arm.arm}: {len(arm.failed)} of {arm.models_planned} models to be attacked could "
+                f"not be trained: {arm.failed[0].message}",
+                fix="a smaller --learning-rate",
+            )
+
+
+def _of_twins(findings: AuditResults) -> Iterator[ReportWarning]:
+    """Twins that have no result: their arm's cost is not split."""
+    told: set[str] = set()
+    for job in findings.plan.jobs:
+        result = findings.results.get(job.id)
+        why = result.facts.get("twin_failed") if result else None
+        if why and job.arm not in told:
+            told.add(job.arm)
+            yield _warning(
+                code="twin_failed",
+                arm=job.arm,
+                message=f"{job.arm} without its noise has no result at seed {job.seed}, so its cost is not "
+                f"split: {why}",
+                fix="a smaller --learning-rate",
+            )
+
+
+def _of_self_checks(plan: Plan, compared: Sequence[Comparison]) -> Iterator[ReportWarning]:
+    """An arm compared with itself must show no gap; if it does, its intervals cannot be trusted."""
+    for comparison in compared:
+        arm = plan.arm(comparison.arm)
+        twin = plan.arm(arm.reference) if arm.reference is not None else None
+        gap = main_gap(comparison)
+        if twin is None or twin.reference is None or twin.method != arm.method or gap is None:
+            continue
+        if gap.signed.ends is None:
+            continue
+        failed = gap.signed.excludes_zero
+        found = "does not contain zero" if failed else "contains zero, as it must"
+        yield ReportWarning(
+            code="self_check_failed" if failed else "self_check_passed",
+            level="warning" if failed else "notice",
+            message=f"{twin.key} compared with itself: the interval of its gap {found}",
+            fix="more --seeds; one audit in twenty shows this by chance" if failed else "",
+        )
+
+
+def from_notice(notice: Notice) -> ReportWarning:
+    """What reading the data showed, as the report says it."""
+    level = "warning" if notice.level == "warning" else "notice"
+    return ReportWarning.model_validate(
+        {"code": notice.code, "level": level, "message": notice.message, "fix": notice.fix}
+    )

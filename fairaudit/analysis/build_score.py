@@ -1,0 +1,171 @@
+"""Given predictions -> Report: nothing was trained, so nothing is said of training or privacy."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import JsonValue
+
+from fairaudit.analysis.build import RunMetadata, from_notice
+from fairaudit.analysis.build_facts import data_facts
+from fairaudit.analysis.build_measured import disclosed, selections
+from fairaudit.analysis.detected import changed_gaps, judged
+from fairaudit.analysis.text import LABELS_TAKEN_AS_TRUE, REPORT_NOT_DP
+from fairaudit.config.option_words import option_name
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.dataset import Dataset
+from fairaudit.data.groups import named_pairs
+from fairaudit.errors import numbered
+from fairaudit.report.facts import (
+    NOTHING_KNOWN,
+    ArmFacts,
+    Control,
+    ExecutionFacts,
+    Limitation,
+    OptionValue,
+    SplitFacts,
+    Tool,
+)
+from fairaudit.report.measured import Diagnostics, SklearnBaseline
+from fairaudit.report.model import Report
+from fairaudit.report.summarize import summarized
+from fairaudit.results.estimates import Measured
+from fairaudit.results.jobs import NUMERICS_VERSION, job_id
+
+NOT_STATED = "none stated: predictions were given, and how they were made is not known"
+_NOTHING_TRAINED = "predictions were given, nothing was trained"
+_ONE_MODEL = (
+    "One model was given for each method. The intervals cover the choice of test rows and nothing else: "
+    "another training of the same method may give other figures."
+)
+_SHARED_BASELINE = (
+    "One baseline stands beside several predictions, so every cost shares the luck of that one baseline; the "
+    "intervals do not cover it."
+)
+_TEST_ROWS = (
+    "The rows are taken to be test rows. Predictions on rows that a model was trained on make every figure "
+    "look better than it is, and differently for each group."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreResults:
+    """What was given and what was measured.
+
+    Args:
+        config: The options that an audit shares.
+        settings: Those that the report repeats.
+        dataset: The rows.
+        arms: Arm key -> number of models; the baseline first, if there is one.
+        comparisons: What was measured, by arm and grouping.
+    """
+
+    config: AuditConfig
+    settings: Mapping[str, JsonValue]
+    dataset: Dataset
+    arms: Mapping[str, int]
+    comparisons: Sequence[Measured]
+
+
+def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
+    """The report on given predictions."""
+    dataset, config = found.dataset, found.config
+    named = named_pairs(config.compare, dataset.groupings)
+    compared = judged(
+        [
+            disclosed(
+                c, least=config.suppress_below, named=named, unpredicted=dataset.unpredicted[c.grouping]
+            )
+            for c in found.comparisons
+        ]
+    )
+    keys = list(found.arms)
+    split = SplitFacts(
+        given=True, test_size=None, balanced=False, keep={}, train_rows=None, test_rows=dataset.n_rows
+    )
+    data = data_facts(dataset, config, None, split)
+    report = Report(
+        numerics_version=NUMERICS_VERSION,
+        tool=Tool(name="fairaudit", version=metadata.version),
+        created_utc=metadata.created_utc,
+        status="complete",
+        command=metadata.command,
+        reproduce=_reproduce(found.settings),
+        config={name: OptionValue(value=value, origin="option") for name, value in found.settings.items()},
+        environment=dict(metadata.environment),
+        execution=ExecutionFacts(
+            device="cpu", workers=None, executor="none", memory=None, resume=False, out=str(config.out)
+        ),
+        data=data.model_copy(update={"duplicate_rows": None}),  # not looked for
+        training=None,
+        arms=tuple(_arm(key, found) for key in keys),
+        privacy=dict.fromkeys(keys, NOTHING_KNOWN.model_copy(update={"reason": NOT_STATED})),
+        sklearn_baseline=SklearnBaseline(
+            arm=keys[0], reference_accuracy=None, baseline="none", baseline_accuracy=None,
+            undertrained=None, n_seeds=0, reason=_NOTHING_TRAINED,
+        ),
+        comparisons=compared,
+        control=Control(status="not needed", message="Predictions were given; nothing was trained."),
+        selection=selections(compared, found.comparisons, dataset),
+        changed=changed_gaps(compared),
+        diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}, "claims": ()}),
+        warnings=tuple(map(from_notice, dataset.notices)),
+        limitations=_limitations(found),
+        timing=dict(metadata.seconds),
+    )  # fmt: skip
+    return summarized(report)
+
+
+def _arm(key: str, found: ScoreResults) -> ArmFacts:
+    first, count = next(iter(found.arms)), found.arms[key]
+    columns = [found.settings["y_pred"], found.settings["baseline_pred"]]
+    return ArmFacts(
+        key=key,
+        method="given predictions",
+        variant=None,
+        settings={},
+        reference=first if key != first else None,
+        source=None,
+        reads_groups=False,
+        repeats=1,
+        seeds_planned=count,
+        seeds_finished=count,
+        failed=(),
+        trainings=job_id({"given": [found.dataset.digest, columns, key]}),
+    )
+
+
+def _limitations(found: ScoreResults) -> tuple[Limitation, ...]:
+    counts = set(found.arms.values())
+    texts = [("report_not_private", REPORT_NOT_DP), ("test_rows", _TEST_ROWS)]
+    if counts == {1}:
+        texts.append(("one_model", _ONE_MODEL))
+    if len(counts) > 1:
+        texts.append(("shared_baseline", _SHARED_BASELINE))
+    smallest = min(int(np.bincount(g.groups).min()) for g in found.dataset.groupings)
+    gaps = sum(len(comparison.gaps) for comparison in found.comparisons)
+    limits = (
+        f"Statistical limits: {numbered(max(counts), 'model')} per method; "
+        f"the smallest group has {numbered(smallest, 'row')}; "
+        f"{numbered(gaps, 'gap was', 'gaps were')} computed, of which some stand out by chance."
+    )
+    texts += [("statistics", limits), ("labels_taken_as_true", LABELS_TAKEN_AS_TRUE)]
+    return tuple(Limitation(code=code, text=text) for code, text in texts)
+
+
+def _reproduce(settings: Mapping[str, JsonValue]) -> str:
+    words = ["fairaudit", "score", str(settings["data"])]
+    for name, value in settings.items():
+        if name == "data" or value in (None, False, 0, [], {}):
+            continue
+        option = option_name(name)
+        if value is True:
+            words.append(option)
+        elif isinstance(value, list):
+            words += [word for item in value for word in (option, str(item))]
+        elif isinstance(value, dict):
+            words += [word for key, item in value.items() for word in (option, f"{key}={item}")]
+        else:
+            words += [option, str(value)]
+    return shlex.join(words)

@@ -1,0 +1,110 @@
+"""What training is watched for: curves by group and epoch, and angles between gradients."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.observe import Observer, StepView
+from fairaudit.engine.release import GradientSum
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    """Cosine along the last axis; NaN where either vector is zero."""
+    product = (a * b).sum(-1)
+    value = product / (a.norm(dim=-1) * b.norm(dim=-1))
+    return torch.where(value.isfinite(), value.clamp(-1.0, 1.0), torch.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Misalignment(Observer):
+    """Cosines and norms of a step's gradients: whole batch, clipped batch, each group.
+
+    Readings: ``cos_batch_clipped`` [R]; ``cos_group_batch``, ``cos_group_clipped`` [R, K] (group
+    gradients are those of the batch, not of the whole training set; NaN for an absent group);
+    ``norm_batch``, ``norm_clipped`` [R], ``norm_group`` [R, K], sums over the batch divided by qN.
+
+    Source: Esipova et al. 2023, sec. 4; docs/methods.md 8.2.
+    """
+
+    every: int  # steps between readings
+
+    needs: ClassVar[frozenset[GradientSum]] = frozenset(
+        {GradientSum.WHOLE, GradientSum.CLIPPED, GradientSum.GROUPS}
+    )
+
+    def wants(self, step: int) -> bool:
+        """Every so many steps, the first included."""
+        return step % self.every == 0
+
+    def observe(self, view: StepView) -> Mapping[str, Tensor]:
+        """This step's cosines and norms."""
+        batch, clipped, groups = (
+            view.sums[row] for row in (GradientSum.WHOLE, GradientSum.CLIPPED, GradientSum.GROUPS)
+        )
+        return {
+            "cos_batch_clipped": cosine(batch, clipped),
+            "cos_group_batch": cosine(groups, batch.unsqueeze(1)),
+            "cos_group_clipped": cosine(groups, clipped.unsqueeze(1)),
+            "norm_batch": batch.norm(dim=-1),
+            "norm_clipped": clipped.norm(dim=-1),
+            "norm_group": groups.norm(dim=-1),
+        }
+
+
+STASH_ROWS = 65_536  # records held before they are folded into the running sums
+
+
+class EpochCurves(Observer):
+    """Means over the records that an epoch's Poisson batches drew, at the parameters of their step.
+
+    A pass over the whole data would cost as much as training; these cost a few operations per epoch.
+    Readings per epoch, [R, K] each: ``loss`` (nats), ``gradient_norm``, ``clipped`` (fraction
+    that the rule scales down more than it would a zero gradient), ``scale`` (mean factor); NaN for a
+    group of which no batch held a (finite) record.
+    """
+
+    def __init__(self) -> None:
+        self._stash: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        self._rows = 0
+        self._sums: Tensor | None = None
+
+    def wants(self, step: int) -> bool:
+        """Every step."""
+        return True
+
+    def observe(self, view: StepView) -> Mapping[str, Tensor]:
+        """Nothing until the epoch ends, then its means."""
+        group = view.group if view.present is None else torch.where(view.present, view.group, view.n_groups)
+        self._stash.append(
+            (view.logits, view.targets, torch.stack((view.norms, view.scale, view.unclipped), -1), group)
+        )
+        self._rows += group.shape[1]
+        if self._rows >= STASH_ROWS or view.last_of_epoch:
+            self._fold(view.n_groups)
+        if not view.last_of_epoch or self._sums is None:
+            return {}
+        count, *sums = self._sums.unbind(-1)
+        self._sums = None
+        names = ("loss", "gradient_norm", "clipped", "scale")
+        return {name: (total / count).float() for name, total in zip(names, sums, strict=True)}
+
+    def _fold(self, n_groups: int) -> None:
+        logits, targets, factors, group = (torch.cat(part, 1) for part in zip(*self._stash, strict=True))
+        self._stash, self._rows = [], 0
+        loss = -(torch.log_softmax(logits, -1) * targets).sum(-1)
+        norms, scale, unclipped = factors.unbind(-1)
+        clipped = (scale < unclipped * (1 - 1e-4)).to(scale.dtype)  # the guard on norms is no clip
+        values = torch.stack((torch.ones_like(loss), loss, norms, clipped, scale), -1)
+        # A record that the engine zeroed because it is not finite has no loss to average.
+        finite = torch.isfinite(values).all(-1)
+        group, values = (
+            torch.where(finite, group, n_groups),
+            torch.where(finite.unsqueeze(-1), values, 0.0).double(),
+        )
+        sums = values.new_zeros(len(group), n_groups + 1, values.shape[-1])
+        sums.scatter_add_(1, group.unsqueeze(-1).expand_as(values), values)
+        sums = sums[:, :n_groups]
+        self._sums = sums if self._sums is None else self._sums + sums
