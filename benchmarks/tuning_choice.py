@@ -89,8 +89,8 @@ def default(config: AuditConfig, seeds: range) -> dict[int, float]:
         prepared = prepare_rows(inputs, config, split.draw_split(dataset, config, seed), by_pool=False)
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
         model = _method(arm).fit(_task(plan, job, arm, prepared, None), [])
-        inputs = torch.from_numpy(prepared.encoded.test)
-        said = model.probabilities(inputs, torch.zeros(len(inputs), dtype=torch.int64))[0].argmax(-1).numpy()
+        tested = torch.from_numpy(prepared.encoded.test)
+        said = model.probabilities(tested, torch.zeros(len(tested), dtype=torch.int64))[0].argmax(-1).numpy()
         found[seed] = float((said == dataset.labels[prepared.encoded.split.test]).mean())
     return found
 
