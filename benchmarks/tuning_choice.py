@@ -59,7 +59,7 @@ WAYS += [Way(20, 1.0, 0.1), Way(20, 1.0, 0.3), Way(20, 1.0, noisy=False)]
 
 def tuned(config: AuditConfig, way: Way, seeds: range) -> Iterator[tuple[int, float, float]]:
     """Seed, tuned accuracy on the test rows, and the accuracy of the best candidate there is."""
-    charge.SHAPE = way.shape
+    charge.SHAPES = (way.shape,)
     split.VALIDATION_SHARE = way.share
     dataset = load_dataset(config)
     plan = make_plan(config.model_copy(update={"tune": way.mean}), dataset)

@@ -118,6 +118,7 @@ def _search(
             _seed(seed, own, finished(plan, arm.reference or "", results).get(seed), dataset, groups)
             for seed, own in finished(plan, arm.key, results).items()
         ),
+        shape_tries=None if sought.selection is None else sought.selection.shape,
     )
 
 

@@ -68,7 +68,7 @@ def of_search(one: ArmPrivacy, found: Charged, delta: float) -> ArmPrivacy:
         return ArmPrivacy(Guarantee.NOT_ESTABLISHED, reason, target_epsilon=one.target_epsilon)
     base = max(epsilon(event, delta, "pld") for event in found.charge.trainings)
     reason = (
-        f"the search is charged: the best of {found.tuning.trials} tries on average, by a score with noise "
+        f"the search is charged: the best of {found.tuning.selection}, by a score with noise "
         f"of {found.tuning.score_noise:.3g} records on each count; one training costs {shown_up(base)}; "
         "figures of a step are those of the default setting"
     )

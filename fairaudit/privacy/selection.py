@@ -30,6 +30,7 @@ SCORE = "score"
 _LESS = "use a larger --epsilon, a smaller --tune, or --tune-privacy uncharged"
 TOLERANCE = 5e-3  # a base meets its target from below to within this fraction; its own noise to 0.2 %
 _DIGITS = 4  # of a base: arms of one schedule then ask for the same noise, which is computed once
+_NEAR = 0.02  # of logarithms: closer a base is not sought where a smaller one cannot be met
 _SMALLEST, _LARGEST = 1e-3, 1e6  # of a base, and of a score's noise multiplier
 
 
@@ -97,6 +98,9 @@ class Selection:
     def __post_init__(self) -> None:
         if not (1.0 < self.mean < math.inf and 0.0 <= self.shape < math.inf):
             raise ValueError(f"no distribution of tries has mean {self.mean:g} and shape {self.shape:g}")
+
+    def __str__(self) -> str:
+        return f"{self.mean:g} tries on average (truncated negative binomial, shape {self.shape:g})"
 
     @cached_property
     def gamma(self) -> float:
@@ -228,14 +232,22 @@ def base_epsilon(
         target: Not exceeded; missed by at most half a per cent.
 
     Raises:
-        PrivacyError: No noise meets it: the search alone costs more.
+        PrivacyError: No noise meets it: the search alone costs more, or what it leaves to a training is less
+            than noise can meet there.
     """
     _refuse_below_least(selection, delta, target)
     low, high = math.log(_SMALLEST), math.log(target)  # a search costs more than one of its trainings
-    here = math.log(0.5 * target)
+    here, unmet = math.log(0.5 * target), None
     for _ in range(40):
         base = _rounded_down(math.exp(here))
-        value = selection.epsilon(events(base), delta)
+        try:
+            value = selection.epsilon(events(base), delta)
+        except PrivacyError as too_small:  # for whatever else a training releases
+            low, unmet = max(low, math.log(base)), too_small
+            here = 0.5 * (low + high)
+            if high - low < _NEAR:
+                break
+            continue
         if (1.0 - TOLERANCE) * target <= value <= target:
             return base
         if value > target:
@@ -249,7 +261,8 @@ def base_epsilon(
             if low > math.log(_SMALLEST):
                 return _rounded_down(math.exp(low))
             break
-    raise PrivacyError(f"epsilon {target:g} cannot be met by a search, whatever its noise", hint=_LESS)
+    why = "whatever its noise" if unmet is None else f"which leaves less to each training: {unmet.message}"
+    raise PrivacyError(f"epsilon {target:g} cannot be met by a search, {why}", hint=_LESS)
 
 
 def _refuse_below_least(selection: Selection, delta: float, target: float) -> None:

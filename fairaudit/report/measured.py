@@ -178,8 +178,9 @@ class ArmSearch(Part):
 
     ``base_epsilon`` is that of one training by PLD, the dearest candidate's; None where nothing is charged.
     ``score_noise`` is the standard deviation of the noise on each count of a score, in records, 0 for an
-    exact score; ``mean_tries`` the mean of the number of tries that is charged, None where exactly all are
-    made. ``noise_multiplier`` is that of the default setting within the search,
+    exact score; ``mean_tries`` the mean of the number of tries that is charged, ``shape_tries`` the shape of
+    its truncated negative binomial distribution (1: geometric, 0: logarithmic), both None where exactly all
+    are made. ``noise_multiplier`` is that of the default setting within the search,
     ``uncharged_noise_multiplier`` that of one ordinary training which spends all of epsilon.
     """
 
@@ -191,6 +192,7 @@ class ArmSearch(Part):
     uncharged_noise_multiplier: Figure | None
     score_noise: Figure
     seeds: tuple[SearchedSeed, ...]
+    shape_tries: Figure | None = 0.0  # what every search was charged for before it was stored
 
 
 class Way(Part):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fairaudit.errors import ConfigError
+from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.methods.defaults import PublicSizes, Rule, Search
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
@@ -14,9 +14,10 @@ from fairaudit.tuning.search import EPOCHS, Choice, Coordinate, Form, Goal, Tuni
 from fairaudit.tuning.validation_score import score_sensitivity
 
 Sought = Callable[[float | None], Tuning]
-# Of the number of tries: 0 is the logarithmic distribution. It charges least for a mean, at the price of
-# many short searches; docs/tuning.md 3 has the figures.
-SHAPE = 0.0
+# Of the number of tries, in order of preference. 1 is the geometric distribution; the logarithmic one (0)
+# charges less for a mean and makes many searches of a single try: it is for targets that the other cannot
+# meet. docs/tuning.md 7 has the figures.
+SHAPES = (1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +134,11 @@ def charged_search(sought: Sought, trials: int, delta: float, target: float | No
     Raises:
         PrivacyError: No noise meets the target.
     """
-    selection = Selection(float(trials), SHAPE)
     if target is None:
-        tuning = sought(None)
+        selection, base = Selection(float(trials), SHAPES[0]), None
     else:
-        tuning = sought(base_epsilon(selection, lambda base: sought(base).events, delta, target))
+        selection, base = _affordable(sought, trials, delta, target)
+    tuning = sought(base)
     if not tuning.events:
         return Charged(replace(tuning, selection=selection), None)
     cost = selection.epsilon(tuning.events, delta) if target is None else target
@@ -145,6 +146,19 @@ def charged_search(sought: Sought, trials: int, delta: float, target: float | No
     noise = score.noise_multiplier * score_sensitivity(tuning.goal)
     charge = SelectionEvent(selection, tuning.events, score)
     return Charged(replace(tuning, selection=selection, score_noise=noise), charge)
+
+
+def _affordable(sought: Sought, trials: int, delta: float, target: float) -> tuple[Selection, float]:
+    """The first of ``SHAPES`` that meets the target, and the epsilon of one training. Raises: the last's."""
+    unmet: PrivacyError | None = None
+    for shape in SHAPES:
+        selection = Selection(float(trials), shape)
+        try:
+            return selection, base_epsilon(selection, lambda base: sought(base).events, delta, target)
+        except PrivacyError as error:
+            unmet = error
+    assert unmet is not None
+    raise unmet
 
 
 def uncharged_search(sought: Sought, trials: int, delta: float, target: float | None) -> Charged:
@@ -156,7 +170,7 @@ def uncharged_search(sought: Sought, trials: int, delta: float, target: float | 
     tuning = sought(target)
     if not tuning.events:
         return Charged(tuning, None)
-    selection = Selection(float(trials), SHAPE)
+    selection = Selection(float(trials), SHAPES[0])
     cost = selection.epsilon(tuning.events, delta)
     score = Gaussian(SCORE, selection.score_noise(delta, cost))
     return Charged(tuning, SelectionEvent(selection, tuning.events, score))

@@ -185,6 +185,28 @@ def test_base_meets_the_target_with_candidates_of_every_length(target, shape):
     assert all(epsilon(event, 1e-6) <= base for event in events(base))
 
 
+def test_a_base_is_found_above_those_that_no_noise_meets():
+    """Whatever else a training releases may cost more than the first base that is tried."""
+    selection, refused = Selection(20, 0), []
+
+    def events(base, least):
+        if base < least:
+            refused.append(base)
+            raise PrivacyError(f"epsilon {base:g} cannot be met: the counts alone cost more")
+        return [training(77, 1540, calibrate(77, 1540, 1e-6, base))]
+
+    free = base_epsilon(selection, lambda base: events(base, 0.0), 1e-6, 3.0)
+    assert not refused
+    assert base_epsilon(selection, lambda base: events(base, 0.97 * free), 1e-6, 3.0) == pytest.approx(
+        free, rel=0.01
+    )
+    with pytest.raises(
+        PrivacyError, match=r"epsilon 3 cannot be met by a search, which leaves less .* alone"
+    ):
+        base_epsilon(selection, lambda base: events(base, 1.1 * free), 1e-6, 3.0)
+    assert refused
+
+
 @pytest.mark.parametrize("target", [0.5, 3.0, 8.0])
 def test_score_noise_meets_the_target(target):
     selection = Selection(20, 0)

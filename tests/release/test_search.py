@@ -109,15 +109,17 @@ def test_the_last_and_the_first_uniform_give_a_number_of_tries():
         assert 1 <= Selection(20.0, 0.0).draw(stream) <= most
 
 
-def number_of_tries(searched):
-    return np.array([len(searched()[0]) for _ in range(150)])
+def number_of_tries(searched, searches=150):
+    return np.array([len(searched()[0]) for _ in range(searches)])
 
 
 def test_a_search_tries_as_many_as_the_law_says_and_twins_that_do_not_are_caught(searched, monkeypatch):
-    law = logser(1 - Selection(float(N), 0.0).gamma)
+    law = geom(1 / N)
     monkeypatch.setattr(search, "released_score", lambda *_: 0.0)
     assert keeps_the_law(number_of_tries(searched), law)
-    draw = Selection.draw
+    draw, logarithmic = Selection.draw, Selection(float(N), 0.0)
+    monkeypatch.setattr(Selection, "draw", lambda self, stream: draw(logarithmic, stream))
+    assert not keeps_the_law(number_of_tries(searched, 1000), law)  # of the same mean
     for broken in (lambda self, stream: N, lambda self, stream: min(draw(self, stream), N)):
         monkeypatch.setattr(Selection, "draw", broken)
         assert not keeps_the_law(number_of_tries(searched), law)
@@ -207,7 +209,7 @@ def test_epsilon_is_the_audits_charged_one(trained):
     assert float(f"{told['epsilon']:.6g}") == pytest.approx(report.privacy["dpsgd"].epsilon.rdp, rel=2e-6)
     assert told["accountant"] == "RDP"
     assert told["event"]["tries"] == {
-        "distribution": "truncated negative binomial", "mean": float(N), "shape": 0.0
+        "distribution": "truncated negative binomial", "mean": float(N), "shape": 1.0
     }  # fmt: skip
     assert told["event"]["score"]["noise_multiplier"] == charge.score.noise_multiplier
     assert {each["steps"] for each in told["event"]["trainings"]} == {

@@ -347,7 +347,10 @@ def test_a_split_that_the_data_bring_stays(tmp_path):
 
 @pytest.mark.slow
 def test_adult_by_its_code_book_is_audited_and_trained_with_nothing_fitted(shared_data, tmp_path):
-    """Accuracy within a point of the fitted encoding's, in the audit and in the released model."""
+    """Accuracy within a point of the fitted encoding's in the audit, within two in one released model.
+
+    That one has a fresh split: of 9,800 test rows, so with a standard deviation of 0.4 points.
+    """
     columns = Path(__file__).resolve().parents[2] / "benchmarks" / "adult-columns.toml"
     recipe = {
         "data": shared_data("adult.parquet"), "group": ["sex"], "label": "income", "method": ["dpsgd"],
@@ -362,7 +365,7 @@ def test_adult_by_its_code_book_is_audited_and_trained_with_nothing_fitted(share
     choice = choose(Wish(tmp_path / "declared" / "report.json", "dpsgd"))
     trained = train_for_release(choice)
     right = trained.probabilities.argmax(1) == choice.dataset.labels[trained.test]
-    assert abs(right.mean() - accuracy["fitted"].value) < 0.01
+    assert abs(right.mean() - accuracy["fitted"].value) < 0.02
     assert trained.recipe.fitted == ()
 
 

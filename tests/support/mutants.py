@@ -1192,6 +1192,27 @@ MUTANTS = (
         ("tuning/test_ways.py::test_the_summary_says_whether_searching_paid",),
     ),
     Mutant(
+        "the number of tries is always the logarithmic one",
+        "tuning/charge.py",
+        "SHAPES = (1.0, 0.0)",
+        "SHAPES = (0.0,)",
+        ("release/test_search.py::test_epsilon_is_the_audits_charged_one",),
+    ),
+    Mutant(
+        "a search that only fewer tries can afford is refused",
+        "tuning/charge.py",
+        "SHAPES = (1.0, 0.0)",
+        "SHAPES = (1.0,)",
+        ("tuning/test_trials.py::test_tries_are_geometric_unless_only_fewer_are_affordable",),
+    ),
+    Mutant(
+        "a base that no noise meets ends the search for one",
+        "privacy/selection.py",
+        "            low, unmet = max(low, math.log(base)), too_small",
+        "            raise",
+        ("privacy/test_selection.py::test_a_base_is_found_above_those_that_no_noise_meets",),
+    ),
+    Mutant(
         "the threshold methods take the flat step",
         "planning/arms.py",
         'effective_step(settings["learning_rate"], threshold, bound)',

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jobs import run_here, seed_here
 
-from fairaudit.analysis import text
+from fairaudit.analysis import build_tuned, text
 from fairaudit.cli.lines import plan_lines
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.split import draw_split, draw_validation, validation_groups, validation_size
@@ -22,6 +22,7 @@ from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.events import Gaussian
+from fairaudit.privacy.selection import Selection
 from fairaudit.tuning.validation_score import Accuracy
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
@@ -305,6 +306,26 @@ def test_a_charged_arm_meets_its_target_and_costs_more_than_one_training():
     assert plan.arm("sgd").tuning.score_noise == 0.0
     assert plan.arm("sgd").tuning.selection == plan.arm("dpsgd").tuning.selection
     assert plan.epsilon_if_all_released is None
+
+
+def test_tries_are_geometric_unless_only_fewer_are_affordable():
+    """At epsilon 1 a geometric number leaves too little to a training for the counts of its batches."""
+    name, dataset = "global-adapt", load_dataset(AuditConfig(data=LOANS, group=("sex",)))
+    counts = {
+        "method": (name,),
+        "noise_multiplier": None,
+        "settings": {name: {"count_noise_multiplier": 6.0}},
+    }
+    for target, shape in ((1.0, 0.0), (3.0, 1.0)):
+        plan = planned(**counts, epsilon=(target,), tune=20)
+        arm = plan.arm(name)
+        assert arm.tuning.selection == arm.privacy.selection.selection == Selection(20.0, shape)
+        assert 0.99 * target <= arm.privacy.epsilon <= target
+        told = build_tuned._search(arm, plan, dataset, {}, set())
+        assert (told.mean_tries, told.shape_tries) == (20.0, shape)
+        assert f"(truncated negative binomial, shape {shape:g})" in arm.privacy.reason
+    with pytest.raises(PrivacyError, match=r"0.5 cannot be met by a search, which leaves less .* counts"):
+        planned(**counts, epsilon=(0.5,), tune=20)
 
 
 def test_an_uncharged_search_claims_no_epsilon_for_itself():

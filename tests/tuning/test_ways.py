@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event, rdp
 from jobs import run_here
 
 from fairaudit.analysis.build_tuned import at_edges
@@ -307,6 +308,27 @@ def test_candidates_are_told_with_their_accuracy_and_gap(tuned):
     assert "score" not in report.tuning.search("sgd").seeds[0].tried[0].model_dump()  # exact ones stay
 
 
+def test_what_is_charged_follows_from_what_the_report_says(tuned):
+    """By the library alone: the longest training at the noise that was given, and a row of a score."""
+    report = tuned[0]
+    search = report.tuning.search("dpsgd")
+    per_epoch, tries = report.training.steps_per_epoch, (search.mean_tries, search.shape_tries)
+    held = report.privacy["dpsgd"]
+
+    def charged(one):
+        accountant = rdp.RdpAccountant()
+        accountant.compose(dp_event.RepeatAndSelectDpEvent(one, *tries))
+        return accountant.get_epsilon(held.delta)
+
+    step = dp_event.PoissonSampledDpEvent(1 / per_epoch, dp_event.GaussianDpEvent(search.noise_multiplier))
+    longest = round(max(search.searched["epochs"].choices)) * per_epoch
+    training = charged(dp_event.SelfComposedDpEvent(step, longest))
+    score = charged(dp_event.GaussianDpEvent(search.score_noise))  # a record counts once, or not at all
+    assert held.epsilon.rdp == pytest.approx(max(training, score), rel=1e-3)
+    assert report.tuning.search("sgd").base_epsilon is None
+    assert f"{search.mean_tries:g} tries on average" in held.reason
+
+
 def test_the_drawing_has_a_dot_for_each_candidate_and_a_ring_for_each_best(tuned):
     report = tuned[0]
     chart = spread_chart(report)
@@ -335,7 +357,7 @@ def test_every_format_tells_of_the_three_ways(tuned):
     assert "- Records, taken as public: 4,800 (3,840 that a training reads and 960 that scores read)" in text
     assert "best of 3 settings; default: 4 epochs" in to_model_card(report)
     base = report.tuning.search("dpsgd")
-    assert base.mean_tries == N
+    assert (base.mean_tries, base.shape_tries) == (N, 1.0)
     assert base.base_epsilon < report.privacy["dpsgd"].epsilon.rdp
     assert base.noise_multiplier == base.uncharged_noise_multiplier == 1.0  # given, so the same
     assert base.score_noise > 0.0
