@@ -295,13 +295,21 @@ def test_what_would_settle_an_open_gap_is_told():
     assert "finds gaps from 2.5 points on" in only(replace(made, gaps=(none,))).line("next")
 
 
-@pytest.mark.parametrize("code", ["worse_than_constant", "loss_rises", "reference_undertrained"])
+@pytest.mark.parametrize("code", ["worse_than_constant", "loss_rises", "reference_undertrained", "at_edge"])
 def test_a_sick_training_is_to_be_repaired_first(code):
     warning = ReportWarning(code=code, level="warning", message="it is", fix="a smaller step", arm="dpsgd")
     told = only(audited(parts=((0.028, 0.005), (0.001, 0.003))), warnings=(warning,)).line("next")
     assert told.startswith("Repair the training first")
     assert "a smaller step" in told
     assert "clipping" not in told
+
+
+def test_an_edge_that_few_seeds_reach_is_no_sick_training():
+    seen = ReportWarning(
+        code="at_edge", level="notice", message="at 1 of 5 seeds", fix="elsewhere", arm="dpsgd"
+    )
+    made = audited(parts=((0.028, 0.005), (0.001, 0.003)))
+    assert only(made, warnings=(seen,)).line("next") == only(made).line("next")
 
 
 def test_each_method_of_a_sweep_and_each_grouping_has_its_own_answer_and_verdict():
