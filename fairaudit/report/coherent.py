@@ -179,7 +179,7 @@ def _of_group(group: GroupMeasure, seeds: int) -> Iterator[str]:
             yield f"{name}: {complaint}"
 
 
-def _of_estimate(estimate: Estimate, seeds: int) -> Iterator[str]:
+def _of_estimate(estimate: Estimate, seeds: int, *, has_own_interval: bool = True) -> Iterator[str]:
     value, low, high = estimate.value, estimate.low, estimate.high
     if (low is None) != (high is None) or (value is None and low is not None):
         yield "an interval has one end, or none of its own number"
@@ -190,7 +190,9 @@ def _of_estimate(estimate: Estimate, seeds: int) -> Iterator[str]:
     # Half an interval is at least 1.9 of each of its two standard deviations, however they are put together;
     # an end at the bound of what there can be may have been cut.
     ends = [end for end in (low, high) if end is not None and end not in _BOUNDS]
-    widest = math.inf if value is None else max((abs(end - value) for end in ends), default=math.inf)
+    widest = math.inf
+    if value is not None and has_own_interval:
+        widest = max((abs(end - value) for end in ends), default=math.inf)
     if any(sd is not None and not 0 <= sd <= widest for sd in (estimate.training_sd, estimate.records_sd)):
         yield "a standard deviation is below 0, or its interval is narrower"
     if not 0 <= estimate.n_seeds <= seeds or (estimate.n_test or 0) < 0:
@@ -214,7 +216,9 @@ def _of_gap(gap: Gap, measured: dict[str, GroupMeasure], seeds: int) -> Iterator
     if len(named) != {"pair": 2, "population": 1, "mean": 0}.get(gap.kind, len(named)):
         yield f"its kind is {gap.kind!r}, which its groups contradict"
     for estimate in (gap.signed, gap.absolute, gap.simultaneous):
-        yield from _of_estimate(estimate, seeds)
+        # The interval of the largest gap is that of all pairs; its standard deviations are of one.
+        of_one = gap.kind != "max" or estimate is gap.signed
+        yield from _of_estimate(estimate, seeds, has_own_interval=of_one)
     size, signed = gap.absolute.value, gap.signed.value
     if min(gap.absolute.value or 0, gap.absolute.low or 0) < 0:
         yield "its size is below 0"

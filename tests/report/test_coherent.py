@@ -16,7 +16,7 @@ from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import DataError, FairauditError
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.report.load import vetted
+from fairaudit.report.load import load_report, vetted
 from fairaudit.score import ScoreConfig, score
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "report.json"
@@ -153,6 +153,23 @@ def test_a_contradiction_is_named_even_where_the_digest_was_made_anew(tmp_path, 
     assert said in str(caught.value)
     assert "report.json is damaged" in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_the_largest_of_several_gaps_may_have_an_interval_of_another_pair(tmp_path):
+    """Of two gaps of 1 the first is of few rows, and the end of its interval that of the other's many."""
+    group = np.repeat(["a", "b", "c"], [1000, 30, 1000])
+    frame = pd.DataFrame({"group": group, "paid": np.arange(len(group)) % 2})
+    for seed in range(2):
+        frame[f"p{seed}"] = np.where(group == "a", 0.1, 0.9 - seed / 100)
+    frame.to_parquet(tmp_path / "scores.parquet")
+    options = {"data": tmp_path / "scores.parquet", "label": "paid", "group": ["group"], "out": tmp_path}
+    shared = resolve_config({**options, "favourable": "1", "format": ["json"]}).config
+    score(ScoreConfig(shared, ("p0", "p1"), ()))
+    report = load_report(tmp_path / "report.json")
+    largest = next(g for g in report.comparisons[0].gaps if (g.metric, g.kind) == ("tpr", "max"))
+    assert {largest.a, largest.b} == {"a", "b"}
+    assert largest.absolute.value == 1.0
+    assert largest.absolute.value - largest.absolute.low < largest.absolute.records_sd
 
 
 def test_what_gates_said_must_be_what_their_findings_say():
