@@ -2,8 +2,8 @@
 
     python benchmarks/findings.py REPORT.json ...
 
-In points, each with its interval: cost over all rows and the signed gap of the first pair of groups, three
-ways; what searching gains in accuracy; then the tuned and default cost of every group.
+In points, each with its interval: cost over all rows and the signed gap of the pair that ``--compare`` names,
+or of the first, three ways; what searching gains in accuracy; then the tuned and default cost of every group.
 """
 
 import argparse
@@ -36,7 +36,8 @@ def tell(report: Report) -> None:
     for tuned in report.costs:
         ways = [by_arm[key_of(tuned.arm, way), key_of(tuned.reference, way)] for way in ("default", "reused")]
         ways.append(tuned)
-        gaps = [next(gap for gap in way.gaps if gap.kind == "pair" and gap.metric == COST) for way in ways]
+        pairs = [[gap for gap in way.gaps if gap.kind == "pair" and gap.metric == COST] for way in ways]
+        gaps = [max(found, key=lambda gap: gap.named) for found in pairs]
         gain = report.tuning.gain(tuned.arm, tuned.grouping)
         if not groups:
             print(f"Gaps: {gaps[0].a} minus {gaps[0].b}.\n")
