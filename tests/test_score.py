@@ -264,6 +264,22 @@ def test_the_report_can_be_read_rendered_and_repeated(tmp_path):
     assert report.training is None
 
 
+@pytest.mark.parametrize("draw", [0, 1, 2, 3, 20, 28])
+def test_what_is_written_can_be_read_however_lopsided_the_predictions_are(tmp_path, draw):
+    """Few rows, groups of which some are nearly empty, models that say one thing of whole groups."""
+    draw = np.random.default_rng(draw)
+    names = np.array(list("abcdef"))
+    frame = pd.DataFrame(
+        {"sex": draw.choice(names, draw.integers(60, 1000), p=draw.dirichlet(np.full(6, 0.5)))}
+    )
+    frame["paid"] = draw.integers(0, 2, len(frame))
+    private, base = ([f"{kind}{seed}" for seed in range(5)][: 2 + len(frame) % 4] for kind in "pb")
+    for name in (*private, *base):
+        favoured = draw.choice(names, draw.integers(0, 7), replace=False)
+        frame[name] = np.where(frame["sex"].isin(favoured), 0.9, 0.1) + draw.normal(0, 0.004, len(frame))
+    scored(tmp_path, frame, private, base, favourable="1")
+
+
 @pytest.mark.slow
 def test_the_interval_of_one_model_covers_the_gap_on_new_people(tmp_path):
     """Accuracy .8 and .7, 300 people each: 95 % intervals must hold the true gap of .1."""
