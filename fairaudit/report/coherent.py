@@ -13,6 +13,7 @@ from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure
 
 _BOUNDS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # of fractions, their differences, and the differences of those
 _ROUNDED = 2e-5  # relative; numbers of six digits that were equal before they were rounded
+_NOTHING = 1e-12  # of a difference of two numbers that are 0 but for the last bit
 
 
 def incoherence(report: Report) -> str:
@@ -242,7 +243,7 @@ def _of_difference(gap: Gap, signed: float, measured: dict[str, GroupMeasure]) -
         return
     if not a.n_seeds == b.n_seeds == gap.signed.n_seeds:
         return
-    if abs(signed - (a.value - b.value)) > _ROUNDED * max(abs(a.value), abs(b.value)):
+    if abs(signed - (a.value - b.value)) > max(_ROUNDED * max(abs(a.value), abs(b.value)), _NOTHING):
         yield f"{signed:g} is not the difference of {a.value:g} and {b.value:g}"
 
 
