@@ -137,12 +137,16 @@ class Report(Part):
         return self.leakage.comparisons if self.leakage else ()
 
     @property
+    def unhealthy(self) -> tuple[ReportWarning, ...]:
+        """Warnings after which an arm's cost is called that of its settings; notices are none."""
+        return tuple(w for w in self.warnings if w.arm and w.code in UNHEALTHY and w.level == "warning")
+
+    @property
     def configurations(self) -> dict[str, list[str]]:
         """Arms whose cost is that of their settings more than of privacy, by why, in words."""
         told: dict[str, list[str]] = {}
-        for warning in self.warnings:
-            if warning.arm and warning.code in UNHEALTHY and warning.level == "warning":
-                told.setdefault(warning.arm, []).append(UNHEALTHY[warning.code])
+        for warning in self.unhealthy:
+            told.setdefault(warning.arm or "", []).append(UNHEALTHY[warning.code])
         found: dict[str, list[str]] = {}
         for arm, whys in told.items():
             found.setdefault("; ".join(dict.fromkeys(whys)), []).append(arm)

@@ -359,9 +359,7 @@ def next_step(
 ) -> str:
     """One sentence on what to do, from what is shown and from nothing else."""
     ill = [w for w in report.warnings if w.code == "reference_undertrained"] + [
-        w
-        for w in report.warnings
-        if w.arm == arm.key and w.code in UNHEALTHY and w.code != "mostly_clipping" and w.level == "warning"
+        w for w in report.unhealthy if w.arm == arm.key and w.code != "mostly_clipping"
     ]
     if ill:
         why = UNHEALTHY.get(ill[0].code, "the non-private model is undertrained")
