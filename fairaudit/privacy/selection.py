@@ -253,12 +253,12 @@ def base_epsilon(
         if value > target:
             high = min(high, math.log(base))
         else:
-            low = max(low, math.log(base))
+            low, unmet = max(low, math.log(base)), None
         # Nearly in proportion; bisection where that leaves what is known.
         step = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / value) if value > 0 else high
         here = step if low < step < high else 0.5 * (low + high)
         if high - low < 1e-4:
-            if low > math.log(_SMALLEST):
+            if low > math.log(_SMALLEST) and unmet is None:
                 return _rounded_down(math.exp(low))
             break
     why = "whatever its noise" if unmet is None else f"which leaves less to each training: {unmet.message}"
