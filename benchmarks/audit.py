@@ -1,9 +1,12 @@
-"""A whole audit beside plain PyTorch SGD loops of the same trainings, on the same cores, in one run.
+"""A whole audit beside plain PyTorch SGD loops of the same trainings, on the same cores.
+
+In one run.
 
     python benchmarks/audit.py --data adult.parquet [--seeds 5] [--rounds 1]
 
-The audit reads, encodes, trains sgd and four private arms, evaluates and writes its report; the plain
-loops only train as many models for as many steps on records of the same shape, one process per core.
+The audit reads, encodes, trains sgd and four private arms, evaluates and writes its report; the
+plain loops only train as many models for as many steps on records of the same shape, one process
+per core.
 """
 
 import argparse
@@ -41,7 +44,9 @@ def plain_training(seed: int) -> float:
     for _ in range(EPOCHS * math.ceil(RECORDS / BATCH)):
         index = torch.randint(RECORDS, (BATCH,))
         optimizer.zero_grad()
-        F.cross_entropy(model(features.index_select(0, index)), labels.index_select(0, index)).backward()
+        F.cross_entropy(
+            model(features.index_select(0, index)), labels.index_select(0, index)
+        ).backward()
         optimizer.step()
     return time.perf_counter() - began
 
@@ -59,7 +64,9 @@ def whole_audit(command: Sequence[str]) -> float:
     out = tempfile.mkdtemp(prefix="fairaudit-benchmark-")
     began = time.perf_counter()
     try:
-        subprocess.run([sys.executable, "-m", "fairaudit", *command, "--out", out, "--quiet"], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "fairaudit", *command, "--out", out, "--quiet"], check=True
+        )
         return time.perf_counter() - began
     finally:
         shutil.rmtree(out)
@@ -81,7 +88,8 @@ def main() -> None:
         audit = whole_audit(command)
         plain = plain_loops(trainings, cores)
         print(
-            f"round {number + 1}: audit {audit:.1f} s, plain loops {plain:.1f} s, ratio {audit / plain:.2f}"
+            f"round {number + 1}: audit {audit:.1f} s, plain loops {plain:.1f} s, ratio "
+            f"{audit / plain:.2f}"
         )
 
 

@@ -2,9 +2,10 @@
 
     python benchmarks/choosing.py [--audits 2000]
 
-Audits are drawn as in benchmarks/coverage.py, record by record and with no training, and decided by the code
-of the command: the gap of each method at each epsilon is known, and a recommendation whose true gap is
-not below the limit is wrong. Beside it stand broken twins and an oracle that knows the standard deviations.
+Audits are drawn as in benchmarks/coverage.py, record by record and with no training, and decided by
+the code of the command: the gap of each method at each epsilon is known, and a recommendation whose
+true gap is not below the limit is wrong. Beside it stand broken twins and an oracle that knows the
+standard deviations.
 """
 
 import argparse
@@ -21,11 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fairaudit.choosing.sequence import FUTILITY, Course, Number, Outcome
+from fairaudit.choosing.sequence import FUTILITY, Course, Number
+from fairaudit.report.choice import Outcome
 
 
 def _beside(name: str):
-    spec = importlib.util.spec_from_file_location(f"{name}_study", Path(__file__).with_name(f"{name}.py"))
+    spec = importlib.util.spec_from_file_location(
+        f"{name}_study", Path(__file__).with_name(f"{name}.py")
+    )
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -44,7 +48,8 @@ class World:
     """What is true.
 
     Args:
-        below: How far the gap of each method lies below the limit, by falling epsilon; 0 is the worst case.
+        below: How far the gap of each method lies below the limit, by falling epsilon; 0 is the
+            worst case.
         cell: How records and seeds vary. limit: The rule's.
     """
 
@@ -71,7 +76,9 @@ def arms_of(world: World) -> dict[str, list[str]]:
     return {f"m{i}": [f"m{i}@{j}" for j in range(len(gaps))] for i, gaps in enumerate(world.below)}
 
 
-def draw(world: World, audits: int, rng: np.random.Generator, looks: Sequence[int] = LOOKS) -> Drawn:
+def draw(
+    world: World, audits: int, rng: np.random.Generator, looks: Sequence[int] = LOOKS
+) -> Drawn:
     """Audits in which later looks keep the seeds of earlier ones."""
     found: dict[str, dict[int, Looked]] = {}
     sizes = [min(AT_ONCE, audits - start) for start in range(0, audits, AT_ONCE)]
@@ -79,7 +86,9 @@ def draw(world: World, audits: int, rng: np.random.Generator, looks: Sequence[in
         for arm, part in zip(family, below, strict=True):
             drawn = [_looked(world.cell, world.limit - part, size, rng, looks) for size in sizes]
             found[arm] = {
-                seeds: Looked(*(np.concatenate([d[seeds][k] for d in drawn]) for k in range(4)), world.limit)
+                seeds: Looked(
+                    *(np.concatenate([d[seeds][k] for d in drawn]) for k in range(4)), world.limit
+                )
                 for seeds in looks
             }
     return found
@@ -102,7 +111,9 @@ def _looked(
         groups.append((d, mask))
     found = {}
     for seeds in looks:
-        reduced = [coverage.reduced(d[:, :seeds], mask[:, :seeds], cell.metric) for d, mask in groups]
+        reduced = [
+            coverage.reduced(d[:, :seeds], mask[:, :seeds], cell.metric) for d, mask in groups
+        ]
         value, seed, _, records = coverage.contrast(*reduced)
         own = np.maximum(0.0, sum(group.records - group.shared for group in reduced))
         found[seeds] = value + gap, seed, own, records
@@ -139,7 +150,10 @@ def student(looked: Looked, i: int, seeds: int, level: float) -> Outcome:
 
 
 def narrow(looked: Looked, i: int, seeds: int, level: float) -> Outcome:
-    """Broken: that quantile, and V_rec is taken off V_seed, as if seeds told nothing of their own."""
+    """Broken: that quantile, and V_rec is taken off V_seed.
+
+    As if seeds told nothing of their own.
+    """
     number = number_of(looked, i, seeds)
     left = max(0.0, number.seed_variance - number.record_variance)
     return _by_student(looked, number._replace(seed_variance=left), level)
@@ -161,7 +175,10 @@ def point_alone(looked: Looked, i: int, seeds: int, level: float) -> Outcome:
 
 
 class Result(NamedTuple):
-    """Of A audits: share with a wrong recommendation, with the best right one, mean seeds per arm tested."""
+    """Of A audits: share with a wrong recommendation.
+
+    With the best right one, mean seeds per arm tested.
+    """
 
     wrong: float
     best: float
@@ -176,10 +193,18 @@ def decide(
     looks: tuple[int, ...] = LOOKS,
     upward: bool = False,
 ) -> Result:
-    """Every audit by the course of the command; ``upward``: the twin that begins at the smallest epsilon."""
+    """Every audit by the course of the command.
+
+    ``upward``: the twin that begins at the smallest epsilon.
+    """
     arms = arms_of(world)
-    below = dict(zip((arm for family in arms.values() for arm in family),
-                     (part for parts in world.below for part in parts), strict=True))  # fmt: skip
+    below = dict(
+        zip(
+            (arm for family in arms.values() for arm in family),
+            (part for parts in world.below for part in parts),
+            strict=True,
+        )
+    )
     audits = len(next(iter(drawn.values()))[looks[0]].value)
     wrong = best = spent = 0
     for i in range(audits):
@@ -227,7 +252,9 @@ def _smallest(family: Sequence[str], below: Mapping[str, float]) -> list[str]:
 
 def oracle(drawn: Drawn) -> Judge:
     """Judges by the true standard deviations, at the same looks and the same level."""
-    sds = {(id(looked)): float(looked.value.std()) for by in drawn.values() for looked in by.values()}
+    sds = {
+        (id(looked)): float(looked.value.std()) for by in drawn.values() for looked in by.values()
+    }
 
     def judge(looked: Looked, i: int, seeds: int, level: float) -> Outcome:
         value, sd = abs(looked.value[i]), sds[id(looked)]
@@ -263,18 +290,26 @@ def bad(sd: float) -> object:
 
 
 def steady(**kept: object) -> object:
-    """A cell of a measure without ends: a share cannot fall below 0, so large effects would move its mean."""
+    """A cell of a measure without ends.
+
+    A share cannot fall below 0, so large effects would move its mean.
+    """
     return coverage.Cell(20, metric="loss", **kept)
 
 
 def main() -> None:
-    """The tables of docs/choosing.md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    """The tables of benchmarks/README.md, "Choices"."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--audits", type=int, default=2000)
     audits = parser.parse_args().audits
     rng = np.random.default_rng(19)
     start = time.perf_counter()
-    print(f"wrong recommendations, {audits:,} audits; 2 methods, looks at 10 and 20 seeds, at most 5 %")
+    print(
+        f"wrong recommendations, {audits:,} audits; 2 methods, looks at 10 and 20 seeds, at most 5 "
+        "%"
+    )
     print(f"{'seeds':34s} {'at the limit':>13s} {'later epsilon':>14s} {'one group alone':>16s}")
     for name, cell in {**cells(), "15 % bad, 1": bad(1.0), "15 % bad, 5": bad(5.0)}.items():
         alone = World(AT_LIMIT, replace(cell, sizes=cell.sizes[:1]))
@@ -299,19 +334,28 @@ def main() -> None:
         world = World(far, replace(cell, sizes=cell.sizes[:1]))
         drawn = draw(world, audits, rng)
         for name, judge in twins.items():
-            print(f"{f'{shape}, {sd:g}: {name}':34s} {decide(world, drawn, judge).wrong:14.3f}", flush=True)
+            print(
+                f"{f'{shape}, {sd:g}: {name}':34s} {decide(world, drawn, judge).wrong:14.3f}",
+                flush=True,
+            )
         up = decide(world, drawn, upward=True).wrong
         print(f"{f'{shape}, {sd:g}: smallest epsilon first':34s} {up:14.3f}", flush=True)
     print("\npower and seeds beside an oracle of the same looks and level; 1 method, 1 epsilon")
-    print(f"{'true gap, seeds':34s} {'power':>7s} {'oracle':>7s} {'seeds':>7s} {'oracle':>7s} {'ratio':>6s}")
+    print(
+        f"{'true gap, seeds':34s} {'power':>7s} {'oracle':>7s} {'seeds':>7s} {'oracle':>7s} "
+        f"{'ratio':>6s}"
+    )
     for told, part in EASIER.items():
         for name in ("normal, 0.5", "normal, 1", "normal, 2", "exponential, 1"):
             world = World((((1 - part) * NEAR,),), replace(cells()[name], metric="accuracy"), NEAR)
             drawn = draw(world, audits, rng)
             ours, best = decide(world, drawn), decide(world, drawn, oracle(drawn))
             ratio = ours.seeds / best.seeds if best.seeds else math.nan
-            print(f"{told + ', ' + name:34s} {ours.best:7.3f} {best.best:7.3f} {ours.seeds:7.1f} "
-                  f"{best.seeds:7.1f} {ratio:6.2f}", flush=True)  # fmt: skip
+            print(
+                f"{told + ', ' + name:34s} {ours.best:7.3f} {best.best:7.3f} {ours.seeds:7.1f} "
+                f"{best.seeds:7.1f} {ratio:6.2f}",
+                flush=True,
+            )
     print(f"{time.perf_counter() - start:.0f} s")
 
 

@@ -1,10 +1,13 @@
-"""Upper limits of one number beside each other: which of them keeps its level, and what it can show.
+"""Upper limits of one number beside each other.
+
+Which of them keeps its level, and what it can show.
 
     python benchmarks/choosing_limits.py [--audits 20000]
 
-Seeds' values are drawn directly, in units of the noise of one seed's test rows: an effect of the seed, normal
-or exponential, of some size, plus test records of which seeds share ``rho``. Two methods, looks at 10 and 20
-seeds, 5 % shared as the command shares them. How whole audits fare, record by record: ``choosing.py``.
+Seeds' values are drawn directly, in units of the noise of one seed's test rows: an effect of the
+seed, normal or exponential, of some size, plus test records of which seeds share ``rho``. Two
+methods, looks at 10 and 20 seeds, 5 % shared as the command shares them. How whole audits fare,
+record by record: ``choosing.py``.
 """
 
 import argparse
@@ -83,7 +86,7 @@ def bootstrap_t(x: Array, rho: float, level: float) -> Array:
 
 
 def with_exponential_pivot(x: Array, rho: float, level: float) -> Array:
-    """The larger of t's and the exact limit for exponential effects with unknown origin and scale."""
+    """The larger of t's limit and the exact one for exponential effects of unknown scale."""
     rng, s = np.random.default_rng(0), x.shape[1]
     pivot = (1 - rng.exponential(size=200_000) / s) / (rng.gamma(s - 1, size=200_000) / s)
     above = (np.quantile(pivot, 1 - level) - 1) * (x.mean(1) - x.min(1))
@@ -91,7 +94,10 @@ def with_exponential_pivot(x: Array, rho: float, level: float) -> Array:
 
 
 def empirical_bernstein(x: Array, rho: float, level: float) -> Array:
-    """For any law on an interval, here of ten standard deviations. Source: Maurer and Pontil 2009, Th. 4."""
+    """For any law on an interval, here of ten standard deviations.
+
+    Source: Maurer and Pontil 2009, Th. 4.
+    """
     s, log = x.shape[1], np.log(2 / level)
     wide = 10 * np.sqrt(1 + x.var(1, ddof=1))
     half = np.sqrt(2 * x.var(1, ddof=1) * log / s) + 7 * wide * log / (3 * (s - 1))
@@ -108,7 +114,9 @@ def as_built(x: Array, rho: float, level: float) -> Array:
     s = x.shape[1]
     own, records = (1 - rho) / s, rho + (1 - rho) / s
     numbers = zip(x.mean(1).tolist(), (x.var(1, ddof=1) / s).tolist(), strict=True)
-    return np.array([Number(m, v, own, records, s, is_size=False).limits(level).high for m, v in numbers])
+    return np.array(
+        [Number(m, v, own, records, s, is_size=False).limits(level).high for m, v in numbers]
+    )
 
 
 LIMITS: Mapping[str, Limit] = {
@@ -138,18 +146,29 @@ def course(x: Array, rho: float, limit: Limit, rule: float, methods: int) -> tup
 
 
 def main() -> None:
-    """The tables of docs/choosing.md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    """The tables of benchmarks/README.md, "Choices"."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--audits", type=int, default=20_000)
     audits, start = parser.parse_args().audits, time.perf_counter()
     normal, skewed, bad = "normal", "exponential", "15 % bad"
-    at_limit = [(normal, 1.0, RHO), (normal, 20.0, RHO), *((skewed, size, RHO) for size in (1.0, 2.0, 5.0)),
-                (skewed, 5.0, 0.5), (skewed, 20.0, RHO), (bad, 5.0, RHO)]  # fmt: skip
+    at_limit = [
+        (normal, 1.0, RHO),
+        (normal, 20.0, RHO),
+        *((skewed, size, RHO) for size in (1.0, 2.0, 5.0)),
+        (skewed, 5.0, 0.5),
+        (skewed, 20.0, RHO),
+        (bad, 5.0, RHO),
+    ]
     easier = (normal, 0.5), (normal, 1.0), (normal, 2.0), (skewed, 1.0)
     below = [(shape, size, part) for shape, size in easier for part in (0.5, 0.0)]
     print("two methods at the limit: share with a recommendation, at most .05")
     print(
-        *(f"{shape}, {size:g}{' fixed split' if rho > RHO else ''}" for shape, size, rho in at_limit),
+        *(
+            f"{shape}, {size:g}{' fixed split' if rho > RHO else ''}"
+            for shape, size, rho in at_limit
+        ),
         sep=" | ",
     )
     print("then, one method: share that passes / seeds, truth at half the limit and at 0")
@@ -158,11 +177,16 @@ def main() -> None:
         rng = np.random.default_rng(1)
         some = audits // 5 if limit is bootstrap_t else audits
         level = [
-            1 - (1 - course(draw(*cell, some, rng), cell[2], limit, 0.0, 2)[0]) ** 2 for cell in at_limit
+            1 - (1 - course(draw(*cell, some, rng), cell[2], limit, 0.0, 2)[0]) ** 2
+            for cell in at_limit
         ]
-        shown = [course(draw(shape, size, RHO, some, rng) - (1 - part) * LIMIT, RHO, limit, 0.0, 1)
-                 for shape, size, part in below]  # fmt: skip
-        told = [f"{share:.3f}" for share in level] + [f"{p:.2f} / {seeds:.1f}" for p, seeds in shown]
+        shown = [
+            course(draw(shape, size, RHO, some, rng) - (1 - part) * LIMIT, RHO, limit, 0.0, 1)
+            for shape, size, part in below
+        ]
+        told = [f"{share:.3f}" for share in level] + [
+            f"{p:.2f} / {seeds:.1f}" for p, seeds in shown
+        ]
         print(f"{name:42s}", *told, sep=" | ", flush=True)
     print(f"{time.perf_counter() - start:.0f} s")
 

@@ -2,14 +2,16 @@
 
     python benchmarks/coverage.py [--audits 4000] [--cells accuracy]
 
-Audits are drawn directly, with no training: in group k record i differs between the arms at seed s by
+Audits are drawn directly, with no training: in group k record i differs between the arms at seed s
+by
 
-    d_si = effect of the record + effect of record and seed + gap of the group + effect of the seed on k
+    d_si = effect of the record + effect of record and seed + gap of the group + effect of the seed
+    on k
 
-and each seed tests 30 % of each group, its own or the same at all seeds. The share of the first effect
-is ``stable``; ``seed_sd`` is the standard deviation of a seed's effect on a group in units of that of
-the group's mean over one seed's test rows. For accuracy d is -1, 0 or 1; for loss it has a long tail.
-Trained models are in ``tests/metrics/test_coverage.py``.
+and each seed tests 30 % of each group, its own or the same at all seeds. The share of the first
+effect is ``stable``; ``seed_sd`` is the standard deviation of a seed's effect on a group in units
+of that of the group's mean over one seed's test rows. For accuracy d is -1, 0 or 1; for loss it has
+a long tail. Trained models are in ``benchmarks/trainings.py``.
 """
 
 import argparse
@@ -24,13 +26,16 @@ from numpy.typing import NDArray
 from scipy import stats
 
 Array = NDArray[np.float64]
-LOST, GAINED, TESTED, AT_ONCE = 0.15, 0.03, 0.3, 200
+TESTED, AT_ONCE = 0.3, 200
 LOSS_SD = 0.5
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One setting. ``sizes``: rows of each group in the file. ``skewed``: groups whose effect is skewed."""
+    """One setting. ``sizes``: rows of each group in the file.
+
+    ``skewed``: groups whose effect is skewed.
+    """
 
     seeds: int
     fixed_split: bool = False
@@ -40,10 +45,15 @@ class Cell:
     shape: str = "normal"
     skewed: tuple[int, ...] = (0, 1)
     sizes: tuple[int, ...] = (420, 180)
+    lost: float = 0.15
+    gained: float = 0.03
 
 
 class Spreads(NamedTuple):
-    """Of A audits and all pairs of groups: estimates, V_seed, V_shared and V_rec, ``[A, pairs]``."""
+    """Of A audits and all pairs of groups.
+
+    Estimates, V_seed, V_shared and V_rec, ``[A, pairs]``.
+    """
 
     value: Array
     seed: Array
@@ -77,10 +87,21 @@ def simulate(cell: Cell, audits: int, rng: np.random.Generator) -> Spreads:
 def contrast(*groups: _Group) -> tuple[Array, Array, Array, Array]:
     """One group, whose interval is the conservative one, or the first minus the second."""
     y = groups[0].by_seed - sum(g.by_seed for g in groups[1:])
-    shared, records, floor = (sum(g[field] for g in groups) for field in (1, 2, 3))
+    floor = sum(g.floor * steadiness(g) for g in groups)
+    records = sum(g.records for g in groups) + floor
+    shared = sum(g.shared for g in groups) + floor
     if len(groups) == 1:
         shared = records
-    return y.mean(1), y.var(1, ddof=1) / y.shape[1], np.maximum(shared + floor, 0.0), records + floor
+    return y.mean(1), y.var(1, ddof=1) / y.shape[1], np.maximum(shared, 0.0), records
+
+
+def steadiness(group: _Group) -> Array:
+    """Correlation of a record's influences at two seeds; 1 where they do nothing."""
+    seeds = group.by_seed.shape[1]
+    of_one_seed = seeds * group.records - (seeds - 1) * group.shared
+    seen = of_one_seed > 0
+    correlation = np.divide(group.shared, of_one_seed, out=np.ones(len(seen)), where=seen)
+    return np.clip(correlation, 0.0, 1.0)
 
 
 def _group(cell: Cell, k: int, n: int, audits: int, rng: np.random.Generator) -> _Group:
@@ -109,7 +130,11 @@ def reduced(d: Array, mask: NDArray[np.bool_], metric: str) -> _Group:
 
 def _seed_effects(cell: Cell, k: int, tested: int, audits: int, rng: np.random.Generator) -> Array:
     """Of each seed on group k, mean 0, ``[A, S]``."""
-    of_record = (LOST + GAINED - (LOST - GAINED) ** 2) ** 0.5 if cell.metric == "accuracy" else LOSS_SD
+    of_record = (
+        (cell.lost + cell.gained - (cell.lost - cell.gained) ** 2) ** 0.5
+        if cell.metric == "accuracy"
+        else LOSS_SD
+    )
     sd, shape = cell.seed_sd * of_record / tested**0.5, (audits, cell.seeds)
     kind = cell.shape if k in cell.skewed else "normal"
     if kind == "exponential":
@@ -120,20 +145,25 @@ def _seed_effects(cell: Cell, k: int, tested: int, audits: int, rng: np.random.G
     return sd * rng.normal(size=shape)
 
 
-def _differences(cell: Cell, shape: tuple[int, int, int], shift: Array, rng: np.random.Generator) -> Array:
+def _differences(
+    cell: Cell, shape: tuple[int, int, int], shift: Array, rng: np.random.Generator
+) -> Array:
     """d_si with mean 0 apart from the shift, ``[A, S, n]``."""
     person = (shape[0], 1, shape[2])
     if cell.metric == "loss":
         ours, theirs = rng.exponential(size=person) - 1, rng.normal(size=shape)
         return LOSS_SD * (cell.stable**0.5 * ours + (1 - cell.stable) ** 0.5 * theirs) + shift
-    latent = cell.stable**0.5 * rng.normal(size=person) + (1 - cell.stable) ** 0.5 * rng.normal(size=shape)
-    lost = latent < stats.norm.ppf(np.clip(LOST + shift, 1e-3, 0.9))
-    gained = latent > stats.norm.ppf(1 - GAINED)
-    return lost * 1.0 - gained - (LOST - GAINED)
+    latent = cell.stable**0.5 * rng.normal(size=person) + (1 - cell.stable) ** 0.5 * rng.normal(
+        size=shape
+    )
+    lost = latent < stats.norm.ppf(np.clip(cell.lost + shift, 1e-4, 0.9))
+    gained = latent > stats.norm.ppf(1 - cell.gained)
+    return lost * 1.0 - gained - (cell.lost - cell.gained)
 
 
 Form = Callable[[Spreads, float, float, int], Array]
-# Squares of half-widths from t and z at one level. V_rec - V_shared is what records put into V_seed.
+# Squares of half-widths from t and z at one level. V_rec - V_shared is what records put into
+# V_seed.
 FORMS: Mapping[str, Form] = {
     "report": lambda v, t, z, s: t**2 * v.seed + z**2 * v.shared,
     "twice": lambda v, t, z, s: t**2 * v.seed + z**2 * v.records,
@@ -142,15 +172,19 @@ FORMS: Mapping[str, Form] = {
         t**2 * np.maximum(v.seed - v.records + v.shared, 0) + z**2 * v.records
     ),
     "one t": lambda v, t, z, s: (
-        stats.t.ppf(stats.norm.cdf(z), (s - 1) * ((v.seed + v.shared) / v.seed.clip(1e-30)) ** 2) ** 2
+        stats.t.ppf(stats.norm.cdf(z), (s - 1) * ((v.seed + v.shared) / v.seed.clip(1e-30)) ** 2)
+        ** 2
         * (v.seed + v.shared)
     ),
     "seeds only": lambda v, t, z, s: t**2 * v.seed,
-}  # fmt: skip
+}
 
 
 def covered(cell: Cell, found: Spreads) -> dict[str, tuple[float, float]]:
-    """Form -> (share of audits whose intervals all hold, mean half-width); Bonferroni over pairs."""
+    """Form -> (share of audits whose intervals all hold, mean half-width).
+
+    Bonferroni over pairs.
+    """
     level = 1 - 0.025 / found.value.shape[1]
     t, z = stats.t.ppf(level, cell.seeds - 1), stats.norm.ppf(level)
     halves = {name: np.sqrt(form(found, t, z, cell.seeds)) for name, form in FORMS.items()}
@@ -171,7 +205,8 @@ def cells() -> dict[str, list[Cell]]:
     both = (False, True)
     sds, stables = (0.0, 0.5, 1.0, 2.0), (0.0, 0.5, 1.0)
     accuracy = [
-        Cell(*of, "accuracy", sd, stable) for *of, sd, stable in itertools.product(SEEDS, both, sds, stables)
+        Cell(*of, "accuracy", sd, stable)
+        for *of, sd, stable in itertools.product(SEEDS, both, sds, stables)
     ]
     loss = [
         Cell(*of, "loss", sd, stable, sizes=GATED)
@@ -179,24 +214,46 @@ def cells() -> dict[str, list[Cell]]:
     ]
     mixed = [Cell(s, fixed, seed_sd=sd) for s in SEEDS for fixed in both for sd in (0.5, 1.0, 2.0)]
     far = [Cell(s, fixed, seed_sd=5.0) for s in SEEDS for fixed in both]
-    skewed, skewed_far = ([replace(c, shape="exponential") for c in group] for group in (mixed, far))
+    skewed, skewed_far = (
+        [replace(c, shape="exponential") for c in group] for group in (mixed, far)
+    )
     return {
         "accuracy": accuracy,
         "loss": loss,
         "small groups": [replace(c, sizes=(420, 40)) for c in mixed],
-        "loss of small groups, not gated": [replace(c, metric="loss", sizes=(420, 100)) for c in mixed],
-        "five groups, all pairs at once": [replace(c, sizes=(300, 200, 120, 120, 100)) for c in mixed],
+        "one group alone": [replace(c, sizes=(420,)) for c in mixed],
+        "rarely a difference": [
+            replace(c, lost=0.01, gained=0.01, seed_sd=0.5, stable=stable)
+            for c in mixed
+            for stable in (0.5, 1.0)
+            if c.seed_sd == 0.5
+        ],
+        "loss of small groups, not gated": [
+            replace(c, metric="loss", sizes=(420, 100)) for c in mixed
+        ],
+        "five groups, all pairs at once": [
+            replace(c, sizes=(300, 200, 120, 120, 100)) for c in mixed
+        ],
         "exponential seeds in both groups": [*skewed, *skewed_far],
         "exponential seeds in one group": [replace(c, skewed=(1,)) for c in skewed],
-        "exponential seeds, one group alone": [replace(c, skewed=(0,), sizes=(420,)) for c in skewed],
+        "exponential seeds, one group alone": [
+            replace(c, skewed=(0,), sizes=(420,)) for c in skewed
+        ],
         "far larger exponential seeds in one group": [replace(c, skewed=(1,)) for c in skewed_far],
-        "rarely bad seeds in one group": [replace(c, shape="bad", skewed=(1,)) for c in (*mixed, *far)],
+        "rarely bad seeds in one group": [
+            replace(c, shape="bad", skewed=(1,)) for c in (*mixed, *far)
+        ],
     }
 
 
 def main() -> None:
-    """Print a table per family: per number of seeds and size of seed effects, the least of its cells."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    """Print a table per family.
+
+    Per number of seeds and size of seed effects, the least of its cells.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--audits", type=int, default=4000)
     parser.add_argument("--cells", default="", help="families whose name starts so")
     options = parser.parse_args()
@@ -208,13 +265,19 @@ def main() -> None:
             rng = np.random.default_rng([7, number])
             found = covered(cell, simulate(cell, options.audits, rng))
             rows.setdefault((cell.seeds, cell.seed_sd), []).append(found)
-        print(f"\n{family}: {options.audits} audits a cell; least coverage (mean width, 'twice' = 1)")
-        print(f"{'seeds':>5} {'seed sd':>7} {'cells':>5}  " + "".join(f"{name:>16}" for name in FORMS))
+        print(
+            f"\n{family}: {options.audits} audits a cell; least coverage (mean width, 'twice' = 1)"
+        )
+        print(
+            f"{'seeds':>5} {'seed sd':>7} {'cells':>5}  " + "".join(f"{name:>16}" for name in FORMS)
+        )
         for (seeds, sd), several in rows.items():
             print(f"{seeds:5d} {sd:7.1f} {len(several):5d}  " + _told(several))
         every = [found for several in rows.values() for found in several]
         print(
-            f"{'all':>5} {'':7} {len(every):5d}  " + _told(every) + f"   {time.process_time() - began:.0f} s"
+            f"{'all':>5} {'':7} {len(every):5d}  "
+            + _told(every)
+            + f"   {time.process_time() - began:.0f} s"
         )
 
 

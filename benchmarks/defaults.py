@@ -1,17 +1,21 @@
-"""Regret of the defaults: how much better the best of 20 random settings does, chosen without its test rows.
+"""Regret of the defaults.
+
+How much better the best of 20 random settings does, chosen without its test rows.
 
     python benchmarks/defaults.py --data ../data [--quick] [--cache rows.jsonl]
 
-For each table, method, model and epsilon the default and 20 settings drawn around it train on 80 % of the
-training rows. The best of the 20 is the one of the smallest loss on the other 20 %, and default and best
-are read on test rows: regret is the default's loss minus the best's, and the best's accuracy minus the
-default's. Settings are log-uniform around the default, step and bound by factors of up to 16 either way,
-with a quarter, half, all or twice the epochs, each calibrated to its epsilon anew. A bound is C of dpsgd;
-of global-adapt it is the threshold Z, for C alone changes nothing where the step makes up for C/Z.
+For each table, method, model and epsilon the default and 20 settings drawn around it train on 80 %
+of the training rows. The best of the 20 is the one of the smallest loss on the other 20 %, and
+default and best are read on test rows: regret is the default's loss minus the best's, and the
+best's accuracy minus the default's. Settings are log-uniform around the default, step and bound by
+factors of up to 16 either way, with a quarter, half, all or twice the epochs, each calibrated to
+its epsilon anew. A bound is C of dpsgd; of global-adapt it is the threshold Z, for C alone changes
+nothing where the step makes up for C/Z.
 
-What is measured is what ``make_plan`` says, so an older checkout prints the table of its own defaults.
-``--check --methods all`` trains every method once, beside a constant, and the reference beside scikit-learn.
-``--fit`` tries other constants of the rules, and scores each table with those that were best for the others.
+What is measured is what ``make_plan`` says, so an older checkout prints the table of its own
+defaults. ``--check --methods all`` trains every method once, beside a constant, and the reference
+beside scikit-learn. ``--fit`` tries other constants of the rules, and scores each table with those
+that were best for the others.
 """
 
 import argparse
@@ -56,7 +60,8 @@ from fairaudit.privacy.streams import numpy_stream
 HERE = Path(__file__).resolve().parent.parent
 EPSILONS, EPOCHS, REACH, TRIES = (1.0, 3.0, 8.0), (0.25, 0.5, 1.0, 2.0), 16.0, 20
 
-# Label and group of each table; wine and abalone are named by what they measure, german by who applies.
+# Label and group of each table; wine and abalone are named by what they measure, german by who
+# applies.
 TABLES: dict[str, dict[str, Any]] = {
     "adult": {"label": "income", "group": ("sex",)},
     "dutch": {"label": "occupation", "group": ("sex",)},
@@ -192,9 +197,13 @@ class Rows:
         cut = len(valid)
         return cls(
             config.model_copy(update={"n_public": len(fit)}),
-            dataset, seed, pool,
-            (features[:cut], labels[valid]), (features[cut:], labels[split.test]), encoded,
-        )  # fmt: skip
+            dataset,
+            seed,
+            pool,
+            (features[:cut], labels[valid]),
+            (features[cut:], labels[split.test]),
+            encoded,
+        )
 
     def plan(self, **update: object) -> Plan:
         """What the rules say, for N = the fit rows."""
@@ -202,21 +211,30 @@ class Rows:
 
     def constant_loss(self) -> float:
         """Of predicting the training rates."""
-        rates = torch.bincount(self.pool.labels[:-1], minlength=self.pool.n_classes) / self.pool.n_records
+        rates = (
+            torch.bincount(self.pool.labels[:-1], minlength=self.pool.n_classes)
+            / self.pool.n_records
+        )
         return float(-rates.log()[self.test[1]].mean())
 
     def train(self, method: str, tries: Sequence[Try], plan: Plan) -> list[Read]:
         """All tries side by side, on one sample and with noise of their own."""
         many, schedule = len(tries), plan.schedule
         network = stack([start_model(self.config, self.pool, self.seed)] * many)
-        bounds, noise = (torch.tensor(each) for each in ([t.bound for t in tries], [t.noise for t in tries]))
+        bounds, noise = (
+            torch.tensor(each) for each in ([t.bound for t in tries], [t.noise for t in tries])
+        )
         rule: ClippingRule[Any] = Flat(1.0, bounds, noise)
         if method == "global-adapt":
             own = plan.arm(method).settings
             names = ("max_grad_norm", "threshold", "tolerance", "threshold_learning_rate")
             ceiling = 1e4 * own["max_grad_norm"]
             rule = Adaptive(
-                *(own[name] for name in names), own["count_noise_multiplier"], ceiling, bounds, noise
+                *(own[name] for name in names),
+                own["count_noise_multiplier"],
+                ceiling,
+                bounds,
+                noise,
             )
         training = Training(
             objective=Erm(),
@@ -313,11 +331,14 @@ def search(rows: Rows, method: str, fit: Sequence[Constants]) -> Iterator[dict[s
         spread = start.noise * math.sqrt(schedule.steps) / schedule.expected_batch_size
         for number, each in enumerate(fit):
             wide = each.bound * bound
-            step = each.step(bound, spread) * (wide / own["max_grad_norm"] if "threshold" in own else 1.0)
+            step = each.step(bound, spread) * (
+                wide / own["max_grad_norm"] if "threshold" in own else 1.0
+            )
             jobs["rule", epsilon, number] = plan, Try(step, wide, start.noise)
     found: dict[tuple[Any, ...], Read] = {}
     for _, group in itertools.groupby(
-        sorted(jobs.items(), key=lambda job: job[1][0].schedule.epochs), lambda job: job[1][0].schedule.epochs
+        sorted(jobs.items(), key=lambda job: job[1][0].schedule.epochs),
+        lambda job: job[1][0].schedule.epochs,
     ):
         same = list(group)
         read = rows.train(method, [tried for _, (_, tried) in same], same[0][1][0])
@@ -339,7 +360,10 @@ def search(rows: Rows, method: str, fit: Sequence[Constants]) -> Iterator[dict[s
 
 
 def regret(row: Mapping[str, Any], default: Sequence[float]) -> tuple[float, float]:
-    """Points of accuracy and nats that a default leaves; each by the best on validation rows of its kind."""
+    """Points of accuracy and nats that a default leaves.
+
+    Each by the best on validation rows of its kind.
+    """
     by_accuracy = max(row["tried"], key=lambda read: (read[1], -read[0]))
     by_loss = min(row["tried"], key=lambda read: read[0])
     return 100.0 * (by_accuracy[3] - default[3]), default[2] - by_loss[2]
@@ -347,7 +371,11 @@ def regret(row: Mapping[str, Any], default: Sequence[float]) -> tuple[float, flo
 
 def measure(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Every row of the table; what the cache holds is not trained anew."""
-    known = [json.loads(line) for line in given.cache.open()] if given.cache and given.cache.exists() else []
+    known = (
+        [json.loads(line) for line in given.cache.open()]
+        if given.cache and given.cache.exists()
+        else []
+    )
     fit = FIT if given.fit else ()
     for model, name in itertools.product(given.models, given.tables):
         config, dataset = load(name, given.data, given.rows, model=model)
@@ -385,10 +413,14 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
             mean = [statistics.mean(each) for each in zip(*lost, strict=True)]
             points.append((mean[0], model, name, method, same[0]["epsilon"]))
             nats.append((mean[1], model, name, method, same[0]["epsilon"]))
-            cells.append([
-                100 * statistics.mean(row["default"][3] for row in done), mean[0],
-                statistics.mean(row["default"][2] for row in done), mean[1],
-            ])  # fmt: skip
+            cells.append(
+                [
+                    100 * statistics.mean(row["default"][3] for row in done),
+                    mean[0],
+                    statistics.mean(row["default"][2] for row in done),
+                    mean[1],
+                ]
+            )
         accuracy, lost_points, loss, lost_nats = zip(*cells, strict=True)
         done = [row for row in group if "default" in row]
         constant, reference = (
@@ -398,34 +430,47 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
         flag = "  WORSE THAN A CONSTANT" if any(each > constant for each in loss) else ""
         print(
             f"{model:9}{name:9}{method:13}"
-            + "".join(f"{each:6.1f}" for each in accuracy) + "  "
-            + "".join(f"{each:+6.1f}" for each in lost_points) + "  "
-            + "".join(f"{each:6.3f}" for each in loss) + "  "
+            + "".join(f"{each:6.1f}" for each in accuracy)
+            + "  "
+            + "".join(f"{each:+6.1f}" for each in lost_points)
+            + "  "
+            + "".join(f"{each:6.3f}" for each in loss)
+            + "  "
             + "".join(f"{each:+7.3f}" for each in lost_nats)
             + f"   {constant:.3f}     {reference:.3f}{flag}"
-        )  # fmt: skip
-    for what, found, target, worst in (("points", points, 0.5, 2.0), ("nats", nats, 0.01, math.inf)):
+        )
+    for what, found, target, worst in (
+        ("points", points, 0.5, 2.0),
+        ("nats", nats, 0.01, math.inf),
+    ):
         middle = statistics.median(each[0] for each in found)
-        print(f"regret in {what}: median {middle:+.3f} (target {target}), worst {max(found)[0]:+.3f}")
+        print(
+            f"regret in {what}: median {middle:+.3f} (target {target}), worst {max(found)[0]:+.3f}"
+        )
         for miss in sorted((each for each in found if each[0] > worst), reverse=True):
             print(f"  above {worst:g}: {miss[0]:+.2f}  {' '.join(map(str, miss[1:]))}")
 
 
 def show_fit(rows: Sequence[dict[str, Any]]) -> None:
-    """For each table the constants that were best for the others, by loss on their validation rows."""
+    """For each table the constants that were best for the others, by validation loss."""
     rows = [row for row in rows if row.get("rule")]
     lost: list[tuple[float, float]] = []
     for name, own in _grouped(rows, lambda row: row["key"][1]):
         others = [row for row in rows if row["key"][1] != name]
         scores = [
-            statistics.mean(min(row["rule"][n][0], row["constant"]) - row["default"][0] for row in others)
+            statistics.mean(
+                min(row["rule"][n][0], row["constant"]) - row["default"][0] for row in others
+            )
             for n in range(len(FIT))
         ]
         best = scores.index(min(scores))
         mine = [regret(row, row["rule"][best]) for row in own]
         lost += mine
         means = [statistics.mean(each) for each in zip(*mine, strict=True)]
-        print(f"without {name:9} {FIT[best]}: regret there {means[0]:+.2f} points, {means[1]:+.4f} nats")
+        print(
+            f"without {name:9} {FIT[best]}: regret there {means[0]:+.2f} points, {means[1]:+.4f} "
+            "nats"
+        )
     for number, each in enumerate(FIT):
         mean = statistics.mean(row["rule"][number][2] - row["default"][2] for row in rows)
         print(f"  {each}: test loss {mean:+.4f} nats beside the default, mean of all")
@@ -450,7 +495,10 @@ def check(given: argparse.Namespace) -> None:
                 done[job.id] = run_job(plan, job, done.get(job.source_id or ""), inputs)
             for arm in plan.arms:
                 results = [done[job.id] for job in plan.jobs if job.arm == arm.key]
-                print(f"{model:9}{name:9}{epsilon:2g} {arm.key:22}{_beside(results, dataset)}", flush=True)
+                print(
+                    f"{model:9}{name:9}{epsilon:2g} {arm.key:22}{_beside(results, dataset)}",
+                    flush=True,
+                )
 
 
 def _beside(results: Sequence[Any], dataset: Dataset) -> str:
@@ -463,7 +511,11 @@ def _beside(results: Sequence[Any], dataset: Dataset) -> str:
         rates = np.delete(dataset.labels, rows)
         shares = np.bincount(rates, minlength=len(dataset.classes)) / len(rates)
         flat.append(-np.log(shares)[dataset.labels[rows]].mean())
-        sticks += [result.facts["sklearn_baseline"]["accuracy"]] if "sklearn_baseline" in result.facts else []
+        sticks += (
+            [result.facts["sklearn_baseline"]["accuracy"]]
+            if "sklearn_baseline" in result.facts
+            else []
+        )
     loss, accuracy = (statistics.mean(each) for each in zip(*read, strict=True))
     constant = statistics.mean(flat)
     words = f"accuracy {100 * accuracy:5.1f} %  loss {loss:.3f}  constant {constant:.3f}"

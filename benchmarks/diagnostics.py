@@ -1,10 +1,12 @@
-"""Hessian readings beside 100 Hutchinson probes by Hessian-vector products: first equal, then timed.
+"""Hessian readings beside 100 Hutchinson probes by Hessian-vector products.
+
+First equal, then timed.
 
     python benchmarks/diagnostics.py [--model logistic|mlp] [--rounds 15] [--rows 1024]
 
-The other side is what one would write in PyTorch: for each group one graph of its gradient, kept for
-all probes, and one backward pass through it per probe. Times are those of the process's CPU, one
-thread, the same records; medians of interleaved rounds, and ratios of one run.
+The other side is what one would write in PyTorch: for each group one graph of its gradient, kept
+for all probes, and one backward pass through it per probe. Times are those of the process's CPU,
+one thread, the same records; medians of interleaved rounds, and ratios of one run.
 """
 
 import argparse
@@ -48,7 +50,9 @@ class Problem:
         """Where our side reads."""
         theta = torch.cat([p.detach().flatten() for p in self.module.parameters()]).to(dtype)
         return Landscape(
-            self.module, theta, GroupedRecords.of(self.features, self.labels, self.groups, n_groups=GROUPS)
+            self.module,
+            theta,
+            GroupedRecords.of(self.features, self.labels, self.groups, n_groups=GROUPS),
         )
 
 
@@ -74,9 +78,13 @@ def loop(problem: Problem, probes: list[Vector], read: Callable[[Vector, Vector]
     out = []
     for group in range(GROUPS):
         rows = problem.groups == group
-        loss = nn.functional.cross_entropy(problem.module(problem.features[rows]), problem.labels[rows])
+        loss = nn.functional.cross_entropy(
+            problem.module(problem.features[rows]), problem.labels[rows]
+        )
         gradient = torch.autograd.grad(loss, parameters, create_graph=True)
-        products = (torch.autograd.grad(gradient, parameters, probe, retain_graph=True) for probe in probes)
+        products = (
+            torch.autograd.grad(gradient, parameters, probe, retain_graph=True) for probe in probes
+        )
         out.extend(read(probe, product) for probe, product in zip(probes, products, strict=True))
     return out
 
@@ -133,8 +141,10 @@ def check(problem: Problem) -> None:
     assert float(distance.max()) < 5, "the probes do not agree with the traces"
     error = (found.value - exact.value).abs()[:GROUPS] / exact.value.abs()[:GROUPS]
     probe_error = forms.std(1) / PROBES**0.5 / exact.value.abs()[:GROUPS]
-    print(f"  relative error of the traces: {float(error.max()):.1e} here ({found.how}), "
-          f"{float(probe_error.min()):.1e} or more (SE) by {PROBES} probes")  # fmt: skip
+    print(
+        f"  relative error of the traces: {float(error.max()):.1e} here, "
+        f"{float(probe_error.min()):.1e} or more (SE) by {PROBES} probes"
+    )
     assert float(error.max()) <= float(probe_error.min())
 
 
@@ -165,10 +175,15 @@ def compare(model: str, rounds: int, rows: int) -> bool:
         print(f"  {name:28} {value:9.2f} ms")
     loops, own = list(times.values())[0:6:2], list(times.values())[1:6:2]
     ratios = dict(
-        zip(("traces", "forms", "products"), (a / b for a, b in zip(loops, own, strict=True)), strict=True)
+        zip(
+            ("traces", "forms", "products"),
+            (a / b for a, b in zip(loops, own, strict=True)),
+            strict=True,
+        )
     )
     print(
-        "  times faster than the loops: " + ", ".join(f"{name} {ratio:.1f}" for name, ratio in ratios.items())
+        "  times faster than the loops: "
+        + ", ".join(f"{name} {ratio:.1f}" for name, ratio in ratios.items())
     )
     reached = ratios["traces"] >= TARGETS[model]
     print(f"  traces at least {TARGETS[model]:.0f} times faster: {'yes' if reached else 'NO'}")
@@ -182,8 +197,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1024)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, one thread, CPU time")
-    reached = [compare(model, arguments.rounds, arguments.rows) for model in arguments.model or INPUTS]
+    print(
+        f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, one thread, CPU "
+        "time"
+    )
+    reached = [
+        compare(model, arguments.rounds, arguments.rows) for model in arguments.model or INPUTS
+    ]
     raise SystemExit(not all(reached))
 
 

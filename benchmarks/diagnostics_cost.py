@@ -1,9 +1,12 @@
-"""Readings of checkpoints beside training: the count that --diagnostics auto goes by, and the measured ratio.
+"""Readings of checkpoints beside training.
+
+The count that --diagnostics auto goes by, and the measured ratio.
 
     python benchmarks/diagnostics_cost.py [--data FOLDER]
 
-Times are CPU times of one process with one thread, of one seed: training is all steps, twins included;
-ratios are of one run. FOLDER holds adult.parquet; without it the sample files alone are measured.
+Times are CPU times of one process with one thread, of one seed: training is all steps, twins
+included; ratios are of one run. FOLDER holds adult.parquet; without it the sample files alone are
+measured.
 """
 
 import argparse
@@ -18,7 +21,6 @@ from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.diagnostics import causes
 from fairaudit.execution import worker as worker
-from fairaudit.planning.effort import effort
 
 SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
 LOANS = {"data": str(SAMPLE / "loans.parquet"), "group": ["sex"], "method": ["dpsgd"]}
@@ -48,7 +50,7 @@ def measure(options: dict[str, object], level: str) -> tuple[float, float, float
     """The counted and the measured ratio of the readings of that level, and seconds of training."""
     made = prepare(resolve_config({**options, "seeds": 1, "diagnostics": level}))
     plan = made.plan
-    count = effort(plan.config, plan.arms, plan.schedule, plan.model_facts, plan.model)
+    count = plan.effort
     training, reading = Clock(), Clock()
     own_method, own = worker._method, (causes.read, causes.read_angles)
 
@@ -79,7 +81,12 @@ def main() -> None:
     torch.set_num_threads(1)
     cases = {"sample, logistic": LOANS, "sample, mlp": {**LOANS, "model": "mlp"}}
     if folder is not None:
-        adult = {"data": str(folder / "adult.parquet"), "group": ["sex"], "method": ["dpsgd"]}
+        adult = {
+            "data": str(folder / "adult.parquet"),
+            "group": ["sex"],
+            "label": "income",
+            "method": ["dpsgd"],
+        }
         cases |= {"adult, logistic": adult, "adult, 100 epochs": {**adult, "epochs": 100}}
         cases |= {"adult, mlp": {**adult, "model": "mlp"}}
     cases["images, cnn"] = {
@@ -93,8 +100,11 @@ def main() -> None:
     for name, options in cases.items():
         for level in ("basic", "full"):
             counted, found, seconds = measure(options, level)
-            print(f"  {name:18} {level:6} counted {counted:6.2f}  measured {found:6.2f}  "
-                  f"(training {seconds:.1f} s)", flush=True)  # fmt: skip
+            print(
+                f"  {name:18} {level:6} counted {counted:6.2f}  measured {found:6.2f}  "
+                f"(training {seconds:.1f} s)",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python benchmarks/findings.py REPORT.json ...
 
-In points, each with its interval: cost over all rows and the signed gap of the pair that ``--compare`` names,
-or of the first, three ways; what searching gains in accuracy; then the tuned and default cost of every group.
+In points, each with its interval: cost over all rows and the signed gap of the pair that
+``--compare`` names, or of the first, both ways; what searching gains in accuracy; then the tuned
+and default cost of every group.
 """
 
 import argparse
@@ -34,15 +35,19 @@ def tell(report: Report) -> None:
     by_arm = {(c.arm, c.reference): c for c in report.every_comparison}
     groups: list[str] = []
     for tuned in report.costs:
-        ways = [by_arm[key_of(tuned.arm, way), key_of(tuned.reference, way)] for way in ("default", "reused")]
+        ways = [
+            by_arm[key_of(tuned.arm, way), key_of(tuned.reference, way)] for way in ("default",)
+        ]
         ways.append(tuned)
-        pairs = [[gap for gap in way.gaps if gap.kind == "pair" and gap.metric == COST] for way in ways]
+        pairs = [
+            [gap for gap in way.gaps if gap.kind == "pair" and gap.metric == COST] for way in ways
+        ]
         gaps = [max(found, key=lambda gap: gap.named) for found in pairs]
         gain = report.tuning.gain(tuned.arm, tuned.grouping)
         if not groups:
             print(f"Gaps: {gaps[0].a} minus {gaps[0].b}.\n")
-            print("| arm | cost, default | reused | tuned | gap, default | reused | tuned | gain |")
-            print("|" + "---|" * 8)
+            print("| arm | cost, default | tuned | gap, default | tuned | gain |")
+            print("|" + "---|" * 6)
         cells = [points(way.overall.estimates.get(COST)) for way in ways]
         cells += [points(gap.signed) for gap in gaps]
         cells += [points(None if gain is None else gain.overall.estimates.get(COST))]

@@ -3,10 +3,10 @@
     python benchmarks/make_large.py large.parquet
     python benchmarks/large.py large.parquet [--seeds 2] [--rounds 30] [--method dpsgd]
 
-First an audit runs from the command line, and the anonymous memory (RssAnon) of its process and of every
-worker is watched, and the disk. Then reading and encoding are timed, and a training step on batches from a
-file beside the same step on inputs that are kept in memory, in turns. Files go to a folder beside the table
-and are removed.
+First an audit runs from the command line, and the anonymous memory (RssAnon) of its process and of
+every worker is watched, and the disk. Then reading and encoding are timed, and a training step on
+batches from a file beside the same step on inputs that are kept in memory, in turns. Files go to a
+folder beside the table and are removed.
 """
 
 import argparse
@@ -29,7 +29,6 @@ from fairaudit.data.dataset import Split
 from fairaudit.data.encode import DecodedRows
 from fairaudit.data.public import Inputs, share_inputs
 from fairaudit.data.split import draw_split
-from fairaudit.data.spool import Spool
 from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics.observers import EpochCurves
 from fairaudit.engine.loop import Loop, Training
@@ -40,7 +39,6 @@ from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.rules import Erm, FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.execution.local import keep_freed_memory
-from fairaudit.execution.seed_data import PackedRows
 from fairaudit.models.zoo import make_model
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
@@ -76,7 +74,9 @@ def loop(pool: TrainingPool, model: str) -> Loop:
         epochs=1,
         observers=[EpochCurves()],
     )
-    made = make_model(model, pool.width, pool.n_classes, hidden=(256, 256), activation="tanh", seed=1)
+    made = make_model(
+        model, pool.width, pool.n_classes, hidden=(256, 256), activation="tanh", seed=1
+    )
     return Loop(Network([made]), pool, training)
 
 
@@ -88,13 +88,14 @@ def compare_steps(inputs: Inputs, split: Split, config: AuditConfig, rounds: int
     groups, classes = torch.zeros_like(labels), len(inputs.dataset.classes)
     began = time.perf_counter()
     kept = torch.from_numpy(rows[:])
-    print(f"all inputs made at once: {time.perf_counter() - began:.1f} s, {kept.nbytes / 2**30:.2f} GiB")
-    began = time.perf_counter()
-    packed = PackedRows.of(rows, Spool(config.out))
-    seconds = time.perf_counter() - began
-    print(f"packed into a file: {seconds:.1f} s, {packed.table.nbytes / 2**30:.2f} GiB")
+    print(
+        f"all inputs made at once: {time.perf_counter() - began:.1f} s, {kept.nbytes / 2**30:.2f} "
+        "GiB"
+    )
     for model in ("logistic", "mlp"):
-        pools = [TrainingPool(p, labels, groups, n_classes=classes, n_groups=1) for p in (packed, kept)]
+        pools = [
+            TrainingPool(p, labels, groups, n_classes=classes, n_groups=1) for p in (rows, kept)
+        ]
         loops = [loop(pool, model) for pool in pools]
         times: list[list[float]] = [[], []]
         for number in range(rounds + 1):
@@ -106,8 +107,10 @@ def compare_steps(inputs: Inputs, split: Split, config: AuditConfig, rounds: int
         made, memory = (statistics.median(seen) for seen in times)
         ratio = statistics.median(a / b for a, b in zip(*times, strict=True))
         off = float((loops[0].network.theta - loops[1].network.theta).abs().max())
-        print(f"{model}: step on made batches {made:.2f} ms, on kept ones {memory:.2f} ms, "
-              f"ratio {ratio:.2f} (target 1.3); parameters differ by {off:.1e}")  # fmt: skip
+        print(
+            f"{model}: step on made batches {made:.2f} ms, on kept ones {memory:.2f} ms, "
+            f"ratio {ratio:.2f} (target 1.3); parameters differ by {off:.1e}"
+        )
 
 
 def children(process: int) -> Iterator[int]:
@@ -123,7 +126,10 @@ def children(process: int) -> Iterator[int]:
 
 
 def watch_audit(path: Path, folder: Path, seeds: int, method: str) -> None:
-    """Run an audit and print the largest anonymous memory of each of its processes, and the disk it took."""
+    """Run an audit and print the largest anonymous memory of each of its processes.
+
+    And the disk it took.
+    """
     command = [sys.executable, "-m", "fairaudit", "run", "--data", str(path), "--group", "sex"]
     command += ["--label", "approved", "--method", method, "--epochs", "1", "--seeds", str(seeds)]
     began = time.perf_counter()
@@ -149,7 +155,9 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--method", default="dpsgd", help="of the audit; another than dpsgd is watched alone")
+    parser.add_argument(
+        "--method", default="dpsgd", help="of the audit; another than dpsgd is watched alone"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()
@@ -158,15 +166,19 @@ def main() -> None:
         watch_audit(arguments.path, Path(folder), arguments.seeds, arguments.method)
         if arguments.method != "dpsgd":
             return
-        config = AuditConfig(data=arguments.path, group=("sex",), label="approved", out=Path(folder))
+        config = AuditConfig(
+            data=arguments.path, group=("sex",), label="approved", out=Path(folder)
+        )
         clock, processor = time.perf_counter(), time.process_time()
         dataset = load_dataset(config)
         seconds, computing = time.perf_counter() - clock, time.process_time() - processor
         print(f"reading: {seconds:.0f} s, {computing:.0f} s of it computing")
         clock, processor = time.perf_counter(), time.process_time()
         inputs = share_inputs(dataset, config).value
-        print(f"encoding: {time.perf_counter() - clock:.0f} s (target 180), "
-              f"{time.process_time() - processor:.0f} s of it computing")  # fmt: skip
+        print(
+            f"encoding: {time.perf_counter() - clock:.0f} s (target 180), "
+            f"{time.process_time() - processor:.0f} s of it computing"
+        )
         del dataset
         split = draw_split(inputs.dataset, config, 0)
         compare_steps(inputs, split, config, arguments.rounds)

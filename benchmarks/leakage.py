@@ -1,11 +1,14 @@
-"""Do intervals of membership inference hold, and does nothing look like a leak? For docs/leakage.md.
+"""Do intervals of membership inference hold.
+
+And does nothing look like a leak? For benchmarks/README.md.
 
     python benchmarks/leakage.py scores --audits 400
     python benchmarks/leakage.py trained --audits 60
 
-``scores`` draws confidences from a known law: how often the 95 % interval of a group, of the gap between
-groups and of the change between two arms holds the mean over all audits. ``trained`` trains: groups by coin
-flips, and two arms of one private recipe with noise of their own, where every gap and change that is found is
+``scores`` draws confidences from a known law: how often the 95 % interval of a group, of the gap
+between groups and of the change between two arms holds the mean over all audits. ``trained``
+trains: groups by coin flips, and two arms of one private recipe with noise of their own, where
+every gap and change that is found is
 an error.
 """
 
@@ -34,17 +37,25 @@ CELLS = {
     "both groups leak alike": (16, (300, 200), (0.5, 0.5), 0.3),
     "one group leaks more": (16, (300, 200), (0.3, 1.0), 0.3),
     "8 models": (8, (300, 200), (0.5, 0.5), 0.3),
-    "many rows, trainings differ": (16, (2000, 600), (0.5, 0.5), 0.5),
+    "a small group, both leak alike": (16, (300, 40), (0.5, 0.5), 0.3),
 }
 
 
 def drawn(rng, models, rows, leak, spread, member):
-    """Confidences: each record's own level and gain, and what a training does to all records alike."""
+    """Confidences: each record's own level and gain.
+
+    And what a training does to all records alike.
+    """
     n = sum(rows)
     gain = np.repeat(leak, rows) * rng.gamma(1.0, 1.0, n)
     common = spread * rng.standard_normal((models, 1)) * rng.standard_normal(n)
     grown = np.exp(0.5 * spread * rng.standard_normal((models, 1)))
-    phi = 3.0 * rng.standard_normal(n) + common + gain * grown * member + rng.standard_normal((models, n))
+    phi = (
+        3.0 * rng.standard_normal(n)
+        + common
+        + gain * grown * member
+        + rng.standard_normal((models, n))
+    )
     return Attack(phi, member)
 
 
@@ -66,10 +77,11 @@ def scores(audits):
             ]
             found.append([(e.value, e.low, e.high) for e in made])
         value, low, high = np.moveaxis(np.array(found), -1, 0)
-        held = ((low <= value.mean(0)) & (value.mean(0) <= high)).mean(0).reshape(len(METRICS), 3)
-        print(
-            f"| {name} | " + " | ".join(", ".join(f"{x:.3f}" for x in row) for row in held) + " |", flush=True
-        )
+        held = ((low <= value.mean(0)) & (value.mean(0) <= high)).mean(0)
+        width = (high - low).mean(0) / (2 * 1.96 * value.std(0, ddof=1))
+        told = [f"{share:.3f} ({wide:.2f})" for share, wide in zip(held, width, strict=True)]
+        cells = [", ".join(told[first : first + 3]) for first in range(0, len(told), 3)]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 def trained(audits):
@@ -84,26 +96,51 @@ def trained(audits):
             path = Path(folder, "t.csv")
             frame.to_csv(path, index=False)
             config = AuditConfig(
-                data=path, label="y", group=("coin",), method=("dpsgd",), noise_multiplier=0.5, epochs=20,
-                batch_size=30, leakage=True, leakage_seeds=8, seeds=1, twins=False, diagnostics="off",
-                delta=1e-4, seed=1000 * audit,
-            )  # fmt: skip
+                data=path,
+                label="y",
+                group=("coin",),
+                method=("dpsgd",),
+                noise_multiplier=0.5,
+                epochs=20,
+                batch_size=30,
+                leakage=True,
+                leakage_seeds=8,
+                seeds=1,
+                twins=False,
+                diagnostics="off",
+                delta=1e-4,
+                seed=1000 * audit,
+            )
             data = load_dataset(config)
             plan = make_plan(config, data).leakage
             again = replace(plan.arm("dpsgd"), key="again", reference="dpsgd", shares_samples=False)
             jobs = tuple(j for j in plan.jobs if j.arm == "dpsgd")
             jobs += tuple(Job(f"again{j.seed}", "again", j.seed, 1) for j in jobs)
-            plan = replace(plan, arms=(replace(plan.arm("dpsgd"), reference=None), again), jobs=jobs)
+            plan = replace(
+                plan, arms=(replace(plan.arm("dpsgd"), reference=None), again), jobs=jobs
+            )
             inputs = share_inputs(data, config)
-            found = measure_leakage(plan, data, {job.id: run_job(plan, job, None, inputs) for job in jobs})
+            found = measure_leakage(
+                plan, data, {job.id: run_job(plan, job, None, inputs) for job in jobs}
+            )
             pairs = {g.metric: g.signed for g in found[1].gaps if g.kind == "pair"}
             gaps.append([pairs[m].excludes_zero for m in METRICS if m != "leakage_tpr_at_1"])
             own = [g.estimates for g in (*found[1].by_group, found[1].overall)]
             changes.append(
-                [e[f"change.{m}"].excludes_zero for e in own for m in ("leakage_auc", "leakage_tpr")]
+                [
+                    e[f"change.{m}"].excludes_zero
+                    for e in own
+                    for m in ("leakage_auc", "leakage_tpr")
+                ]
             )
-    for name, errors in (("gaps between coin-flip groups", gaps), ("changes between equal arms", changes)):
-        print(f"{name}: {np.mean(errors):.3f} of {np.size(errors)} intervals in {audits} audits exclude 0")
+    for name, errors in (
+        ("gaps between coin-flip groups", gaps),
+        ("changes between equal arms", changes),
+    ):
+        print(
+            f"{name}: {np.mean(errors):.3f} of {np.size(errors)} intervals in {audits} audits "
+            "exclude 0"
+        )
 
 
 def main():

@@ -1,4 +1,6 @@
-"""A table of people who do not exist, of any length: 24 numbers, 14 categories, a group and a label.
+"""A table of people who do not exist, of any length.
+
+24 numbers, 14 categories, a group and a label.
 
     python benchmarks/make_large.py large.parquet [--rows 10000000] [--seed 0]
 
@@ -81,7 +83,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     write(arguments.path, arguments.rows, arguments.seed)
-    print(f"{arguments.path}: {arguments.rows:,} rows, {arguments.path.stat().st_size / 2**20:,.0f} MiB")
+    print(
+        f"{arguments.path}: {arguments.rows:,} rows, {arguments.path.stat().st_size / 2**20:,.0f} "
+        "MiB"
+    )
 
 
 if __name__ == "__main__":

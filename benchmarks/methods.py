@@ -2,8 +2,8 @@
 
     python benchmarks/methods.py --data adult.parquet --group sex --label income
 
-Output perturbation: what 100 draws cost after the fit, readings included. PATE: 150 logistic teachers,
-their votes, and 100 students of noised labels, readings included.
+Output perturbation: what 100 draws cost after the fit, readings included. PATE: 150 logistic
+teachers, their votes, and 100 students of noised labels, readings included.
 """
 
 import argparse
@@ -57,15 +57,31 @@ def tasks(config: AuditConfig) -> dict[str, Task]:
             n_groups=len(dataset.groupings[0].names),
         )
         start = make_model(
-            "logistic", pool.width, pool.n_classes, hidden=(), activation="tanh", seed=seed_of(0, "init")
+            "logistic",
+            pool.width,
+            pool.n_classes,
+            hidden=(),
+            activation="tanh",
+            seed=seed_of(0, "init"),
         )
         public = PublicPool(torch.from_numpy(pooled.pool), torch.from_numpy(pooled.groups))
         found[arm.method] = Task(
-            arm=arm.key, seed=0, repeats=1, settings=arm.settings, optimizer="sgd", model=start, pool=pool,
-            steps_per_epoch=plan.schedule.steps_per_epoch, epochs=plan.schedule.epochs,
-            n_public=plan.schedule.n_public, sampling=["shared"], source={}, budget=0, public=public,
+            arm=arm.key,
+            seed=0,
+            repeats=1,
+            settings=arm.settings,
+            optimizer="sgd",
+            model=start,
+            pool=pool,
+            steps_per_epoch=plan.schedule.steps_per_epoch,
+            epochs=plan.schedule.epochs,
+            n_public=plan.schedule.n_public,
+            sampling=["shared"],
+            source={},
+            budget=0,
+            public=public,
             records=split.train,
-        )  # fmt: skip
+        )
     return found
 
 
@@ -81,7 +97,9 @@ def main() -> None:
     parser.add_argument("--label", required=True)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    config = AuditConfig(data=given.data, group=(given.group,), label=given.label, method=tuple(TARGETS))
+    config = AuditConfig(
+        data=given.data, group=(given.group,), label=given.label, method=tuple(TARGETS)
+    )
     found = tasks(config)
 
     task, method = found["output-perturbation"], OutputPerturbation()

@@ -2,45 +2,60 @@
 
     python benchmarks/same_report.py OLD/report.json NEW/report.json
 
-Reports of earlier schemas are converted first. Left out is what two runs of one version may differ in.
-Printed: how many numbers are equal and how many differ, and every difference but those of texts,
-which are counted; exit code 1 where a number of both differs.
+Reads JSON alone, so reports of any schema can be compared. Left out is what two runs of one version
+may differ in. Printed: every value that differs but texts, what only one of the two has, by field,
+and how many numbers are equal; exit code 1 where a number of both differs.
 """
 
 import argparse
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairaudit.report.load import load_report
-from fairaudit.report.model import VOLATILE
-from fairaudit.report.to_json import SEAL
+VOLATILE = {
+    "artifacts",
+    "command",
+    "content_sha256",
+    "created_utc",
+    "environment",
+    "execution",
+    "schema_version",
+    "timing",
+    "trainings",
+}
+IDENTITY = ("id", "arm", "key", "metric", "name", "grouping", "group", "seed", "kind", "a", "b")
+Place = tuple[str, ...]
 
-ABSENT = object()
-IDENTITY = ("id", "arm", "key", "metric", "name", "grouping", "seed", "kind", "code")
 
-
-def leaves(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Every value but lists and mappings under its path; entries of lists by what they are about."""
+def leaves(value: object, place: Place = ()) -> Iterator[tuple[Place, object]]:
+    """Every value but lists and mappings under its place; entries of lists by what they name."""
     if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from leaves(inner, (*path, str(key)))
+        for key in value.keys() - VOLATILE:
+            yield from leaves(value[key], (*place, key))
     elif isinstance(value, list):
         seen: Counter[str] = Counter()
-        for inner in value:
-            named = inner if isinstance(inner, dict) else {}
+        for entry in value:
+            named = entry if isinstance(entry, dict) else {}
             about = " ".join(f"{key}={named[key]}" for key in IDENTITY if key in named)
             seen[about] += 1
-            yield from leaves(inner, (*path, f"{about} #{seen[about]}"))
+            yield from leaves(entry, (*place, f"[{about} #{seen[about]}]"))
     else:
-        yield path, value
+        yield place, value
 
 
-def content(path: Path) -> dict[tuple[str, ...], object]:
-    """The report's values by where they stand."""
-    whole = load_report(path).model_dump(mode="json", exclude={*VOLATILE, SEAL})
-    return dict(leaves(whole))
+def field(place: Place) -> str:
+    """The place without the entries of lists, so that alike ones are counted together."""
+    return ".".join(part for part in place if not part.startswith("["))
+
+
+def print_lacking(title: str, places: list[Place]) -> None:
+    """How many values only one report has, by field."""
+    if places:
+        print(title)
+    for name, times in sorted(Counter(map(field, places)).items()):
+        print(f"  {name}: {times:,}")
 
 
 def is_number(value: object) -> bool:
@@ -55,19 +70,21 @@ def main() -> int:
     )
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
-    asked = parser.parse_args()
-    old, new = content(asked.old), content(asked.new)
+    paths = parser.parse_args()
+    old = dict(leaves(json.loads(paths.old.read_text("utf-8"))))
+    new = dict(leaves(json.loads(paths.new.read_text("utf-8"))))
     equal = changed = texts = 0
-    for path in {**old, **new}:
-        before, after = old.get(path, ABSENT), new.get(path, ABSENT)
+    for place in old.keys() & new.keys():
+        before, after = old[place], new[place]
         if before == after:
             equal += is_number(before)
         elif isinstance(before, str) and isinstance(after, str):
             texts += 1
         else:
             changed += is_number(before) and is_number(after)
-            told = ("-" if value is ABSENT else value for value in (before, after))
-            print(" / ".join(path), *told, sep=" | ")
+            print(" / ".join(place), before, after, sep=" | ")
+    print_lacking("only in the old report, by field:", [p for p in old if p not in new])
+    print_lacking("only in the new report, by field:", [p for p in new if p not in old])
     print(f"{equal:,} numbers equal, {changed:,} of both differ; {texts:,} texts differ")
     return int(changed > 0)
 

@@ -1,6 +1,9 @@
-"""One training step beside plain PyTorch SGD and Opacus: correctness first, then interleaved timings.
+"""One training step beside plain PyTorch SGD and Opacus.
 
-    python benchmarks/step.py [--model logistic|mlp|cnn|own-...] [--rounds 30] [--malloc stock|tuned]
+Correctness first, then interleaved timings.
+
+    python benchmarks/step.py [--model logistic|mlp|cnn|own-...] [--rounds 30] [--malloc
+    stock|tuned]
 
 Prints medians and ratios of one run. "tuned" raises glibc's mmap and trim thresholds for every
 system of the process, as the audit's own workers do. Where other work runs beside it, --clock cpu
@@ -25,14 +28,26 @@ from fairaudit.execution.local import keep_freed_memory
 from fairaudit.models.zoo import make_model
 
 # records, inputs, classes of Dutch (logistic), Adult (MLP) and MNIST (CNN) in the presets
-SHAPES = {"logistic": (23_512, (59,), 2), "mlp": (23_512, (98,), 2), "cnn": (23_512, (28, 28, 1), 10)}
-# Models of users' own, which the layer table lacks: run record by record, kept apart by construction.
+SHAPES = {
+    "logistic": (23_512, (59,), 2),
+    "mlp": (23_512, (98,), 2),
+    "cnn": (23_512, (28, 28, 1), 10),
+}
+# Models of users' own, which the layer table lacks: run record by record, kept apart by
+# construction.
 OWN = {
     "own-residual": (23_512, (98,), 2),
     "own-transformer": (23_512, (96,), 2),
     "own-convolution": (23_512, (1, 28, 28), 10),
 }
-STEPS = {"logistic": 150, "mlp": 20, "cnn": 3, "own-residual": 4, "own-transformer": 4, "own-convolution": 1}
+STEPS = {
+    "logistic": 150,
+    "mlp": 20,
+    "cnn": 3,
+    "own-residual": 4,
+    "own-transformer": 4,
+    "own-convolution": 1,
+}
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 SYSTEMS = {
     "plain SGD": plain_sgd,
@@ -48,7 +63,11 @@ class Residual(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.inner, self.out = nn.Linear(98, 256), nn.Linear(256, 256), nn.Linear(256, 2)
+        self.first, self.inner, self.out = (
+            nn.Linear(98, 256),
+            nn.Linear(256, 256),
+            nn.Linear(256, 2),
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[n, 98] -> [n, 2]."""
@@ -75,9 +94,14 @@ class Block(nn.Module):
 def grouped_convolutions() -> nn.Sequential:
     """Two convolutions, one of them grouped and dilated, with GELU."""
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3), nn.GELU(), nn.Conv2d(16, 16, 3, groups=4, dilation=2), nn.GELU(),
-        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16 * 11 * 11, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 16, 3),
+        nn.GELU(),
+        nn.Conv2d(16, 16, 3, groups=4, dilation=2),
+        nn.GELU(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * 11 * 11, 10),
+    )
 
 
 BUILD: dict[str, Callable[[], nn.Module]] = {
@@ -173,8 +197,10 @@ def compare(model: str, rounds: int, clock: Callable[[], float]) -> None:
             times[name].append(timed(take, 4 if slow else STEPS[model], clock))
     medians = {name: statistics.median(values) for name, values in times.items()}
     for name, value in medians.items():
-        print(f"  {name:16} {value:8.3f} ms   {value / medians['plain SGD']:6.2f} x plain SGD"
-              f"   {value / medians['fairaudit']:6.2f} x fairaudit")  # fmt: skip
+        print(
+            f"  {name:16} {value:8.3f} ms   {value / medians['plain SGD']:6.2f} x plain SGD"
+            f"   {value / medians['fairaudit']:6.2f} x fairaudit"
+        )
 
 
 def replicates(rounds: int, clock: Callable[[], float]) -> None:
@@ -185,7 +211,10 @@ def replicates(rounds: int, clock: Callable[[], float]) -> None:
     for _ in range(rounds):
         stacked = timed(together, 5, clock)
         ratios.append(100 * timed(alone, 100, clock) / stacked)
-    print(f"\n100 replicates of logistic: {statistics.median(ratios):.1f} times faster than 100 single runs")
+    print(
+        f"\n100 replicates of logistic: {statistics.median(ratios):.1f} times faster than 100 "
+        "single runs"
+    )
 
 
 def main() -> None:
@@ -200,10 +229,16 @@ def main() -> None:
     torch.set_num_threads(1)
     if arguments.malloc == "tuned":
         keep_freed_memory()
-    print(f"malloc {arguments.malloc}, torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}")
+    print(
+        f"malloc {arguments.malloc}, torch {torch.__version__}, "
+        f"{torch.backends.cpu.get_cpu_capability()}"
+    )
     if arguments.memory:
         for model in arguments.model or SHAPES:
-            print(f"\n{model}: resident memory over that before the first step, malloc {arguments.malloc}")
+            print(
+                f"\n{model}: resident memory over that before the first step, malloc "
+                f"{arguments.malloc}"
+            )
             for system in SYSTEMS:
                 print(f"  {system:13} {grown(model, system, arguments.malloc):8.0f} MB")
         return

@@ -44,7 +44,9 @@ class Problem:
 
     def sampler(self) -> PoissonSampler:
         """The same batches for every system."""
-        return PoissonSampler([numpy_stream(0, "sampling", "shared")], len(self.features), STEPS_PER_EPOCH)
+        return PoissonSampler(
+            [numpy_stream(0, "sampling", "shared")], len(self.features), STEPS_PER_EPOCH
+        )
 
 
 Take = Callable[[int], None]  # takes so many steps
@@ -118,12 +120,17 @@ def opacus_ghost(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Tak
     return _steps(problem, model, optimizer, criterion), model
 
 
-def ours(problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1) -> tuple[Take, Stacked]:
+def ours(
+    problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1
+) -> tuple[Take, Stacked]:
     """fairaudit's step: ghost norms, book-keeping, one noise draw."""
     groups = torch.zeros(len(problem.labels), dtype=torch.int64)
-    pool = TrainingPool(problem.features, problem.labels, groups, n_classes=problem.classes, n_groups=1)
+    pool = TrainingPool(
+        problem.features, problem.labels, groups, n_classes=problem.classes, n_groups=1
+    )
     streams = [
-        numpy_stream(0, "sampling", f"own/{number}" if number else "shared") for number in range(replicates)
+        numpy_stream(0, "sampling", f"own/{number}" if number else "shared")
+        for number in range(replicates)
     ]
     expected = torch.full((replicates,), problem.expected_batch_size)
     training = Training(

@@ -1,10 +1,11 @@
 """A tuned audit beside the untuned one, one after the other: how much longer a search takes.
 
-    python benchmarks/tune.py --data adult.parquet [--tune 20] [--seeds 5] [--model logistic --model mlp]
+    python benchmarks/tune.py --data adult.parquet [--tune 20] [--seeds 5] [--model logistic --model
+    mlp]
 
-Three arms: sgd, dpsgd and global-adapt. Targets: 12 times the untuned audit for 20 settings of the logistic
-regression, whose candidates are trained side by side; for the network no more than the plain product, that is
-``--tune`` times.
+Three arms: sgd, dpsgd and global-adapt. Targets: 12 times the untuned audit for 20 settings of the
+logistic regression, whose candidates are trained side by side; for the network no more than the
+plain product, that is ``--tune`` times.
 """
 
 import argparse
@@ -33,7 +34,8 @@ def main() -> None:
         plain = whole_audit([*words, "--model", model])
         tuned = whole_audit([*words, "--model", model, "--tune", str(asked.tune)])
         print(
-            f"{model}: untuned {plain:.1f} s, {asked.tune} settings {tuned:.1f} s: {tuned / plain:.1f} times",
+            f"{model}: untuned {plain:.1f} s, {asked.tune} settings {tuned:.1f} s: "
+            f"{tuned / plain:.1f} times",
             flush=True,
         )
 

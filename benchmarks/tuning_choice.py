@@ -1,11 +1,14 @@
-"""What the distribution of the number of tries, the share of validation rows and the score's noise are worth.
+"""What the number of tries, the share of validation rows and the score's noise are worth.
 
-    python benchmarks/tuning_choice.py --folder ../shared/data [--file adult --file german] [--epsilon 1]
+    python benchmarks/tuning_choice.py --folder ../shared/data [--file adult --file german]
+    [--epsilon 1]
 
-For each table, epsilon and seed the same candidates are trained with the noise that each way of searching
-leaves to them, on the same batches, and the tuned figure is the expectation that an audit reports. Half of
-the rows are test rows. ``default`` is one training at the default setting at all of epsilon.
-Printed: mean accuracy of the tuned model minus that of the default, in points, dpsgd, logistic regression.
+For each table, epsilon and seed the same candidates are trained with the noise that each way of
+searching leaves to them, on the same batches, and the tuned figure is the expectation that an audit
+reports. Half of the rows are test rows. ``default`` is one training at the default setting at all
+of epsilon.
+Printed: mean accuracy of the tuned model minus that of the default, in points, dpsgd, logistic
+regression.
 """
 
 import argparse
@@ -27,20 +30,27 @@ from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution import trials
 from fairaudit.execution.seed_data import prepare_rows
-from fairaudit.execution.worker import _method, _task
+from fairaudit.execution.trials import method_of
+from fairaudit.execution.worker import _task
 from fairaudit.planning.plan import make_plan
 from fairaudit.tuning import charge
 
 ARM = "dpsgd"
 TABLES = {
-    "adult": ("sex", "income"), "dutch": ("sex", "occupation"), "bank": ("marital", "y"),
-    "german": ("sex", "credit_risk"), "abalone": ("sex", "rings_above_median"),
+    "adult": ("sex", "income"),
+    "dutch": ("sex", "occupation"),
+    "bank": ("marital", "y"),
+    "german": ("sex", "credit_risk"),
+    "abalone": ("sex", "rings_above_median"),
     "wine": ("color", "quality_good"),
-}  # fmt: skip
+}
 
 
 class Way(NamedTuple):
-    """How a search is set up; ``noisy`` False: its score noise is left out, though it is charged."""
+    """How a search is set up.
+
+    ``noisy`` False: its score noise is left out, though it is charged.
+    """
 
     mean: int
     shape: float
@@ -68,9 +78,11 @@ def tuned(config: AuditConfig, way: Way, seeds: range) -> Iterator[tuple[int, fl
         arm = replace(arm, tuning=replace(arm.tuning, score_noise=0.0))
     inputs = share_inputs(dataset, config).value
     for seed in seeds:
-        prepared = prepare_rows(inputs, config, split.draw_split(dataset, config, seed), by_pool=False)
+        prepared = prepare_rows(
+            inputs, config, split.draw_split(dataset, config, seed), by_pool=False
+        )
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
-        found = trials.search(arm, _method(arm), _task(plan, job, arm, prepared, None), prepared)
+        found = trials.search(arm, method_of(arm), _task(plan, job, arm, prepared, None), prepared)
         yield seed, *_accuracies(found.arrays, dataset.labels[prepared.encoded.split.test])
 
 
@@ -86,11 +98,17 @@ def default(config: AuditConfig, seeds: range) -> dict[int, float]:
     arm = plan.arm(ARM)
     inputs = share_inputs(dataset, config).value
     for seed in seeds:
-        prepared = prepare_rows(inputs, config, split.draw_split(dataset, config, seed), by_pool=False)
+        prepared = prepare_rows(
+            inputs, config, split.draw_split(dataset, config, seed), by_pool=False
+        )
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
-        model = _method(arm).fit(_task(plan, job, arm, prepared, None), [])
+        model = method_of(arm).fit(_task(plan, job, arm, prepared, None), [])
         tested = torch.from_numpy(prepared.encoded.test)
-        said = model.probabilities(tested, torch.zeros(len(tested), dtype=torch.int64))[0].argmax(-1).numpy()
+        said = (
+            model.probabilities(tested, torch.zeros(len(tested), dtype=torch.int64))[0]
+            .argmax(-1)
+            .numpy()
+        )
         found[seed] = float((said == dataset.labels[prepared.encoded.split.test]).mean())
     return found
 
@@ -118,12 +136,20 @@ def main() -> None:
                 table.sample(rows, random_state=zlib.crc32(name.encode())).to_parquet(path)
                 group, label = TABLES[name]
                 config = AuditConfig(
-                    data=path, group=(group,), label=label, method=(ARM,), epsilon=(epsilon,), test_size=0.5,
-                    twins=False, seeds=2, diagnostics="off",
-                )  # fmt: skip
+                    data=path,
+                    group=(group,),
+                    label=label,
+                    method=(ARM,),
+                    epsilon=(epsilon,),
+                    test_size=0.5,
+                    twins=False,
+                    seeds=2,
+                    diagnostics="off",
+                )
                 base = default(config, seeds)
                 print(
-                    f"{name}, epsilon {epsilon:g}: default {100 * np.mean(list(base.values())):.2f}",
+                    f"{name}, epsilon {epsilon:g}: default "
+                    f"{100 * np.mean(list(base.values())):.2f}",
                     flush=True,
                 )
                 for way in WAYS:

@@ -1,13 +1,16 @@
-"""Audits with a search, with real trainings: how often a gap is found where none is, and what intervals hold.
+"""Audits with a search, with real trainings.
 
-    python benchmarks/tuning_coverage.py --data adult.parquet --group sex --label income [--audits 200]
+How often a gap is found where none is, and what intervals hold.
 
-Each audit has a table of its own, rows drawn with replacement from the file, so that the file is the
-population; splits, candidates, batches, noise and tries are drawn anew at each of its seeds.
+    python benchmarks/tuning_coverage.py --data adult.parquet --group sex --label income [--audits
+    200]
 
-``A/A``: an arm like the reference, without noise or clipping, on batches of its own, against the reference.
-Both are searched alike, so there is neither a cost nor a gap: an interval that excludes 0 is an error. With
-the noise of a charged search on the scores of both, and without.
+Each audit has a table of its own, rows drawn with replacement from the file, so that the file is
+the population; splits, candidates, batches, noise and tries are drawn anew at each of its seeds.
+
+``A/A``: an arm like the reference, without noise or clipping, on batches of its own, against the
+reference. Both are searched alike, so there is neither a cost nor a gap: an interval that excludes
+0 is an error. With the noise of a charged search on the scores of both, and without.
 ``private``: dpsgd with a charged search. What an audit estimates is its mean over all audits.
 """
 
@@ -28,8 +31,8 @@ from fairaudit.data.public import share_inputs
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.seed_data import prepare_rows
-from fairaudit.execution.trials import search
-from fairaudit.execution.worker import _method, _task
+from fairaudit.execution.trials import method_of, search
+from fairaudit.execution.worker import _task
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.results.estimates import Estimate
 from fairaudit.results.jobs import JobResult
@@ -39,7 +42,9 @@ REFERENCE, PRIVATE = "sgd", "dpsgd"
 NO_BOUND = 1e6  # no gradient of a linear model on standardised columns is nearly as long
 
 
-def planned(folder: Path, options: dict[str, object], *, private: bool, score_noise: float | None) -> Plan:
+def planned(
+    folder: Path, options: dict[str, object], *, private: bool, score_noise: float | None
+) -> Plan:
     """One audit of the table in a folder.
 
     Args:
@@ -49,14 +54,21 @@ def planned(folder: Path, options: dict[str, object], *, private: bool, score_no
         score_noise: On the count of correct rows, of both arms; None: as planned.
     """
     still = {} if private else {"noise_multiplier": 0.0, "max_grad_norm": NO_BOUND}
-    fields = {"data": folder / "table.parquet", "method": (PRIVATE,), "twins": False, "diagnostics": "off"}
+    fields = {
+        "data": folder / "table.parquet",
+        "method": (PRIVATE,),
+        "twins": False,
+        "diagnostics": "off",
+    }
     config = AuditConfig(**{**fields, "self_check": False, **options, **still})
     plan = make_plan(config, load_dataset(config))
     arms = plan.arms
     if not private:
         arms = tuple(replace(arm, shares_samples=arm.key == REFERENCE) for arm in arms)
     if score_noise is not None:
-        arms = tuple(replace(arm, tuning=replace(arm.tuning, score_noise=score_noise)) for arm in arms)
+        arms = tuple(
+            replace(arm, tuning=replace(arm.tuning, score_noise=score_noise)) for arm in arms
+        )
     return replace(plan, arms=arms)
 
 
@@ -77,16 +89,22 @@ def audited(table: pd.DataFrame, plan: Plan, first_seed: int) -> Audit:
         split = draw_split(dataset, plan.config, job.seed)
         prepared = prepare_rows(inputs, plan.config, split, by_pool=False)
         arm = plan.arm(job.arm)
-        found = search(arm, _method(arm), _task(plan, job, arm, prepared, None), prepared)
+        found = search(arm, method_of(arm), _task(plan, job, arm, prepared, None), prepared)
         arrays = {
             "test_rows": prepared.encoded.split.test,
             "train_classes": np.bincount(dataset.labels[prepared.encoded.split.train]),
         }
         results[job.id] = JobResult(job.id, {**arrays, **found.arrays}, dict(found.facts))
-    comparison = next(m for m in measure(replace(plan, jobs=jobs), dataset, results) if m.arm == PRIVATE)
+    comparison = next(
+        m for m in measure(replace(plan, jobs=jobs), dataset, results) if m.arm == PRIVATE
+    )
     figures = {f"cost of {g.group}": g.estimates["privacy_cost"] for g in comparison.by_group}
     gap = next(g for g in comparison.gaps if g.metric == "privacy_cost" and g.kind == "pair")
-    return {"cost of all": comparison.overall.estimates["privacy_cost"], **figures, "gap": gap.signed}
+    return {
+        "cost of all": comparison.overall.estimates["privacy_cost"],
+        **figures,
+        "gap": gap.signed,
+    }
 
 
 def simulated(
@@ -127,19 +145,30 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--tune", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--only", choices=("off", "on", "private"), help="one of the three simulations")
+    parser.add_argument(
+        "--only", choices=("off", "on", "private"), help="one of the three simulations"
+    )
     asked = parser.parse_args()
     torch.set_num_threads(1)
     whole = pd.read_parquet(asked.data)
     options: dict[str, object] = {
-        "group": (asked.group,), "label": asked.label, "seeds": asked.seeds, "tune": asked.tune,
-        "epochs": asked.epochs, "noise_multiplier": 2.0, "batch_size": 128,
-    }  # fmt: skip
-    print(f"{asked.audits} audits of {asked.rows} rows, {asked.seeds} seeds, {asked.tune} candidates")
+        "group": (asked.group,),
+        "label": asked.label,
+        "seeds": asked.seeds,
+        "tune": asked.tune,
+        "epochs": asked.epochs,
+        "noise_multiplier": 2.0,
+        "batch_size": 128,
+    }
+    print(
+        f"{asked.audits} audits of {asked.rows} rows, {asked.seeds} seeds, {asked.tune} candidates"
+    )
     for name, private, noise in (("off", False, 0.0), ("on", False, 4.0), ("private", True, None)):
         if asked.only in (None, name):
             began = time.perf_counter()
-            audits = simulated(whole, options, asked.audits, asked.rows, private=private, score_noise=noise)
+            audits = simulated(
+                whole, options, asked.audits, asked.rows, private=private, score_noise=noise
+            )
             print(f"{name} ({time.perf_counter() - began:.0f} s)", flush=True)
             for figure in audits[0]:
                 values = np.array([audit[figure].value for audit in audits])
@@ -147,8 +176,9 @@ def main() -> None:
                 width = np.mean([audit[figure].high - audit[figure].low for audit in audits])
                 share = held(audits, figure, truth) / len(audits)
                 print(
-                    f"  {figure}: mean {100 * values.mean():.2f} points, sd {100 * values.std():.2f}, "
-                    f"mean width {100 * width:.2f}, holds {100 * truth:.2f} in {100 * share:.1f} %",
+                    f"  {figure}: mean {100 * values.mean():.2f} points, sd "
+                    f"{100 * values.std():.2f}, mean width {100 * width:.2f}, holds "
+                    f"{100 * truth:.2f} in {100 * share:.1f} %",
                     flush=True,
                 )
 

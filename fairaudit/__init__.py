@@ -25,10 +25,11 @@ __all__ = [
 # Loaded on first use: pandas and pyarrow take longer to import than `--help` takes to print.
 _HOMES = {
     **dict.fromkeys(
-        ("check_gates", "choose_epsilon", "plan_audit", "run_audit", "score_predictions"), "fairaudit.api"
+        ("check_gates", "choose_epsilon", "plan_audit", "run_audit", "score_predictions"),
+        "fairaudit.api",
     ),
     "AuditConfig": "fairaudit.config.options",
-    "Choice": "fairaudit.choosing.result",
+    "Choice": "fairaudit.report.choice",
     "FairauditError": "fairaudit.errors",
     **dict.fromkeys(("Predictor", "Privacy", "TrainingData"), "fairaudit.methods.contract"),
     "Report": "fairaudit.report.model",

@@ -4,7 +4,6 @@ from fairaudit.api import choose_epsilon as choose_epsilon
 from fairaudit.api import plan_audit as plan_audit
 from fairaudit.api import run_audit as run_audit
 from fairaudit.api import score_predictions as score_predictions
-from fairaudit.choosing.result import Choice as Choice
 from fairaudit.config.options import AuditConfig as AuditConfig
 from fairaudit.errors import FairauditError as FairauditError
 from fairaudit.execution.progress import show_progress as show_progress
@@ -12,6 +11,7 @@ from fairaudit.methods.contract import Predictor as Predictor
 from fairaudit.methods.contract import Privacy as Privacy
 from fairaudit.methods.contract import TrainingData as TrainingData
 from fairaudit.release.loaded import load_model as load_model
+from fairaudit.report.choice import Choice as Choice
 from fairaudit.report.load import load_report as load_report
 from fairaudit.report.model import Report as Report
 

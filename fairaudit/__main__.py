@@ -1,4 +1,7 @@
-"""``fairaudit`` and ``python -m fairaudit``: Ctrl-C ends it in one line, also while it imports or leaves."""
+"""``fairaudit`` and ``python -m fairaudit``.
+
+Ctrl-C ends it in one line, also while it imports or leaves.
+"""
 
 import contextlib
 import os
@@ -9,7 +12,9 @@ from types import FrameType
 
 def main() -> int:
     """The program, for whatever starts it; see :func:`fairaudit.cli.app.main`."""
-    handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else whoever started it decided
+    handles = (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )  # else whoever started it decided
     if handles:
         signal.signal(signal.SIGINT, _interrupt)
     from fairaudit.io.standard_streams import secure
@@ -25,13 +30,17 @@ def main() -> int:
     if handles:
         signal.signal(signal.SIGINT, _leave)
     if code in {EXIT_INTERRUPTED, EXIT_TERMINATED}:
-        # A thread may still be reading: nobody waits for it, and Python's own end would break off hard.
+        # A thread may still be reading: nobody waits for it, and Python's own end would break off
+        # hard.
         os._exit(code)
     return code
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Unwind; but leave at once out of an import, where libraries take the exception for one of their own."""
+    """Unwind; but leave at once out of an import.
+
+    Where libraries take the exception for one of their own.
+    """
     while frame is not None:
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
             _leave(number, frame)

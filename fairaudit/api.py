@@ -1,4 +1,7 @@
-"""The program from Python: audit, plan, choose, score and judge. Variables and config files are not read."""
+"""The program from Python: audit, plan, choose, score and judge.
+
+Variables and config files are not read.
+"""
 
 import sys
 import tempfile
@@ -11,7 +14,6 @@ import pandas as pd
 
 from fairaudit.audit import audit, prepare
 from fairaudit.choosing.choose import candidates, choose
-from fairaudit.choosing.result import Choice, Tested
 from fairaudit.choosing.sequence import SEEDS_MAX
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import ResolvedConfig, resolve_config
@@ -23,6 +25,7 @@ from fairaudit.io.scratch import scratch
 from fairaudit.methods.catalog import catalog, home_of
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.planning.plan import Plan
+from fairaudit.report.choice import Tested
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.score import ScoreConfig, score
@@ -47,8 +50,8 @@ def run_audit(
 ) -> Report:
     """Audit what private training costs each group.
 
-    Finished trainings and the report are kept in ``out`` (``fairaudit-report/NAME``, after the file;
-    ``frame`` for a DataFrame), so a second call goes on where the first one stopped.
+    Finished trainings and the report are kept in ``out`` (``fairaudit-report/NAME``, after the
+    file; ``frame`` for a DataFrame), so a second call goes on where the first one stopped.
 
     Args:
         data: A DataFrame, the path of a table or of images, or all options as one AuditConfig.
@@ -67,9 +70,8 @@ def run_audit(
     Raises:
         FairauditError: An input that cannot be audited; a target that cannot be met.
     """
-    options |= {} if model == "auto" else {"model": model}
-    given = {**options, "group": group, "label": label, "method": method, "trainer": trainer}
-    with _resolved(data, given) as resolved:
+    named = {"group": group, "label": label, "method": method, "trainer": trainer}
+    with _resolved(data, model, {**options, **named}) as resolved:
         return audit(resolved, listener)
 
 
@@ -91,9 +93,8 @@ def plan_audit(
     Raises:
         FairauditError: As there.
     """
-    options |= {} if model == "auto" else {"model": model}
-    given = {**options, "group": group, "label": label, "method": method, "trainer": trainer}
-    with _resolved(data, given) as resolved:
+    named = {"group": group, "label": label, "method": method, "trainer": trainer}
+    with _resolved(data, model, {**options, **named}) as resolved:
         return prepare(resolved).plan
 
 
@@ -109,11 +110,12 @@ def choose_epsilon(
     listener: Listener = silent,
     on_look: Callable[[Tested], None] = lambda test: None,
     **options: object,
-) -> Choice:
+) -> Report:
     """Find the smallest epsilon at which a method keeps every rule, as ``fairaudit choose`` does.
 
-    Finished trainings, the choice and the report of what it recommends are kept in ``out``, so a second call
-    goes on where the first one stopped.
+    Finished trainings and the report are kept in ``out``, so a second call goes on where the first
+    one stopped. The report is of the recommended arm, else of those at which the methods ended; the
+    answer and every test are its ``choice``.
 
     Args:
         data: As of :func:`run_audit`.
@@ -127,10 +129,10 @@ def choose_epsilon(
     Raises:
         FairauditError: As there; a rule or a method that nothing can be chosen by.
     """
-    options |= {} if model == "auto" else {"model": model}
-    options |= {"fail_on": fail_on} if fail_on else {}
-    given = {**options, "group": group, "label": label, "method": method}
-    with _resolved(data, given) as resolved:
+    if fail_on:
+        options["fail_on"] = fail_on
+    named = {"group": group, "label": label, "method": method}
+    with _resolved(data, model, {**options, **named}) as resolved:
         found = candidates(resolved, seeds_max=seeds_max, listener=listener)
         return choose(found, listener, on_look=on_look)
 
@@ -140,8 +142,8 @@ def score_predictions(
     *,
     group: Names,
     label: str,
-    predictions: Names,
-    baseline: Names = (),
+    predictions: str,
+    baseline: str | None = None,
     seed_column: str | None = None,
     row_column: str | None = None,
     **options: object,
@@ -152,22 +154,28 @@ def score_predictions(
         data: A DataFrame or the path of a table.
         group: As of :func:`run_audit`.
         label: Column of what was true.
-        predictions: Column of a model's predictions, or several: seeds of one recipe.
-        baseline: Columns of the models to compare with, as many, or one for all, or none.
-        seed_column: Column of seeds, where rows of several trainings follow each other; None: ``seed``.
+        predictions: Column of a model's predictions, or one per class, separated by commas.
+        baseline: Likewise of what they are compared with.
+        seed_column: Column of seeds, where rows of several trainings follow each other; None:
+            ``seed``.
         row_column: Column that identifies a row in all of them; None: its place in its seed does.
         options: Other fields of AuditConfig that a scoring reads, as ``favourable`` or ``fail_on``.
 
     Raises:
         FairauditError: The table, a rule or the output cannot be used.
     """
-    with _resolved(data, {**options, "group": group, "label": label}) as resolved:
-        columns = _names(predictions), _names(baseline)
-        return score(ScoreConfig(resolved.config, *columns, seed_column, row_column))
+    with _resolved(data, "auto", {**options, "group": group, "label": label}) as resolved:
+        found = ScoreConfig(resolved.config, predictions, baseline, seed_column, row_column)
+        return score(found)
 
 
 def check_gates(
-    report: Report, rules: Names, baseline: Report | None = None, *, trust_claimed_epsilon: bool = False
+    report: Report,
+    rules: Names,
+    baseline: Report | None = None,
+    *,
+    trust_claimed_epsilon: bool = False,
+    trust_module: bool = False,
 ) -> Verdict:
     """Hold a report against rules, as ``fairaudit gate`` does with its file.
 
@@ -176,24 +184,38 @@ def check_gates(
         rules: The failing conditions, as ``privacy_cost_gap > 2pt``.
         baseline: An earlier report, for rules about a change.
         trust_claimed_epsilon: Whether an epsilon that a trainer claims, unchecked, is judged.
+        trust_module: Whether one is that holds if a module of your own keeps nothing of what it
+            reads.
 
     Raises:
         ConfigError: No rule, or one that names what the report does not hold.
     """
-    parsed = parse_rules(_names(rules))
+    parsed = parse_rules((rules,) if isinstance(rules, str) else rules)
     if not parsed:
         raise ConfigError("no rule is given", hint="for example 'privacy_cost_gap > 2pt'")
     earlier = None if baseline is None else as_stored(baseline)
-    return check(as_stored(report), parsed, earlier, trust_claims=trust_claimed_epsilon)
+    return check(
+        as_stored(report),
+        parsed,
+        earlier,
+        trust_claims=trust_claimed_epsilon,
+        trust_module=trust_module,
+    )
 
 
 @contextmanager
-def _resolved(data: Data | AuditConfig, given: dict[str, object]) -> Iterator[ResolvedConfig]:
-    """The options; a DataFrame is a table in the folder for temporary files as long as the block lasts."""
+def _resolved(
+    data: Data | AuditConfig, model: Model, given: dict[str, object]
+) -> Iterator[ResolvedConfig]:
+    """The options; a DataFrame is a temporary table as long as the block lasts."""
+    if model != "auto":
+        given["model"] = model
     if isinstance(data, AuditConfig):
         extra = sorted(name for name, value in given.items() if value not in (None, ()))
         if extra:
-            raise ConfigError(f"{extra[0]} is given beside an AuditConfig", hint="set it in the config")
+            raise ConfigError(
+                f"{extra[0]} is given beside an AuditConfig", hint="set it in the config"
+            )
         yield resolve_config({name: getattr(data, name) for name in data.model_fields_set})
         return
     given = {**given, **_importable(given)}
@@ -208,48 +230,44 @@ def _resolved(data: Data | AuditConfig, given: dict[str, object]) -> Iterator[Re
 
 
 def _importable(given: dict[str, object]) -> dict[str, object]:
-    """A model and methods that are given as objects, by the names under which workers import them."""
+    """A model and methods given as objects, by the names under which workers import them."""
     found: dict[str, object] = {}
-    model, method = given.get("model"), given.get("method")
+    model = given.get("model")
     if callable(model):
         found["model"] = _name_of(model, "model", getattr(model, "__module__", ""))
-    if isinstance(method, MethodSpec) or (
-        isinstance(method, Sequence) and any(isinstance(each, MethodSpec) for each in method)
-    ):
-        several = [method] if isinstance(method, MethodSpec) else method
-        found["method"] = tuple(
-            (_method_name(each) if isinstance(each, MethodSpec) else each) for each in several
-        )
-    trainer = given.get("trainer")
-    if trainer is not None:
-        found["trainer"] = tuple(
-            (_name_of(each, "trainer", getattr(each, "__module__", "")) if callable(each) else each)
-            for each in (trainer if isinstance(trainer, list | tuple) else (trainer,))
-        )
+    for option in ("method", "trainer"):
+        value = given.get(option)
+        if value is None:
+            continue
+        names = []
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, MethodSpec):
+                # Its own name where it is in the catalog, else that of the module which holds it.
+                if catalog().get(each.name) is each:
+                    names.append(home_of(each) or each.name)
+                else:
+                    names.append(_name_of(each, "method", each.trainer.partition(":")[0]))
+            elif callable(each):
+                names.append(_name_of(each, option, getattr(each, "__module__", "")))
+            else:
+                names.append(each)
+        found[option] = tuple(names)
     return found
 
 
-def _method_name(spec: MethodSpec) -> str:
-    """Its own name where it is in the catalog, else that of the module which holds it."""
-    if catalog().get(spec.name) is spec:
-        return home_of(spec) or spec.name
-    return _name_of(spec, "method", spec.trainer.partition(":")[0])
-
-
 def _name_of(value: object, option: str, first: str) -> str:
-    """``module:attribute``, looked for in the module ``first`` and then in all that are imported."""
+    """``module:attribute``, looked for in ``first`` and then in all imported modules."""
     modules = {first: sys.modules.get(first), **sys.modules}
     for path, module in modules.items():
         if path not in ("__main__", "__mp_main__") and module is not None:
             for name, held in vars(module).items():
                 if held is value:
                     return f"{path}:{name}"
-    what = getattr(value, "__qualname__", None) or getattr(value, "name", None) or type(value).__name__
+    what = (
+        getattr(value, "__qualname__", None) or getattr(value, "name", None) or type(value).__name__
+    )
     raise ConfigError(
         f"{option} {what!r} is held by no module that training processes can import",
-        hint=f"write it into a file beside yours, as my_{option}.py, import it from there and pass it on",
+        hint=f"write it into a file beside yours, as my_{option}.py, import it from there and pass "
+        "it on",
     )
-
-
-def _names(value: Names) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)

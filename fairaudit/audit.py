@@ -83,10 +83,12 @@ def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
 
 
 def get_ready(config: AuditConfig) -> None:
-    """Put the report of an earlier run aside; let local workers import torch while this one reads the table.
+    """Put the report of an earlier run aside.
 
-    However the run ends, even before it trains, a gate after it must not judge the earlier report. One on
-    another data file stays until this run is sure to train.
+    Let local workers import torch while this one reads the table.
+
+    However the run ends, even before it trains, a gate after it must not judge the earlier report.
+    One on another data file stays until this run is sure to train.
 
     Raises:
         ConfigError: The executor is not installed, or an option belongs to another one.
@@ -94,7 +96,9 @@ def get_ready(config: AuditConfig) -> None:
     """
     refuse_unusable_rundir(config.out)
     refuse_other_data(config)
-    if earlier_reports(config.out) and not is_of_others(config.out, config.data.name, data_of(config.out)):
+    if earlier_reports(config.out) and not is_of_others(
+        config.out, config.data.name, data_of(config.out)
+    ):
         with hold(config.out):
             put_aside(config.out)
     if config.executor == "ray":
@@ -115,11 +119,19 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> PreparedAu
     rules = parse_rules(config.fail_on)
     baseline = load_report(where_put(config.baseline, config.out)) if config.baseline else None
     refuse_without_baseline(rules, has_baseline=baseline is not None)
-    dataset = _timed("reading", seconds, listener, lambda: _load(resolved.config))
+    dataset = _timed("reading", seconds, listener, lambda: load_dataset(config))
+    if not dataset.groupings:
+        classes = "" if dataset.image_shape is None else ", or --group-by-label for the classes"
+        raise ConfigError(
+            "no group given",
+            hint=f"--group COL{classes}; `fairaudit inspect {config.data}` lists candidates",
+        )
     plan = _timed("planning", seconds, listener, lambda: _plan(resolved.config, dataset))
     plan = replace(plan, notices=(*plan.notices, *_unread(resolved, plan)))
     arms = [(arm.key, arm.method) for arm in plan.arms]
-    ways = [(key_of(arm.key, way), arm.method) for way, own in plan.ways.items() for arm in own.arms]
+    ways = [
+        (key_of(arm.key, way), arm.method) for way, own in plan.ways.items() for arm in own.arms
+    ]
     groups = {grouping.name: grouping.names for grouping in dataset.groupings}
     vocabulary = Vocabulary((*arms, *ways), groups, config.leakage)
     for rule in rules:
@@ -129,7 +141,9 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> PreparedAu
     return PreparedAudit(resolved, dataset, plan, seconds, inputs, rules, baseline)
 
 
-def carry_out(prepared: PreparedAudit, listener: Listener = silent, *, command: Sequence[str] = ()) -> Report:
+def carry_out(
+    prepared: PreparedAudit, listener: Listener = silent, *, command: Sequence[str] = ()
+) -> Report:
     """Train what is not finished, measure, and write the report; partial when a seed failed.
 
     Args:
@@ -148,7 +162,9 @@ def carry_out(prepared: PreparedAudit, listener: Listener = silent, *, command: 
 
 @contextmanager
 def opened(prepared: PreparedAudit) -> Iterator[tuple[PreparedAudit, RunDir]]:
-    """The run directory for the time of an audit, with what it held before among the plan's notices.
+    """The run directory for the time of an audit.
+
+    With what it held before among the plan's notices.
 
     Raises:
         OutputError: The output directory cannot be used.
@@ -165,15 +181,29 @@ def opened(prepared: PreparedAudit) -> Iterator[tuple[PreparedAudit, RunDir]]:
 
 
 def examined(
-    prepared: PreparedAudit, rundir: RunDir, listener: Listener = silent, *, command: Sequence[str] = ()
+    prepared: PreparedAudit,
+    rundir: RunDir,
+    listener: Listener = silent,
+    *,
+    command: Sequence[str] = (),
 ) -> Report:
     """Train what is not finished, measure and judge; the report is not written."""
-    resolved, dataset, plan, seconds = prepared.resolved, prepared.dataset, prepared.plan, prepared.seconds
+    resolved, dataset, plan, seconds = (
+        prepared.resolved,
+        prepared.dataset,
+        prepared.plan,
+        prepared.seconds,
+    )
     config = resolved.config
     if not rundir.is_complete(plan):
         if dataset.n_rows * dataset.features.num_columns > _LARGE:
             _timed("encoding", seconds, listener, lambda: prepared.inputs.value)
-        _look_for_trainers(plan, rundir)
+        try:
+            look_for(plan.config)
+        except TrainerError as error:
+            first = next(job for job in plan.jobs if plan.arm(job.arm).is_own_code)
+            told = rundir.logged(first.id, error)
+            raise ConfigError(f"--trainer: {told.message}", told.hint) from error
     cluster = None
     if config.executor == "ray":
         cluster = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
@@ -200,27 +230,26 @@ def examined(
         rows = len(leakage_rows(dataset, half.config))
         attacked = Attacked(half, targets.by_job, targets.messages, rows, measured)
     findings = AuditResults(
-        resolved, plan, dataset, outcome.by_job, outcome.messages, comparisons, attacked, ways, gains
+        resolved,
+        plan,
+        dataset,
+        outcome.by_job,
+        outcome.messages,
+        comparisons,
+        attacked,
+        ways,
+        gains,
     )
     workers = config.workers or (available_cores() if config.executor == "local" else None)
     metadata = run_metadata(command, _LIBRARIES, workers=workers, seconds=seconds)
     report = build_report(findings, metadata)
-    trusted = config.trust_claimed_epsilon
-    return judged(report, prepared.rules, prepared.baseline, trust_claims=trusted)
-
-
-def _look_for_trainers(plan: Plan, rundir: RunDir) -> None:
-    """One that cannot be imported or called stops the run before anything is trained.
-
-    Raises:
-        ConfigError: It cannot.
-    """
-    try:
-        look_for(plan.config)
-    except TrainerError as error:
-        first = next(job for job in plan.jobs if plan.arm(job.arm).is_own_code)
-        told = rundir.logged(first.id, error)
-        raise ConfigError(f"--trainer: {told.message}", told.hint) from error
+    return judged(
+        report,
+        prepared.rules,
+        prepared.baseline,
+        trust_claims=config.trust_claimed_epsilon,
+        trust_module=config.trust_module,
+    )
 
 
 def _plan(config: AuditConfig, dataset: Dataset) -> Plan:
@@ -229,7 +258,9 @@ def _plan(config: AuditConfig, dataset: Dataset) -> Plan:
 
 
 def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
-    """Word of the settings of a file that nothing reads: a file may serve several runs, and a preset does.
+    """Word of the settings of a file that nothing reads.
+
+    A file may serve several runs, and a preset does.
 
     Raises:
         ConfigError: The command line named one.
@@ -247,17 +278,9 @@ def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
             yield Notice("setting_not_used", message, level="notice")
 
 
-def _load(config: AuditConfig) -> Dataset:
-    dataset = load_dataset(config)
-    if not dataset.groupings:
-        classes = "" if dataset.image_shape is None else ", or --group-by-label for the classes"
-        raise ConfigError(
-            "no group given", hint=f"--group COL{classes}; `fairaudit inspect {config.data}` lists candidates"
-        )
-    return dataset
-
-
-def _timed(stage: str, seconds: dict[str, float], listener: Listener, work: Callable[[], Value]) -> Value:
+def _timed(
+    stage: str, seconds: dict[str, float], listener: Listener, work: Callable[[], Value]
+) -> Value:
     listener(StageStarted(stage))
     start = time.perf_counter()
     value = work()

@@ -76,7 +76,9 @@ class TrainerError(TrainingError):
 
     def __init__(self, message: str, hint: str = "", log: str = "") -> None:
         super().__init__(message, hint)
-        self.log = log  # no argument of the exception, and kept on the trip from a worker all the same
+        self.log = (
+            log  # no argument of the exception, and kept on the trip from a worker all the same
+        )
 
 
 class PrivacyError(FairauditError):
@@ -92,7 +94,10 @@ class GateFailed(FairauditError):
 
 
 class Undecided(FairauditError):
-    """A rule of a report is inconclusive, and something was asked for that needs all of them to pass."""
+    """A rule of a report is inconclusive.
+
+    And something was asked for that needs all of them to pass.
+    """
 
     exit_code = EXIT_INCONCLUSIVE
 

@@ -1,8 +1,13 @@
-"""The public names for a method of one's own: what it is, its settings, its rule and its objective.
+"""The public names for a method of one's own, and for what a capability adds.
 
-Importing this module does not import torch, and a method's file need not either: ``docs/extending.md``.
+A method: what it is, its settings, its rule and its objective. A capability: presets, methods, and
+published forms and readings of other methods.
+
+Importing this module does not import torch, and a method's file need not either:
+``docs/extending.md``.
 """
 
+from fairaudit.config.presets import Preset
 from fairaudit.engine.rules import ClippingRule, FlatClip, NoClip, Objective, PublicFacts
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.defaults import (
@@ -18,7 +23,7 @@ from fairaudit.methods.defaults import (
     Setting,
 )
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import Conversion, Guarantee, MethodSpec, Need, Variant
+from fairaudit.methods.spec import Conversion, Guarantee, MethodAddition, MethodSpec, Need, Variant
 
 __all__ = [
     "COUNT_NOISE_MULTIPLIER",
@@ -33,10 +38,12 @@ __all__ = [
     "GradientMethod",
     "Guarantee",
     "Method",
+    "MethodAddition",
     "MethodSpec",
     "Need",
     "NoClip",
     "Objective",
+    "Preset",
     "PublicFacts",
     "PublicSizes",
     "Rule",

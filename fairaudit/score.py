@@ -27,7 +27,8 @@ PREDICTIONS, BASELINE = "predictions", "baseline"
 _LIBRARIES = ("numpy", "pyarrow", "scipy")
 # What an audit and a scoring share; the report repeats these options.
 _SHARED = (
-    *("positive", "favourable", "group", "intersect", "bin", "contrast", "compare", "suppress_below"),
+    *("positive", "favourable", "group", "intersect", "bin", "contrast", "compare"),
+    "suppress_below",
     *("fail_on", "baseline", "inconclusive"),
 )
 
@@ -38,16 +39,17 @@ class ScoreConfig:
 
     Args:
         shared: The options of an audit that apply: data, label (what was true), group, positive,
-            favourable, intersect, bin, contrast, compare, suppress_below, out, format and the gates.
-        y_pred: Columns of predictions; several are several trainings (seeds) of one recipe.
-        baseline_pred: Columns of the models to compare with, as many, or one for all, or none.
+            favourable, intersect, bin, contrast, compare, suppress_below, out, format and the
+            gates.
+        y_pred: Column of predictions, or one per class, separated by commas.
+        baseline_pred: Likewise of what they are compared with.
         seed_column: Column of seeds, where rows of several trainings follow each other.
         row_column: Column that identifies a row in all of them.
     """
 
     shared: AuditConfig
-    y_pred: tuple[str, ...]
-    baseline_pred: tuple[str, ...] = ()
+    y_pred: str
+    baseline_pred: str | None = None
     seed_column: str | None = None
     row_column: str | None = None
 
@@ -55,8 +57,8 @@ class ScoreConfig:
 def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     """Measure given predictions by group, write the report and return it.
 
-    With one column the intervals are about that model on new people; with several, or with several seeds,
-    they are about the recipe, as in an audit, and gates need five of them.
+    With one seed the intervals are about that model on new people; with several they are about the
+    recipe, as in an audit, and gates need five of them.
 
     Args:
         config: What to score.
@@ -77,7 +79,9 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     rules = parse_rules(shared.fail_on)
     earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None
     refuse_without_baseline(rules, has_baseline=earlier is not None)
-    scored = load_scored(shared, config.y_pred, config.baseline_pred, config.seed_column, config.row_column)
+    scored = load_scored(
+        shared, config.y_pred, config.baseline_pred, config.seed_column, config.row_column
+    )
     arms = {BASELINE: scored.baseline, PREDICTIONS: scored.predictions}
     found = ScoreResults(
         config=shared,
@@ -87,19 +91,24 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
         comparisons=measure_scored(scored),
     )
     seconds = {"scoring": time.perf_counter() - started}
-    report = build_score_report(found, run_metadata(command, _LIBRARIES, workers=None, seconds=seconds))
+    report = build_score_report(
+        found, run_metadata(command, _LIBRARIES, workers=None, seconds=seconds)
+    )
     report = judged(report, rules, earlier)
-    put_aside(shared.out)  # one on other data, which a scoring that is refused has left in its place
+    put_aside(shared.out)  # one on other data, which a refused scoring leaves in its place
     return write_report(report, shared.out, shared.format)
 
 
 def measure_scored(scored: Scored) -> tuple[Measured, ...]:
-    """Every grouping of given predictions: costs against the baseline, or the models by themselves."""
+    """Every grouping of given predictions.
+
+    Costs against the baseline, or the models by themselves.
+    """
     comparisons = []
     for grouping in scored.dataset.groupings:
         own = _predictions(scored.predictions, scored.rows, grouping)
         if scored.baseline:
-            other = _predictions(scored.baseline, scored.rows, grouping, len(own))
+            other = _predictions(scored.baseline, scored.rows, grouping)
             comparisons += [
                 measure_reference(BASELINE, other, *_facts(scored, grouping)),
                 compare(PREDICTIONS, BASELINE, own, other, *_facts(scored, grouping)),
@@ -111,7 +120,9 @@ def measure_scored(scored: Scored) -> tuple[Measured, ...]:
 
 def _facts(
     scored: Scored, grouping: Grouping
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Grouping, int | None, int, bool, bool, int | None]:
+) -> tuple[
+    np.ndarray[tuple[int], np.dtype[np.int64]], Grouping, int | None, int, bool, bool, int | None
+]:
     dataset = scored.dataset
     one_model = len(scored.predictions) == 1
     shape = dataset.labels, grouping, dataset.positive, len(dataset.classes)
@@ -119,15 +130,14 @@ def _facts(
 
 
 def _predictions(
-    arrays: Sequence[Float32], rows: Sequence[Int64], grouping: Grouping, seeds: int | None = None
+    arrays: Sequence[Float32], rows: Sequence[Int64], grouping: Grouping
 ) -> list[Predictions]:
-    """Each array as one seed on its rows; one array may stand for every seed. No training rows."""
+    """Each array as one seed on its rows; no training rows."""
     unknown = np.full((1, len(grouping.names)), np.nan)
     none = np.zeros(len(grouping.names), dtype=np.int64)
-    shared = list(arrays) * (seeds or 1) if seeds and len(arrays) == 1 else arrays
     return [
-        Predictions(seed, rows[seed % len(rows)], array[None], unknown, unknown, none)
-        for seed, array in enumerate(shared)
+        Predictions(seed, rows[seed], array[None], unknown, unknown, none)
+        for seed, array in enumerate(arrays)
     ]
 
 
@@ -136,8 +146,8 @@ def _settings(config: ScoreConfig) -> dict[str, JsonValue]:
     return {
         "data": values["data"],
         "y_true": values["label"],
-        "y_pred": list(config.y_pred),
-        "baseline_pred": list(config.baseline_pred),
+        "y_pred": config.y_pred,
+        "baseline_pred": config.baseline_pred,
         "seed_column": config.seed_column,
         "row_column": config.row_column,
         **{name: values[name] for name in _SHARED},

@@ -8,16 +8,17 @@ In pytest (``fairaudit methods --check NAME`` runs the same)::
     def test_my_method(law):
         law(my_module.SPEC)
 
-Each trains a few steps through the loop that ships, on records made to be unlike each other, and raises
-:class:`LawBroken` with what was found. They prove no guarantee; they find what breaks one. Seeds are fixed.
+Each trains a few steps through the loop that ships, on records made to be unlike each other, and
+raises :class:`LawBroken` with what was found. Settings stand at their defaults, at the ends of
+their ranges and at corners of all ranges; batches have up to 257 records. They prove no guarantee;
+they find what breaks one. Seeds are fixed.
 Source: docs/methods.md 9.
 """
 
 import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from fairaudit.engine.loop import NORM_GUARD, Loop, Training
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
 from fairaudit.engine.release import GradientSum
-from fairaudit.engine.rules import ClippingRule, Objective
+from fairaudit.engine.rules import ClippingRule, Objective, leaves
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
 from fairaudit.methods.base import Task
@@ -36,9 +37,23 @@ from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.models.zoo import make_model
-from fairaudit.privacy.streams import numpy_stream
 
-RECORDS, WIDTH, GROUPS, STEPS = 8, 5, 3, 4
+RECORDS, WIDTH, GROUPS, STEPS = 12, 5, 3, 4
+SIZES = PublicSizes(RECORDS, WIDTH, "logistic", GROUPS, 0, 1.3, STEPS, RECORDS / STEPS)
+NORMS = torch.tensor([0.0, 1e-6, 0.01, 0.3, 0.999, 1.0, 1.001, 3.0, 17.0, 1e3, 1e6])
+FEW = GROUPS * len(NORMS)  # records of a batch that has each of these norms in each group
+LARGER_BATCHES = (65, 257)
+LEFT_OUT = 12  # records of a batch that are left out in turn
+MOST_CORNERS = 256  # of all ranges; some of them where there are more
+# Answers that a rule's query was given so far, one list for each state that is looked at.
+ANSWERS: tuple[list[float], ...] = (
+    [],
+    [0.0] * 3,
+    [3.0, -40.0],
+    [1e6, 1e6, -1e6],
+    [-1e6] * 5,
+    [0.3, 7.0, 2.0, 90.0],
+)
 RUNS = 1500  # replicates whose noise is looked at
 SURE = 4.9  # standard errors that noise leaves with probability 1e-6
 LONGEST_ROW = 1.0 + 1e-6  # of a query, whose sensitivity is 1
@@ -48,74 +63,6 @@ Law = Callable[[MethodSpec], None]
 
 class LawBroken(AssertionError):
     """A law that a method breaks, with what was found."""
-
-
-class _Batches(PoissonSampler):
-    """Deals the same records at every step."""
-
-    def __init__(self, dealt: Tensor, nobody: int) -> None:
-        self.dealt, self.nobody = dealt, nobody
-        self.steps_per_epoch = STEPS
-
-    def draw(self) -> tuple[Tensor, Tensor | None]:
-        if len(self.dealt) == 1:
-            return self.dealt[0], None
-        return self.dealt, self.dealt < self.nobody
-
-
-class _Still(Optimizer):
-    """Keeps what was released, and moves the parameters as it is told."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(1.0)
-        self.stream, self.released = numpy_stream(seed, "split", "laws"), list[Tensor]()
-
-    def step(self, theta: Tensor, gradient: Tensor) -> None:
-        self.released.append(gradient.clone())
-        theta.add_(torch.from_numpy(self.stream.uniform(-0.2, 0.2, theta.shape[1]).astype(np.float32)))
-
-
-@dataclass
-class _Watched:
-    """A rule or an objective whose noised answers are replaced by ``told``; what passes is kept."""
-
-    part: Any
-    told: bool
-    answers: list[Tensor] = field(default_factory=list)
-    released: list[dict[str, Tensor]] = field(default_factory=list)
-    claims: list[Tensor] = field(default_factory=list)
-
-    def __getattr__(self, name: str) -> object:
-        found: object = getattr(self.part, name)
-        return found
-
-    def update(self, state: object, answer: Tensor) -> object:
-        self.answers.append(answer.clone())
-        if self.told:
-            cells = torch.linspace(-2.0, 6.0, answer.shape[1]) + len(self.answers)
-            answer = cells.expand_as(answer).clone()
-        after: object = self.part.update(state, answer)
-        return after
-
-    def sensitivity(self, released: object) -> Tensor:
-        self.claims.append(self.part.sensitivity(released).clone())
-        return self.claims[-1].clone()
-
-    def step(self, released: object) -> object:
-        self.released.append(_tensors(released))
-        after: object = self.part.step(released)
-        return after
-
-
-@dataclass
-class _Steps:
-    """A few steps of a method: its watched parts, sums before noise and released gradients, [R, P] each."""
-
-    rule: _Watched
-    objective: _Watched
-    sums: list[Tensor]
-    gradients: list[Tensor]
-    loop: Loop
 
 
 def private_by_steps(spec: MethodSpec) -> GradientMethod:
@@ -129,108 +76,128 @@ def private_by_steps(spec: MethodSpec) -> GradientMethod:
     path, _, name = spec.trainer.partition(":")
     trainer = getattr(importlib.import_module(path), name)()
     kind = type(trainer)
-    own = [
-        each for each in ("fit", "_set_up") if getattr(kind, each, None) is not getattr(GradientMethod, each)
-    ]
-    if not isinstance(trainer, GradientMethod) or own or not spec.trains_by_steps:
+    if (
+        not spec.trains_by_steps
+        or not isinstance(trainer, GradientMethod)
+        or kind.fit is not GradientMethod.fit
+        or kind._set_up is not GradientMethod._set_up
+    ):
         raise LawBroken(f"{spec.name} trains by code of its own, which these laws cannot follow")
     return trainer
 
 
 def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
-    """``scale * norm <= sensitivity`` for every norm and group, whatever was answered so far."""
-    for rule, released in _states(spec):
-        norms, group = _norms()
-        scale, bound = rule.scale(released, norms * NORM_GUARD, group), rule.sensitivity(released)
-        if not bool((scale.isfinite() & (scale >= 0)).all()):
-            raise LawBroken("a scale is negative or not finite")
-        worst = float((scale.double() * norms.double() / bound.double().unsqueeze(1)).max())
-        if not worst <= 1 + 1e-6:
-            raise LawBroken(
-                f"a scaled gradient is {worst:.4g} times as long as the sensitivity that is claimed"
-            )
+    """``scale * norm <= sensitivity`` for every norm, group and setting, whatever was answered."""
+    for case in _everywhere(spec):
+        norms, group = _norms(case.size)
+        for rule, released in case.rules():
+            scale = rule.scale(released, norms * NORM_GUARD, group)
+            bound = rule.sensitivity(released).double().unsqueeze(1)
+            if not bool((scale.isfinite() & (scale >= 0)).all()):
+                raise case.broken("a scale is negative or not finite")
+            worst = float((scale.double() * norms.double() / bound).max())
+            if not worst <= 1 + 1e-6:
+                raise case.broken(
+                    f"a scaled gradient is {worst:.4g} times as long as the sensitivity that is "
+                    "claimed"
+                )
 
 
 def a_record_is_treated_alone_as_in_company(spec: MethodSpec) -> None:
-    """Scale, query row and output gradient of a record do not depend on the others, but for rounding."""
-    trainer = private_by_steps(spec)
-    task = _task(spec)
-    norms, group = _norms()
-    for rule, released in _states(spec):
-        _alone("the scale", partial(_of_some, rule.scale, released, norms, group))
-        if rule.query_noise_multiplier is not None:
-            _alone("the query", partial(_of_some, rule.query, released, norms, group))
-    objective: Objective[Any] = trainer.objective(task)
-    state = objective.init(1, task.facts())
-    logits = torch.from_numpy(
-        numpy_stream(0, "split", "logits").uniform(-4, 4, (1, norms.shape[1], 2))
-    ).float()
-    targets = torch.nn.functional.one_hot(group % 2, 2).float()
-    _alone("the output gradient", partial(_of_some, objective.output_gradient, state, logits, targets, group))
-    if objective.query_noise_multiplier is not None:
-        _alone("the objective's query", partial(_of_some, objective.query, state, logits, group))
+    """Scale, query row and output gradient of a record do not depend on the others.
+
+    But for rounding.
+    """
+    for size in (FEW, *LARGER_BATCHES):
+        case = _Case(spec, _defaults(spec), size)
+        norms, group = _norms(size)
+        for rule, released in case.rules():
+            _alone("the scale", rule.scale, released, norms, group)
+            if rule.query_noise_multiplier is not None:
+                _alone("the query", rule.query, released, norms, group)
+        objective, state = case.objective()
+        logits = _logits(group)
+        targets = torch.nn.functional.one_hot(group % 2, 2).float()
+        _alone("the output gradient", objective.output_gradient, state, logits, targets, group)
+        if objective.query_noise_multiplier is not None:
+            _alone("the objective's query", objective.query, state, logits, group)
 
 
 def a_record_moves_a_query_by_at_most_one(spec: MethodSpec) -> None:
-    """A query's row has L2 norm at most 1, and one record more moves the exact answer by no more."""
-    norms, group = _norms()
-    for rule, released in _states(spec):
-        if rule.query_noise_multiplier is not None:
-            longest = float(rule.query(released, norms, group).double().norm(dim=-1).max())
-            if longest > LONGEST_ROW:
-                raise LawBroken(f"a row of the query is {longest:.4g} long, so one record moves it by that")
-    for one, other in _neighbours(spec):
-        for a, b in ((one.rule, other.rule), (one.objective, other.objective)):
-            for before, after in zip(a.answers, b.answers, strict=True):
-                moved = float((after - before).double().norm(dim=1).max())
-                if moved > LONGEST_ROW + 1e-4:
-                    raise LawBroken(f"one record more moves an answer by {moved:.4g}")
+    """A query's row has L2 norm at most 1.
+
+    And one record more moves the exact answer by no more.
+    """
+    for case in _everywhere(spec):
+        for rows in case.query_rows():
+            longest = float(rows.double().norm(dim=-1).max())
+            if not longest <= LONGEST_ROW:
+                raise case.broken(
+                    f"a row of the query is {longest:.4g} long, so one record moves it by that"
+                )
+    for size in (RECORDS, *LARGER_BATCHES):
+        case = _Case(spec, _defaults(spec), size)
+        for less, whole in case.neighbours():
+            for part, twin in _parts(less, whole):
+                for before, after in zip(part.answers, twin.answers, strict=True):
+                    moved = float((after - before).double().norm(dim=1).max())
+                    if not moved <= LONGEST_ROW + 1e-4:
+                        raise case.broken(f"one record more moves an answer by {moved:.4g}")
 
 
 def a_record_moves_the_sum_by_at_most_the_sensitivity(spec: MethodSpec) -> None:
-    """One record more, all released values equal: the sum before noise moves by at most the sensitivity."""
-    for one, other in _neighbours(spec):
-        for before, after, claim in zip(one.sums, other.sums, one.rule.claims, strict=True):
-            moved = (after - before).double().norm(dim=1) / claim.double()
-            if not bool((moved <= 1 + 1e-4).all()):
-                raise LawBroken(f"one record more moves the sum by {float(moved.max()):.4g} sensitivities")
+    """One record more, all released values equal.
+
+    The sum before noise moves by at most the sensitivity.
+    """
+    cases = [_Case(spec, settings, RECORDS) for settings in _ends(spec)]
+    cases += [_Case(spec, _defaults(spec), size) for size in LARGER_BATCHES]
+    for case in cases:
+        for less, whole in case.neighbours():
+            claims = less.rule.part.claims
+            for before, after, claim in zip(less.sums, whole.sums, claims, strict=True):
+                moved = float(((after - before).double().norm(dim=1) / claim.double()).max())
+                if not moved <= 1 + 1e-4:
+                    raise case.broken(f"one record more moves the sum by {moved:.4g} sensitivities")
 
 
 def state_follows_from_releases_alone(spec: MethodSpec) -> None:
     """One record more, all released values equal: sensitivity and state stay equal, to the bit."""
-    for one, other in _neighbours(spec):
-        for a, b in zip(one.rule.claims, other.rule.claims, strict=True):
-            if not torch.equal(a, b):
+    for less, whole in _Case(spec, _defaults(spec), RECORDS).neighbours():
+        for claim, twin_claim in zip(less.rule.part.claims, whole.rule.part.claims, strict=True):
+            if not torch.equal(claim, twin_claim):
                 raise LawBroken("the sensitivity depends on the batch")
-        for part, twin in ((one.rule, other.rule), (one.objective, other.objective)):
-            for state, copy in zip(part.released, twin.released, strict=True):
-                odd = [name for name in state if not torch.equal(state[name], copy[name])]
-                if odd:
-                    raise LawBroken(f"the state {odd[0]!r} depends on the batch beyond what was released")
+        for part, twin in _parts(less, whole):
+            for leaf, twin_leaf in zip(part.states, twin.states, strict=True):
+                if not torch.equal(torch.as_tensor(leaf), torch.as_tensor(twin_leaf)):
+                    raise LawBroken("the state depends on the batch beyond what was released")
 
 
 def noise_is_as_large_as_claimed(spec: MethodSpec) -> None:
-    """A step without records releases noise alone: as large as claimed, new at every step and copy."""
-    settings = _settings(spec)
-    done = _take(spec, [], repeats=RUNS)
-    expected = RECORDS / STEPS
-    claims = torch.stack(done.rule.claims).double().unsqueeze(-1)
-    noise = torch.stack(done.gradients).double() * expected / (claims * settings["noise_multiplier"])
-    _is_noise("the gradient", noise)
-    for part in (done.rule, done.objective):
-        claimed = part.part.query_noise_multiplier
+    """A step without records releases noise alone.
+
+    As large as claimed, new at every step and copy.
+    """
+    case = _Case(spec, _defaults(spec), RECORDS)
+    done = case.take([], repeats=RUNS)
+    claims = torch.stack(done.rule.part.claims).double().unsqueeze(-1)
+    noise = torch.stack(done.gradients).double() * RECORDS / STEPS
+    _check_noise("the gradient", noise / (claims * case.settings["noise_multiplier"]))
+    for part in (done.rule.part, done.objective.part):
+        claimed = part.query_noise_multiplier
         if claimed is not None:
-            _is_noise(part.part.query_name, torch.stack(part.answers).double() / claimed)
+            _check_noise(part.query_name, torch.stack(part.answers).double() / claimed)
 
 
 def the_event_is_what_the_loop_counted(spec: MethodSpec) -> None:
     """What a training released is what its description says before it, and nothing at noise 0."""
-    done = _take(spec, list(range(RECORDS)))
-    planned, counted = spec.events(_settings(spec), STEPS, 1), done.loop.event()
+    case = _Case(spec, _defaults(spec), RECORDS)
+    planned = spec.events(case.settings, STEPS, 1)
+    counted = case.take(list(range(RECORDS))).event()
     if planned != counted:
         raise LawBroken(f"training released {counted}, and the description says {planned}")
-    silent = spec.without_noise(_settings(spec))
-    if silent is None or _take(spec, list(range(RECORDS)), settings=silent).loop.event() is not None:
+    silent = spec.without_noise(case.settings)
+    if silent is None or _Case(spec, silent, RECORDS).take([0]).event() is not None:
         raise LawBroken("without noise something is still claimed")
 
 
@@ -246,153 +213,279 @@ LAWS: dict[str, Law] = {
 
 
 def broken_laws(spec: MethodSpec) -> dict[str, str]:
-    """Every law that the method breaks, by name, with what was found; empty where it keeps them all."""
-    found = {}
+    """Every law that the method breaks, by name, with what was found.
+
+    Empty where it keeps them all.
+    """
+    broken = {}
     for name, law in LAWS.items():
         try:
             law(spec)
         except LawBroken as error:
-            found[name] = str(error)
+            broken[name] = str(error)
         except Exception as error:  # of the method's own code
-            found[name] = f"it raised {type(error).__name__}: {error}"
-    return found
+            broken[name] = f"it raised {type(error).__name__}: {error}"
+    return broken
 
 
-def _settings(spec: MethodSpec) -> dict[str, float]:
-    """Every setting at its default, or at an inner point of its range; noise that is no special value."""
-    sizes = PublicSizes(RECORDS, WIDTH, "logistic", GROUPS, 0, 1.3, STEPS, RECORDS / STEPS)
-    found = {}
-    for name, setting in spec.settings.items():
-        high = setting.high if isinstance(setting.high, float | int) else setting.high.value(sizes)
-        value = setting.default.value(sizes) if setting.default else min(max(1.3, setting.low), high)
-        found[name] = float(value)
-    return found
+class _Batches(PoissonSampler):
+    """Deals the same records at every step; without any, padding to every replicate."""
+
+    def __init__(self, records: list[int], repeats: int) -> None:
+        self.steps_per_epoch = STEPS
+        self.records_dealt, self.repeats = torch.tensor(records), repeats
+
+    def draw(self) -> tuple[Tensor, Tensor | None]:
+        if len(self.records_dealt):
+            return self.records_dealt, None
+        nobody = torch.full((self.repeats, 1), RECORDS)
+        return nobody, nobody < RECORDS
 
 
-def _pool() -> TrainingPool:
-    """Records of lengths from a hundredth to a hundred, one of them zero."""
-    stream = numpy_stream(0, "split", "records")
-    x = stream.uniform(-2, 2, size=(RECORDS, WIDTH)) * np.geomspace(0.01, 100.0, RECORDS)[:, None]
-    x[2] = 0.0
-    labels, groups = torch.arange(RECORDS) % 2, torch.arange(RECORDS) % GROUPS
-    return TrainingPool(torch.from_numpy(x.astype(np.float32)), labels, groups, n_classes=2, n_groups=GROUPS)
+class _Moving(Optimizer):
+    """Keeps what was released, and moves the parameters by what nothing released decides."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0)
+        self.released: list[Tensor] = []
+
+    def step(self, theta: Tensor, gradient: Tensor) -> None:
+        self.released.append(gradient.clone())
+        number = torch.arange(1, theta.shape[1] + 1)
+        theta.add_(torch.sin(number * len(self.released) ** 2), alpha=0.2)
 
 
-def _task(spec: MethodSpec, repeats: int = 1, settings: Mapping[str, float] | None = None) -> Task:
-    series = np.geomspace(4.0, 2.0, STEPS, dtype=np.float32)[:, None]
-    return Task(
-        arm=spec.name,
-        seed=0,
-        repeats=repeats,
-        settings=_settings(spec) if settings is None else settings,
-        optimizer="sgd",
-        model=make_model("logistic", (WIDTH,), 2, hidden=(), activation="tanh", seed=0),
-        pool=_pool(),
-        steps_per_epoch=STEPS,
-        epochs=1,
-        n_public=RECORDS,
-        sampling=["shared", *(f"own/{number}" for number in range(1, repeats))],
-        source={spec.source_series: series} if spec.control_of else {},
-        budget=DEFAULT_BUDGET,
-    )
+@dataclass
+class _Watched:
+    """A rule or an objective whose answers are replaced where it is ``told``."""
+
+    part: Any
+    told: bool
+    answers: list[Tensor] = field(default_factory=list)
+    states: list[object] = field(default_factory=list)
+    claims: list[Tensor] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> object:
+        of_part: object = getattr(self.part, name)
+        return of_part
+
+    def update(self, state: object, answer: Tensor) -> object:
+        self.answers.append(answer.clone())
+        if self.told:
+            cells = torch.linspace(-2.0, 6.0, answer.shape[1]) + len(self.answers)
+            answer = cells.expand_as(answer).clone()
+        after: object = self.part.update(state, answer)
+        return after
+
+    def sensitivity(self, released: object) -> Tensor:
+        claim: Tensor = self.part.sensitivity(released)
+        self.claims.append(claim.clone())
+        return claim
+
+    def step(self, released: object) -> object:
+        for leaf in leaves(released):
+            self.states.append(leaf.clone() if isinstance(leaf, Tensor) else leaf)
+        after: object = self.part.step(released)
+        return after
 
 
-def _take(
-    spec: MethodSpec, records: list[int], *, repeats: int = 1, settings: Mapping[str, float] | None = None
-) -> _Steps:
-    """Some steps on these records. Answers are told where there are any, so that neighbours hear the same."""
-    trainer, task = private_by_steps(spec), _task(spec, repeats, settings)
-    network, made = trainer._set_up(task, [])
-    told = bool(records)
-    rule, objective = _Watched(made.rule, told), _Watched(made.objective, told)
-    optimizer, sums = _Still(0), list[Tensor]()
-    nobody = task.pool.n_records
-    index = torch.tensor([records or [nobody]]).expand(repeats, -1)
-    parts: dict[str, Any] = {"rule": rule, "objective": objective}
-    made = replace(made, **parts, optimizer=optimizer, sampler=_Batches(index, nobody))
-    loop = _Summing(network, task.pool, made, sums)
-    loop.take(STEPS)
-    return _Steps(rule, objective, sums, optimizer.released, loop)
+class _Unlimited(Loop):
+    """A loop that leaves a method to keep its claims by itself, and the sums before noise."""
 
-
-class _Summing(Loop):
-    """Keeps the sums that a release is given."""
-
-    def __init__(self, network: Stacked, pool: TrainingPool, training: Training, kept: list[Tensor]) -> None:
+    def __init__(self, network: Stacked, pool: TrainingPool, training: Training) -> None:
         super().__init__(network, pool, training)
-        self.kept = kept
+        self.rule.is_limited = self.objective.is_limited = False
+        self.sums: list[Tensor] = []
+        assert isinstance(training.optimizer, _Moving)
+        self.gradients = training.optimizer.released
 
     def _close(self, sums: dict[GradientSum, Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
-        self.kept.append(sums[self.training.release.rows[0]].clone())
+        self.sums.append(sums[self.training.release.rows[0]].clone())
         return super()._close(sums, sensitivity, batch)
 
 
-def _neighbours(spec: MethodSpec) -> Iterator[tuple[_Steps, _Steps]]:
-    """Trainings on all records but one, and on all: each record in turn."""
-    everybody = list(range(RECORDS))
-    whole = _take(spec, everybody)
-    for left_out in everybody:
-        yield _take(spec, [number for number in everybody if number != left_out]), whole
+@dataclass(frozen=True)
+class _Case:
+    """A method at some settings, on so many records."""
 
+    spec: MethodSpec
+    settings: Mapping[str, float]
+    size: int
 
-def _states(spec: MethodSpec) -> Iterator[tuple[ClippingRule[Any], Any]]:
-    """The method's rule in states that answers of every kind lead to."""
-    trainer, task = private_by_steps(spec), _task(spec)
-    norms, group = _norms()
-    for answers in ([], [0.0] * 3, [3.0, -40.0], [1e6, 1e6, -1e6], [-1e6] * 5, [0.3, 7.0, 2.0, 90.0]):
-        rule = trainer.rule(task)
-        released = rule.init(1, task.facts())
-        for answer in answers:
+    def broken(self, what: str) -> LawBroken:
+        """What was found, with the settings that are not at their defaults."""
+        default = _defaults(self.spec)
+        moved = []
+        for name, value in self.settings.items():
+            if value != default[name]:
+                moved.append(f"{name} {value:g}")
+        return LawBroken(f"{what} at {', '.join(moved)}" if moved else what)
+
+    def task(self, repeats: int = 1) -> Task:
+        source = {}
+        if self.spec.control_of:
+            series = np.geomspace(4.0, 2.0, STEPS, dtype=np.float32)
+            source[self.spec.source_series] = series[:, None]
+        return Task(
+            arm=self.spec.name,
+            seed=0,
+            repeats=repeats,
+            settings=self.settings,
+            optimizer="sgd",
+            model=make_model("logistic", (WIDTH,), 2, hidden=(), activation="tanh", seed=0),
+            pool=_pool(self.size),
+            steps_per_epoch=STEPS,
+            epochs=1,
+            n_public=RECORDS,
+            sampling=["shared"] * repeats,
+            source=source,
+            budget=DEFAULT_BUDGET,
+        )
+
+    def rules(self) -> Iterator[tuple[ClippingRule[Any], Any]]:
+        """The method's rule in states that answers of every kind lead to."""
+        trainer, task = private_by_steps(self.spec), self.task()
+        norms, group = _norms(FEW)
+        for answers in ANSWERS:
+            rule = trainer.rule(task)
+            released = rule.init(1, task.facts())
+            for answer in answers:
+                if rule.query_noise_multiplier is not None:
+                    cells = torch.full_like(rule.query(released, norms, group)[:, 0], answer)
+                    cells[:, 1::2] *= 0.5
+                    released = rule.update(released, cells)
+                released = rule.step(released)
+            yield rule, released
+
+    def objective(self) -> tuple[Objective[Any], Any]:
+        """The method's objective in its first state."""
+        task = self.task()
+        objective: Objective[Any] = private_by_steps(self.spec).objective(task)
+        return objective, objective.init(1, task.facts())
+
+    def query_rows(self) -> Iterator[Tensor]:
+        """Rows of all queries, in every state of the rule, [1, B, Q]."""
+        norms, group = _norms(self.size)
+        for rule, released in self.rules():
             if rule.query_noise_multiplier is not None:
-                like = rule.query(released, norms, group)[:, 0]
-                signs = torch.where(torch.arange(like.shape[1]) % 2 == 0, 1.0, 0.5)
-                released = rule.update(released, (answer * signs).expand_as(like).clone())
-            released = rule.step(released)
-        yield rule, released
+                yield rule.query(released, norms, group)
+        objective, state = self.objective()
+        if objective.query_noise_multiplier is not None:
+            yield objective.query(state, _logits(group), group)
+
+    def take(self, records: list[int], repeats: int = 1) -> _Unlimited:
+        """Some steps on these records.
+
+        Answers are told where there are any, so that neighbours hear the same.
+        """
+        task = self.task(repeats)
+        network, made = private_by_steps(self.spec)._set_up(task, [])
+        told = bool(records)
+        parts: dict[str, Any] = {
+            "rule": _Watched(made.rule, told),
+            "objective": _Watched(made.objective, told),
+            "optimizer": _Moving(),
+            "sampler": _Batches(records, repeats),
+        }
+        loop = _Unlimited(network, task.pool, replace(made, **parts))
+        loop.take(STEPS)
+        return loop
+
+    def neighbours(self) -> Iterator[tuple[_Unlimited, _Unlimited]]:
+        """Trainings on all records but one, and on all: some records in turn."""
+        everybody = list(range(self.size))
+        whole = self.take(everybody)
+        for left_out in np.linspace(0, self.size - 1, LEFT_OUT).astype(int):
+            others = [*everybody[:left_out], *everybody[left_out + 1 :]]
+            yield self.take(others), whole
 
 
-def _norms() -> tuple[Tensor, Tensor]:
-    """Norms of every size, each in every group, [1, B]."""
-    sizes = torch.tensor([0.0, 1e-6, 0.01, 0.3, 0.999, 1.0, 1.001, 3.0, 17.0, 1e3, 1e6])
-    return sizes.repeat(GROUPS).unsqueeze(0), torch.arange(GROUPS).repeat_interleave(len(sizes)).unsqueeze(0)
+def _parts(one: Loop, other: Loop) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """The rules of two loops, and their objectives."""
+    return (one.rule.part, other.rule.part), (one.objective.part, other.objective.part)
 
 
-def _of_some(call: Callable[..., Tensor], state: object, *values: Tensor | slice) -> Tensor:
-    """The value for some records, the last argument: a slice."""
-    *batch, records = values
-    return call(state, *(each[:, records] for each in batch if isinstance(each, Tensor)))
+def _defaults(spec: MethodSpec) -> dict[str, float]:
+    """Every setting at its default, or at an inner point of its range.
+
+    Noise that is no special value.
+    """
+    settings = {}
+    for name, setting in spec.settings.items():
+        settings[name] = min(max(1.3, setting.low), setting.highest(SIZES))
+        if setting.default:
+            settings[name] = float(setting.default.value(SIZES))
+    return settings
 
 
-def _alone(what: str, value: Callable[[slice], Tensor]) -> None:
-    together = value(slice(None)).clone()
+def _ends(spec: MethodSpec) -> Iterator[dict[str, float]]:
+    """The defaults, then each setting in turn at either end of its range."""
+    default = _defaults(spec)
+    yield default
+    for name, setting in spec.settings.items():
+        for end in (setting.low, setting.highest(SIZES)):
+            yield {**default, name: end}
+
+
+def _everywhere(spec: MethodSpec) -> Iterator[_Case]:
+    """Larger batches at the defaults, the ends of single settings, and corners of all ranges."""
+    for size in LARGER_BATCHES:
+        yield _Case(spec, _defaults(spec), size)
+    for settings in _ends(spec):
+        yield _Case(spec, settings, FEW)
+    corners = 2 ** len(spec.settings)
+    for corner in range(0, corners, corners // MOST_CORNERS | 1):
+        settings = {}
+        for place, (name, setting) in enumerate(spec.settings.items()):
+            is_high = corner >> place & 1
+            settings[name] = setting.highest(SIZES) if is_high else setting.low
+        yield _Case(spec, settings, FEW)
+
+
+def _pool(size: int) -> TrainingPool:
+    """Pairs of equal records with unlike labels, so that one of each pair is taken for the other.
+
+    Of lengths from a hundredth to a thousand in every group; one record is zero.
+    """
+    number = torch.arange(size)
+    pairs = -(-size // 2)
+    directions = torch.sin(torch.arange(1.0, 1 + pairs * WIDTH)).view(pairs, WIDTH)
+    x = (directions * torch.logspace(-2, 3, pairs).unsqueeze(1))[number // 2]
+    x[2] = 0.0
+    return TrainingPool(x, number % 2, number // 2 % GROUPS, n_classes=2, n_groups=GROUPS)
+
+
+def _norms(size: int) -> tuple[Tensor, Tensor]:
+    """Norms of every size in every group, [1, size]."""
+    number = torch.arange(size).unsqueeze(0)
+    return NORMS[number % len(NORMS)], number // len(NORMS) % GROUPS
+
+
+def _logits(group: Tensor) -> Tensor:
+    """Logits of two classes, [1, B, 2]."""
+    return 4.0 * torch.sin(torch.arange(2.0 * group.numel())).view(*group.shape, 2)
+
+
+def _alone(what: str, call: Callable[..., Tensor], state: object, *batch: Tensor) -> None:
+    """Check that a record's value, of tensors [1, B, ...], is the same without the others."""
+    together = call(state, *batch).clone()
     for number in range(together.shape[1]):
-        if not torch.allclose(value(slice(number, number + 1)), together[:, number : number + 1], 1e-5, 1e-7):
+        own = slice(number, number + 1)
+        value = call(state, *(values[:, own] for values in batch))
+        if not torch.allclose(value, together[:, own], 1e-5, 1e-7):
             raise LawBroken(f"{what} of a record depends on the records beside it")
 
 
-def _is_noise(name: str, noise: Tensor) -> None:
-    """Whether [T, R, ...] are independent draws of variance 1."""
+def _check_noise(name: str, noise: Tensor) -> None:
+    """Check that [T, R, D] are independent draws of variance 1."""
     count = noise.numel()
     spread = float(noise.square().mean())
     if abs(spread - 1) > SURE * math.sqrt(2 / count):
-        raise LawBroken(f"the noise of {name} has {math.sqrt(spread):.3f} of the standard deviation claimed")
-    pairs = {
-        "steps": (noise[:-1], noise[1:]),
-        "copies": (noise[:, :-1], noise[:, 1:]),
-        "coordinates": (noise[..., :-1], noise[..., 1:]),
-    }
-    for what, (one, other) in pairs.items():
-        if one.numel() and abs(float((one * other).mean())) > SURE / math.sqrt(one.numel()):
+        raise LawBroken(
+            f"the noise of {name} has {math.sqrt(spread):.3f} of the standard deviation claimed"
+        )
+    for axis, what in enumerate(("steps", "copies", "coordinates")):
+        length = noise.shape[axis] - 1
+        products = noise.narrow(axis, 0, length) * noise.narrow(axis, 1, length)
+        if length and abs(float(products.mean())) > SURE / math.sqrt(products.numel()):
             raise LawBroken(f"the noise of {name} is not new for all {what}")
-
-
-def _tensors(state: object) -> dict[str, Tensor]:
-    """The tensors of a state, by name."""
-    if isinstance(state, Tensor):
-        return {"state": state.clone()}
-    parts: dict[str, object] = {}
-    if is_dataclass(state):
-        parts = {each.name: getattr(state, each.name) for each in fields(state)}
-    elif isinstance(state, tuple | list):
-        parts = {str(number): each for number, each in enumerate(state)}
-    return {f"{name}/{key}": t for name, each in parts.items() for key, t in _tensors(each).items()}

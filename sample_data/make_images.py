@@ -1,8 +1,9 @@
 """Draw the images of sample_data/images: four shapes, most of them printed, some drawn by hand.
 
-Every image is a shape of light on a dark ground, rendered from its signed distance. ``printed`` shapes
-are filled, upright and clear. ``drawn`` ones are a shaky outline, turned, faint and grainy, and fewer.
-So the smaller group is the harder one, and its mistakes are what clipping and noise make worse.
+Every image is a shape of light on a dark ground, rendered from its signed distance. ``printed``
+shapes are filled, upright and clear. ``drawn`` ones are a shaky outline, turned, faint and grainy,
+and fewer. So the smaller group is the harder one, and its mistakes are what clipping and noise make
+worse.
 """
 
 import argparse
@@ -26,8 +27,10 @@ class Style:
     """How a group's shapes look; lengths are in half image sides, light is in 0..1.
 
     Args:
-        count: Images, as many of each shape. outline: Half the width of the line, 0 for a filled shape.
-        turn: Largest rotation in degrees. shift: Largest displacement. wobble: Size of the hand's tremor.
+        count: Images, as many of each shape. outline: Half the width of the line, 0 for a filled
+            shape.
+        turn: Largest rotation in degrees. shift: Largest displacement. wobble: Size of the hand's
+            tremor.
         light: Range of the shape's brightness. grain: Standard deviation of the noise.
     """
 
@@ -54,7 +57,10 @@ def make(drawing: Drawing) -> tuple[NDArray[np.uint8], list[dict[str, str]]]:
     generator = np.random.default_rng(drawing.seed)
     styles = {"printed": drawing.printed, "drawn": drawing.drawn}
     wanted = [
-        (s, k) for s, style in styles.items() for k in SHAPES for _ in range(style.count // len(SHAPES))
+        (s, k)
+        for s, style in styles.items()
+        for k in SHAPES
+        for _ in range(style.count // len(SHAPES))
     ]
     order = generator.permutation(len(wanted))
     images, rows = [], []
@@ -69,7 +75,10 @@ def draw(shape: str, style: Style, generator: np.random.Generator) -> NDArray[np
     """One image ``[16, 16]``."""
     centres = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1
     y, x = np.meshgrid(centres, centres, indexing="ij")
-    x, y = x - generator.uniform(-style.shift, style.shift), y - generator.uniform(-style.shift, style.shift)
+    x, y = (
+        x - generator.uniform(-style.shift, style.shift),
+        y - generator.uniform(-style.shift, style.shift),
+    )
     angle = np.deg2rad(generator.uniform(-style.turn, style.turn))
     x, y = np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x
     distance = distance_to(shape, x, y, generator.uniform(0.5, 0.62))
@@ -118,7 +127,9 @@ def write(out: Path, images: NDArray[np.uint8], rows: list[dict[str, str]]) -> N
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="where to put the folder")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent, help="where to put the folder"
+    )
     parser.add_argument("--seed", type=int, default=Drawing.seed)
     options = parser.parse_args()
     pixels, labels = make(Drawing(seed=options.seed))

@@ -1,7 +1,7 @@
 """Make loans.parquet and its twin loans.csv: synthetic loan applications with a known mechanism.
 
-Run ``python sample_data/make_loans.py`` (numpy, pandas and pyarrow are enough); same numpy, same rows.
-README.md beside this file describes the columns and why DP-SGD costs one group more.
+Run ``python sample_data/make_loans.py`` (numpy, pandas and pyarrow are enough); same numpy, same
+rows. README.md beside this file describes the columns and why DP-SGD costs one group more.
 """
 
 import argparse
@@ -22,7 +22,10 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Mechanism:
-    """What makes private training cost F more; every number is in units of the hidden worthiness's sd."""
+    """What makes private training cost F more.
+
+    Every number is in units of the hidden worthiness's sd.
+    """
 
     seed: int = 20
     rows: int = 6_000
@@ -34,7 +37,8 @@ class Mechanism:
     loan_noise_men: float = 0.8
     record_noise_women: float = 3.0
     tail: float = 3.0  # degrees of freedom of that noise: the smaller, the heavier the tails
-    # Savings say how worthy F is, years employed how worthy M is; both vary little in the other group.
+    # Savings say how worthy F is, years employed how worthy M is; both vary little in the other
+    # group.
     savings_scale_women: float = 0.3
     savings_noise_women: float = 0.5
     savings_spread_men: float = 0.1
@@ -59,9 +63,13 @@ def make(mechanism: Mechanism) -> pd.DataFrame:
         {
             "applicant_id": [f"A{number:05d}" for number in 10_000 + rng.permutation(m.rows)],
             "sex": np.where(woman, "F", "M"),
-            "race": rng.choice(["Asian", "Black", "Other", "White"], m.rows, p=[0.11, 0.2, 0.07, 0.62]),
+            "race": rng.choice(
+                ["Asian", "Black", "Other", "White"], m.rows, p=[0.11, 0.2, 0.07, 0.62]
+            ),
             "age": np.clip(np.round(41 + 12 * rng.normal(size=m.rows)), 18, 79).astype(np.int64),
-            "income": gaps(rng, amount(58_000 + 6_000 * signal["income"], least=2_000, step=100), 0.03),
+            "income": gaps(
+                rng, amount(58_000 + 6_000 * signal["income"], least=2_000, step=100), 0.03
+            ),
             "loan_amount": amount(25_000 + 2_500 * signal["loan_amount"], least=500, step=100),
             "savings": amount(15_000 + 12_000 * signal["savings"], least=0, step=50),
             "years_employed": gaps(
@@ -74,7 +82,9 @@ def make(mechanism: Mechanism) -> pd.DataFrame:
     )
 
 
-def signals(m: Mechanism, rng: np.random.Generator, woman: Flags, worth: Floats) -> dict[str, Floats]:
+def signals(
+    m: Mechanism, rng: np.random.Generator, woman: Flags, worth: Floats
+) -> dict[str, Floats]:
     """The numeric columns before they are given units, ``[rows]`` each."""
     noise = rng.normal(size=(5, m.rows))
     heavy = m.record_noise_women * rng.standard_t(m.tail, size=(2, m.rows))
@@ -111,9 +121,13 @@ def write(frame: pd.DataFrame, folder: Path) -> None:
         for field in table.schema
     ]
     table = table.cast(pa.schema(strings))
-    pyarrow.csv.write_csv(table, folder / "loans.csv", pyarrow.csv.WriteOptions(quoting_style="needed"))
+    pyarrow.csv.write_csv(
+        table, folder / "loans.csv", pyarrow.csv.WriteOptions(quoting_style="needed")
+    )
     declared = {"label": "approved", "positive": "1", "favourable": "1"}
-    described = table.replace_schema_metadata({f"fairaudit.{key}": value for key, value in declared.items()})
+    described = table.replace_schema_metadata(
+        {f"fairaudit.{key}": value for key, value in declared.items()}
+    )
     pyarrow.parquet.write_table(described, folder / "loans.parquet", compression="zstd")
 
 

@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -21,16 +22,33 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
+QUICK = tuple(tomllib.loads((HERE / "rooms.toml").read_text(encoding="utf-8"))["quick"]["tests"])
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what tests/rooms.toml calls quick, but for what is slow there."""
+    for item in items:
+        is_slow = any(item.get_closest_marker(name) for name in ("slow", "fuzz"))
+        if not is_slow and item.nodeid.removeprefix("tests/").startswith(QUICK):
+            item.add_marker("quick")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_torch_thread():
-    """Jobs run with one thread each, and so do their tests; tests that need no torch do not load it."""
+    """Jobs run with one thread each, and so do their tests.
+
+    Tests that need no torch do not load it.
+    """
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
 def smallest_numbers():
-    """A job run in this process sets denormal numbers to zero, as a worker's; no other test is to feel it."""
+    """A job run in this process sets denormal numbers to zero, as a worker's.
+
+    No other test is to feel it.
+    """
     yield
     if "torch" in sys.modules:
         sys.modules["torch"].set_flush_denormal(False)
@@ -38,7 +56,10 @@ def smallest_numbers():
 
 @pytest.fixture
 def quick_accountant(monkeypatch):
-    """For plans whose epsilons are nobody's business: epsilon is 1 / sigma_eff, which takes no time."""
+    """For plans whose epsilons are nobody's business.
+
+    Epsilon is 1 / sigma_eff, which takes no time.
+    """
 
     def epsilon(event, delta, accountant):
         return 1.0 / event.effective_noise_multiplier
@@ -48,7 +69,9 @@ def quick_accountant(monkeypatch):
 
     monkeypatch.setattr("fairaudit.planning.guarantees.epsilon", epsilon)
     monkeypatch.setattr("fairaudit.methods.spec.calibrate", calibrate)
-    monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: float(len(runs)))
+    monkeypatch.setattr(
+        "fairaudit.planning.plan.composed_epsilon", lambda runs, delta: float(len(runs))
+    )
 
 
 @pytest.fixture(scope="session")

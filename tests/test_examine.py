@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from audits import audit_here
 
-from fairaudit.config.model_names import BY_LOOP, BY_TABLE, BY_VMAP, ModelFacts
+from fairaudit.cli import app
+from fairaudit.config.model_names import BY_TABLE, BY_VMAP, ModelFacts
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
@@ -12,6 +14,8 @@ from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_check import ModelBug, examine
 from fairaudit.execution.model_setup import examine_model
 from fairaudit.planning.plan import make_plan
+from fairaudit.report.load import load_report
+from fairaudit.report.render.markdown import to_markdown
 
 LOANS = Path(__file__).resolve().parents[1] / "sample_data" / "loans.parquet"
 
@@ -33,14 +37,12 @@ def chain():
 def test_layers_of_the_table_take_the_fast_path(chain):
     assert chain.gradients == BY_TABLE
     assert chain.outside == ""
-    assert chain.parameters is not None
 
 
-@pytest.mark.parametrize(("model", "gradients"), [("attention", BY_VMAP), ("branching", BY_LOOP)])
-def test_a_model_outside_the_table_is_isolated_and_named(model, gradients):
-    facts = found(f"own_models:{model}")
-    assert facts.gradients == gradients
-    assert model in facts.outside.lower()
+def test_a_model_outside_the_table_is_isolated_and_named():
+    facts = found("own_models:attention")
+    assert facts.gradients == BY_VMAP
+    assert "attention" in facts.outside.lower()
 
 
 @pytest.mark.parametrize(
@@ -49,15 +51,32 @@ def test_a_model_outside_the_table_is_isolated_and_named(model, gradients):
         ("own_models:wrong_width", ConfigError, "puts out"),
         ("own_models:normalised", TrainingError, "BatchNorm1d at '1'"),
         ("own_models:mixing", TrainingError, "one record alone"),
+        ("own_models:branching", TrainingError, "--trainer"),
         ("own_models:remembering", TrainingError, "largest"),
         ("own_models:frozen", TrainingError, "no parameter"),
-        ("own_models:scripted", TrainingError, "compiled by torch.jit"),
         ("own_models:partly_traced", TrainingError, "compiled by torch.jit"),
     ],
 )
 def test_a_model_that_cannot_be_audited_is_refused_before_any_training(model, error, message):
     with pytest.raises(error, match=message):
         found(model)
+
+
+@pytest.mark.parametrize("name", ["hidden_in_an_array", "hidden_in_a_cache"])
+def test_an_epsilon_that_rests_on_what_a_module_hides_passes_no_gate_unasked(
+    name, tmp_path, capsys
+):
+    given = {"model": f"own_models:{name}", "method": ["dpsgd"], "epsilon": [1, 3], "seeds": 1}
+    path = audit_here(tmp_path, data=LOANS, group=["sex"], label="approved", epochs=1, **given)
+    report = load_report(path)
+    condition = "established if the module keeps nothing of what it reads"
+    assert {report.privacy[arm].guarantee for arm in ("dpsgd@1", "dpsgd@3")} == {condition}
+    assert f"guarantee: {condition}; ε ≤ 1.00" in to_markdown(report)
+    asked = ["gate", str(path), "--fail-on", "epsilon > 4"]
+    assert app.main(asked) == 3
+    assert condition in capsys.readouterr().err
+    assert app.main([*asked, "--trust-module"]) == 0
+    capsys.readouterr()
 
 
 def test_a_job_is_the_models_as_well_as_its_names(chain):

@@ -1,5 +1,4 @@
 import importlib
-import time
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from fairaudit.errors import EXIT_TRAINING, DataError
 from fairaudit.execution import scheduler as execute_module
-from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound
+from fairaudit.execution.progress import JobFailed, JobFinished
 from fairaudit.execution.run_directory import open_rundir
 from fairaudit.execution.scheduler import WorkerBug
 from fairaudit.results.jobs import job_path
@@ -33,19 +32,13 @@ def numbers(results):
     return {key: result.arrays["probabilities"].tobytes() for key, result in results.by_job.items()}
 
 
-def test_every_job_of_the_plan_has_a_result_in_the_plans_order(toys, tmp_path):
-    plan = toys.make_plan(tmp_path, seeds=3)
-    results = toys.run_plan(plan)
-    assert list(results.by_job) == [job.id for job in plan.jobs]
-    assert results.failures == ()
-    assert [r.facts["seed"] for r in results.by_job.values()] == [0, 0, 1, 1, 2, 2]
-
-
 def test_neither_workers_nor_completion_order_change_a_result(toys, tmp_path):
     arms = ("late", "plain", "brief")
     runs, orders = [], []
     for workers in (1, 2, 4):
-        plan = toys.make_plan(tmp_path / str(workers), arms=arms, seeds=2, sources={"brief": "late"})
+        plan = toys.make_plan(
+            tmp_path / str(workers), arms=arms, seeds=2, sources={"brief": "late"}
+        )
         events = []
         results = toys.run_plan(plan, workers=workers, listener=events.append)
         runs.append((list(results.by_job), numbers(results)))
@@ -54,12 +47,6 @@ def test_neither_workers_nor_completion_order_change_a_result(toys, tmp_path):
     assert sorted(orders[0]) == sorted(orders[2])
     assert orders[2] != orders[0]  # or the next line would compare nothing
     assert runs[0] == runs[1] == runs[2]
-
-
-def test_one_worker_takes_the_jobs_seed_by_seed(toys, tmp_path):
-    plan = toys.make_plan(tmp_path, seeds=3)
-    toys.run_plan(plan, workers=1)
-    assert toys.runs(plan) == [(job.arm, job.seed) for job in plan.jobs]
 
 
 def test_a_worker_stays_with_its_seed_while_it_has_jobs(toys, tmp_path):
@@ -91,17 +78,6 @@ def test_a_job_starts_after_the_job_whose_result_it_reads(toys, tmp_path):
         np.testing.assert_array_equal(results.by_job[job.id].arrays["probabilities"], expected)
 
 
-def test_finished_jobs_are_not_trained_again(toys, tmp_path):
-    plan = toys.make_plan(tmp_path)
-    first = toys.run_plan(plan)
-    more = toys.make_plan(tmp_path, seeds=3)
-    events = []
-    second = toys.run_plan(more, listener=events.append)
-    assert events[0] == JobsFound(total=6, finished=4)
-    assert sorted(toys.runs(plan)) == sorted((job.arm, job.seed) for job in more.jobs)
-    assert numbers(first).items() <= numbers(second).items()
-
-
 def test_a_finished_plan_starts_no_process(toys, tmp_path, monkeypatch):
     plan = toys.make_plan(tmp_path)
     first = toys.run_plan(plan)
@@ -109,28 +85,6 @@ def test_a_finished_plan_starts_no_process(toys, tmp_path, monkeypatch):
     second = toys.run_plan(plan)
     assert numbers(first) == numbers(second)
     assert [r.facts for r in first.by_job.values()] == [r.facts for r in second.by_job.values()]
-
-
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "removed"])
-def test_a_damaged_result_is_trained_again_and_only_that(toys, tmp_path, damage):
-    plan = toys.make_plan(tmp_path)
-    first = toys.run_plan(plan)
-    path = job_path(plan.config.out / "jobs", plan.jobs[2].id)
-    content = bytearray(path.read_bytes())
-    content[-7] ^= 4
-    path.write_bytes({"cut": content[:-1], "flipped": content, "empty": b"", "removed": b""}[damage])
-    if damage == "removed":
-        path.unlink()
-    second = toys.run_plan(plan)
-    assert toys.runs(plan)[4:] == [(plan.jobs[2].arm, plan.jobs[2].seed)]
-    assert numbers(first) == numbers(second)
-
-
-def test_without_resume_everything_is_trained_again(toys, tmp_path):
-    toys.run_plan(toys.make_plan(tmp_path))
-    plan = toys.make_plan(tmp_path, resume=False)
-    toys.run_plan(plan)
-    assert len(toys.runs(plan)) == 8
 
 
 def test_a_failed_job_is_recorded_and_the_others_go_on(toys, tmp_path):
@@ -158,13 +112,6 @@ def test_jobs_that_read_a_failed_job_fail_with_it(toys, tmp_path):
     assert toys.runs(plan) == [("diverges", 0)]
 
 
-def test_a_failed_job_is_tried_again_by_the_next_run(toys, tmp_path):
-    plan = toys.make_plan(tmp_path, arms=("diverges",), seeds=1)
-    for _ in range(2):
-        toys.run_plan(plan)
-    assert len(toys.runs(plan)) == 2
-
-
 def test_a_job_without_memory_fails_as_training(toys, tmp_path):
     results = toys.run_plan(toys.make_plan(tmp_path, arms=("no-memory", "plain"), seeds=1))
     (failure,) = results.failures
@@ -172,7 +119,10 @@ def test_a_job_without_memory_fails_as_training(toys, tmp_path):
     assert failure.message.startswith("out of memory")
     assert len(results.by_job) == 1
     (tmp_path / "hurry").touch()  # there is more memory now
-    assert len(toys.run_plan(toys.make_plan(tmp_path, arms=("no-memory", "plain"), seeds=1)).by_job) == 2
+    assert (
+        len(toys.run_plan(toys.make_plan(tmp_path, arms=("no-memory", "plain"), seeds=1)).by_job)
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,21 +135,11 @@ def test_a_job_without_memory_fails_as_training(toys, tmp_path):
 )
 def test_whatever_is_no_training_error_stops_the_run(toys, tmp_path, arm, error, text):
     plan = toys.make_plan(tmp_path, arms=("plain", arm, "slow"), seeds=1, sources={arm: "plain"})
-    start = time.monotonic()
     with pytest.raises(error, match=text):
         toys.run_plan(plan)
-    assert time.monotonic() - start < 20  # the slow one, 60 s, was ended
-    assert job_path(plan.config.out / "jobs", plan.jobs[0].id).exists()
-
-
-def test_a_bug_names_its_job(toys, tmp_path):
-    with pytest.raises(WorkerBug, match=r"buggy, seed 0"):
-        toys.run_plan(toys.make_plan(tmp_path, arms=("buggy",), seeds=1))
-
-
-def test_a_training_that_does_not_exist_is_a_bug(toys, tmp_path):
-    with pytest.raises(WorkerBug, match="AttributeError"):
-        toys.run_plan(toys.make_plan(tmp_path, seeds=1), train="toy_training:absent")
+    jobs = plan.config.out / "jobs"
+    stored = {job.arm for job in plan.jobs if job_path(jobs, job.id).exists()}
+    assert stored == {"plain"}  # the slow one, 60 s, was ended
 
 
 def test_a_listener_that_raises_ends_the_run_and_the_lock(toys, tmp_path):

@@ -1,10 +1,14 @@
-"""A method of somebody else: the page's example as a package that is found, checked, trained and reported."""
+"""A method of somebody else.
+
+The page's example as a package that is found, checked, trained and reported.
+"""
 
 import json
 import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +17,7 @@ import pytest
 
 import fairaudit
 from fairaudit import extend
+from fairaudit import testing as laws
 from fairaudit.errors import ConfigError
 from fairaudit.methods import catalog as catalog_module
 from fairaudit.methods.catalog import admit, catalog, find, home_of
@@ -50,8 +55,12 @@ def told(home, *words, packages="packages"):
     set_there = {"PYTHONPATH": str(home / packages), "XDG_CACHE_HOME": str(home / "cache")}
     return subprocess.run(
         [sys.executable, "-m", "fairaudit", *words],
-        check=False, capture_output=True, text=True, cwd=home, env={**os.environ, **set_there},
-    )  # fmt: skip
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=home,
+        env={**os.environ, **set_there},
+    )
 
 
 def audited(home, *words, out="out"):
@@ -63,7 +72,7 @@ def audited(home, *words, out="out"):
 
 @pytest.mark.slow
 def test_an_installed_method_is_trained_reported_and_not_vouched_for_until_checked(home):
-    report, said = audited(home, "--method", NAME, "--format", "json,md,html,model-card")
+    report, said = audited(home, "--method", NAME, "--format", "json,md,html")
     (arm,) = (arm for arm in report["arms"] if arm["key"] == NAME)
     assert arm["settings"]["weight"] == 0.5  # its own, at its own default
     assert report["privacy"][NAME]["guarantee"] == UNCHECKED
@@ -73,17 +82,14 @@ def test_an_installed_method_is_trained_reported_and_not_vouched_for_until_check
     (reading,) = report["diagnostics"]["readings"][NAME]
     assert (reading["name"], reading["values"][0] > 0) == ("parameter_norm", True)
     for name in ("report.md", "report.html"):
-        text = (home / "out" / name).read_text()
-        assert UNCHECKED in text
-        assert "length of the model's parameters" in text.replace("&#39;", "'").replace("\\'", "'")
-    cards = [path for path in (home / "out").iterdir() if "card" in path.name]
-    assert cards
-    assert all(UNCHECKED in path.read_text() for path in cards)
+        assert UNCHECKED in (home / "out" / name).read_text()
     gate = told(home, "gate", "out/report.json", "--fail-on", "epsilon > 3.5")
     assert gate.returncode == 3
     assert UNCHECKED in gate.stdout + gate.stderr
     # A stored report is read where the package is not installed.
-    assert told(home, "report", "out/report.json", "--format", "md", packages="none").returncode == 0
+    assert (
+        told(home, "report", "out/report.json", "--format", "md", packages="none").returncode == 0
+    )
 
     checked = told(home, "methods", "--check", NAME)
     assert checked.returncode == 0, checked.stdout
@@ -93,14 +99,11 @@ def test_an_installed_method_is_trained_reported_and_not_vouched_for_until_check
     assert UNCHECKED not in said
     assert next(arm for arm in again["arms"] if arm["key"] == NAME)["settings"]["weight"] == 0.8
     assert told(home, "gate", "again/report.json", "--fail-on", "epsilon > 3.5").returncode == 0
-    # An edit is other code: no longer checked, and trained anew.
-    jobs = {path.name for path in (home / "again" / "jobs").glob("*.safetensors")}
+    # An edit is other code: no longer checked.
     with (home / "packages" / "weighted_groups.py").open("a") as file:
         file.write("\nEDITED = True\n")
     edited, _ = audited(home, "--method", NAME, "--settings", f"{NAME}.weight=0.8", out="again")
     assert edited["privacy"][NAME]["guarantee"] == UNCHECKED
-    new = {path.name for path in (home / "again" / "jobs").glob("*.safetensors")} - jobs
-    assert len(new) == 1
 
 
 def test_a_broken_method_fails_by_name_and_is_not_remembered(home):
@@ -111,9 +114,44 @@ def test_a_broken_method_fails_by_name_and_is_not_remembered(home):
     found = told(home, "methods", "--check", NAME)
     assert found.returncode == 5, found.stdout + found.stderr
     assert re.search(r"^broken +sensitivity .*2 times as long", found.stdout, re.M), found.stdout
-    assert re.search(r"^kept +per-record", found.stdout, re.M), found.stdout
-    assert "sensitivity" in found.stderr
     assert not (home / "cache").exists()
+
+
+WIDER = EXAMPLE.replace("high=1.0", "high=3.0")  # a weight of 3 makes gradients too long
+
+
+def test_a_method_that_exceeds_its_claim_only_at_an_end_of_its_range_fails_there(home):
+    assert WIDER != EXAMPLE
+    (home / "packages" / "weighted_groups.py").write_text(WIDER, encoding="utf-8")
+    found = told(home, "methods", "--check", NAME)
+    assert found.returncode == 5, found.stdout + found.stderr
+    assert re.search(r"^broken +sensitivity .*3 times as long.* at weight 3$", found.stdout, re.M)
+    assert re.search(r"^broken +contribution .* at weight 3$", found.stdout, re.M), found.stdout
+
+
+def test_the_engine_holds_a_method_at_a_setting_that_makes_gradients_too_long(modules, home):
+    """One record more moves the sum before noise by no more than the claim; without limits by 3."""
+    own, _ = modules
+    settings = {**laws._defaults(own.SPEC), "weight": 3.0}
+    case = laws._Case(own.SPEC, settings, 12)
+
+    def moved(is_limited):
+        trainer, task = own.WeightedGroups(), case.task()
+        moved = []
+        for left_out in (8, 9):  # equal records of group 1 with unlike labels: one is clipped
+            sums = []
+            for records in ([0, 3, 5], [0, 3, 5, left_out]):
+                network, made = trainer._set_up(task, [])
+                parts = {"sampler": laws._Batches(records, 1), "optimizer": laws._Moving()}
+                loop = laws._Unlimited(network, task.pool, replace(made, **parts))
+                loop.rule.is_limited = is_limited
+                loop.take(1)
+                sums.append(loop.sums[0])
+            moved.append(float((sums[0] - sums[1]).norm()) / settings["max_grad_norm"])
+        return max(moved)
+
+    assert moved(is_limited=True) == pytest.approx(1.0, rel=2e-5)
+    assert moved(is_limited=False) == pytest.approx(3.0, rel=2e-5)
 
 
 def test_the_pages_own_test_of_the_example_passes(home, monkeypatch):
@@ -125,16 +163,8 @@ def test_the_pages_own_test_of_the_example_passes(home, monkeypatch):
     sys.modules.pop("weighted_groups")
 
 
-def test_describing_methods_of_others_imports_no_torch(home):
-    code = (
-        "import sys, fairaudit.extend; from fairaudit.methods.catalog import catalog; "
-        f"assert {NAME!r} in catalog(); sys.exit('torch' in sys.modules)"
-    )
-    path = {**os.environ, "PYTHONPATH": str(home / "packages")}
-    assert subprocess.run([sys.executable, "-c", code], check=False, env=path).returncode == 0
-
-
-# --- objects in place of names ----------------------------------------------------------------------
+# --- objects in place of names
+# ----------------------------------------------------------------------
 
 MODELS = """
 import torch
@@ -168,9 +198,9 @@ def modules(home, monkeypatch):
 
 
 def audit(home, **given):
-    fixed = {"label": "y", "seeds": 1, "epochs": 1, "batch_size": 50, "workers": 1, "format": "json"}
-    fixed |= {"diagnostics": "off", "twins": False}
-    return fairaudit.run_audit(people(), group="sex", out=home / "out", **{**fixed, **given})
+    fixed = {"seeds": 1, "epochs": 1, "batch_size": 50, "workers": 1, "format": "json"}
+    fixed |= {"label": "y", "group": "sex", "diagnostics": "off", "twins": False}
+    return fairaudit.run_audit(people(), out=home / "out", **fixed, **given)
 
 
 def test_a_spec_and_a_factory_serve_as_method_and_model(modules, home):
@@ -178,7 +208,7 @@ def test_a_spec_and_a_factory_serve_as_method_and_model(modules, home):
     report = audit(home, method=[own.SPEC, "dpsgd"], model=models.factory)
     assert {arm.key for arm in report.arms} == {"sgd", "dpsgd", NAME}
     assert report.privacy[NAME].guarantee.value == UNCHECKED
-    assert report.privacy["dpsgd"].guarantee.value == "established"
+    assert report.privacy["dpsgd"].guarantee.value.startswith("established if ")
     by_name = audit(home, method=["of_my_own:SPEC", "dpsgd"], model="with_models:factory")
     assert [arm.trainings for arm in by_name.arms] == [arm.trainings for arm in report.arms]
 
@@ -197,16 +227,17 @@ def in_main(shape, classes):
     """Stands for a factory of a notebook."""
 
 
-def test_what_training_processes_cannot_import_is_refused_with_what_to_do(modules, home, monkeypatch):
+def test_what_training_processes_cannot_import_is_refused_with_what_to_do(
+    modules, home, monkeypatch
+):
     of_notebook = in_main
     monkeypatch.setattr(in_main, "__module__", "__main__")
     monkeypatch.setitem(globals(), "in_main", None)
     own, _ = modules
     for model in (lambda shape, classes: None, of_notebook):
-        with pytest.raises(ConfigError, match="held by no module") as caught:
+        with pytest.raises(ConfigError, match="held by no module"):
             audit(home, model=model)
-        assert "my_model.py" in caught.value.hint
-    other = extend.MethodSpec(**{**{f: getattr(own.SPEC, f) for f in own.SPEC.__slots__}, "name": "nowhere"})
+    other = replace(own.SPEC, name="nowhere")
     with pytest.raises(ConfigError, match="'nowhere' is held by no module"):
         audit(home, method=other)
 
@@ -215,7 +246,6 @@ def test_what_training_processes_cannot_import_is_refused_with_what_to_do(module
     ("name", "said"),
     [
         ("no_such_module:SPEC", "cannot be imported"),
-        ("of_my_own:NOTHING", "is no MethodSpec"),
         ("with_models:factory", "is no MethodSpec"),
         ("of_my_own:TAKEN", "as another method is"),
     ],
@@ -245,6 +275,7 @@ def test_names_from_files_import_nothing(modules, home):
         assert "cannot be imported" not in found.stderr
 
 
+@pytest.mark.slow
 def test_a_check_is_of_the_code_with_what_it_says_of_itself(modules, home):
     admit(["of_my_own:SPEC"])
     spec = find(NAME)
@@ -264,5 +295,4 @@ def test_a_plugin_that_cannot_be_imported_is_named(home):
     found = told(home, "methods")
     assert found.returncode == 2
     assert NAME in found.stderr
-    assert "weighted-groups" in found.stderr
     assert "nothing_like_this" in found.stderr

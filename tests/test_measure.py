@@ -20,7 +20,9 @@ def test_an_arm_is_compared_with_its_reference_and_with_sgd_where_that_is_anothe
     found = plan(method=("dpsgd", "output-perturbation"), self_check=True)
     assert _references(found, found.arm("dpsgd")) == ["sgd"]
     assert _references(found, found.arm("output-perturbation")) == ["exact-minimiser", "sgd"]
-    assert _references(found, found.arm("output-perturbation#self-check")) == ["output-perturbation"]
+    assert _references(found, found.arm("output-perturbation#self-check")) == [
+        "output-perturbation"
+    ]
 
 
 def test_a_baseline_is_read_on_the_rows_on_which_the_arm_was_tested():

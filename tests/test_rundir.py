@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 from fairaudit.errors import EXIT_INPUT, OutputError
-from fairaudit.execution import run_directory as rundir_module
-from fairaudit.execution.run_directory import clean, kept_trainings, open_rundir, refuse_unusable_rundir
+from fairaudit.execution.run_directory import (
+    clean,
+    kept_trainings,
+    open_rundir,
+    refuse_unusable_rundir,
+)
 from fairaudit.io.atomic import write_atomically
 from fairaudit.results.jobs import JobResult, write_result
 
@@ -47,7 +51,9 @@ def test_only_the_owner_can_look_into_the_run_directory(make_plan, tmp_path):
         assert (rundir.jobs / "run.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_new_output_directory_is_private_and_one_that_was_there_stays_as_it_was(make_plan, tmp_path):
+def test_a_new_output_directory_is_private_and_one_that_was_there_stays_as_it_was(
+    make_plan, tmp_path
+):
     with open_rundir(make_plan(tmp_path / "new")) as rundir:
         assert rundir.out.stat().st_mode & 0o777 == 0o700
     shared = tmp_path / "old" / "out"
@@ -57,25 +63,9 @@ def test_a_new_output_directory_is_private_and_one_that_was_there_stays_as_it_wa
         assert rundir.jobs.stat().st_mode & 0o777 == 0o700
 
 
-def test_clean_removes_finished_trainings_and_nothing_else(make_plan, tmp_path):
-    plan = make_plan(tmp_path)
-    with open_rundir(plan) as rundir:
-        finish(rundir, plan.jobs[0].id)
-        finish(rundir, plan.jobs[1].id)
-    (rundir.out / "report.json").write_text("{}")
-    (rundir.jobs / "notes.txt").write_text("mine")
-    (rundir.jobs / ".fairaudit-0123.tmp").touch()
-    size = sum(path.stat().st_size for path in rundir.jobs.glob("*.safetensors"))
-    assert kept_trainings(rundir.out) == (2, size)
-    assert clean(rundir.out) == (2, size)
-    assert sorted(p.name for p in rundir.jobs.iterdir()) == ["lock", "notes.txt"]
-    assert (rundir.out / "report.json").exists()
-    assert kept_trainings(rundir.out) == (0, 0) == clean(rundir.out)
-    with open_rundir(make_plan(tmp_path, digest="e" * 64)):  # other data may come now
-        pass
-
-
-def test_clean_and_fresh_remove_what_the_manifest_lists_and_no_file_of_somebody_else(make_plan, tmp_path):
+def test_clean_and_fresh_remove_what_the_manifest_lists_and_no_file_of_somebody_else(
+    make_plan, tmp_path
+):
     plan = make_plan(tmp_path)
     precious = tmp_path / "precious.safetensors"
     precious.write_text("mine")
@@ -96,30 +86,36 @@ def test_clean_and_fresh_remove_what_the_manifest_lists_and_no_file_of_somebody_
     (rundir.jobs / ".fairaudit-00ff.tmp").symlink_to(precious)
     manifest = rundir.jobs / "run.json"
     content = json.loads(manifest.read_text())
-    content["files"] += ["../notes.txt", "notes.txt", str(precious), "..", 7, None, "lock", "run.json"]
+    content["files"] += [
+        "../notes.txt",
+        "notes.txt",
+        str(precious),
+        "..",
+        7,
+        None,
+        "lock",
+        "run.json",
+    ]
     (rundir.jobs / "notes.txt").write_text("mine")
     manifest.write_text(json.dumps(content))
     assert kept_trainings(rundir.out).trainings == 2
     assert clean(rundir.out).trainings == 2
     left = foreign | {linked, rundir.jobs / "notes.txt", rundir.jobs / ".fairaudit-00ff.tmp"}
     assert all(path.read_text() == "mine" for path in left)
-    assert {*rundir.jobs.iterdir(), *rundir.out.iterdir()} == left | {rundir.jobs, rundir.jobs / "lock"}
+    assert {*rundir.jobs.iterdir(), *rundir.out.iterdir()} == left | {
+        rundir.jobs,
+        rundir.jobs / "lock",
+    }
     linked.unlink()
-    with open_rundir(make_plan(tmp_path, resume=False)):
+    with open_rundir(make_plan(tmp_path, digest="e" * 64, resume=False)):
         assert all(path.read_text() == "mine" for path in left - {linked})
     assert precious.read_text() == "mine"
 
 
-def test_what_an_earlier_run_with_other_options_kept_is_listed_too(make_plan, tmp_path):
-    first, second = make_plan(tmp_path, arms=("plain",)), make_plan(tmp_path, arms=("other",))
-    for plan in (first, second):
-        with open_rundir(plan) as rundir:
-            finish(rundir, plan.jobs[0].id)
-    assert clean(rundir.out).trainings == 2
-
-
 @pytest.mark.parametrize("name", ["lock", "."])
-def test_a_link_in_the_place_of_a_runs_own_folder_or_lock_is_not_followed(make_plan, tmp_path, name):
+def test_a_link_in_the_place_of_a_runs_own_folder_or_lock_is_not_followed(
+    make_plan, tmp_path, name
+):
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o755)
     (outside / "lock").write_text("a line that is somebody else's\n")
@@ -148,7 +144,9 @@ def refused_early(out, *parts):
     assert "\n" not in str(caught.value)
 
 
-def test_an_output_that_cannot_be_used_is_refused_early_and_one_that_can_is_left_as_it_was(tmp_path):
+def test_an_output_that_cannot_be_used_is_refused_early_and_one_that_can_is_left_as_it_was(
+    tmp_path,
+):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     (tmp_path / "round").symlink_to(tmp_path / "round")
@@ -196,32 +194,12 @@ def test_clean_waits_for_no_run(make_plan, tmp_path):
         assert rundir.load(plan.jobs[0].id) is not None
 
 
-def test_a_disk_that_loses_files_is_noticed(make_plan, tmp_path, monkeypatch):
-    with open_rundir(make_plan(tmp_path)) as rundir:
-        monkeypatch.setattr(rundir_module, "write_result", lambda directory, result: None)
-        with pytest.raises(OutputError, match="does not keep"):
-            rundir.keep(JobResult("0" * 24, {"x": np.zeros(2)}, {}))
-
-
-def test_an_open_run_directory_made_private_again(make_plan, tmp_path):
-    with open_rundir(make_plan(tmp_path)) as rundir:
-        rundir.jobs.chmod(0o755)
-    with open_rundir(make_plan(tmp_path)) as rundir:
-        assert rundir.jobs.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_second_run_into_the_same_directory_is_refused(make_plan, tmp_path):
-    plan = make_plan(tmp_path)
-    with open_rundir(plan):
-        refused(plan, "another run", f"process {os.getpid()}", str(plan.config.out))
-    with open_rundir(plan):
-        pass
-
-
 @pytest.mark.faults
 def test_the_lock_dies_with_its_holder(make_plan, tmp_path):
     command = [sys.executable, str(TOYS / "interrupted_run.py"), str(tmp_path), "lock"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert holder.stdout.readline() == "locked\n"
         refused(make_plan(tmp_path), f"process {holder.pid}")
         holder.send_signal(signal.SIGKILL)
@@ -256,44 +234,6 @@ def test_data_of_the_same_name_may_follow_and_say_what_was_there(make_plan, tmp_
     assert clean(rundir.out).trainings == 1
 
 
-def test_fresh_forgets_the_finished_jobs_and_accepts_other_data(make_plan, tmp_path):
-    plan = make_plan(tmp_path)
-    with open_rundir(plan) as rundir:
-        finish(rundir, plan.jobs[0].id)
-        (rundir.jobs / "notes.txt").write_text("mine")
-    with open_rundir(make_plan(tmp_path, digest="e" * 64, resume=False)) as rundir:
-        assert sorted(p.name for p in rundir.jobs.iterdir()) == ["lock", "notes.txt", "run.json"]
-    with open_rundir(make_plan(tmp_path, digest="e" * 64)):
-        pass
-
-
-def test_resuming_keeps_the_finished_jobs(make_plan, tmp_path):
-    plan = make_plan(tmp_path)
-    for _ in range(2):
-        with open_rundir(plan) as rundir:
-            finish(rundir, plan.jobs[0].id)
-    with open_rundir(plan) as rundir:
-        assert rundir.load(plan.jobs[0].id) is not None
-
-
-def test_reports_of_an_earlier_run_stay_until_they_are_replaced(make_plan, tmp_path):
-    report = tmp_path / "out" / "report.json"
-    report.parent.mkdir()
-    report.write_text("old")
-    for resume in (True, False):
-        with open_rundir(make_plan(tmp_path, resume=resume)):
-            assert report.read_text() == "old"
-
-
-def test_a_directory_of_the_users_own_is_left_alone(make_plan, tmp_path):
-    own = tmp_path / "out" / "jobs"
-    own.mkdir(parents=True, mode=0o755)
-    (own / "thesis.txt").write_text("mine")
-    refused(make_plan(tmp_path, resume=False), "not a run directory")
-    assert [p.name for p in own.iterdir()] == ["thesis.txt"]
-    assert own.stat().st_mode & 0o777 == 0o755
-
-
 def test_leftovers_of_killed_writers_are_removed_by_the_next_run(make_plan, tmp_path):
     plan = make_plan(tmp_path)
     with open_rundir(plan) as rundir:
@@ -302,13 +242,6 @@ def test_leftovers_of_killed_writers_are_removed_by_the_next_run(make_plan, tmp_
     (rundir.out / ".fairaudit-0123.tmp").touch()
     with open_rundir(plan):
         assert not [*rundir.jobs.glob(".*"), *rundir.out.glob(".*")]
-
-
-def test_a_file_in_the_way_is_refused(make_plan, tmp_path):
-    plan = make_plan(tmp_path)
-    plan.config.out.write_text("a file")
-    refused(plan, str(plan.config.out))
-    assert plan.config.out.read_text() == "a file"
 
 
 @pytest.mark.parametrize("locked_part", [".", "jobs"])
@@ -333,14 +266,6 @@ def test_a_read_only_output_is_refused_before_training(make_plan, tmp_path, lock
         refused(plan, "not writable", str(plan.config.out))
     finally:
         os.seteuid(0)
-
-
-def test_a_file_system_without_locks_is_named(make_plan, tmp_path, monkeypatch):
-    def no_locks(descriptor, operation):
-        raise OSError(37, "No locks available")
-
-    monkeypatch.setattr(rundir_module.fcntl, "flock", no_locks)
-    refused(make_plan(tmp_path), "file system without locks")
 
 
 def test_a_damaged_manifest_does_not_stop_a_run(make_plan, tmp_path):
@@ -372,7 +297,11 @@ def test_nothing_but_a_plain_file_is_replaced(tmp_path, kind):
     """A device, a pipe or a link at the place of a report stays what it is."""
     path, target = tmp_path / "report.xml", tmp_path / "target"
     target.write_text("kept")
-    {"fifo": lambda: os.mkfifo(path), "link": lambda: path.symlink_to(target), "folder": path.mkdir}[kind]()
+    {
+        "fifo": lambda: os.mkfifo(path),
+        "link": lambda: path.symlink_to(target),
+        "folder": path.mkdir,
+    }[kind]()
     before = path.lstat().st_mode
     with pytest.raises(OutputError, match="no plain file"):
         write_atomically(path, b"new")

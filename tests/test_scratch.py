@@ -36,12 +36,15 @@ def started(temporary, program=POOL):
     return subprocess.Popen(
         [sys.executable, "-c", program],
         env={**os.environ, "TMPDIR": str(temporary)},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def finished(process):
-    output, errors = process.communicate("\n", timeout=60)
+    output, errors = process.communicate("\n", timeout=600)
     assert (process.returncode, errors) == (0, "")
     return output
 
@@ -68,19 +71,7 @@ def test_what_a_killed_process_left_goes_with_the_next_one_and_what_is_in_use_st
     assert not list(short.iterdir())
 
 
-def test_a_temporary_folder_with_a_long_name_is_not_used_for_sockets(tmp_path):
-    deep = tmp_path / ("x" * 120)
-    deep.mkdir()
-    marks = set(Path("/tmp").glob("fairaudit-tmp-*"))
-    process = started(deep)
-    assert process.stdout.readline() == "7\n"
-    new = {path for path in Path("/tmp").glob("fairaudit-tmp-*") if path not in marks}
-    assert new
-    assert finished(process) == ""
-    assert not list(deep.iterdir())
-
-
-@pytest.mark.parametrize("length", range(60, 108, 4))
+@pytest.mark.parametrize("length", [*range(60, 108, 6), 140])
 def test_every_socket_has_room(monkeypatch, tmp_path_factory, length):
     base = tmp_path_factory.mktemp("b")
     base = base / ("y" * max(1, length - len(str(base)) - 1))

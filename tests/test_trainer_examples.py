@@ -1,4 +1,7 @@
-"""The trainers of docs/examples: they run as the page says, and their claims follow from what they do."""
+"""The trainers of docs/examples.
+
+They run as the page says, and their claims follow from what they do.
+"""
 
 import math
 import shutil
@@ -20,7 +23,9 @@ def home(tmp_path, monkeypatch):
     for name in NAMES:
         shutil.copy(EXAMPLES / f"{name}.py", tmp_path)
     draw = np.random.default_rng(2)
-    frame = pd.DataFrame({"age": draw.normal(size=800).round(2), "sex": draw.choice(["F", "M"], 800)})
+    frame = pd.DataFrame(
+        {"age": draw.normal(size=800).round(2), "sex": draw.choice(["F", "M"], 800)}
+    )
     frame["job"] = np.where(frame["age"] > 0.3, "cook", "smith")
     frame["approved"] = np.where(frame["age"] + 0.4 * draw.normal(size=800) > 0, "yes", "no")
     frame.to_csv(tmp_path / "people.csv", index=False)
@@ -37,9 +42,17 @@ def test_an_example_is_audited_as_its_first_lines_say(home, name):
     raw = name == "embeddings"
     assert ("--raw" in (home / f"{name}.py").read_text()) == raw
     report = fairaudit.run_audit(
-        "people.csv", group="sex", label="approved", trainer=f"{name}:train", raw=raw, epsilon=8, seeds=1,
-        out="out", format="json", workers=1,
-    )  # fmt: skip
+        "people.csv",
+        group="sex",
+        label="approved",
+        trainer=f"{name}:train",
+        raw=raw,
+        epsilon=8,
+        seeds=1,
+        out="out",
+        format="json",
+        workers=1,
+    )
     assert report.status == "complete", report.warnings
     claim = report.privacy[f"{name}.train"].claim
     assert claim.epsilon <= 8.0
@@ -52,7 +65,10 @@ def test_an_example_is_audited_as_its_first_lines_say(home, name):
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 8.0])
 def test_the_claim_of_the_noisy_learner_holds_by_another_accountant(home, epsilon):
-    """Its noise, composed exactly: the Gaussian curve of all steps together is below what zCDP gave."""
+    """Its noise, composed exactly.
+
+    The Gaussian curve of all steps together is below what zCDP gave.
+    """
     import private_logistic
 
     delta, steps = 1e-5, private_logistic.STEPS
@@ -66,7 +82,8 @@ def test_the_claim_of_the_noisy_learner_holds_by_another_accountant(home, epsilo
     assert exact <= delta
     weaker = math.sqrt(steps) / (0.7 * sigma)  # and it is not met by much less noise
     assert (
-        phi(weaker / 2 - epsilon / weaker) - math.exp(epsilon) * phi(-weaker / 2 - epsilon / weaker) > delta
+        phi(weaker / 2 - epsilon / weaker) - math.exp(epsilon) * phi(-weaker / 2 - epsilon / weaker)
+        > delta
     )
 
 

@@ -1,7 +1,8 @@
 """What a worker hands to a method and keeps of it, against the file and the options read by hand.
 
-Nothing here is computed by what is tested: the rows are read with pandas, standardised with numpy, and
-every mean is a loop. Two groupings, three seeds that do not start at 0, repeats, rows without a group.
+Nothing here is computed by what is tested: the rows are read with pandas, standardised with numpy,
+and every mean is a loop. Two groupings, three seeds that do not start at 0, repeats, rows without a
+group.
 """
 
 import hashlib
@@ -26,13 +27,34 @@ SEEDS, REPEATS = (4, 5, 6), 2
 SEXES, REGIONS = ("F", "M", "(missing)"), ("E", "N", "S", "(missing)")
 PRIVATE = ("dpsgd", "dpsgd#self-check", "global-adapt", "global-adapt#self-check", "dpsgd-matched")
 OPTIONS = {
-    "group": ("sex", "region"), "label": "y", "positive": "yes", "drop": ("part",), "seeds": 3, "seed": 4,
-    "repeats": REPEATS, "method": ("dpsgd", "dpsgd-matched"), "self_check": True, "model": "mlp",
-    "hidden": (5, 3), "activation": "relu", "optimizer": "momentum", "n_public": 50, "batch_size": 12,
-    "epochs": 2, "noise_multiplier": 1.5, "delta": 1e-3, "learning_rate": 0.25, "max_grad_norm": 0.75,
-    "memory": 64, "diagnostics_every": 3, "test_size": 0.25, "threshold": 6.0,
-    "settings": {"global-adapt": {"count_noise_multiplier": 5.0, "max_grad_norm": 0.5, "tolerance": 0.7}},
-}  # fmt: skip
+    "group": ("sex", "region"),
+    "label": "y",
+    "positive": "yes",
+    "drop": ("part",),
+    "seeds": 3,
+    "seed": 4,
+    "repeats": REPEATS,
+    "method": ("dpsgd", "dpsgd-matched"),
+    "self_check": True,
+    "model": "mlp",
+    "hidden": (5, 3),
+    "activation": "relu",
+    "optimizer": "momentum",
+    "n_public": 50,
+    "batch_size": 12,
+    "epochs": 2,
+    "noise_multiplier": 1.5,
+    "delta": 1e-3,
+    "learning_rate": 0.25,
+    "max_grad_norm": 0.75,
+    "memory": 64,
+    "diagnostics_every": 3,
+    "test_size": 0.25,
+    "threshold": 6.0,
+    "settings": {
+        "global-adapt": {"count_noise_multiplier": 5.0, "max_grad_norm": 0.5, "tolerance": 0.7}
+    },
+}
 
 
 FEW = {"method": ("dpsgd",), "self_check": False, "repeats": 1, "seeds": 2, "settings": {}}
@@ -111,7 +133,9 @@ class Audit:
     def second(self, arm, seed, rows, more=0.0):
         """What the recorder says of rows, [R, n]."""
         task, groups = self.tasks[arm, seed], self.codes("sex", SEXES)
-        return recorder.told(self.inputs(task.records, rows)[:, 0], groups[rows], task.repeats, more)
+        return recorder.told(
+            self.inputs(task.records, rows)[:, 0], groups[rows], task.repeats, more
+        )
 
     def right(self, arm, seed, rows, more=0.0):
         """Whether the recorder is right about rows, [R, n]."""
@@ -135,7 +159,12 @@ def _ordered(audit):
 
 
 def test_a_training_is_given_the_numbers_of_the_options(audit):
-    adapt = {"max_grad_norm": 0.5, "threshold": 6.0, "tolerance": 0.7, "count_noise_multiplier": 5.0}
+    adapt = {
+        "max_grad_norm": 0.5,
+        "threshold": 6.0,
+        "tolerance": 0.7,
+        "count_noise_multiplier": 5.0,
+    }
     for (arm, _), task in audit.tasks.items():
         assert task.optimizer == "momentum"
         assert (task.steps_per_epoch, task.epochs, task.n_public) == (5, 2, 50)  # ceil(50 / 12)
@@ -177,7 +206,9 @@ def test_the_model_is_the_one_asked_for_and_a_seeds_arms_start_alike(audit):
         for weight, bias in ((weights[0], weights[1]), (weights[2], weights[3])):
             hidden = (hidden @ weight.T + bias).clamp(min=0)
         torch.testing.assert_close(task.model(x), hidden @ weights[4].T + weights[5])
-        starts.setdefault(seed, set()).add(torch.cat([w.flatten() for w in weights]).numpy().tobytes())
+        starts.setdefault(seed, set()).add(
+            torch.cat([w.flatten() for w in weights]).numpy().tobytes()
+        )
     assert [len(found) for found in starts.values()] == [1, 1, 1]
     assert len(set.union(*starts.values())) == 3
 
@@ -206,7 +237,9 @@ def test_a_control_reads_what_its_source_released_at_the_same_seed(audit):
     for (arm, seed), task in audit.tasks.items():
         if arm == "dpsgd-matched":
             expected = [recorder.threshold("global-adapt", seed, step, REPEATS) for step in (1, 3)]
-            assert {name: series.tolist() for name, series in task.source.items()} == {"threshold": expected}
+            assert {name: series.tolist() for name, series in task.source.items()} == {
+                "threshold": expected
+            }
             assert audit.jobs[arm, seed].source_id == audit.jobs["global-adapt", seed].id
         else:
             assert task.source == {}
@@ -222,12 +255,16 @@ def test_predictions_are_those_of_the_test_rows_and_of_every_repeat(audit):
 
 @pytest.mark.parametrize(("number", "column", "names"), [(0, "sex", SEXES), (1, "region", REGIONS)])
 @pytest.mark.parametrize(("of", "more"), [("", 0.0), ("twin.", recorder.TWIN)])
-def test_training_metrics_are_of_the_training_rows_of_each_grouping(audit, number, column, names, of, more):
+def test_training_metrics_are_of_the_training_rows_of_each_grouping(
+    audit, number, column, names, of, more
+):
     codes = audit.codes(column, names)
     assert audit.dataset.groupings[number].names == names
     for (arm, seed), task in (audit.twins if of else audit.tasks).items():
         kept, rows = audit.result(arm, seed).arrays, task.records
-        arrays = {name.removeprefix(of): values for name, values in kept.items() if name.startswith(of)}
+        arrays = {
+            name.removeprefix(of): values for name, values in kept.items() if name.startswith(of)
+        }
         right, second = audit.right(arm, seed, rows, more), audit.second(arm, seed, rows, more)
         of_label = np.where(audit.labels[rows] == 1, second, 1 - second)
         for k in range(len(names)):
@@ -241,7 +278,9 @@ def test_training_metrics_are_of_the_training_rows_of_each_grouping(audit, numbe
 
 def test_a_twin_is_the_same_training_without_noise(audit):
     """Of every noisy arm but those that check the audit; side queries are answered exactly, too."""
-    assert set(audit.twins) == {(arm, seed) for arm, seed in audit.tasks if "#" not in arm and arm != "sgd"}
+    assert set(audit.twins) == {
+        (arm, seed) for arm, seed in audit.tasks if "#" not in arm and arm != "sgd"
+    }
     zeroed = {"dpsgd": 1, "dpsgd-matched": 1, "global-adapt": 2}
     for place, twin in audit.twins.items():
         task, settings = audit.tasks[place], dict(twin.settings)
@@ -258,13 +297,19 @@ def test_a_twin_is_the_same_training_without_noise(audit):
 
 def test_a_cost_is_what_it_is_without_noise_and_what_noise_adds(audit):
     """Both parts by hand, in accuracy and loss, for groups and all rows."""
-    compared = {(c.arm, c.reference): c for c in measure(audit.plan, audit.dataset, audit.results)
-                if c.grouping == "sex"}  # fmt: skip
-    assert not any(".noise" in name for name in compared["dpsgd#self-check", "dpsgd"].overall.estimates)
+    compared = {
+        (c.arm, c.reference): c
+        for c in measure(audit.plan, audit.dataset, audit.results)
+        if c.grouping == "sex"
+    }
+    assert not any(
+        ".noise" in name for name in compared["dpsgd#self-check", "dpsgd"].overall.estimates
+    )
     codes = audit.codes("sex", SEXES)
     for arm in ("dpsgd", "global-adapt"):
         of_group = {
-            g.group: g.estimates for g in (*compared[arm, "sgd"].by_group, compared[arm, "sgd"].overall)
+            g.group: g.estimates
+            for g in (*compared[arm, "sgd"].by_group, compared[arm, "sgd"].overall)
         }
         for name, estimates in of_group.items():
             means = []
@@ -279,24 +324,33 @@ def test_a_cost_is_what_it_is_without_noise_and_what_noise_adds(audit):
                 means.append(np.mean(figures, 0))
             plain, twin, noisy = means
             expected = {
-                "privacy_cost.clipping": plain[0] - twin[0], "privacy_cost.noise": twin[0] - noisy[0],
-                "excess_risk.clipping": twin[1] - plain[1], "excess_risk.noise": noisy[1] - twin[1],
-            }  # fmt: skip
-            assert {key: estimates[key].value for key in expected} == pytest.approx(expected, abs=1e-5)
+                "privacy_cost.clipping": plain[0] - twin[0],
+                "privacy_cost.noise": twin[0] - noisy[0],
+                "excess_risk.clipping": twin[1] - plain[1],
+                "excess_risk.noise": noisy[1] - twin[1],
+            }
+            assert {key: estimates[key].value for key in expected} == pytest.approx(
+                expected, abs=1e-5
+            )
             for cost in ("privacy_cost", "excess_risk"):
                 parts = estimates[f"{cost}.clipping"].value + estimates[f"{cost}.noise"].value
                 assert parts == pytest.approx(estimates[cost].value)
 
 
 def test_a_cost_against_a_constant_model_is_by_the_training_rows_shares(audit):
-    (found,) = (c for c in measure(audit.plan, audit.dataset, audit.results)
-                if (c.arm, c.grouping) == ("dpsgd", "sex"))  # fmt: skip
+    (found,) = (
+        c
+        for c in measure(audit.plan, audit.dataset, audit.results)
+        if (c.arm, c.grouping) == ("dpsgd", "sex")
+    )
     risks, costs = [], []
     for seed in SEEDS:
         rows = audit.result("dpsgd", seed).arrays["test_rows"]
         share = audit.labels[audit.tasks["dpsgd", seed].records].mean()
         assert audit.result("dpsgd", seed).arrays["train_classes"].tolist() == [
-            round(60 * (1 - share)), round(60 * share)]  # fmt: skip
+            round(60 * (1 - share)),
+            round(60 * share),
+        ]
         second, labels = audit.second("dpsgd", seed, rows), audit.labels[rows]
         constant = -np.log(np.where(labels == 1, share, 1 - share)).mean()
         risks.append(-np.log(np.where(labels == 1, second, 1 - second)).mean() - constant)
@@ -311,7 +365,9 @@ def test_without_twins_no_training_is_taken_twice_and_no_cost_is_split(file):
     found = Audit(file, twins=False, **FEW)
     assert found.twins == {}
     compared = measure(found.plan, found.dataset, found.results)
-    assert not any(name.endswith((".clipping", ".noise")) for c in compared for name in c.overall.estimates)
+    assert not any(
+        name.endswith((".clipping", ".noise")) for c in compared for name in c.overall.estimates
+    )
 
 
 def test_facts_are_those_of_the_training(audit):
@@ -349,7 +405,10 @@ def test_the_baseline_is_fitted_on_training_rows_and_read_on_test_rows(audit):
     from sklearn.linear_model import LogisticRegression
 
     for seed in SEEDS:
-        train, tested = audit.tasks["sgd", seed].records, audit.result("sgd", seed).arrays["test_rows"]
+        train, tested = (
+            audit.tasks["sgd", seed].records,
+            audit.result("sgd", seed).arrays["test_rows"],
+        )
         model = LogisticRegression(tol=1e-3, max_iter=200)
         model.fit(audit.inputs(train, train).astype(np.float32), audit.labels[train])
         scores = [
@@ -362,7 +421,10 @@ def test_the_baseline_is_fitted_on_training_rows_and_read_on_test_rows(audit):
 
 
 def test_a_groups_own_epsilon_is_at_the_audits_delta(audit):
-    """Noise next to the first group is the planned one, so its epsilon is the arm's; others have more."""
+    """Noise next to the first group is the planned one, so its epsilon is the arm's.
+
+    Others have more.
+    """
     event = SampledGaussian(5, 10, (NoisyRelease("gradient", 1.5),))
     for seed in SEEDS:
         arrays = audit.result("dpsgd", seed).arrays
@@ -395,7 +457,8 @@ def test_readers_are_the_options(audit, file):
     assert {tuple(task.checkpoints) for task in whole.tasks.values()} == {(0, 1, 3, 4, 5, 6, 8, 9)}
 
 
-# --- other ways to come by rows ----------------------------------------------------------------------
+# --- other ways to come by rows
+# ----------------------------------------------------------------------
 
 
 def test_a_given_split_is_the_files_at_every_seed(file):
@@ -403,7 +466,10 @@ def test_a_given_split_is_the_files_at_every_seed(file):
     part = found.frame["part"]
     for (arm, seed), task in found.tasks.items():
         assert task.records.tolist() == np.flatnonzero(part == "train").tolist()
-        assert found.result(arm, seed).arrays["test_rows"].tolist() == np.flatnonzero(part == "test").tolist()
+        assert (
+            found.result(arm, seed).arrays["test_rows"].tolist()
+            == np.flatnonzero(part == "test").tolist()
+        )
         batch = task.pool.gather(torch.arange(task.pool.n_records), None)
         expected = found.inputs(task.records, task.records)
         np.testing.assert_allclose(batch.inputs, expected, rtol=1e-5, atol=1e-6)
@@ -422,14 +488,17 @@ def test_undersampling_takes_other_rows_of_a_group_at_every_seed(file):
         left[1] = round(left[1] / 2)
         assert np.bincount(sexes[task.records], minlength=3).tolist() == left.tolist()
     for found in (balanced, thinned):
-        first, second = (set(found.tasks["sgd", seed].records[sexes[found.tasks["sgd", seed].records] == 1])
-                         for seed in (4, 5))  # fmt: skip
+        first, second = (
+            set(found.tasks["sgd", seed].records[sexes[found.tasks["sgd", seed].records] == 1])
+            for seed in (4, 5)
+        )
         assert first != second
         np.testing.assert_allclose(
             found.tasks["dpsgd", 5].pool.gather(torch.arange(3), None).inputs,
             found.inputs(found.tasks["dpsgd", 5].records, found.tasks["dpsgd", 5].records[:3]),
-            rtol=1e-5, atol=1e-6,
-        )  # fmt: skip
+            rtol=1e-5,
+            atol=1e-6,
+        )
 
 
 def test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it(tmp_path):
@@ -438,7 +507,11 @@ def test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it(tmp_p
     public["sex"] = public["sex"].replace("", "F")
     table.to_csv(tmp_path / "people.csv", index=False)
     public.to_csv(tmp_path / "public.csv", index=False)
-    given = {"method": ("pate-hard",), "settings": {"pate-hard": {"teachers": 3.0}}, "model": "logistic"}
+    given = {
+        "method": ("pate-hard",),
+        "settings": {"pate-hard": {"teachers": 3.0}},
+        "model": "logistic",
+    }
     found = Audit(
         tmp_path / "people.csv",
         **{**FEW, **given},
@@ -454,8 +527,14 @@ def test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it(tmp_p
     for (arm, seed), task in found.tasks.items():
         assert task.records.tolist() == found.tasks["sgd", seed].records.tolist()
         inputs = task.pool.gather(torch.arange(task.pool.n_records), None).inputs
-        by = (centre, spread) if arm in own else (numbers[task.records].mean(0), numbers[task.records].std(0))
-        np.testing.assert_allclose(inputs, (numbers[task.records] - by[0]) / by[1], rtol=1e-4, atol=1e-5)
+        by = (
+            (centre, spread)
+            if arm in own
+            else (numbers[task.records].mean(0), numbers[task.records].std(0))
+        )
+        np.testing.assert_allclose(
+            inputs, (numbers[task.records] - by[0]) / by[1], rtol=1e-4, atol=1e-5
+        )
         assert (task.public is None) == (arm not in own)
         if arm in own:
             np.testing.assert_allclose(
@@ -502,7 +581,8 @@ def test_images_reach_a_training_pixel_by_pixel(tmp_path, given, scaled):
         )
 
 
-# --- from results to comparisons ---------------------------------------------------------------------
+# --- from results to comparisons
+# ---------------------------------------------------------------------
 
 
 TRAINED = ("reference.train.accuracy", "train.privacy_cost")
@@ -514,7 +594,9 @@ def measured(audit):
 
 
 @pytest.mark.parametrize(("column", "names"), [("sex", SEXES), ("region", REGIONS)])
-def test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group(audit, measured, column, names):
+def test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group(
+    audit, measured, column, names
+):
     codes = audit.codes(column, names)
     compared = {c.arm: c for c in measured if c.grouping == column}
     assert set(compared) == {"sgd", *PRIVATE}
@@ -522,7 +604,7 @@ def test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group(audi
         reference = arm.removesuffix("#self-check") if "#" in arm else "sgd"
         assert comparison.reference == ("" if arm == "sgd" else reference)
         assert [measure.group for measure in comparison.by_group] == list(names)
-        assert "a new sample" in comparison.estimand  # a split for every seed
+        assert "rows of this file" in comparison.estimand  # a split for every seed
         for k, group in enumerate((*comparison.by_group, comparison.overall)):
             own = _accuracies(audit, arm, codes, k, len(names))
             assert group.estimates["accuracy"].value == pytest.approx(np.mean(own["test"]))
@@ -536,7 +618,9 @@ def test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group(audi
                 assert group.estimates["privacy_cost"].by_seed == pytest.approx(cost)
                 before, lost = (group.estimates[name].value for name in TRAINED)
                 assert before == pytest.approx(np.mean(other["train"]))
-                assert lost == pytest.approx(np.mean(other["train"]) - np.mean(own["train"]), abs=1e-12)
+                assert lost == pytest.approx(
+                    np.mean(other["train"]) - np.mean(own["train"]), abs=1e-12
+                )
 
 
 def _accuracies(audit, arm, codes, k, count):
@@ -560,15 +644,17 @@ def _accuracies(audit, arm, codes, k, count):
 def test_a_seed_that_one_arm_lost_is_left_out_of_the_other_though_the_rows_are_equal(file, lost):
     found = Audit(file, split_column="part", drop=(), **{**FEW, "seeds": 3})
     rows = np.flatnonzero(found.frame["part"] == "test")
-    # Over equal rows the recorder answers alike at every seed: here each training is right about a few of
-    # its own number of rows, so that no two pairs have one difference.
+    # Over equal rows the recorder answers alike at every seed: here each training is right about a
+    # few of its own number of rows, so that no two pairs have one difference.
     known = dict(zip(found.jobs, (3, 5, 10, 14, 21, 28), strict=True))
     results = {}
     for key, job in found.jobs.items():
         right = np.arange(len(rows)) < known[key]
         second = np.where(right == (found.labels[rows] == 1), 0.9, 0.1)
         arrays = {"probabilities": np.stack([1 - second, second], -1)[None].astype(np.float32)}
-        results[job.id] = replace(found.results[job.id], arrays={**found.results[job.id].arrays, **arrays})
+        results[job.id] = replace(
+            found.results[job.id], arrays={**found.results[job.id].arrays, **arrays}
+        )
     del results[found.jobs[lost, 4].id]
     (cost,) = (
         c.overall.estimates["privacy_cost"]

@@ -1,7 +1,10 @@
-"""A transformer's pieces over text, their embeddings made here, and a private head trained upon them.
+"""A transformer's pieces over text, their embeddings made here.
 
-The encoder stands for a public, pretrained one: its weights come from a fixed seed, never from the data, so
-only the head learns of anybody. In a pipeline of yours, load it where `encoder()` makes one.
+And a private head trained upon them.
+
+The encoder stands for a public, pretrained one: its weights come from a fixed seed, never from the
+data, so only the head learns of anybody. In a pipeline of yours, load it where `encoder()` makes
+one.
 
 Run: fairaudit run --data people.csv --group sex --label approved --trainer embeddings:train --raw
 """
@@ -73,7 +76,9 @@ def train(data, privacy, seed):
         errors = torch.softmax(inputs @ head.weights, 1) - targets
         norms = inputs.norm(dim=1) * errors.norm(dim=1)  # of each record's gradient, input x error
         kept = (
-            (CLIP / norms.clamp_min(1e-12)).clamp_max(1.0) if privacy is not None else torch.ones(len(norms))
+            (CLIP / norms.clamp_min(1e-12)).clamp_max(1.0)
+            if privacy is not None
+            else torch.ones(len(norms))
         )
         total = inputs.T @ (errors * kept[:, None])
         noise = sigma * CLIP * torch.randn(total.shape, generator=draw)

@@ -15,8 +15,8 @@ CLIP = 1.0  # longest gradient of a record
 def noise_multiplier(epsilon, delta, steps):
     """Noise over clipping bound at which all steps together are (epsilon, delta)-private.
 
-    Each step is a Gaussian mechanism; together they are rho-zCDP with rho = steps / (2 sigma^2), which is
-    (rho + 2 sqrt(rho log(1 / delta)), delta)-DP (Bun and Steinke 2016). Solved for sigma.
+    Each step is a Gaussian mechanism; together they are rho-zCDP with rho = steps / (2 sigma^2),
+    which is (rho + 2 sqrt(rho log(1 / delta)), delta)-DP (Bun and Steinke 2016). Solved for sigma.
     """
     root = np.sqrt(np.log(1 / delta) + epsilon) - np.sqrt(np.log(1 / delta))  # of rho
     return np.sqrt(steps / 2) / root

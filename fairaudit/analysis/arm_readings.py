@@ -1,4 +1,7 @@
-"""What finished seeds read over training: curves, checkpoints of one arm, and their means over seeds."""
+"""What finished seeds read over training.
+
+Curves, checkpoints of one arm, and their means over seeds.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,7 +114,7 @@ class ArmReadings:
 
     @property
     def _weights(self) -> Float64:
-        """Of each checkpoint in a mean over all steps of the training, by trapezoids between them, [C]."""
+        """Each checkpoint's weight in a mean over all steps, by trapezoids, [C]."""
         between = np.diff(np.asarray(self.steps, dtype=np.float64)) / 2
         # Every step stands for itself; the last kept one stands for all that follow it.
         ends = np.array([0.5, 0.5 + self.total_steps - 1 - self.steps[-1]])
@@ -126,8 +129,8 @@ class ArmReadings:
     def error(self, name: str, kind: str = "se") -> Float64:
         """Standard error over drawn batches of the mean over seeds of :meth:`per_step`, [...].
 
-        Batches are drawn anew for each checkpoint and seed. ``kind`` ``wanted``: what it would be, had each
-        step reached the error that its number of batches was to bring.
+        Batches are drawn anew for each checkpoint and seed. ``kind`` ``wanted``: what it would be,
+        had each step reached the error that its number of batches was to bring.
         """
         squares = np.einsum("c,sc...->s...", self._weights**2, self.values[f"{name}_{kind}"] ** 2)
         return np.asarray(nan_mean(squares) / len(squares)) ** 0.5
@@ -155,7 +158,9 @@ def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmR
         total_steps=plan.schedule.steps,
         seeds=tuple(read),
         values={
-            key.removeprefix(PREFIX): np.stack([over_repeats(result.arrays[key]) for result in read.values()])
+            key.removeprefix(PREFIX): np.stack(
+                [over_repeats(result.arrays[key]) for result in read.values()]
+            )
             for key in first.arrays
             if key.startswith(PREFIX)
         },
@@ -168,7 +173,9 @@ def over_repeats(series: Array) -> Float64:
     return nan_mean(np.moveaxis(np.asarray(series, dtype=np.float64), 1, 0))
 
 
-def misalignment(found: ArmReadings, names: Sequence[str], hidden: Collection[str]) -> MisalignmentSummary:
+def misalignment(
+    found: ArmReadings, names: Sequence[str], hidden: Collection[str]
+) -> MisalignmentSummary:
     """How far clipping turns the step from each group's gradient, in degrees.
 
     Args:
@@ -177,7 +184,9 @@ def misalignment(found: ArmReadings, names: Sequence[str], hidden: Collection[st
         hidden: Suppressed ones.
     """
     angles = found.averaged(ANGLE)  # [S, K]
-    shown = [k for k, name in enumerate(names) if name not in hidden and np.isfinite(angles[:, k]).any()]
+    shown = [
+        k for k, name in enumerate(names) if name not in hidden and np.isfinite(angles[:, k]).any()
+    ]
     groups = {names[k]: over_seeds(angles[:, k]) for k in shown}
     return MisalignmentSummary(
         groups={name: interval_of(e) for name, e in groups.items()},
@@ -186,7 +195,7 @@ def misalignment(found: ArmReadings, names: Sequence[str], hidden: Collection[st
 
 
 def _most(names: Sequence[str], angles: Float64) -> str:
-    """The group whose angle is above every other's at paired seeds, by intervals that hold for all pairs."""
+    """The group whose angle is above every other's, by intervals that hold for all pairs."""
     seeds, count = angles.shape
     if count < 2 or seeds < 2 or not np.isfinite(angles).all():
         return ""
@@ -194,7 +203,9 @@ def _most(names: Sequence[str], angles: Float64) -> str:
     above = angles[:, [top]] - np.delete(angles, top, axis=1)  # [S, K - 1]
     level = 1 - 0.025 / (count * (count - 1) / 2)
     half = quantiles(level, seeds - 1)[0] * above.std(0, ddof=1) / seeds**0.5
-    return names[top] if bool((above.mean(0) > half).all()) else ""
+    if bool((above.mean(0) > half).all()):
+        return names[top]
+    return ""
 
 
 def over_seeds(
@@ -212,7 +223,9 @@ def over_seeds(
     mean, low, high = known_mean(known), None, None
     if mean is not None and len(known) > 1:
         half = (
-            quantiles(1 - 0.025 / many, len(known) - 1)[0] * float(np.std(known, ddof=1)) / len(known) ** 0.5
+            quantiles(1 - 0.025 / many, len(known) - 1)[0]
+            * float(np.std(known, ddof=1))
+            / len(known) ** 0.5
         )
         low, high = mean - half, mean + half
         if is_share:
@@ -223,4 +236,6 @@ def over_seeds(
 def known_mean(values: Float64) -> float | None:
     """Mean over all of what is finite; None where nothing is."""
     known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else None
+    if len(known):
+        return float(known.mean())
+    return None

@@ -3,14 +3,26 @@
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 
 from fairaudit import __version__
-from fairaudit.analysis.build_facts import arm_facts, data_facts, privacy_facts, training_facts
-from fairaudit.analysis.build_measured import diagnostics, disclosed, selections, sklearn_baseline, sweeps
+from fairaudit.analysis.build_facts import (
+    arm_facts,
+    data_facts,
+    filled,
+    privacy_facts,
+    training_facts,
+)
+from fairaudit.analysis.build_measured import (
+    diagnostics,
+    disclosed,
+    selections,
+    sklearn_baseline,
+    sweeps,
+)
 from fairaudit.analysis.build_tuned import at_edges, tuning
 from fairaudit.analysis.detected import changed_gaps, judged
 from fairaudit.analysis.explain_trained import control_option, describe_control
@@ -25,7 +37,14 @@ from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import Plan
-from fairaudit.report.facts import ArmFacts, Control, ExecutionFacts, OptionValue, ReportWarning, Tool
+from fairaudit.report.facts import (
+    ArmFacts,
+    Control,
+    ExecutionFacts,
+    OptionValue,
+    ReportWarning,
+    Tool,
+)
 from fairaudit.report.main_gap import CONTROL_NOT_RUN, main_gap
 from fairaudit.report.measured import Diagnostics, Leakage, SklearnBaseline, Sweep, Tuning
 from fairaudit.report.model import Report
@@ -87,7 +106,11 @@ class RunMetadata:
 
 
 def run_metadata(
-    command: Sequence[str], libraries: Sequence[str], *, workers: int | None, seconds: Mapping[str, float]
+    command: Sequence[str],
+    libraries: Sequence[str],
+    *,
+    workers: int | None,
+    seconds: Mapping[str, float],
 ) -> RunMetadata:
     """Those of a run of this program on this machine, now.
 
@@ -109,7 +132,8 @@ def run_metadata(
 def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     """The report of an audit; partial when a planned training has no result."""
     plan, dataset, results = findings.plan, findings.dataset, findings.results
-    first_job = next((results[job.id] for job in plan.jobs if job.id in results), None)
+    done = [results[job.id] for job in plan.jobs if job.id in results]
+    first_job = done[0] if done else None
     data = data_facts(dataset, plan.config, first_job)
     arms = arm_facts(plan, results, findings.failures)
     named = named_pairs(plan.config.compare, dataset.groupings)
@@ -122,9 +146,18 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     read = diagnostics(plan, dataset, results, first)
     privacy = privacy_facts(plan, fitted=data.fitted, results=results)
     found = findings.attacked
-    leakage = leakage_facts(found, least=least, named=named) if found else None
+    leakage = None
+    if found:
+        leakage = leakage_facts(found, least=least, named=named)
     beside = findings.ways, findings.gains, first
-    tuned = tuning(plan, dataset, results, findings.failures, *beside, fitted=data.fitted, named=named)
+    tuned = tuning(
+        plan, dataset, results, findings.failures, *beside, fitted=data.fitted, named=named
+    )
+    # Options that decide the result; those of execution are volatile and kept apart.
+    options = findings.resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
+    origins = findings.resolved.origins
+    if origins["data"] == FRAME:
+        options["data"] = None  # a temporary file, different at every run
     report = Report(
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=metadata.version),
@@ -132,9 +165,11 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         status="complete",
         command=metadata.command,
         reproduce=reproduce_command(findings.resolved),
-        config=_settings(findings.resolved),
+        config={
+            name: OptionValue(value=value, origin=origins[name]) for name, value in options.items()
+        },
         environment=dict(metadata.environment),
-        execution=_execution(findings.resolved, metadata),
+        execution=filled(ExecutionFacts, metadata, plan.config, out=str(plan.config.out)),
         data=data,
         training=training_facts(plan),
         arms=arms,
@@ -154,32 +189,12 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
             *own_warnings(plan, arms, privacy, results),
             *_of_attacks(leakage),
         ),
-        limitations=limitations(plan, dataset, compared, fitted=len(data.fitted)),
+        limitations=limitations(plan, dataset, compared),
         timing=dict(metadata.seconds),
     )
     if report.has_failures:
         report = report.model_copy(update={"status": "partial"})
     return summarized(report)
-
-
-def _settings(resolved: ResolvedConfig) -> dict[str, OptionValue]:
-    """Options that decide the result; those of execution are volatile and kept apart."""
-    values = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
-    if resolved.origins["data"] == FRAME:
-        values["data"] = None  # a temporary file, different at every run
-    return {name: OptionValue(value=value, origin=resolved.origins[name]) for name, value in values.items()}
-
-
-def _execution(resolved: ResolvedConfig, metadata: RunMetadata) -> ExecutionFacts:
-    config = resolved.config
-    return ExecutionFacts(
-        device=config.device,
-        workers=metadata.workers,
-        executor=config.executor,
-        memory=config.memory,
-        resume=config.resume,
-        out=str(config.out),
-    )
 
 
 def _warnings(
@@ -192,18 +207,43 @@ def _warnings(
     read: Diagnostics,
     tuned: Tuning | None,
 ) -> Iterator[ReportWarning]:
-    yield from _of_results(
-        (*arms, *(arm for way in (tuned.ways if tuned else ()) for arm in way.arms)), control
-    )
-    yield from _of_twins(findings)
+    trained = list(arms)
+    for way in tuned.ways if tuned else ():
+        trained += way.arms
+    for arm in trained:
+        if arm.failed:
+            seeds = ", ".join(str(f.seed) for f in arm.failed)
+            yield _warning(
+                code="seed_failed",
+                message=f"{arm.key}: {len(arm.failed)} of {numbered(arm.seeds_planned, 'seed')} "
+                f"failed (seed {seeds}): {arm.failed[0].message}",
+                fix="finished seeds are kept; the same command tries the others again",
+            )
+    if control.status == "not run":
+        yield _warning(code=CONTROL_NOT_RUN, message=control.message, fix=f"add {control_option()}")
+    told: set[str] = set()
+    for job in findings.plan.jobs:
+        result = findings.results.get(job.id)
+        why = result.facts.get("twin_failed") if result else None
+        if why and job.arm not in told:
+            told.add(job.arm)
+            yield _warning(
+                code="twin_failed",
+                arm=job.arm,
+                message=f"{job.arm} without its noise has no result at seed {job.seed}, so its "
+                f"cost is not split: {why}",
+                fix="a smaller --learning-rate",
+            )
     yield from health(arms, compared, swept, read.arms, check, len(findings.dataset.classes))
     yield from at_edges(tuned, {arm.key: arm.method for arm in arms})
-    groups = max((sum(bool(g.n_test) for g in c.by_group) for c in compared), default=0)
-    seeds = findings.plan.config.seeds
-    if groups > 2 and 1 < seeds < MANY_GROUPS_SEEDS:  # of one seed there are no intervals
+    groups = 0
+    for comparison in compared:
+        groups = max(groups, len([g for g in comparison.by_group if g.n_test]))
+    planned = findings.plan.config.seeds
+    if groups > 2 and 1 < planned < MANY_GROUPS_SEEDS:  # of one seed there are no intervals
         yield _warning(
             code="many_groups",
-            message=f"{numbered(groups, 'group')} with {numbered(seeds, 'seed')}: intervals over "
+            message=f"{numbered(groups, 'group')} with {numbered(planned, 'seed')}: intervals over "
             "all pairs are wide",
             fix=f"--seeds {MANY_GROUPS_SEEDS}; finished seeds are kept",
         )
@@ -213,20 +253,6 @@ def _warnings(
     if findings.resolved.config.preset is not None:
         for note in find_preset(findings.resolved.config.preset).notes:
             yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
-
-
-def _of_results(arms: Sequence[ArmFacts], control: Control) -> Iterator[ReportWarning]:
-    for arm in arms:
-        if arm.failed:
-            seeds = ", ".join(str(f.seed) for f in arm.failed)
-            yield _warning(
-                code="seed_failed",
-                message=f"{arm.key}: {len(arm.failed)} of {numbered(arm.seeds_planned, 'seed')} failed "
-                f"(seed {seeds}): {arm.failed[0].message}",
-                fix="finished seeds are kept; the same command tries the others again",
-            )
-    if control.status == "not run":
-        yield _warning(code=CONTROL_NOT_RUN, message=control.message, fix=f"add {control_option()}")
 
 
 def _of_attacks(leakage: Leakage | None) -> Iterator[ReportWarning]:
@@ -243,25 +269,9 @@ def _of_attacks(leakage: Leakage | None) -> Iterator[ReportWarning]:
             yield _warning(
                 code="attack_failed",
                 arm=arm.arm,
-                message=f"{arm.arm}: {len(arm.failed)} of {arm.models_planned} models to be attacked could "
+                message=f"{arm.arm}: {len(arm.failed)} of {arm.models_planned} models to be "
+                "attacked could "
                 f"not be trained: {arm.failed[0].message}",
-                fix="a smaller --learning-rate",
-            )
-
-
-def _of_twins(findings: AuditResults) -> Iterator[ReportWarning]:
-    """Twins that have no result: their arm's cost is not split."""
-    told: set[str] = set()
-    for job in findings.plan.jobs:
-        result = findings.results.get(job.id)
-        why = result.facts.get("twin_failed") if result else None
-        if why and job.arm not in told:
-            told.add(job.arm)
-            yield _warning(
-                code="twin_failed",
-                arm=job.arm,
-                message=f"{job.arm} without its noise has no result at seed {job.seed}, so its cost is not "
-                f"split: {why}",
                 fix="a smaller --learning-rate",
             )
 
@@ -270,14 +280,19 @@ def _of_self_checks(plan: Plan, compared: Sequence[Comparison]) -> Iterator[Repo
     """An arm compared with itself must show no gap; if it does, its intervals cannot be trusted."""
     for comparison in compared:
         arm = plan.arm(comparison.arm)
-        twin = plan.arm(arm.reference) if arm.reference is not None else None
+        twin = None
+        if arm.reference is not None:
+            twin = plan.arm(arm.reference)
         gap = main_gap(comparison)
         if twin is None or twin.reference is None or twin.method != arm.method or gap is None:
             continue
         if gap.signed.ends is None:
             continue
         failed = gap.signed.excludes_zero
-        found = "does not contain zero" if failed else "contains zero, as it must"
+        if failed:
+            found = "does not contain zero"
+        else:
+            found = "contains zero, as it must"
         yield ReportWarning(
             code="self_check_failed" if failed else "self_check_passed",
             level="warning" if failed else "notice",
@@ -288,7 +303,4 @@ def _of_self_checks(plan: Plan, compared: Sequence[Comparison]) -> Iterator[Repo
 
 def from_notice(notice: Notice) -> ReportWarning:
     """What reading the data showed, as the report says it."""
-    level = "warning" if notice.level == "warning" else "notice"
-    return ReportWarning.model_validate(
-        {"code": notice.code, "level": level, "message": notice.message, "fix": notice.fix}
-    )
+    return ReportWarning.model_validate(asdict(notice))

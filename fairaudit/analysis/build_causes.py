@@ -1,27 +1,36 @@
-"""Readings of checkpoints -> each group's parts, group statistics and bounds, in the report's types."""
+"""Readings of checkpoints -> each group's parts, group statistics and bounds.
+
+In the report's types.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.analysis.arm_readings import ArmReadings, arm_readings, curve, known_mean, nan_mean, over_seeds
+from fairaudit.analysis.arm_readings import (
+    ArmReadings,
+    arm_readings,
+    curve,
+    known_mean,
+    over_seeds,
+)
 from fairaudit.analysis.explain_steps import detected_pair
-from fairaudit.analysis.readings import sign_claims
+from fairaudit.capabilities import added
 from fairaudit.config.presets import find_preset
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.agreement import associate
 from fairaudit.planning.plan import Plan
 from fairaudit.report.decomposition import (
+    STEP_PARTS,
     ArmCauses,
     Association,
-    BoundRecord,
-    Correlation,
     Curve,
     Decomposition,
     GroupCauses,
+    SignClaim,
 )
 from fairaudit.results.estimates import Comparison, finite
 from fairaudit.results.jobs import JobResult
@@ -67,41 +76,19 @@ ERRORS: Mapping[str, str] = {
     "hessian_trace_se": "standard error over random probes of hessian_trace; 0 where it is exact",
 }
 
-_TRAN = "Tran et al. 2021, Thm 3 with Lemma 2 corrected"
-# bound -> (the quantity it bounds, name, source)
-BOUNDS: Mapping[str, tuple[str, str, str]] = {
-    "bound_direction": ("r_direction", "Prop. 3", "Esipova et al. 2023, Prop. 3"),
-    "bound_direction_convex": ("r_direction", "Prop. 3, any step", "Esipova et al. 2023, Prop. 3"),
-    "bound_direction_star": (
-        "r_direction_star",
-        "Prop. 3*",
-        "Esipova et al. 2023, Prop. 3*, last term corrected",
-    ),
-    "bound_direction_star_convex": (
-        "r_direction_star",
-        "Prop. 3*, any step",
-        "Esipova et al. 2023, Prop. 3*, last term corrected",
-    ),
-    "bound_clip": ("r_clip", "Thm 3", _TRAN),
-    "bound_clip_printed": ("r_clip", "Thm 3 as printed", "Tran et al. 2021, Thm 3"),
-    "bound_clip_convex": ("r_clip", "Thm 3, any step", _TRAN),
-}
-
-
 Float64 = NDArray[np.float64]
 
-PARTS = ("direction", "magnitude_effective", "noise")
+TRACE_ERROR = "hessian_trace_difference_se"  # of each pair of groups
 SAMPLED = ("direction", "magnitude_effective")  # means over drawn batches
-ALL_PARTS = (*PARTS, "magnitude", "clip", "direction_star", "magnitude_star")
-CORRELATED = (("input_norm", "gradient_norm"), ("closeness", "trace"), ("input_norm", "trace"))
+ALL_PARTS = (*STEP_PARTS, "magnitude", "clip", "direction_star", "magnitude_star")
 GROUP_STATISTICS = (
     *("angle_turned", "clipped_share", "excess_norm", "mean_gradient_norm", "mean_input_norm"),
     *("mean_closeness", "mean_loss", "hessian_trace", "eigenvalue_largest"),
 )
 
 _NO_TERMS = (
-    "no checkpoint: it does not train by steps, its steps are not sums over the expected batch, or no seed "
-    "finished"
+    "no checkpoint: it does not train by steps, its steps are not sums over the expected batch, "
+    "or no seed finished"
 )
 
 
@@ -116,36 +103,59 @@ def decomposition(
     """
     if plan.config.diagnostics != "full":
         return None
+    names = dataset.groupings[0].names
     hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
-    found = {arm.key: readings for arm in plan.arms if (readings := arm_readings(plan, arm, results))}
-    worst_off = {c.arm: pair for c in compared if c.reference == REFERENCE and (pair := detected_pair(c))}
-    # The order of groups that the publication behind a preset reports, where the file has them.
-    published = None if plan.config.preset is None else find_preset(plan.config.preset).worst_off
-    if published is not None and not set(published) <= set(dataset.groupings[0].names) - hidden:
-        published = None
-    costs = {c.arm: c for c in compared if c.reference == REFERENCE}
-    split = {key: readings for key, readings in found.items() if readings.has_terms}
-    first = next(iter(found.values()), None)
+    costs, worst_off = {}, {}
+    for comparison in compared:
+        if comparison.reference == REFERENCE:
+            costs[comparison.arm] = comparison
+            pair = detected_pair(comparison)
+            if pair is not None:
+                worst_off[comparison.arm] = pair
+    published = _published_order(plan, set(names) - hidden)
+    arms, split = {}, {}
+    steps = batches = hessian_records = 0
+    for arm in plan.arms:
+        readings = arm_readings(plan, arm, results)
+        if readings is None:
+            arms[arm.key] = ArmCauses(reason=_NO_TERMS)
+            continue
+        steps = steps or len(readings.steps)
+        hessian_records = hessian_records or readings.hessian_records
+        if readings.has_terms:
+            split[arm.key] = readings
+            batches = max(batches, int(readings.values["batches"].max()))
+        pair = published or worst_off.get(arm.key)
+        arms[arm.key] = arm_causes(readings, names, hidden, pair, costs.get(arm.key))
+    told: list[SignClaim] = []
+    for claims in added("step_claims"):
+        told += claims(plan, split, names, worst_off, published)
     return Decomposition(
-        steps=len(first.steps) if first else 0,
-        batches=max((int(readings.values["batches"].max()) for readings in split.values()), default=0),
-        hessian_records=first.hessian_records if first else 0,
+        steps=steps,
+        batches=batches,
+        hessian_records=hessian_records,
         optimizer=plan.config.optimizer,
-        arms={
-            arm.key: arm_causes(
-                found[arm.key], dataset, hidden, published or worst_off.get(arm.key), costs.get(arm.key)
-            )
-            if arm.key in found
-            else ArmCauses(reason=_NO_TERMS)
-            for arm in plan.arms
-        },
-        claims=sign_claims(plan, split, dataset.groupings[0].names, worst_off, published),
+        arms=arms,
+        claims=tuple(told),
     )
+
+
+def _published_order(plan: Plan, shown: Collection[str]) -> tuple[str, str] | None:
+    """The group that pays more by the publication behind a preset, and the other.
+
+    None where the file lacks one of them.
+    """
+    if plan.config.preset is None:
+        return None
+    pair = find_preset(plan.config.preset).worst_off
+    if pair is None or not set(pair) <= set(shown):
+        return None
+    return pair
 
 
 def arm_causes(
     found: ArmReadings,
-    dataset: Dataset,
+    names: Sequence[str],
     hidden: Collection[str],
     pair: tuple[str, str] | None,
     costs: Comparison | None,
@@ -154,60 +164,64 @@ def arm_causes(
 
     Args:
         found: The readings.
-        dataset: Names.
+        names: Groups.
         hidden: Suppressed groups.
-        pair: Two groups that bounds are about, by a publication or because their costs are told apart.
+        pair: Two groups that bounds are about, by a publication or because their costs are told
+            apart.
         costs: The arm beside plain training.
     """
-    names = dataset.groupings[0].names
-    shown = [name for name in names if name not in hidden]
+    series = tuple(_series(found, names, hidden))
     if not found.has_terms:
         return ArmCauses(
             reason="no record is clipped and no noise is added: every part is zero",
-            series=tuple(_series(found, names, hidden)),
+            series=series,
         )
     eta_lambda = found.values["learning_rate"] * found.values["eigenvalue_largest"]
     known = eta_lambda[np.isfinite(eta_lambda)]
-
-    def of_pair(name: str) -> float | None:
-        if pair is None or name not in found.values:
-            return None
-        a, b = (names.index(each) for each in pair)
-        return known_mean(found.values[name][:, :, a, b])
-
-    groups = tuple(_group(found, name, names.index(name)) for name in shown)
+    trace_error = None
+    if pair is not None and TRACE_ERROR in found.values:
+        a, b = (names.index(name) for name in pair)
+        trace_error = known_mean(found.values[TRACE_ERROR][:, :, a, b])
+    more: dict[str, Any] = {}
+    for causes in added("causes"):
+        more |= causes(found, names, hidden, pair)
+    groups = []
+    for place, name in enumerate(names):
+        if name not in hidden:
+            groups.append(_group(found, name, place))
     return ArmCauses(
         reason="",
-        groups=groups,
-        series=tuple(_series(found, names, hidden)),
-        correlations=tuple(_correlations(found, names, hidden)),
+        groups=tuple(groups),
+        series=series,
         associations=tuple(_associations(groups, costs)) if costs else (),
-        bounds=tuple(_bounds(found, names, pair)) if pair else (),
-        theorem_3=of_pair("theorem_3_fires"),
-        trace_difference_error=of_pair("hessian_trace_difference_se"),
+        trace_difference_error=trace_error,
         dropped_batches=known_mean(found.values["dropped"]),
         largest_step=float(known.max()) if len(known) else None,
+        **more,
     )
 
 
 def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
     totals = {part: found.per_step(f"r_{part}")[:, place] for part in ALL_PARTS}
-    size = sum(np.abs(totals[part]) for part in PARTS)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shares = {part: np.abs(totals[part]) / size for part in PARTS}
+    size = sum(np.abs(totals[part]) for part in STEP_PARTS)
+    shares, errors, wanted = {}, {}, {}
+    for part in STEP_PARTS:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares[part] = over_seeds(np.abs(totals[part]) / size, is_share=True)
+    for part in SAMPLED:
+        errors[part] = finite(found.error(f"r_{part}")[place])
+        if f"r_{part}_wanted" in found.values:  # trainings of earlier versions lack it
+            wanted[part] = finite(found.error(f"r_{part}", "wanted")[place])
+    statistics = {}
+    for statistic in GROUP_STATISTICS:
+        statistics[statistic] = over_seeds(found.averaged(statistic)[:, place])
     return GroupCauses(
         group=name,
         parts={part: over_seeds(values) for part, values in totals.items()},
-        shares={part: over_seeds(values, is_share=True) for part, values in shares.items()},
-        statistics={
-            statistic: over_seeds(found.averaged(statistic)[:, place]) for statistic in GROUP_STATISTICS
-        },
-        errors={part: finite(found.error(f"r_{part}")[place]) for part in SAMPLED},
-        wanted={
-            part: finite(found.error(f"r_{part}", "wanted")[place])
-            for part in SAMPLED
-            if f"r_{part}_wanted" in found.values  # trainings of earlier versions lack it
-        },
+        shares=shares,
+        statistics=statistics,
+        errors=errors,
+        wanted=wanted,
     )
 
 
@@ -222,33 +236,26 @@ def _series(found: ArmReadings, names: Sequence[str], hidden: Collection[str]) -
         yield curve(name, found.steps, columns, shown, meaning)
 
 
-def _correlations(found: ArmReadings, names: Sequence[str], hidden: Collection[str]) -> Iterator[Correlation]:
-    kinds: tuple[Literal["pearson", "spearman"], ...] = ("pearson", "spearman")
-    for kind in kinds:
-        table = nan_mean(found.averaged(kind))  # [pairs, K + 1, 3]
-        for number, between in enumerate(CORRELATED):
-            for place, group in enumerate((*names, "")):
-                if group in hidden:
-                    continue
-                value, low, high = (finite(v) for v in table[number, place])
-                yield Correlation(between=between, group=group, kind=kind, value=value, low=low, high=high)
-
-
 def _associations(groups: Sequence[GroupCauses], costs: Comparison) -> Iterator[Association]:
-    risks = {g.group: e.by_seed for g in costs.by_group if (e := g.estimates.get("excess_risk"))}
-    known = [group for group in groups if group.group in risks]
+    known, risks, sizes = [], [], []
+    by_name = {group.group: group for group in groups}
+    for measure in costs.by_group:
+        risk = measure.estimates.get("excess_risk")
+        if risk is not None and measure.group in by_name:
+            known.append(by_name[measure.group])
+            risks.append(risk.by_seed)
+            sizes.append(measure.n_train)
     if len(known) < 2:
         return
-    cost = np.array([risks[group.group] for group in known], dtype=np.float64).T  # [S, K]; None is NaN
-    sizes = {g.group: g.n_train for g in costs.by_group}
-    by_statistic = {
-        statistic: [group.statistics[statistic].by_seed for group in known] for statistic in GROUP_STATISTICS
-    }
-    by_statistic["size"] = [(sizes[group.group],) * len(cost) for group in known]
-    for statistic, rows in by_statistic.items():
-        values = np.array(rows, dtype=np.float64).T
-        if values.shape != cost.shape:  # a seed failed in one arm only: its readings have no partner
-            return
+    cost = np.array(risks, dtype=np.float64).T  # [S, K]; None is NaN
+    for statistic in (*GROUP_STATISTICS, "size"):
+        if statistic == "size":
+            values = np.tile(np.array(sizes, dtype=np.float64), (len(cost), 1))
+        else:
+            by_group = [group.statistics[statistic].by_seed for group in known]
+            values = np.array(by_group, dtype=np.float64).T
+        if values.shape != cost.shape:
+            return  # a seed failed in one arm only: its readings have no partner
         found = associate(values, cost)
         yield Association(
             statistic=statistic,
@@ -256,42 +263,3 @@ def _associations(groups: Sequence[GroupCauses], costs: Comparison) -> Iterator[
             agreement=finite(found.agreement),
             compared=found.compared,
         )
-
-
-def _bounds(found: ArmReadings, names: Sequence[str], pair: tuple[str, str]) -> Iterator[BoundRecord]:
-    a, b = (names.index(name) for name in pair)
-    for bound, (quantity, name, source) in BOUNDS.items():
-        values = found.values[bound][:, :, a, b]
-        truth = found.values[quantity][:, :, a] - found.values[quantity][:, :, b]
-        known = np.isfinite(values) & np.isfinite(truth)
-        alike = np.where(known, np.sign(values) == np.sign(truth), np.nan)
-        positive = np.where(np.isfinite(values), values > 0, np.nan)
-        yield BoundRecord(
-            name=name,
-            source=source,
-            a=pair[0],
-            b=pair[1],
-            bound=known_mean(values),
-            truth=known_mean(truth),
-            slack=known_mean(truth - values),
-            agreement=known_mean(alike),
-            positive=over_seeds(nan_mean(positive.T), is_share=True),
-            assumption=_assumption(found, any_step=bound.endswith("_convex")),
-        )
-
-
-def _assumption(found: ArmReadings, *, any_step: bool) -> str:
-    """In words, which assumption of a bound failed at how many checkpoints; empty where none did."""
-    failed = []
-    for name, what in (
-        ("small_step", "the step is longer than 1 / largest eigenvalue"),
-        ("convex", "a group's loss is not convex"),
-    ):
-        if name == "small_step" and any_step:
-            continue
-        share = known_mean(1.0 * (found.values[name] == 0)[np.isfinite(found.values[name])])
-        if share is None:
-            failed.append(f"not known whether {what}: no eigenvalue was found")
-        elif share:
-            failed.append(f"assumption not met at {100 * share:.0f} % of the checkpoints: {what}")
-    return "; ".join(failed)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from fairaudit.analysis import text
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.analysis.trainers import own_privacy
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Dataset, Grouping
+from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import REFERENCE, Guarantee, find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.plan import Arm, Plan
@@ -18,6 +19,7 @@ from fairaudit.privacy.selection import SelectionEvent
 from fairaudit.privacy.tradeoff import FALSE_POSITIVE_RATES, attack_rates
 from fairaudit.report.facts import (
     NOT_SAMPLED,
+    NOTHING_KNOWN,
     ArmFacts,
     AttackFacts,
     ClassFacts,
@@ -33,12 +35,27 @@ from fairaudit.report.facts import (
     SplitFacts,
     TrainingFacts,
 )
+from fairaudit.results.estimates import Part
 from fairaudit.results.jobs import JobResult, job_id
+
+P = TypeVar("P", bound=Part)
 
 
 def visible(count: int, least: int) -> int | None:
     """The count, or None where it is so small that it is suppressed."""
-    return None if 0 < count < least else count
+    if 0 < count < least:
+        return None
+    return count
+
+
+def filled(kind: type[P], *sources: object, **given: object) -> P:
+    """A piece of the report from what is given, else by name from the first source with it."""
+    values = dict(given)
+    for source in sources:
+        for name in kind.model_fields:
+            if name not in values and hasattr(source, name):
+                values[name] = getattr(source, name)
+    return kind.model_validate(values)
 
 
 def data_facts(
@@ -52,9 +69,10 @@ def data_facts(
         split: Where no job has split the rows.
     """
     least = config.suppress_below
-    merged = first.facts.get("merged") if first else None
-    inputs = len(_strings(first, "inputs")) if first else None
-    images = None
+    of_job: Mapping[str, Any] = first.facts if first else {}
+    inputs, images = None, None
+    if first is not None:
+        inputs = len(of_job.get("inputs", ()))
     if dataset.image_shape is not None:
         height, width, channels = dataset.image_shape
         inputs = dataset.n_raw_inputs
@@ -65,49 +83,61 @@ def data_facts(
             resized=config.resize is not None,
             scaling=text.PIXEL_SCALING[config.pixel_range],
         )
-    return DataFacts(
-        name=dataset.name,
-        format=dataset.format,
+    groupings: list[GroupingFacts] = []
+    for grouping in dataset.groupings:
+        counts = np.bincount(grouping.groups, minlength=len(grouping.names)).tolist()
+        groups = []
+        for place, name in enumerate(grouping.names):
+            rows, is_missing = visible(counts[place], least), place == grouping.missing
+            groups.append(GroupFacts(name=name, rows=rows, is_missing=is_missing))
+        groupings.append(
+            GroupingFacts(name=grouping.name, steers=not groupings, groups=tuple(groups))
+        )
+    classes = zip(
+        dataset.classes, np.bincount(dataset.labels, minlength=len(dataset.classes)), strict=True
+    )
+    label = filled(
+        LabelFacts,
+        dataset,
+        column=dataset.label,
+        origin=dataset.label_origin,
+        classes=[ClassFacts(name=name, rows=int(rows)) for name, rows in classes],
+        positive=dataset.positive_class,
+        favourable=dataset.favourable_class,
+    )
+    if split is None:
+        split = SplitFacts(
+            given=dataset.split is not None,
+            test_size=config.test_size if dataset.split is None else None,
+            balanced=config.balance,
+            keep=dict(config.keep),
+            train_rows=of_job.get("n_train"),
+            test_rows=len(first.arrays["test_rows"]) if first else None,
+        )
+    return filled(
+        DataFacts,
+        dataset,
         sha256=dataset.digest,
-        rows_read=dataset.rows_read,
-        columns_read=dataset.columns_read,
         rows=dataset.n_rows,
-        label=_label_facts(dataset),
-        groupings=tuple(
-            _grouping_facts(grouping, steers=index == 0, least=least)
-            for index, grouping in enumerate(dataset.groupings)
-        ),
-        features=tuple(dataset.features.column_names),
+        label=label,
+        groupings=groupings,
+        features=dataset.features.column_names,
         inputs=inputs,
         dropped_rows=_counts_by_group(dataset.dropped_rows, least),
-        dropped_columns=dict(dataset.dropped_columns),
         missing=_counts_by_group(dataset.missing, least),
-        duplicate_rows=dataset.duplicate_rows,
-        duplicates_across_split=_whole(first, "duplicates_across_split"),
-        fitted=_strings(first, "fitted"),
-        merged_levels={str(k): int(v) for k, v in merged.items()} if isinstance(merged, Mapping) else {},
+        duplicates_across_split=of_job.get("duplicates_across_split"),
+        fitted=of_job.get("fitted", ()),
+        merged_levels=of_job.get("merged", {}),
         outside_declaration=_counts_by_group(dataset.outside, least),
-        split=split or _split(config, dataset, first),
+        split=split,
         images=images,
     )
 
 
 def training_facts(plan: Plan) -> TrainingFacts:
     """What every arm shares."""
-    schedule = plan.schedule
-    return TrainingFacts(
-        model=plan.model,
-        parameters=plan.model_facts.parameters,
-        gradients=plan.model_facts.gradients,
-        n_public=schedule.n_public,
-        steps_per_epoch=schedule.steps_per_epoch,
-        epochs=schedule.epochs,
-        steps=schedule.steps,
-        sample_rate=schedule.sample_rate,
-        expected_batch_size=schedule.expected_batch_size,
-        seeds=plan.config.seeds,
-        repeats=plan.config.repeats,
-        rules=dict(plan.origins),
+    return filled(
+        TrainingFacts, plan, plan.model_facts, plan.schedule, plan.config, rules=plan.origins
     )
 
 
@@ -121,22 +151,18 @@ def arm_facts(
     found = []
     for arm in plan.arms:
         done = finished(plan, arm.key, results).values()
-        facts = ArmFacts(
-            key=arm.key,
-            method=arm.method,
-            variant=arm.variant,
-            settings=dict(arm.settings),
-            reference=arm.reference,
-            source=arm.source,
-            reads_groups=arm.reads_groups,
-            repeats=arm.repeats,
+        differences = [result.facts.get("differs_by") for result in done]
+        known = [value for value in differences if isinstance(value, float)]
+        facts = filled(
+            ArmFacts,
+            arm,
             seeds_planned=sum(job.arm == arm.key for job in plan.jobs),
             seeds_finished=len(done),
             failed=failed_seeds(plan, arm.key, results, failures),
             trainings=digest_of(plan, arm.key, results),
             step_shortened=_is_shortened(arm, plan),
             trainer=arm.trainer if arm.is_own_code else "",
-            differs_by=next((f for r in done if isinstance(f := r.facts.get("differs_by"), float)), None),
+            differs_by=known[0] if known else None,
         )
         found.append(facts)
     return tuple(found)
@@ -145,29 +171,33 @@ def arm_facts(
 def privacy_facts(
     plan: Plan, *, fitted: Sequence[str], results: Mapping[str, JobResult] | None = None
 ) -> dict[str, PrivacyFacts]:
-    """What each arm guarantees and what that leaves out; of trainers of the user's own, what they claim."""
-    return {
-        arm.key: own_privacy(arm, plan, results or {})
-        if arm.is_own_code
-        else _privacy(arm, plan, fitted=bool(fitted))
-        for arm in plan.arms
-    }
+    """What each arm guarantees and what that leaves out.
+
+    Of trainers of the user's own, what they claim.
+    """
+    facts = {}
+    for arm in plan.arms:
+        if arm.is_own_code:
+            facts[arm.key] = own_privacy(arm, plan, results or {})
+        else:
+            facts[arm.key] = _privacy(arm, plan, fitted=bool(fitted))
+    return facts
 
 
 def failed_seeds(
     plan: Plan, arm: str, results: Mapping[str, JobResult], failures: Mapping[str, str]
 ) -> tuple[FailedSeed, ...]:
     """The seeds of an arm that have no result, and why."""
+    missing = [job for job in plan.jobs if job.arm == arm and job.id not in results]
     return tuple(
-        FailedSeed(seed=job.seed, message=failures.get(job.id, "not finished"))
-        for job in plan.jobs
-        if job.arm == arm and job.id not in results
+        FailedSeed(seed=job.seed, message=failures.get(job.id, "not finished")) for job in missing
     )
 
 
 def digest_of(plan: Plan, arm: str, results: Mapping[str, JobResult]) -> str:
     """What an arm's finished trainings follow from, as one name."""
-    return job_id({"trainings": [job.id for job in plan.jobs if job.arm == arm and job.id in results]})
+    done = [job.id for job in plan.jobs if job.arm == arm and job.id in results]
+    return job_id({"trainings": done})
 
 
 def _is_shortened(arm: Arm, plan: Plan) -> bool:
@@ -185,109 +215,58 @@ def _is_shortened(arm: Arm, plan: Plan) -> bool:
 
 def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
     privacy, event = arm.privacy, arm.privacy.event
-    is_claimed = privacy.guarantee.has_epsilon
-    no_privacy = privacy.guarantee is Guarantee.NONE
-    spec = find(arm.method)
-    whole = isinstance(event, Gaussian)
-    headline = "the exact Gaussian curve" if whole else "PLD"
-    accountants = "RDP" if privacy.selection is not None else f"{headline} (headline) and RDP"
-    by_pool = Need.PUBLIC_POOL in spec.needs
-    return PrivacyFacts(
-        guarantee=privacy.guarantee,
-        reason=privacy.reason or (text.NOT_PRIVATE if no_privacy else ""),
-        unit=text.UNIT,
-        neighbouring=text.NEIGHBOURING,
-        sampling=NOT_SAMPLED if whole else text.SAMPLING,
-        accountant=f"dp-accounting {version('dp-accounting')}, {accountants}",
-        epsilon=Epsilon(pld=privacy.epsilon_pld, rdp=privacy.epsilon_rdp) if is_claimed else None,
-        target_epsilon=privacy.target_epsilon,
-        delta=plan.delta if is_claimed else None,
-        sample_rate=event.sample_rate if event else None,
-        steps=event.steps if event else None,
-        releases=tuple(
-            ReleaseFacts(name=release.name, noise_multiplier=release.noise_multiplier)
-            for release in (event.releases if event else ())
-        ),
-        effective_noise_multiplier=event.effective_noise_multiplier if event else None,
-        epsilon_if_all_released=plan.epsilon_if_all_released if is_claimed else None,
-        not_covered=_not_covered(arm, plan, fitted=fitted and not by_pool) if is_claimed else (),
+    accountants, sampling = "PLD (headline) and RDP", text.SAMPLING
+    if isinstance(event, Gaussian):
+        accountants, sampling = "the exact Gaussian curve (headline) and RDP", NOT_SAMPLED
+    if privacy.selection is not None:
+        accountants = "RDP"
+    facts: dict[str, object] = {
+        "reason": privacy.reason,
+        "unit": text.UNIT,
+        "neighbouring": text.NEIGHBOURING,
+        "sampling": sampling,
+        "accountant": f"dp-accounting {version('dp-accounting')}, {accountants}",
+    }
+    if privacy.guarantee is Guarantee.NONE and not privacy.reason:
+        facts["reason"] = text.NOT_PRIVATE
+    if event is not None:
+        facts["releases"] = [filled(ReleaseFacts, release) for release in event.releases]
+        facts["effective_noise_multiplier"] = event.effective_noise_multiplier
+    if privacy.guarantee.has_epsilon:
+        by_pool = Need.PUBLIC_POOL in find(arm.method).needs
+        facts["epsilon"] = Epsilon(pld=privacy.epsilon_pld, rdp=privacy.epsilon_rdp)
+        facts["delta"] = plan.delta
+        facts["epsilon_if_all_released"] = plan.epsilon_if_all_released
+        facts["not_covered"] = _not_covered(arm, plan, fitted=fitted and not by_pool)
         # Of a charged search `event` is one training alone: the search leaves an attacker more.
-        attack=attack_facts(privacy.selection or event) if is_claimed and event else (),
-    )
+        if event is not None:
+            facts["attack"] = attack_facts(privacy.selection or event)
+    nothing = {"epsilon": None, "attack": ()}
+    return filled(PrivacyFacts, privacy, event, NOTHING_KNOWN, **{**nothing, **facts})
 
 
 def attack_facts(
     event: PrivacyEvent | SelectionEvent, rates: Sequence[float] = FALSE_POSITIVE_RATES
 ) -> tuple[AttackFacts, ...]:
     """What one run, or a search, that releases this leaves to an attacker."""
-    return tuple(
-        AttackFacts(false_positive_rate=rate.false_positive_rate, true_positive_rate=rate.true_positive_rate)
-        for rate in attack_rates(event, rates=tuple(rates))
-    )
+    return tuple(filled(AttackFacts, rate) for rate in attack_rates(event, rates=tuple(rates)))
 
 
 def _not_covered(arm: Arm, plan: Plan, *, fitted: bool) -> tuple[str, ...]:
-    items = text.not_covered(plan.config, fitted=fitted, source=arm.source)
+    items = [*find(arm.method).unprotected]
     if plan.model_facts.outside:
-        items = ("what the model's own code leaves in files or other libraries", *items)
-    if arm.privacy.selection is not None:
-        items = tuple(text.BEYOND_THE_SEARCH if item == text.CHOICES else item for item in items)
-    return (*find(arm.method).unprotected, *items)
+        items.append(text.OWN_MODULE)
+    items += text.not_covered(plan.config, fitted=fitted, source=arm.source)
+    if arm.privacy.selection is not None and text.CHOICES in items:
+        items[items.index(text.CHOICES)] = text.BEYOND_THE_SEARCH
+    return tuple(items)
 
 
-def _label_facts(dataset: Dataset) -> LabelFacts:
-    """The label with the rows of each class."""
-    counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
-    return LabelFacts(
-        column=dataset.label,
-        origin=dataset.label_origin,
-        classes=tuple(
-            ClassFacts(name=name, rows=int(rows)) for name, rows in zip(dataset.classes, counts, strict=True)
-        ),
-        positive=None if dataset.positive is None else dataset.classes[dataset.positive],
-        favourable=None if dataset.favourable is None else dataset.classes[dataset.favourable],
-        favourable_origin=dataset.favourable_origin,
-    )
-
-
-def _grouping_facts(grouping: Grouping, *, steers: bool, least: int) -> GroupingFacts:
-    """One grouping with the rows of each group, small counts suppressed."""
-    counts = np.bincount(grouping.groups, minlength=len(grouping.names))
-    return GroupingFacts(
-        name=grouping.name,
-        steers=steers,
-        groups=tuple(
-            GroupFacts(name=name, rows=visible(int(counts[k]), least), is_missing=k == grouping.missing)
-            for k, name in enumerate(grouping.names)
-        ),
-    )
-
-
-def _split(config: AuditConfig, dataset: Dataset, first: JobResult | None) -> SplitFacts:
-    given = dataset.split is not None
-    return SplitFacts(
-        given=given,
-        test_size=None if given else config.test_size,
-        balanced=config.balance,
-        keep=dict(config.keep),
-        train_rows=_whole(first, "n_train"),
-        test_rows=len(first.arrays["test_rows"]) if first else None,
-    )
-
-
-def _counts_by_group(counts: Mapping[str, Mapping[str, int]], least: int) -> dict[str, dict[str, int | None]]:
+def _counts_by_group(
+    counts: Mapping[str, Mapping[str, int]], least: int
+) -> dict[str, dict[str, int | None]]:
     """Counts by reason and group, small ones suppressed."""
-    return {
-        reason: {group: visible(count, least) for group, count in by_group.items()}
-        for reason, by_group in counts.items()
-    }
-
-
-def _strings(result: JobResult | None, fact: str) -> tuple[str, ...]:
-    value = result.facts.get(fact) if result else None
-    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
-
-
-def _whole(result: JobResult | None, fact: str) -> int | None:
-    value = result.facts.get(fact) if result else None
-    return value if isinstance(value, int) else None
+    shown = {}
+    for reason, by_group in counts.items():
+        shown[reason] = {group: visible(count, least) for group, count in by_group.items()}
+    return shown

@@ -11,7 +11,7 @@ from fairaudit.analysis.build import RunMetadata, from_notice
 from fairaudit.analysis.build_facts import data_facts
 from fairaudit.analysis.build_measured import disclosed, selections
 from fairaudit.analysis.detected import changed_gaps, judged
-from fairaudit.analysis.text import LABELS_TAKEN_AS_TRUE, REPORT_NOT_DP
+from fairaudit.analysis.text import REPORT_NOT_DP
 from fairaudit.config.option_words import option_name
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
@@ -36,16 +36,12 @@ from fairaudit.results.jobs import NUMERICS_VERSION, job_id
 NOT_STATED = "none stated: predictions were given, and how they were made is not known"
 _NOTHING_TRAINED = "predictions were given, nothing was trained"
 _ONE_MODEL = (
-    "One model was given for each method. The intervals cover the choice of test rows and nothing else: "
-    "another training of the same method may give other figures."
-)
-_SHARED_BASELINE = (
-    "One baseline stands beside several predictions, so every cost shares the luck of that one baseline; the "
-    "intervals do not cover it."
+    "One model was given for each method. The intervals cover the choice of test rows and nothing "
+    "else: another training of the same method may give other figures."
 )
 _TEST_ROWS = (
-    "The rows are taken to be test rows. Predictions on rows that a model was trained on make every figure "
-    "look better than it is, and differently for each group."
+    "The rows are taken to be test rows. Predictions on rows that a model was trained on make "
+    "every figure look better than it is, and differently for each group."
 )
 
 
@@ -75,14 +71,40 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
     compared = judged(
         [
             disclosed(
-                c, least=config.suppress_below, named=named, unpredicted=dataset.unpredicted[c.grouping]
+                c,
+                least=config.suppress_below,
+                named=named,
+                unpredicted=dataset.unpredicted[c.grouping],
             )
             for c in found.comparisons
         ]
     )
     keys = list(found.arms)
+    columns = [found.settings["y_pred"], found.settings["baseline_pred"]]
+    arms = tuple(
+        ArmFacts(
+            key=key,
+            method="given predictions",
+            variant=None,
+            settings={},
+            reference=keys[0] if key != keys[0] else None,
+            source=None,
+            reads_groups=False,
+            repeats=1,
+            seeds_planned=count,
+            seeds_finished=count,
+            failed=(),
+            trainings=job_id({"given": [dataset.digest, columns, key]}),
+        )
+        for key, count in found.arms.items()
+    )
     split = SplitFacts(
-        given=True, test_size=None, balanced=False, keep={}, train_rows=None, test_rows=dataset.n_rows
+        given=True,
+        test_size=None,
+        balanced=False,
+        keep={},
+        train_rows=None,
+        test_rows=dataset.n_rows,
     )
     data = data_facts(dataset, config, None, split)
     report = Report(
@@ -92,48 +114,46 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         status="complete",
         command=metadata.command,
         reproduce=_reproduce(found.settings),
-        config={name: OptionValue(value=value, origin="option") for name, value in found.settings.items()},
+        config={
+            name: OptionValue(value=value, origin="option")
+            for name, value in found.settings.items()
+        },
         environment=dict(metadata.environment),
         execution=ExecutionFacts(
-            device="cpu", workers=None, executor="none", memory=None, resume=False, out=str(config.out)
+            device="cpu",
+            workers=None,
+            executor="none",
+            memory=None,
+            resume=False,
+            out=str(config.out),
         ),
         data=data.model_copy(update={"duplicate_rows": None}),  # not looked for
         training=None,
-        arms=tuple(_arm(key, found) for key in keys),
+        arms=arms,
         privacy=dict.fromkeys(keys, NOTHING_KNOWN.model_copy(update={"reason": NOT_STATED})),
         sklearn_baseline=SklearnBaseline(
-            arm=keys[0], reference_accuracy=None, baseline="none", baseline_accuracy=None,
-            undertrained=None, n_seeds=0, reason=_NOTHING_TRAINED,
+            arm=keys[0],
+            reference_accuracy=None,
+            baseline="none",
+            baseline_accuracy=None,
+            undertrained=None,
+            n_seeds=0,
+            reason=_NOTHING_TRAINED,
         ),
         comparisons=compared,
-        control=Control(status="not needed", message="Predictions were given; nothing was trained."),
+        control=Control(
+            status="not needed", message="Predictions were given; nothing was trained."
+        ),
         selection=selections(compared, found.comparisons, dataset),
         changed=changed_gaps(compared),
-        diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}, "claims": ()}),
+        diagnostics=Diagnostics.model_validate(
+            {"level": "off", "arms": {}, "readings": {}, "claims": ()}
+        ),
         warnings=tuple(map(from_notice, dataset.notices)),
         limitations=_limitations(found),
         timing=dict(metadata.seconds),
-    )  # fmt: skip
-    return summarized(report)
-
-
-def _arm(key: str, found: ScoreResults) -> ArmFacts:
-    first, count = next(iter(found.arms)), found.arms[key]
-    columns = [found.settings["y_pred"], found.settings["baseline_pred"]]
-    return ArmFacts(
-        key=key,
-        method="given predictions",
-        variant=None,
-        settings={},
-        reference=first if key != first else None,
-        source=None,
-        reads_groups=False,
-        repeats=1,
-        seeds_planned=count,
-        seeds_finished=count,
-        failed=(),
-        trainings=job_id({"given": [found.dataset.digest, columns, key]}),
     )
+    return summarized(report)
 
 
 def _limitations(found: ScoreResults) -> tuple[Limitation, ...]:
@@ -141,16 +161,14 @@ def _limitations(found: ScoreResults) -> tuple[Limitation, ...]:
     texts = [("report_not_private", REPORT_NOT_DP), ("test_rows", _TEST_ROWS)]
     if counts == {1}:
         texts.append(("one_model", _ONE_MODEL))
-    if len(counts) > 1:
-        texts.append(("shared_baseline", _SHARED_BASELINE))
     smallest = min(int(np.bincount(g.groups).min()) for g in found.dataset.groupings)
     gaps = sum(len(comparison.gaps) for comparison in found.comparisons)
     limits = (
-        f"Statistical limits: {numbered(max(counts), 'model')} per method; "
+        f"{numbered(max(counts), 'model')} per method; "
         f"the smallest group has {numbered(smallest, 'row')}; "
         f"{numbered(gaps, 'gap was', 'gaps were')} computed, of which some stand out by chance."
     )
-    texts += [("statistics", limits), ("labels_taken_as_true", LABELS_TAKEN_AS_TRUE)]
+    texts.append(("statistics", limits))
     return tuple(Limitation(code=code, text=text) for code, text in texts)
 
 

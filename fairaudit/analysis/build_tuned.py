@@ -1,4 +1,4 @@
-"""A plan with a search and its results -> what was tried, what it costs, and the ways beside it."""
+"""A plan with a search and its results -> what was tried, its cost, the default beside it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,20 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.analysis.arm_readings import finished
-from fairaudit.analysis.build_facts import arm_facts, privacy_facts
+from fairaudit.analysis.build_facts import arm_facts, filled, privacy_facts
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import NamedPair
 from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.report.facts import ArmFacts, ReportWarning
+from fairaudit.report.facts import ReportWarning
 from fairaudit.report.measured import ArmSearch, Searched, SearchedSeed, Tried, Tuning, Way
-from fairaudit.results.estimates import DEFAULT, REUSED, Comparison, Measured, key_of
+from fairaudit.results.estimates import DEFAULT, Comparison, Measured, key_of
 from fairaudit.results.jobs import JobResult
 from fairaudit.tuning.search import best_of
 
 Float64 = NDArray[np.float64]
-OFTEN = 0.5  # of the seeds: a best setting at one end of its range more often than that is no luck of scores
+# of the seeds: a best setting at one end of its range more often than that is no luck of scores
+OFTEN = 0.5
 _OPTIONS = {
     "learning_rate": "--learning-rate",
     "max_grad_norm": "--max-grad-norm",
@@ -57,23 +58,24 @@ def tuning(
     def told(found: Sequence[Measured]) -> tuple[Comparison, ...]:
         return tuple(disclosed(each, least=config.suppress_below, named=named) for each in found)
 
-    ways = [
-        Way.model_validate(
-            {
-                "name": name,
-                "arms": tuple(_named(facts, name) for facts in arm_facts(own, results, failures)),
-                "privacy": {
-                    key_of(key, name): facts for key, facts in privacy_facts(own, fitted=fitted).items()
-                },
-                "comparisons": told(beside.get(name, ())),
-            }
-        )
-        for name, own in plan.ways.items()
-    ]
+    ways = []
+    for name, own in plan.ways.items():
+        facts = []  # each arm under the name that readers know
+        for facts_of_arm in arm_facts(own, results, failures):
+            renamed = {}
+            for field in ("key", "reference", "source"):
+                key = getattr(facts_of_arm, field)
+                renamed[field] = key and key_of(key, name)
+            facts.append(facts_of_arm.model_copy(update=renamed))
+        guarantees = privacy_facts(own, fitted=fitted)
+        privacy = {key_of(key, name): guarantee for key, guarantee in guarantees.items()}
+        way = {"name": name, "arms": facts, "privacy": privacy}
+        ways.append(Way.model_validate({**way, "comparisons": told(beside.get(name, ()))}))
     groups = {c.arm: {g.group for g in c.by_group if not c.note_on(g)} for c in first}
-    searches = [
-        _search(arm, plan, dataset, results, groups.get(arm.key, set())) for arm in plan.arms if arm.tuning
-    ]
+    searches = []
+    for arm in plan.arms:
+        if arm.tuning:
+            searches.append(_search(arm, plan, dataset, results, groups.get(arm.key, set())))
     return Tuning(
         trials=config.tune,
         goal=config.tune_for,
@@ -84,41 +86,31 @@ def tuning(
     )
 
 
-def _named(facts: ArmFacts, way: str) -> ArmFacts:
-    """The arm under the name that readers know; settings that were taken over differ by seed."""
-    others = {"reference": facts.reference, "source": facts.source}
-    return facts.model_copy(
-        update={
-            "key": key_of(facts.key, way),
-            **{field: key and key_of(key, way) for field, key in others.items()},
-            **({"settings": {}, "step_shortened": False} if way == REUSED else {}),
-        }
-    )
-
-
 def _search(
     arm: Arm, plan: Plan, dataset: Dataset, results: Mapping[str, JobResult], groups: set[str]
 ) -> ArmSearch:
-    sought, privacy = arm.tuning, arm.privacy
+    sought = arm.tuning
     assert sought is not None, f"{arm.key} has no search"
-    untuned = plan.ways[DEFAULT].arms if plan.ways else ()
-    alone = next((other.settings for other in untuned if other.key == arm.key), {})
+    alone: Mapping[str, float] = {}
+    if plan.ways:
+        alone = plan.ways[DEFAULT].arm(arm.key).settings
+    mean_tries, shape_tries = None, None
+    if sought.selection is not None:
+        mean_tries, shape_tries = sought.selection.mean, sought.selection.shape
+    references = finished(plan, arm.reference or "", results)
+    seeds = []
+    for seed, own in finished(plan, arm.key, results).items():
+        seeds.append(_seed(seed, own, references.get(seed), dataset, groups))
     return ArmSearch(
         arm=arm.key,
-        searched={
-            name: Searched(default=c.default, low=c.low, high=c.high, choices=c.choices)
-            for name, c in sought.coordinates.items()
-        },
-        mean_tries=None if sought.selection is None else sought.selection.mean,
-        base_epsilon=privacy.base_epsilon,
+        searched={name: filled(Searched, c) for name, c in sought.coordinates.items()},
+        mean_tries=mean_tries,
+        base_epsilon=arm.privacy.base_epsilon,
         noise_multiplier=sought.settings.get("noise_multiplier"),
         uncharged_noise_multiplier=alone.get("noise_multiplier"),
         score_noise=sought.score_noise,
-        seeds=tuple(
-            _seed(seed, own, finished(plan, arm.reference or "", results).get(seed), dataset, groups)
-            for seed, own in finished(plan, arm.key, results).items()
-        ),
-        shape_tries=None if sought.selection is None else sought.selection.shape,
+        seeds=tuple(seeds),
+        shape_tries=shape_tries,
     )
 
 
@@ -129,39 +121,41 @@ def _seed(
     assert isinstance(tuned, Mapping)
     accuracies, by_group = _correct(own, own, dataset)
     places = [k for k, name in enumerate(dataset.groupings[0].names) if name in groups]
-    gaps: list[float | None] = [None] * len(accuracies)  # the largest difference between two of these groups
+    gaps = None  # the largest difference between two of these groups
     if reference is not None and len(places) > 1:
-        theirs = reference.arrays["weights"].astype(np.float64) @ _correct(reference, own, dataset)[1]
-        gaps = [float(value) for value in np.ptp((theirs - by_group)[:, places], axis=1)]
-    best = best_of([tried["weight"] for tried in tuned["candidates"]])
+        weights = reference.arrays["weights"].astype(np.float64)
+        theirs = weights @ _correct(reference, own, dataset)[1]
+        gaps = np.ptp((theirs - by_group)[:, places], axis=1)
+    best = best_of([candidate["weight"] for candidate in tuned["candidates"]])
+    tried = []
+    for number, candidate in enumerate(tuned["candidates"]):
+        shown = {
+            "number": number,
+            "selected": number == best,
+            "accuracy": float(accuracies[number]),
+            "gap": None if gaps is None else float(gaps[number]),
+        }
+        # The exact score stays with the trainings.
+        released = {name: value for name, value in candidate.items() if name != "score"}
+        tried.append(Tried.model_validate({**released, **shown}))
     return SearchedSeed(
         seed=seed,
         fit_rows=tuned["fit_rows"],
         validation_rows=tuned["validation_rows"],
-        tried=tuple(
-            Tried(
-                number=number,
-                is_default=tried["is_default"],
-                settings=tried["settings"],
-                epochs=tried["epochs"],
-                released_score=tried["released_score"],
-                weight=tried["weight"],
-                selected=number == best,
-                diverged=tried["diverged"],
-                at_edge=tuple(tried["at_edge"]),
-                accuracy=float(accuracies[number]),
-                gap=gaps[number],
-            )
-            for number, tried in enumerate(tuned["candidates"])
-        ),
+        tried=tuple(tried),
     )
 
 
 def _correct(found: JobResult, where: JobResult, dataset: Dataset) -> tuple[Float64, Float64]:
-    """Accuracy of every candidate over the test rows of ``where``, ``[n]``, and by group, ``[n, K]``."""
+    """Accuracy of every candidate over the test rows of ``where``, ``[n]``.
+
+    And by group, ``[n, K]``.
+    """
     rows = where.arrays["test_rows"].astype(np.int64)
     kept = np.isin(found.arrays["test_rows"], rows)
-    correct = record_correct(found.arrays["probabilities"][:, kept].astype(np.float32), dataset.labels[rows])
+    correct = record_correct(
+        found.arrays["probabilities"][:, kept].astype(np.float32), dataset.labels[rows]
+    )
     grouping = dataset.groupings[0]
     groups, k = grouping.groups[rows], len(grouping.names)
     sizes = np.bincount(groups, minlength=k)
@@ -183,9 +177,14 @@ def at_edges(tuned: Tuning | None, methods: Mapping[str, str]) -> Iterator[Repor
 
 
 def _at_edge(search: ArmSearch, name: str, where: Searched, method: str) -> Iterator[ReportWarning]:
-    low, high = (min(where.choices), max(where.choices)) if where.choices else (where.low, where.high)
-    at = [best for seed in search.seeds if (best := seed.best) is not None and name in best.at_edge]
-    values = [float(best.epochs) if name == "epochs" else best.settings[name] for best in at]
+    low, high = where.low, where.high
+    if where.choices:
+        low, high = min(where.choices), max(where.choices)
+    values = []
+    for seed in search.seeds:
+        best = seed.best
+        if best is not None and name in best.at_edge:
+            values.append(float(best.epochs) if name == "epochs" else best.settings[name])
     for words, end in (("smallest", low), ("largest", high)):
         # Nearer to this end than to the other, by their ratio.
         found = [v for v in values if (v * v > low * high) == (end == high)]
@@ -197,7 +196,8 @@ def _at_edge(search: ArmSearch, name: str, where: Searched, method: str) -> Iter
             code="at_edge",
             level="warning" if len(found) > OFTEN * len(search.seeds) else "notice",
             arm=search.arm,
-            message=f"{search.arm}'s best setting has one of the {words} values of {name} that were "
+            message=f"{search.arm}'s best setting has one of the {words} values of {name} that "
+            "were "
             f"searched, at {len(found)} of {len(search.seeds)} seeds",
             fix=f"search around it: {option}{'' if option.endswith('=') else ' '}{nearest:.3g}",
         )

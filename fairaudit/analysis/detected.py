@@ -14,10 +14,11 @@ _CHANGE = "change."
 def judged(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> tuple[Comparison, ...]:
     """The comparisons, each gap in a cost with whether a difference is detected.
 
-    Sentences choose from all methods, costs and all pairs of groups, so all of them share the 5 %: where
-    groups do not differ, 95 % of audits say of no pair that it does. What is detected leaves its share to the
-    others (Holm 1979, with weights), so that one method's gap is not lost because many were trained. As in
-    gates, a metric decides nothing on fewer test rows than its ``least_gated``. Source: docs/methods.md 6.5.
+    Sentences choose from all methods, costs and all pairs of groups, so all of them share the 5 %:
+    where groups do not differ, 95 % of audits say of no pair that it does. What is detected leaves
+    its share to the others (Holm 1979, with weights), so that one method's gap is not lost because
+    many were trained. As in gates, a metric decides nothing on fewer test rows than its
+    ``least_gated``. Source: docs/methods.md 6.5.
 
     Args:
         compared: Of all methods.
@@ -25,19 +26,16 @@ def judged(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> tuple
     """
     metrics = metrics or costs()
     told = _detected(dict(_judgeable(compared, metrics)))
-    return tuple(
-        comparison.model_copy(
-            update={
-                "gaps": tuple(
-                    gap.revised(detected=bool(gap.direction) and _place(number, gap) in told)
-                    if gap.metric in _told_of(comparison, metrics) and gap.a and gap.b
-                    else gap
-                    for gap in comparison.gaps
-                )
-            }
-        )
-        for number, comparison in enumerate(compared)
-    )
+    revised = []
+    for number, comparison in enumerate(compared):
+        gaps = []
+        for gap in comparison.gaps:
+            if gap.metric in _told_of(comparison, metrics) and gap.a and gap.b:
+                is_told = bool(gap.direction) and _place(number, gap) in told
+                gap = gap.revised(detected=is_told)
+            gaps.append(gap)
+        revised.append(comparison.model_copy(update={"gaps": tuple(gaps)}))
+    return tuple(revised)
 
 
 def _told_of(comparison: Comparison, metrics: Sequence[str]) -> Sequence[str]:
@@ -46,19 +44,20 @@ def _told_of(comparison: Comparison, metrics: Sequence[str]) -> Sequence[str]:
 
 
 def _detected(pairs: dict[_Place, tuple[Gap, float]]) -> set[_Place]:
-    """Pairs whose interval excludes 0 at its share of what those that are still open have to share."""
+    """Pairs whose interval excludes 0 at its share of what the open pairs have to share."""
     found: set[_Place] = set()
+    left = dict(pairs)
     while True:
-        left = {place: pair for place, pair in pairs.items() if place not in found}
         shared = sum(weight for _, weight in left.values())
-        more = {
-            place
-            for place, (gap, weight) in left.items()
-            if gap.direction and among(gap.signed, shared / weight).excludes_zero
-        }
+        more = []
+        for place, (gap, weight) in left.items():
+            if gap.direction and among(gap.signed, shared / weight).excludes_zero:
+                more.append(place)
         if not more:
             return found
-        found |= more
+        for place in more:
+            found.add(place)
+            del left[place]
 
 
 def _judgeable(
@@ -66,23 +65,22 @@ def _judgeable(
 ) -> Iterator[tuple[_Place, tuple[Gap, float]]]:
     """Pairs of groups that are large enough, each with its weight.
 
-    Each metric of each comparison weighs 1, divided among its pairs; a pair that was named beforehand
-    weighs 1.
+    Each metric of each comparison weighs 1, divided among its pairs; a pair that was named
+    beforehand weighs 1.
     """
     for number, comparison in enumerate(compared):
-        rows = {
-            (group.group, metric): estimate.n_test or 0
-            for group in comparison.by_group
-            for metric, estimate in group.estimates.items()
-        }
+        by_group = {group.group: group for group in comparison.by_group}
         for metric in _told_of(comparison, metrics):
-            pairs = [
-                gap
-                for gap in comparison.gaps
-                if gap.kind == "pair" and gap.metric == metric and gap.simultaneous.ends is not None
-            ]
+            pairs = []
+            for gap in comparison.gaps:
+                if gap.kind == "pair" and gap.metric == metric and gap.simultaneous.ends:
+                    pairs.append(gap)
             for gap in pairs:
-                if min(rows.get((name, metric), 0) for name in (gap.a, gap.b)) >= METRICS[metric].least_gated:
+                rows = []
+                for name in (gap.a, gap.b):
+                    estimate = by_group[name].estimates.get(metric) if name in by_group else None
+                    rows.append((estimate.n_test if estimate else None) or 0)
+                if min(rows) >= METRICS[metric].least_gated:
                     yield _place(number, gap), (gap, 1.0 if gap.named else 1 / len(pairs))
 
 
@@ -93,26 +91,27 @@ def _place(number: int, gap: Gap) -> _Place:
 def changed_gaps(comparisons: Sequence[Comparison]) -> tuple[ChangedGap, ...]:
     """The pairs of groups and metrics whose gap changed, each with its change.
 
-    They are picked from all pairs of groups, metrics and arms, so the intervals hold for all of them: of
-    audits in which nothing changed, 95 % name none.
+    They are picked from all pairs of groups, metrics and arms, so the intervals hold for all of
+    them: of audits in which nothing changed, 95 % name none.
     """
-    every = [
-        (comparison, gap)
-        for comparison in comparisons
-        for gap in comparison.gaps
-        if gap.kind == "pair" and gap.metric.startswith(_CHANGE) and gap.signed.ends is not None
-    ]
-    changes = ((comparison, gap, among(gap.signed, len(every))) for comparison, gap in every)
-    return tuple(
-        ChangedGap(
-            arm=comparison.arm,
-            reference=comparison.reference,
-            grouping=comparison.grouping,
-            metric=gap.metric.removeprefix(_CHANGE),
-            a=gap.a,
-            b=gap.b,
-            change=change,
-        )
-        for comparison, gap, change in changes
-        if change.excludes_zero
-    )
+    every = []
+    for comparison in comparisons:
+        for gap in comparison.gaps:
+            if gap.kind == "pair" and gap.metric.startswith(_CHANGE) and gap.signed.ends:
+                every.append((comparison, gap))
+    changed = []
+    for comparison, gap in every:
+        change = among(gap.signed, len(every))
+        if change.excludes_zero:
+            changed.append(
+                ChangedGap(
+                    arm=comparison.arm,
+                    reference=comparison.reference,
+                    grouping=comparison.grouping,
+                    metric=gap.metric.removeprefix(_CHANGE),
+                    a=gap.a,
+                    b=gap.b,
+                    change=change,
+                )
+            )
+    return tuple(changed)

@@ -1,4 +1,7 @@
-"""What single steps say of why a group pays, in sentences: only what their intervals tell from zero."""
+"""What single steps say of why a group pays, in sentences.
+
+Only what their intervals tell from zero.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +13,14 @@ from numpy.typing import NDArray
 
 from fairaudit.analysis.arm_readings import over_seeds
 from fairaudit.metrics.intervals import quantiles
-from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Sentence, say
+from fairaudit.report.decomposition import (
+    ArmCauses,
+    Decomposition,
+    GroupCauses,
+    OverSeeds,
+    Sentence,
+    say,
+)
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.main_gap import detected_gap
 from fairaudit.report.safe_names import plain
@@ -81,26 +91,33 @@ class ExplainedMethod:
 def detected_pair(comparison: Comparison) -> tuple[str, str] | None:
     """Two groups whose excess risks are detected to differ, the larger first.
 
-    None where no difference is detected, and where the first group's own excess risk is not above zero: then
-    there is no cost to explain.
+    None where no difference is detected, and where the first group's own excess risk is not above
+    zero: then there is no cost to explain.
     """
     gap = detected_gap(comparison, RISK)
     if gap is None:
         return None
     first, second = (gap.a, gap.b) if (gap.signed.value or 0.0) > 0 else (gap.b, gap.a)
     own = cost_of(comparison, first, RISK)
-    return (first, second) if own is not None and (own.low or 0.0) > 0 else None
+    if own is not None and (own.low or 0.0) > 0:
+        return (first, second)
+    return None
 
 
 def cost_of(comparison: Comparison, group: str, metric: str) -> Estimate | None:
     """A group's estimate of a metric; None where it was not measured."""
-    return next((each.estimates.get(metric) for each in comparison.by_group if each.group == group), None)
+    for measure in comparison.by_group:
+        if measure.group == group:
+            return measure.estimates.get(metric)
+    return None
 
 
 def explained_methods(
     decomposition: Decomposition, arms: Sequence[ArmFacts], compared: Sequence[Comparison]
 ) -> Iterator[ExplainedMethod]:
-    """The arms in which a group's cost can be explained, in the plan's order; controls are left out.
+    """The arms in which a group's cost can be explained, in the plan's order.
+
+    Controls are left out.
 
     Args:
         decomposition: What was read of checkpoints.
@@ -111,7 +128,8 @@ def explained_methods(
         causes, pair = decomposition.arms[arm.key], detected_pair(comparison)
         by_name = {group.group: group for group in causes.groups}
         if pair is not None and set(pair) <= set(by_name):
-            yield ExplainedMethod(arm, causes, comparison, *(by_name[name] for name in pair))
+            worst_off, other = by_name[pair[0]], by_name[pair[1]]
+            yield ExplainedMethod(arm, causes, comparison, worst_off, other)
 
 
 def read_arms(
@@ -124,10 +142,9 @@ def read_arms(
     """
     for arm in arms:
         causes = decomposition.arms.get(arm.key)
-        own = (c for c in compared if c.arm == arm.key and c.reference == arm.reference)
-        comparison = next(own, None)
-        if causes is not None and causes.groups and comparison is not None and arm.source is None:
-            yield arm, comparison
+        own = [c for c in compared if c.arm == arm.key and c.reference == arm.reference]
+        if own and causes is not None and causes.groups and arm.source is None:
+            yield arm, own[0]
 
 
 def detected_parts(group: GroupCauses) -> dict[str, OverSeeds]:
@@ -138,30 +155,38 @@ def detected_parts(group: GroupCauses) -> dict[str, OverSeeds]:
 def detected_shares(group: GroupCauses) -> dict[str, OverSeeds]:
     """Shares of the increase of a group's loss in a step, of the parts that are told from zero.
 
-    Empty where the parts together are not shown to raise the loss, or one of them lowers it: a share of what?
+    Empty where the parts together are not shown to raise the loss, or one of them lowers it: a
+    share of what?
     """
-    known, total = detected_parts(group), _total(group)
-    if total.low is None or total.low <= 0 or any((part.value or 0.0) < 0 for part in known.values()):
+    total = _total(group)
+    if total.low is None or total.low <= 0:
         return {}
-    return {part: group.shares[part] for part in known}
+    shares = {}
+    for part, size in detected_parts(group).items():
+        if (size.value or 0.0) < 0:
+            return {}
+        shares[part] = group.shares[part]
+    return shares
 
 
 def shares_of(group: GroupCauses) -> str:
     """``81 % [70, 92] from gradient shrinkage, ..``; "" where no share can be told."""
     return ", ".join(
-        f"{written(share, PERCENT)} from {PART_NAMES[part]}" for part, share in detected_shares(group).items()
+        f"{written(share, PERCENT)} from {PART_NAMES[part]}"
+        for part, share in detected_shares(group).items()
     )
 
 
 def parts_sentences(method: ExplainedMethod) -> Iterator[Sentence]:
     """Each group's parts, then which part makes the difference between them."""
+    worst_off = _of_group(method, method.worst_off, method.who)
+    other = _of_group(method, method.other, method.beside)
+    groups = f"{method.place}.groups"
     yield say(
         "finding",
-        " ".join(
-            _of_group(method, group, name)
-            for group, name in ((method.worst_off, method.who), (method.other, method.beside))
-        ),
-        *(f"{method.place}.groups[{group.group}].parts" for group in (method.worst_off, method.other)),
+        f"{worst_off} {other}",
+        f"{groups}[{method.worst_off.group}].parts",
+        f"{groups}[{method.other.group}].parts",
     )
     yield say("finding", _difference(method), f"{method.place}.groups")
 
@@ -179,7 +204,8 @@ def _of_group(method: ExplainedMethod, group: GroupCauses, name: str) -> str:
     if not known:
         return f"{start}: cannot tell which part is above zero."
     return (
-        f"{start}, in thousandths of a nat: {known}{unknown}; together {written(_total(group), THOUSANDTHS)}."
+        f"{start}, in thousandths of a nat: {known}{unknown}; together "
+        f"{written(_total(group), THOUSANDTHS)}."
     )
 
 
@@ -192,12 +218,15 @@ def _difference(method: ExplainedMethod) -> str:
         return f"{start}: {size} in all; cannot tell which part makes it."
     if whole.high < 0:
         return (
-            f"{start}, has the other sign than the measured difference: {size}. So the parts of single steps "
-            "do not explain it."
+            f"{start}, has the other sign than the measured difference: {size}. So the parts of "
+            "single steps do not explain it."
         )
     for part, label in PART_NAMES.items():
         if (_minus(method, (part,), beyond=LARGE).low or 0.0) > 0:
-            return f"{start}, is mostly {label}: {written(_minus(method, (part,)), THOUSANDTHS)} of {size}."
+            return (
+                f"{start}, is mostly {label}: {written(_minus(method, (part,)), THOUSANDTHS)} "
+                f"of {size}."
+            )
     return f"{start}: {size} in all; no part is shown to be most of it."
 
 
@@ -206,8 +235,12 @@ def _minus(method: ExplainedMethod, parts: Sequence[str], *, beyond: float = 0.0
 
     One part is picked out of all, so its interval holds for all of them together.
     """
-    own, whole = (_summed(method.worst_off, of) - _summed(method.other, of) for of in (parts, PART_NAMES))
-    return over_seeds(own - beyond * whole, many=1 if len(parts) == len(PART_NAMES) else len(PART_NAMES))
+    own = _summed(method.worst_off, parts) - _summed(method.other, parts)
+    whole = _summed(method.worst_off, PART_NAMES) - _summed(method.other, PART_NAMES)
+    many = len(PART_NAMES)
+    if len(parts) == many:
+        many = 1
+    return over_seeds(own - beyond * whole, many=many)
 
 
 def _total(group: GroupCauses) -> OverSeeds:
@@ -216,7 +249,9 @@ def _total(group: GroupCauses) -> OverSeeds:
 
 def _summed(group: GroupCauses, parts: Iterable[str]) -> NDArray[np.float64]:
     """Sum of parts at each seed; NaN where one is not known."""
-    total: NDArray[np.float64] = np.array([group.parts[part].by_seed for part in parts], np.float64).sum(0)
+    total: NDArray[np.float64] = np.array(
+        [group.parts[part].by_seed for part in parts], np.float64
+    ).sum(0)
     return total
 
 
@@ -234,12 +269,13 @@ def group_statistics(method: ExplainedMethod) -> Iterator[Sentence]:
             found[_verdict(pairs)].append(f"{label} ({_beside(pairs)})")
     who, other = method.who, method.beside
     place = f"{method.place}.groups[{method.worst_off.group}].statistics"
-    if said := "; ".join(found["apart"]):
-        yield say("statistic", f"In this file {who} is set apart from {other} by {said}.", place)
-    if said := "; ".join(found["alike"]):
-        yield say("statistic", f"In this file {who} and {other} hardly differ in {said}.", place)
-    if said := "; ".join(found["unclear"]):
-        yield say("statistic", f"Cannot tell whether {who} and {other} differ by a fifth in {said}.", place)
+    for verdict, start in (
+        ("apart", f"In this file {who} is set apart from {other} by"),
+        ("alike", f"In this file {who} and {other} hardly differ in"),
+        ("unclear", f"Cannot tell whether {who} and {other} differ by a fifth in"),
+    ):
+        if found[verdict]:
+            yield say("statistic", f"{start} {'; '.join(found[verdict])}.", place)
     yield from _over_groups(method)
 
 
@@ -254,7 +290,9 @@ def _verdict(pairs: Sequence[tuple[float, float]]) -> str:
         return "unclear"
     if found.low > APART or found.high < -APART:
         return "apart"
-    return "alike" if max(abs(found.low), abs(found.high)) <= APART else "unclear"
+    if max(abs(found.low), abs(found.high)) <= APART:
+        return "alike"
+    return "unclear"
 
 
 def _beside(pairs: Sequence[tuple[float, float]]) -> str:
@@ -265,10 +303,12 @@ def _beside(pairs: Sequence[tuple[float, float]]) -> str:
 
 
 def _over_groups(method: ExplainedMethod) -> Iterator[Sentence]:
-    """Which statistics go along with the excess risk: those whose correlation over groups is told from zero.
+    """Which statistics go along with the excess risk.
 
-    By Fisher's z over the groups, shared among all statistics, for the sentence picks the closest: five
-    groups cannot show what six can.
+    Those whose correlation over groups is told from zero.
+
+    By Fisher's z over the groups, shared among all statistics, for the sentence picks the closest:
+    five groups cannot show what six can.
     """
     every = [a for a in method.causes.associations if a.correlation is not None]
     groups = len(method.causes.groups)
@@ -278,13 +318,15 @@ def _over_groups(method: ExplainedMethod) -> Iterator[Sentence]:
     known = [a for a in every if abs(a.correlation or 0.0) > math.tanh(limit)]
     known.sort(key=lambda a: -abs(a.correlation or 0.0))
     told = "; ".join(
-        f"{LABELS.get(a.statistic, a.statistic)} {a.correlation:+.2f} ({a.agreement or 0.0:.0%} of pairs)"
+        f"{LABELS.get(a.statistic, a.statistic)} {a.correlation:+.2f} ({a.agreement or 0.0:.0%} of "
+        "pairs)"
         for a in known[:MOST_SHOWN]
     )
     if told:
         yield say(
             "statistic",
-            f"Over the {groups} groups, excess risk under {method.arm.key} goes along with (correlation, and "
-            f"the share of pairs of groups at which the one with more pays more): {told}.",
+            f"Over the {groups} groups, excess risk under {method.arm.key} goes along with "
+            "(correlation, and the share of pairs of groups at which the one with more pays "
+            f"more): {told}.",
             f"{method.place}.associations",
         )

@@ -11,13 +11,10 @@ from fairaudit.analysis.arm_readings import finished
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.metrics.compare import Twin, compare, measure_reference
-from fairaudit.metrics.sklearn_check import sklearn_disagreement
-from fairaudit.metrics.within_model import LabelOutcome, Predictions, seed_scores
+from fairaudit.metrics.within_model import Predictions
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.results.estimates import DEFAULT, Measured, key_of
 from fairaudit.results.jobs import JobResult
-
-AGREEMENT = 1e-9  # with scikit-learn; rounding alone separates the two
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -30,21 +27,19 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
         dataset: Labels and groups.
         results: Job id -> result.
     """
-    if plan.config.self_check:
-        _check_against_sklearn(plan, dataset, results)
     comparisons: list[Measured] = []
     for number, grouping in enumerate(dataset.groupings):
         predictions = {arm.key: _predictions(plan, arm.key, number, results) for arm in plan.arms}
         shared = _shared(dataset, grouping)
         for arm in plan.arms:
+            own = predictions[arm.key]
             if arm.reference is None:
-                comparisons.append(measure_reference(arm.key, predictions[arm.key], *shared))
-            else:
-                for reference in _references(plan, arm):
-                    own, other = predictions[arm.key], predictions[reference]
-                    baseline = _on_rows_of(own, other)
-                    twin = _twin(plan, arm, reference, own, number, results)
-                    comparisons.append(compare(arm.key, reference, own, baseline, *shared, twin=twin))
+                comparisons.append(measure_reference(arm.key, own, *shared))
+                continue
+            for reference in _references(plan, arm):
+                baseline = _on_rows_of(own, predictions[reference])
+                twin = _twin(plan, arm, reference, own, number, results)
+                comparisons.append(compare(arm.key, reference, own, baseline, *shared, twin=twin))
     return tuple(comparisons)
 
 
@@ -52,35 +47,36 @@ def measure_ways(
     plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
 ) -> dict[str, tuple[Measured, ...]]:
     """The same of each way beside a search, under the names that its arms have there."""
+    ways = {}
+    for way, own in plan.ways.items():
+        renamed = []
+        for measured in measure(own, dataset, results):
+            names = {"arm": key_of(measured.arm, way)}
+            if measured.reference:
+                names["reference"] = key_of(measured.reference, way)
+            renamed.append(measured.model_copy(update=names))
+        ways[way] = tuple(renamed)
+    return ways
 
-    def named(found: Measured, way: str) -> Measured:
-        reference = key_of(found.reference, way) if found.reference else ""
-        return found.model_copy(update={"arm": key_of(found.arm, way), "reference": reference})
 
-    return {
-        way: tuple(named(found, way) for found in measure(own, dataset, results))
-        for way, own in plan.ways.items()
-    }
-
-
-def measure_gains(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Measured, ...]:
-    """Every arm at its default setting, against itself as it was tuned, on the same seeds and test rows.
+def measure_gains(
+    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
+) -> tuple[Measured, ...]:
+    """Every arm at its default setting against itself as tuned, on the same seeds and rows.
 
     What these comparisons call a cost is what searching gained.
     """
     untuned = plan.ways.get(DEFAULT)
-    return tuple(
-        compare(
-            key_of(arm.key, DEFAULT),
-            arm.key,
-            default := _predictions(untuned, arm.key, number, results),
-            _on_rows_of(default, _predictions(plan, arm.key, number, results)),
-            *_shared(dataset, grouping),
-        )
-        for number, grouping in enumerate(dataset.groupings)
-        for arm in plan.arms
-        if untuned is not None
-    )
+    if untuned is None:
+        return ()
+    gains = []
+    for number, grouping in enumerate(dataset.groupings):
+        shared = _shared(dataset, grouping)
+        for arm in plan.arms:
+            default = _predictions(untuned, arm.key, number, results)
+            tuned = _on_rows_of(default, _predictions(plan, arm.key, number, results))
+            gains.append(compare(key_of(arm.key, DEFAULT), arm.key, default, tuned, *shared))
+    return tuple(gains)
 
 
 def _shared(
@@ -121,16 +117,17 @@ def _twin(
 
 
 def _references(plan: Plan, arm: Arm) -> Sequence[str]:
-    """The arm's own reference, then sgd where that is another model than it trained without privacy."""
+    """The arm's own reference, then sgd where that is another model."""
     assert arm.reference is not None
     own = plan.arm(arm.reference)
-    is_alone = (
-        own.reference is not None or own.method == REFERENCE or own.is_own_code
-    )  # another kind of model
-    return [own.key] if is_alone else [own.key, REFERENCE]
+    if own.reference or own.method == REFERENCE or own.is_own_code:  # another kind of model
+        return [own.key]
+    return [own.key, REFERENCE]
 
 
-def _on_rows_of(private: Sequence[Predictions], baseline: Sequence[Predictions]) -> Sequence[Predictions]:
+def _on_rows_of(
+    private: Sequence[Predictions], baseline: Sequence[Predictions]
+) -> Sequence[Predictions]:
     """The baseline on the rows on which the arm was tested: a student pool leaves fewer of them."""
     rows_of = {p.seed: p.rows for p in private}
     found = []
@@ -143,19 +140,6 @@ def _on_rows_of(private: Sequence[Predictions], baseline: Sequence[Predictions])
             p = replace(p, rows=p.rows[place], probabilities=p.probabilities[:, place])
         found.append(p)
     return found
-
-
-def _check_against_sklearn(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> None:
-    """Our rates against scikit-learn's, for the first run of every arm; equal, or a bug."""
-    outcome = LabelOutcome(len(dataset.classes), dataset.positive, dataset.favourable)
-    for number, grouping in enumerate(dataset.groupings):
-        for arm in plan.arms:
-            for run in _predictions(plan, arm.key, number, results)[:1]:
-                labels, groups = dataset.labels[run.rows], grouping.groups[run.rows]
-                first = run.probabilities[:1]
-                scores = seed_scores(first, labels, groups, len(grouping.names), outcome)
-                off = sklearn_disagreement(first[0], labels, groups, scores, outcome)
-                assert off < AGREEMENT, f"{arm.key}: metrics differ from scikit-learn's by {off:g}"
 
 
 def _predictions(

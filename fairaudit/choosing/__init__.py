@@ -1,1 +1,4 @@
-"""From a limit to a method and an epsilon: which is the smallest that keeps the rules, with a known error."""
+"""From a limit to a method and an epsilon.
+
+Which is the smallest that keeps the rules, with a known error.
+"""

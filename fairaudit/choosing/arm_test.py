@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from fairaudit.choosing.result import TestedNumber
-from fairaudit.choosing.sequence import FUTILITY, Number, Outcome, needed
+from fairaudit.choosing.sequence import FUTILITY, Number, needed
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GateRule, GroupSelector
 from fairaudit.gate.targets import Target, find_targets
+from fairaudit.report.choice import Outcome, TestedNumber
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, Estimate
 
@@ -20,11 +20,13 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
     """Refuse rules that no test at a level can be made of.
 
     Raises:
-        ConfigError: There is no rule, or one of them has no interval, names an arm or needs a baseline.
+        ConfigError: There is no rule, or one of them has no interval, names an arm or needs a
+            baseline.
     """
     if not rules:
         raise ConfigError(
-            "no rule is given, so nothing can be chosen", hint="add --fail-on 'privacy_cost_gap > 2pt'"
+            "no rule is given, so nothing can be chosen",
+            hint="add --fail-on 'privacy_cost_gap > 2pt'",
         )
     for rule in rules:
         told = f"rule {rule.text!r}"
@@ -33,10 +35,13 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
             raise ConfigError(f"{told} is about a change since a report", hint="leave .delta out")
         if rule.statistic != "interval":
             why = (
-                "is a plain number without an interval" if rule.statistic in ("mean", "max") else "is one end"
+                "is a plain number without an interval"
+                if rule.statistic in ("mean", "max")
+                else "is one end"
             )
             raise ConfigError(
-                f"{told}: .{rule.statistic} {why}; a choice needs the interval itself, at a level of its own",
+                f"{told}: .{rule.statistic} {why}; a choice needs the interval itself, at a level "
+                "of its own",
                 hint=f"write {plain} alone",
             )
         if rule.arm:
@@ -44,7 +49,9 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
                 f"{told} names an arm, but every method must keep every rule", hint="leave : out"
             )
         if rule.metric.kind == "arm" and rule.metric.key not in _OF_ONE_MODEL:
-            raise ConfigError(f"{told} is about all models of an audit, not about one", hint="use epsilon")
+            raise ConfigError(
+                f"{told} is about all models of an audit, not about one", hint="use epsilon"
+            )
         if rule.metric.kind == "mean_gap":
             gap = plain.replace("_mean_gap", "_gap")
             raise ConfigError(
@@ -53,12 +60,18 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
             )
         if rule.metric.key.startswith(("train.", "reference.")):
             raise ConfigError(
-                f"{told} is not about a private model on test rows", hint=f"use {plain.rpartition('.')[2]}"
+                f"{told} is not about a private model on test rows",
+                hint=f"use {plain.rpartition('.')[2]}",
             )
 
 
-def numbers_of(rules: Sequence[GateRule], report: Report, arm: str, level: float) -> tuple[TestedNumber, ...]:
-    """Every number of every rule for one arm, with what it says at that level; at least one for each rule."""
+def numbers_of(
+    rules: Sequence[GateRule], report: Report, arm: str, level: float
+) -> tuple[TestedNumber, ...]:
+    """Every number of every rule for one arm, with what it says at that level.
+
+    At least one for each rule.
+    """
     return tuple(number for rule in rules for number in _of_rule(rule, report, arm, level))
 
 
@@ -85,15 +98,26 @@ def left_out(rules: Sequence[GateRule], report: Report, arm: str) -> tuple[str, 
 
 
 def _of_rule(rule: GateRule, report: Report, arm: str, level: float) -> Iterator[TestedNumber]:
-    targets = [target for part in _parts(rule, report, arm) for target in find_targets(part, report).judged]
+    targets = [
+        target for part in _parts(rule, report, arm) for target in find_targets(part, report).judged
+    ]
     yield from (_judged(rule, target, level) for target in targets)
     if not targets:
         nothing = "no group, or no two groups, with enough test rows"
         yield TestedNumber(
-            rule=rule.text, metric=rule.metric.name, limit=rule.number, reference="", grouping="", group="",
-            unit=rule.metric.unit, value=None, bound=None, other_bound=None, outcome="undecided",
+            rule=rule.text,
+            metric=rule.metric.name,
+            limit=rule.number,
+            reference="",
+            grouping="",
+            group="",
+            unit=rule.metric.unit,
+            value=None,
+            bound=None,
+            other_bound=None,
+            outcome="undecided",
             reason=nothing,
-        )  # fmt: skip
+        )
 
 
 def _parts(rule: GateRule, report: Report, arm: str) -> Iterator[GateRule]:

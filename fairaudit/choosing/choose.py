@@ -1,35 +1,34 @@
-"""The straight line of a choice: plan once, look with more and more seeds at fewer and fewer arms, answer."""
+"""The straight line of a choice.
 
+Plan once, look with more and more seeds at fewer and fewer arms, answer.
+"""
+
+import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
-from fairaudit import __version__
 from fairaudit.analysis.build_facts import attack_facts
 from fairaudit.audit import PreparedAudit, examined, get_ready, opened, prepare
 from fairaudit.choosing import words
 from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
-from fairaudit.choosing.page import put_choice_aside, write_choice
-from fairaudit.choosing.result import Choice, OfMethod, RuleFacts, Status, Tested
 from fairaudit.choosing.sequence import ALPHA, FIRST_LOOK, SEEDS_MAX, Course, look_sizes
 from fairaudit.config.value_sources import DEFAULT, OPTION, ResolvedConfig
 from fairaudit.errors import EXIT_INCONCLUSIVE, EXIT_OK, EXIT_TRAINING, ConfigError
 from fairaudit.execution.progress import Listener, silent
 from fairaudit.execution.run_directory import RunDir
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.methods.catalog import Guarantee, find
+from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
 from fairaudit.metrics.gaps import LEAST_SEEDS
 from fairaudit.planning.plan import Arm, Plan, narrowed
 from fairaudit.release.choice import gates_pass, undeclared
-from fairaudit.report.facts import Tool
+from fairaudit.report.choice import Choice, OfMethod, RuleFacts, Status, Tested
 from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.model import Report
-from fairaudit.report.reproduce import FRAME, reproduce_command, train_words
+from fairaudit.report.reproduce import FRAME, model_words, reproduce_command, train_words
 from fairaudit.report.write import write_report
-from fairaudit.results.estimates import Comparison, interval_of
-from fairaudit.results.jobs import NUMERICS_VERSION
+from fairaudit.results.estimates import interval_of
 
 _MANY_LOOKS = 1000  # of seeds; each doubling costs level
 
@@ -51,7 +50,9 @@ class Candidates:
     @property
     def course(self) -> Course:
         """At its start."""
-        return Course({name: [arm.key for arm in arms] for name, arms in self.families.items()}, self.looks)
+        return Course(
+            {name: [arm.key for arm in arms] for name, arms in self.families.items()}, self.looks
+        )
 
 
 def candidates(
@@ -77,11 +78,11 @@ def choose(
     *,
     on_look: Callable[[Tested], None] = lambda test: None,
     command: Sequence[str] = (),
-) -> Choice:
-    """Look until every method has ended; the audit of the chosen arm and the choice are written.
+) -> Report:
+    """Look until every method has ended; write the report of the chosen arm with the choice in it.
 
-    A look is an audit of the arms that are still in play, with more seeds; finished trainings are kept, so a
-    choice that was stopped goes on where it was, and comes to the same end.
+    A look is an audit of the arms that are still in play, with more seeds; finished trainings are
+    kept, so a choice that was stopped goes on where it was, and comes to the same end.
 
     Args:
         found: What :func:`candidates` decided.
@@ -94,35 +95,36 @@ def choose(
     """
     config = found.prepared.resolved.config
     with opened(found.prepared) as (prepared, rundir):
-        put_choice_aside(config.out)
         course, tests, failed = found.course, list[Tested](), dict[str, None]()
         while due := course.due():
             for seeds, keys in due.items():
                 report = _look(prepared, rundir, keys, seeds, listener, command)
-                failed |= {
-                    f"{arm.key}, seed {seed.seed}: {seed.message}": None
-                    for arm in report.arms
-                    for seed in arm.failed
-                }
+                for arm in report.arms:
+                    for seed in arm.failed:
+                        failed[f"{arm.key}, seed {seed.seed}: {seed.message}"] = None
                 for key in keys:
                     test = _tested(found, prepared, report, key, course.level)
                     tests.append(test)
                     course.enter(key, test.outcome, hopeless=is_hopeless(test.numbers))
                     on_look(test)
         choice = _choice(found, course, tests, tuple(failed))
-        shown = [choice.arm] if choice.arm else [_ended_at(choice.tests, name) for name in found.families]
+        shown = [_ended_at(tests, name) for name in found.families]
+        if choice.arm is not None:
+            shown = [choice.arm]
         report = _look(prepared, rundir, shown, choice.last(shown[0]).seeds, listener, command)
         if choice.arm:
             train = _train_command(prepared.plan.arm(choice.arm), report, prepared)
             choice = choice.model_copy(update={"train": train})
+        update = {"choice": choice, "reproduce": _reproduce(prepared.resolved, found.looks)}
         formats = ("json", *config.format)  # `train` starts from it
-        write_report(report.model_copy(update={"reproduce": choice.reproduce}), config.out, formats)
-        write_choice(choice, config.out, config.format)
-    return choice
+        return write_report(report.model_copy(update=update), config.out, formats)
 
 
 def exit_code(choice: Choice) -> int:
-    """0 a recommendation; 4 none, and a training failed; 3 none: nothing passes, or it is undecided."""
+    """0 a recommendation.
+
+    4 none, and a training failed; 3 none: nothing passes, or it is undecided.
+    """
     if choice.status == "recommended":
         return EXIT_OK
     return EXIT_TRAINING if choice.failed else EXIT_INCONCLUSIVE
@@ -131,7 +133,9 @@ def exit_code(choice: Choice) -> int:
 def _looks(resolved: ResolvedConfig, seeds_max: int) -> tuple[int, ...]:
     first = FIRST_LOOK if resolved.origins["seeds"] == DEFAULT else resolved.config.seeds
     if not LEAST_SEEDS <= seeds_max <= _MANY_LOOKS:
-        raise ConfigError(f"--seeds-max {seeds_max} is not between {LEAST_SEEDS} and {_MANY_LOOKS:,}")
+        raise ConfigError(
+            f"--seeds-max {seeds_max} is not between {LEAST_SEEDS} and {_MANY_LOOKS:,}"
+        )
     if first < LEAST_SEEDS:
         raise ConfigError(
             f"--seeds {first}: a first look needs {LEAST_SEEDS}",
@@ -146,10 +150,11 @@ def _looks(resolved: ResolvedConfig, seeds_max: int) -> tuple[int, ...]:
 
 def _refuse_options(resolved: ResolvedConfig) -> None:
     """Options of `run` that would say something else here than they do there."""
-    config, typed = resolved.config, {name for name, origin in resolved.origins.items() if origin == OPTION}
+    config = resolved.config
     if config.noise_multiplier is not None:
         raise ConfigError(
-            "--noise-multiplier fixes the noise, so there is no epsilon to choose", hint="use --epsilon"
+            "--noise-multiplier fixes the noise, so there is no epsilon to choose",
+            hint="use --epsilon",
         )
     if config.leakage:
         raise ConfigError(
@@ -157,14 +162,16 @@ def _refuse_options(resolved: ResolvedConfig) -> None:
             hint="at the epsilon that is chosen, `fairaudit run --leakage`",
         )
     for name, why in (("baseline", "rules about a change"), ("inconclusive", "verdicts of gates")):
-        if name in typed:
+        if resolved.origins[name] == OPTION:
             raise ConfigError(
                 f"--{name} is for {why}; an undecided test never counts as a pass", "leave it out"
             )
 
 
 def _families(plan: Plan) -> dict[str, list[Arm]]:
-    """Each method in each form, by falling epsilon; a control and a check of the audit are no candidates.
+    """Each method in each form, by falling epsilon.
+
+    A control and a check of the audit are no candidates.
 
     Raises:
         ConfigError: A form without an established guarantee was asked for, or no candidate is left.
@@ -175,37 +182,57 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
         name = f"{arm.method}:{arm.variant}" if arm.variant else arm.method
         if arm.key not in private or arm.reference in private or arm.source is not None:
             continue
-        if arm.privacy.guarantee is not Guarantee.ESTABLISHED or arm.privacy.target_epsilon is None:
-            if arm.variant is not None or not find(arm.method).ablation:
+        if not arm.privacy.guarantee.is_proved or arm.privacy.target_epsilon is None:
+            if arm.variant is not None or not find(arm.method).method_set:
                 why = arm.privacy.reason or "its noise is given, not its epsilon"
                 raise ConfigError(f"{name} cannot be chosen: {why}", hint="leave it out")
             continue
         found.setdefault(name, []).append(arm)
     if not found:
         raise ConfigError("no method that could be chosen", hint="for example --method dpsgd")
-    return {
-        name: sorted({a.key: a for a in arms}.values(), key=_target, reverse=True)
-        for name, arms in found.items()
-    }
+    for name, arms in found.items():
+        different = {arm.key: arm for arm in arms}
+        found[name] = sorted(different.values(), key=_target, reverse=True)
+    return found
 
 
-def _allowed(families: Mapping[str, Sequence[Arm]], prepared: PreparedAudit) -> dict[str, list[Arm]]:
-    """Without the arms that break a rule about epsilon or delta: that is known, so nothing is tested.
+def _allowed(
+    families: Mapping[str, Sequence[Arm]], prepared: PreparedAudit
+) -> dict[str, list[Arm]]:
+    """Without the arms that break a rule about epsilon or delta.
+
+    That is known, so nothing is tested.
 
     Raises:
         ConfigError: No arm is left.
     """
     rules = [rule for rule in prepared.rules if rule.metric.kind == "arm"]
+    if rules and not prepared.plan.config.trust_module:
+        for arm in prepared.plan.arms:
+            if arm.privacy.guarantee.rests_on_module:
+                raise ConfigError(
+                    f"rule {rules[0].text!r}: {arm.key} is {arm.privacy.guarantee.value}",
+                    hint="--trust-module if you know that it keeps nothing",
+                )
 
     def keeps(arm: Arm) -> bool:
         held = {"epsilon": arm.privacy.epsilon, "epsilon_rdp": arm.privacy.epsilon_rdp}
-        values = [held.get(rule.metric.key, prepared.plan.delta) for rule in rules]
-        return not any(value is None or rule.fails(value) for rule, value in zip(rules, values, strict=True))
+        for rule in rules:
+            value = held.get(rule.metric.key, prepared.plan.delta)
+            if value is None or rule.fails(value):
+                return False
+        return True
 
-    left = {name: kept for name, arms in families.items() if (kept := [arm for arm in arms if keeps(arm)])}
+    left = {}
+    for name, arms in families.items():
+        kept = list(filter(keeps, arms))
+        if kept:
+            left[name] = kept
     if not left:
         told = ", ".join(repr(rule.text) for rule in rules)
-        raise ConfigError(f"every epsilon that was asked for breaks {told}", hint="give a smaller --epsilon")
+        raise ConfigError(
+            f"every epsilon that was asked for breaks {told}", hint="give a smaller --epsilon"
+        )
     return left
 
 
@@ -229,19 +256,30 @@ def _look(
         config=prepared.resolved.config.model_copy(update={"seeds": seeds}),
         origins={**prepared.resolved.origins, "seeds": "look"},
     )
-    return examined(replace(prepared, plan=plan, resolved=resolved), rundir, listener, command=command)
+    return examined(
+        replace(prepared, plan=plan, resolved=resolved), rundir, listener, command=command
+    )
 
 
-def _tested(found: Candidates, prepared: PreparedAudit, report: Report, key: str, level: float) -> Tested:
+def _tested(
+    found: Candidates, prepared: PreparedAudit, report: Report, key: str, level: float
+) -> Tested:
     """What the look says of one arm, with the figures that a reader wants beside it."""
     name, arm = next((n, a) for n, arms in found.families.items() for a in arms if a.key == key)
     facts = next(facts for facts in report.arms if facts.key == key)
-    first = next(
-        c for c in report.costs if c.arm == key
-    )  # of the grouping that steers, against its own reference
+    # Of the grouping that steers, against its own reference.
+    first = next(c for c in report.costs if c.arm == key)
     numbers = numbers_of(prepared.rules, report, key, level)
-    gap = main_gap(first)
-    costliest = _costliest(first)
+    gap, gap_between = main_gap(first), ""
+    if gap is not None:
+        gap_between = ", ".join(filter(None, (gap.a, gap.b)))
+    most, cost, cost_group = -math.inf, None, ""
+    for group in first.by_group:
+        estimate = group.estimates.get(COST)
+        if first.note_on(group) or estimate is None or estimate.value is None:
+            continue
+        if estimate.value > most:
+            most, cost, cost_group = estimate.value, estimate, group.group
     return Tested(
         method=name,
         arm=key,
@@ -254,24 +292,12 @@ def _tested(found: Candidates, prepared: PreparedAudit, report: Report, key: str
         numbers=numbers,
         left_out=left_out(prepared.rules, report, key),
         gap=interval_of(None if gap is None else gap.absolute),
-        gap_between="" if gap is None else ", ".join(filter(None, (gap.a, gap.b))),
-        cost=interval_of(None if costliest is None else first.by_group[costliest].estimates[COST]),
-        cost_group="" if costliest is None else first.by_group[costliest].group,
+        gap_between=gap_between,
+        cost=interval_of(cost),
+        cost_group=cost_group,
         accuracy=interval_of(first.overall.estimates.get("accuracy")),
         trainings=facts.trainings,
     )
-
-
-def _costliest(comparison: Comparison) -> int | None:
-    """Which group loses most, among those that are large enough."""
-    costs = {
-        k: value
-        for k, group in enumerate(comparison.by_group)
-        if not comparison.note_on(group)
-        and COST in group.estimates
-        and (value := group.estimates[COST].value) is not None
-    }
-    return max(costs, key=lambda k: costs[k]) if costs else None
 
 
 def _ended_at(tests: Sequence[Tested], method: str) -> str:
@@ -279,89 +305,85 @@ def _ended_at(tests: Sequence[Tested], method: str) -> str:
     return next(test.arm for test in reversed(tests) if test.method == method)
 
 
-def _choice(found: Candidates, course: Course, tests: Sequence[Tested], failed: tuple[str, ...]) -> Choice:
-    plan, resolved = found.prepared.plan, found.prepared.resolved
+def _choice(
+    found: Candidates, course: Course, tests: Sequence[Tested], failed: tuple[str, ...]
+) -> Choice:
+    plan = found.prepared.plan
     last = {test.arm: test for test in tests}
     passing = [last[arms[-1]] for arms in course.passed.values() if arms]
     best = min(passing, key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)), default=None)
     ends = [last[_ended_at(tests, name)] for name in found.families]
-    status: Status = (
-        "recommended"
-        if best
-        else "undecided"
-        if any(t.outcome == "undecided" for t in ends)
-        else "none passes"
-    )
-    nearest = None if best else min(ends, key=_distance)
-    chosen = best or nearest
-    assert chosen is not None, "every method was looked at"
-    rules = tuple(
-        RuleFacts(rule=r.text, words=r.said_of("any method"), metric=r.metric.name, limit=r.number)
-        for r in found.prepared.rules
-    )
+    status: Status = "none passes"
+    if best is not None:
+        status = "recommended"
+    elif "undecided" in [test.outcome for test in ends]:
+        status = "undecided"
+    chosen = best or min(ends, key=_distance)
+    rules = []
+    for rule in found.prepared.rules:
+        said = {"rule": rule.text, "words": rule.words("any method")}
+        rules.append(RuleFacts(**said, metric=rule.metric.name, limit=rule.number))
+    methods = []
+    for name, arms in found.families.items():
+        kept = course.passed[name]
+        stopped = last[arms[len(kept)].key] if len(kept) < len(arms) else None
+        arm = kept[-1] if kept else None
+        target = last[arm].target_epsilon if arm else None
+        methods.append(
+            OfMethod(method=name, arm=arm, target_epsilon=target, ended=words.ended(stopped))
+        )
     privacy = plan.arm(chosen.arm).privacy
     event = privacy.selection or privacy.event
     assert event is not None, "an established guarantee has an event"
     return Choice(
-        numerics_version=NUMERICS_VERSION,
-        tool=Tool(name="fairaudit", version=__version__),
-        created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
-        data=plan.config.data.name,
-        sha256=plan.digest,
-        rules=rules,
-        delta=plan.delta,
+        rules=tuple(rules),
         alpha=ALPHA,
         level=course.level,
         looks=found.looks,
         status=status,
         arm=best.arm if best else None,
-        nearest=nearest.arm if nearest else None,
+        nearest=None if best else chosen.arm,
         answer=words.answer(status, chosen, len(found.families)),
         attack=attack_facts(event),
-        methods=tuple(_of_method(name, arms, course, last) for name, arms in found.families.items()),
+        methods=tuple(methods),
         tests=tuple(tests),
         promise=words.PROMISE,
-        conditions=tuple(words.conditions(course.level, len(found.families), found.looks, tests, plan)),
+        conditions=tuple(
+            words.conditions(course.level, len(found.families), found.looks, tests, plan)
+        ),
         failed=failed,
         train="",
-        reproduce=_reproduce(resolved, found.looks),
     )
 
 
 def _distance(test: Tested) -> tuple[bool, float]:
     """How far an arm is from passing: an undecided one before a broken one, then in half-widths."""
-    far = [
-        float("inf")
-        if number.bound is None or number.value is None
-        else abs(number.bound - number.limit) / max(abs(number.bound - number.value), 1e-12)
-        for number in test.numbers
-        if number.outcome != "passes"
-    ]
-    return test.outcome == "breaks", max(far)
-
-
-def _of_method(name: str, arms: Sequence[Arm], course: Course, last: Mapping[str, Tested]) -> OfMethod:
-    kept = course.passed[name]
-    best = last[kept[-1]] if kept else None
-    stopped = last[arms[len(kept)].key] if len(kept) < len(arms) else None
-    return OfMethod(
-        method=name,
-        arm=best.arm if best else None,
-        target_epsilon=best.target_epsilon if best else None,
-        ended=words.ended(stopped),
-    )
+    far = 0.0
+    for number in test.numbers:
+        if number.outcome == "passes":
+            continue
+        if number.bound is None or number.value is None:
+            return test.outcome == "breaks", math.inf
+        half = max(abs(number.bound - number.value), 1e-12)
+        far = max(far, abs(number.bound - number.limit) / half)
+    return test.outcome == "breaks", far
 
 
 def _train_command(arm: Arm, report: Report, prepared: PreparedAudit) -> str:
-    """The command that trains an arm for release, with what it has to be told; "" for data without a file."""
+    """The command that trains an arm for release, with what it has to be told.
+
+    "" for data without a file.
+    """
     config = prepared.resolved.config
     if prepared.resolved.origins["data"] == FRAME:
         return ""
     fitted = undeclared(prepared.dataset, config, Need.PUBLIC_POOL in find(arm.method).needs)
     words = train_words(str(config.out / "report.json"), arm.method, arm.variant, _target(arm))
+    words += model_words(config.model)
     words += ["--out", str(config.out / "model")]
     words += ["--accept-fitted-preprocessing"] if fitted else []
-    # A gate's interval is of another form than a test's: it may leave open what the test has settled.
+    # A gate's interval is of another form than a test's: it may leave open what the test has
+    # settled.
     words += [] if gates_pass(report) else ["--despite-gates"]
     return shlex.join(words)
 
@@ -369,7 +391,9 @@ def _train_command(arm: Arm, report: Report, prepared: PreparedAudit) -> str:
 def _reproduce(resolved: ResolvedConfig, looks: Sequence[int]) -> str:
     """The command of the choice; that of an audit with another name and its number of seeds."""
     seeds_are_given = resolved.origins["seeds"] != DEFAULT
-    config = resolved.config.model_copy(update={"seeds": looks[0] if seeds_are_given else looks[-1]})
+    config = resolved.config.model_copy(
+        update={"seeds": looks[0] if seeds_are_given else looks[-1]}
+    )
     told = reproduce_command(replace(resolved, config=config))
     is_own_most = looks[-1] != SEEDS_MAX
     if resolved.origins["data"] == FRAME:

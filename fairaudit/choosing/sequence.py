@@ -1,31 +1,30 @@
 """Which epsilon is tested next, and at which level. Pure; knows no report and no training.
 
-For each method the epsilons are tested from the largest down, and the first that does not pass ends it. A
-method's error is then that of the first test whose rule is truly broken, so no correction over epsilons is
-needed, whatever shape the truth has (fixed-sequence testing: Maurer, Hothorn and Lehmacher 1995). What is
-shared is 5 % over methods and looks: each test is made one-sided at .05 / (methods * looks). Within a test
-all rules, groups and both signs of a gap must pass, so these need no correction either (intersection-union:
-Berger 1982).
+For each method the epsilons are tested from the largest down, and the first that does not pass ends
+it. A method's error is then that of the first test whose rule is truly broken, so no correction
+over epsilons is needed, whatever shape the truth has (fixed-sequence testing: Maurer, Hothorn and
+Lehmacher 1995). What is shared is 5 % over methods and looks: each test is made one-sided at .05 /
+(methods * looks). Within a test all rules, groups and both signs of a gap must pass, so these need
+no correction either (intersection-union: Berger 1982).
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fairaudit.metrics.intervals import quantiles
 from fairaudit.privacy.streams import numpy_stream
+from fairaudit.report.choice import Outcome
 from fairaudit.results.estimates import Ends
 
 ALPHA = 0.05  # chance that a recommended method breaks a rule, at most
 FUTILITY = 0.05  # level of the limit beyond which more seeds are not tried
 FIRST_LOOK, SEEDS_MAX = 10, 20  # seeds, unless the command says otherwise
 MOST_SEEDS = 10_000  # that an answer to "how many would decide" may name
-
-Outcome = Literal["passes", "breaks", "undecided"]
 
 
 class Number(NamedTuple):
@@ -34,7 +33,8 @@ class Number(NamedTuple):
     Args:
         value: Mean over seeds.
         seed_variance: V_seed.
-        own_variance: V_own, what test records put into V_seed: a mean over many records, so it is not skewed.
+        own_variance: V_own, what test records put into V_seed: a mean over many records, so it is
+            not skewed.
         record_variance: V_rec, from which what is in V_seed too is not taken off.
         seeds: How many.
         is_size: An absolute value.
@@ -50,18 +50,24 @@ class Number(NamedTuple):
     def limits(self, level: float) -> Ends:
         """The lower and the upper limit, each one-sided at ``level``, also where seeds are skewed.
 
-        Their halves are ``sqrt(t^2 V_seed + (c^2 - t^2) (V_seed - V_own) + z^2 V_rec)``, c for the skewed.
-        Source: docs/methods.md 6.10.
+        Their halves are ``sqrt(t^2 V_seed + (c^2 - t^2) (V_seed - V_own) + z^2 V_rec)``, c for the
+        skewed.
+        Source: docs/methods.md 6.9.
         """
         t, z = quantiles(1.0 - level, self.seeds - 1)
-        own = self.own_variance if self.seeds >= FIRST_LOOK else 0.0  # fewer seeds do not tell them apart
+        own = (
+            self.own_variance if self.seeds >= FIRST_LOOK else 0.0
+        )  # fewer seeds do not tell them apart
         skewed = max(0.0, self.seed_variance - own)
         c = skewed_quantile(level, self.seeds) if skewed else t
         of_seeds = t**2 * self.seed_variance + (c**2 - t**2) * skewed
         return self._around(math.sqrt(of_seeds + z**2 * self.record_variance))
 
     def plain_limits(self, level: float) -> Ends:
-        """The same for normal effects, c = t: where more seeds are given up, at no cost to the promise."""
+        """The same for normal effects, c = t.
+
+        Where more seeds are given up, at no cost to the promise.
+        """
         t, z = quantiles(1.0 - level, self.seeds - 1)
         return self._around(math.sqrt(t**2 * self.seed_variance + z**2 * self.record_variance))
 
@@ -77,7 +83,8 @@ class Number(NamedTuple):
             fails_above: Large values do.
             level: Of the limit that must keep the rule for a pass.
         """
-        # A size above a limit may come from either sign, so a rule on small sizes has two ways to err.
+        # A size above a limit may come from either sign, so a rule on small sizes has two ways to
+        # err.
         low, high = self.limits(level if fails_above or not self.is_size else level / 2)
         if not fails(high if fails_above else low):
             return "passes"
@@ -86,7 +93,10 @@ class Number(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """What would decide an undecided number: seeds, and times as many test rows; None: nobody can say."""
+    """What would decide an undecided number: seeds, and times as many test rows.
+
+    None: nobody can say.
+    """
 
     seeds: int | None
     rows_factor: float | None
@@ -96,7 +106,8 @@ def needed(number: Number, limit: float, level: float) -> Needed:
     """About how many seeds, and if they alone do not do, how many times the test rows would decide.
 
     Args:
-        number: As measured; it is taken to stay where it is, and V_seed and V_own to shrink as 1 / seeds.
+        number: As measured; it is taken to stay where it is, and V_seed and V_own to shrink as 1 /
+            seeds.
         limit: The rule's.
         level: Of a pass, held fixed.
     """
@@ -169,7 +180,10 @@ class Course:
         return dict(sorted(found.items()))
 
     def enter(self, arm: str, outcome: Outcome, *, hopeless: bool = False) -> None:
-        """Take note of what a look at an arm that was due has shown; ``hopeless``: more seeds cannot help."""
+        """Take note of what a look at an arm that was due has shown.
+
+        ``hopeless``: more seeds cannot help.
+        """
         family = next(name for name in self._look if self._current(name) == arm)
         if outcome == "passes":
             self.passed[family].append(arm)
@@ -185,12 +199,15 @@ class Course:
         return self.families[family][len(self.passed[family])]
 
 
-def unseen(seeds: int) -> float:
-    """The rate of bad trainings up to which so many seeds, none of them bad, are no surprise at 5 %."""
-    return float(1.0 - ALPHA ** (1.0 / seeds))
+def unseen(seeds: int, level: float) -> float:
+    """The rate of bad trainings up to which that many good seeds are no surprise."""
+    return float(1.0 - level ** (1.0 / seeds))
 
 
-_DRAWS, _NUMBERS = 10_000, 2**20  # of v, and of what they are made of: c is right to half a per cent
+_DRAWS, _NUMBERS = (
+    10_000,
+    2**20,
+)  # of v, and of what they are made of: c is right to half a per cent
 _LARGEST = 1e6
 
 
@@ -198,14 +215,17 @@ _LARGEST = 1e6
 def skewed_quantile(level: float, seeds: int) -> float:
     """c for which ``mean + c sqrt(V_seed)`` holds at a one-sided level, at least Student's t.
 
-    Student's t breaks its level where a bad training is worse by far more than a good one is better: a
-    sample that misses the bad ones has a low mean and a small spread at once. With exponential effects and
-    ten seeds the upper limit at 1.25 % fails in 7 %. No reading of the sample's own skewness makes up for
-    it: it is smallest in just those samples. So the quantile is the larger of those that a normal and an
+    Student's t breaks its level where a bad training is worse by far more than a good one is
+    better: a sample that misses the bad ones has a low mean and a small spread at once. With
+        exponential effects and
+    ten seeds the upper limit at 1.25 % fails in 7 %. No reading of the sample's own skewness makes
+    up for
+    it: it is smallest in just those samples. So the quantile is the larger of those that a normal
+        and an
     exponential law need, and holds for both.
 
-    For X exponential, the sample's mean m is independent of its coefficient of variation v (Basu 1955), so
-    with m ~ Gamma(n) / n,
+    For X exponential, the sample's mean m is independent of its coefficient of variation v (Basu
+    1955), so with m ~ Gamma(n) / n,
 
         P(sqrt(n) (m - 1) / s < -c) = E_v P(m < 1 / (1 + c v / sqrt(n))),
 

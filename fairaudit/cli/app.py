@@ -1,11 +1,10 @@
 """The program: commands, and what becomes of every exception."""
 
-import re
 import signal
 import tempfile
 import traceback
 from types import FrameType
-from typing import Any, get_args
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
@@ -13,7 +12,6 @@ from typer.exceptions import TyperException
 
 from fairaudit import __version__
 from fairaudit.cli.commands import (
-    ablate,
     choose,
     clean,
     compare,
@@ -31,8 +29,7 @@ from fairaudit.cli.commands import (
     train,
 )
 from fairaudit.cli.printing import lost_answer, print_stderr
-from fairaudit.cli.run_options import ALSO
-from fairaudit.config.options import PANELS, Format
+from fairaudit.config.options import OPTIONS, PANELS
 from fairaudit.errors import (
     EXIT_BUG,
     EXIT_INPUT,
@@ -41,46 +38,41 @@ from fairaudit.errors import (
     EXIT_TERMINATED,
     EXIT_TRAINING,
     FairauditError,
-    TrainingError,
 )
 from fairaudit.report.safe_names import plain
 
 
 class _Unread(Exception):
-    """What typer must not read: it takes an end of file for Ctrl-C, and a closed pipe for code 1."""
+    """What typer must not read.
+
+    It takes an end of file for Ctrl-C, and a closed pipe for code 1.
+    """
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
 
 
-_HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
-_HELD = "\N{NON-BREAKING HYPHEN}"  # help is broken at the other kind, and a name would be no name
-
-
 class _Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 (typer's signature)
-        """Options below the heads of their panels, in the panels' order; few of them below one head."""
-        records = {parameter.name: parameter.get_help_record(ctx) for parameter in self.get_params(ctx)}
-        panels = {
-            title: [*(option.field for option in options), *ALSO.get(title, ())]
-            for title, options in PANELS.items()
+        """Options below the heads of their panels, in the panels' order.
+
+        Few of them below one head.
+        """
+        records = {
+            parameter.name: parameter.get_help_record(ctx) for parameter in self.get_params(ctx)
         }
-        placed = {name for names in panels.values() for name in names}
-        if not placed <= set(records):
+        placed = {option.field for option in OPTIONS}
+        if not placed <= records.keys():
             super().format_options(ctx, formatter)
             return
+        panels = {title: [option.field for option in options] for title, options in PANELS.items()}
         panels["Other"] = [name for name in records if name not in placed]
         for title, names in panels.items():
-            rows = [record for name in names if (record := records[name])]  # one that is hidden has none
+            rows = [records[name] for name in names if records[name]]  # a hidden one has none
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
-
-    def get_help(self, ctx: Any) -> str:  # noqa: ANN401 (typer's signature)
-        for parameter in self.params:
-            parameter.help = _HYPHEN.sub(_HELD, getattr(parameter, "help", None) or "")  # type: ignore[attr-defined]
-        return super().get_help(ctx).replace(_HELD, "-")
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 (typer's signature)
         try:
@@ -99,7 +91,6 @@ app = typer.Typer(
 )
 for command in (
     run.run,
-    ablate.ablate,
     choose.choose,
     plan.plan,
     gate.gate,
@@ -160,12 +151,14 @@ def _ended(arguments: list[str] | None) -> int:
         code = app(arguments, standalone_mode=False, prog_name="fairaudit")
         if code == EXIT_INTERRUPTED:  # typer has caught the KeyboardInterrupt
             _say(_INTERRUPTED)
-        return code if isinstance(code, int) else EXIT_OK
+        if isinstance(code, int):
+            return code
+        return EXIT_OK
     except FairauditError as error:
         _say(f"Error: {error}")
         return error.exit_code
     except TyperException as error:  # what the command line itself got wrong
-        _say(f"Error: {_one_line(_usage(error))}")
+        _say(f"Error: {error.format_message()}")
         return EXIT_INPUT
     except KeyboardInterrupt:
         _say(_INTERRUPTED)
@@ -174,7 +167,7 @@ def _ended(arguments: list[str] | None) -> int:
         _say("Terminated; finished trainings are kept, the same command goes on from them")
         return EXIT_TERMINATED
     except MemoryError:
-        _say(f"Error: {TrainingError('out of memory', hint='fewer --workers, or a smaller --batch-size')}")
+        _say("Error: out of memory (fewer --workers, or a smaller --batch-size)")
         return EXIT_TRAINING
     except SystemExit:  # typer, where nobody reads the help
         return EXIT_OK
@@ -184,21 +177,15 @@ def _ended(arguments: list[str] | None) -> int:
         return EXIT_BUG
 
 
-def _usage(error: TyperException) -> str:
-    """What the command line got wrong; a kind of report that is given as an option finds its option."""
-    kind = str(getattr(error, "option_name", "")).removeprefix("--")
-    context = getattr(error, "ctx", None)
-    if kind in get_args(Format) and context and any("--format" in p.opts for p in context.command.params):
-        return f"No such option: --{kind} (use --format {kind})"
-    return error.format_message()
-
-
 def _terminate(number: int, frame: FrameType | None) -> None:
     raise Terminated
 
 
 def _log(error: BaseException) -> str:
-    """Where the traceback lies: a file of its own that its owner only reads, for it may quote data."""
+    """Where the traceback lies.
+
+    A file of its own that its owner only reads, for it may quote data.
+    """
     try:
         descriptor, path = tempfile.mkstemp(prefix="fairaudit-bug-", suffix=".log")
         with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -210,8 +197,4 @@ def _log(error: BaseException) -> str:
 
 
 def _say(line: str) -> None:
-    print_stderr(plain(_one_line(line), _LONGEST))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    print_stderr(plain(" ".join(line.split()), _LONGEST))

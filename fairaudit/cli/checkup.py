@@ -1,15 +1,18 @@
-"""What `doctor` looks at, and under which licence each installed library comes."""
+"""What `doctor` looks at."""
 
 import importlib
 import os
 import platform
 import re
 import sys
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, entry_points, version
+from importlib.metadata import Distribution, PackageNotFoundError, entry_points, version
 from typing import NamedTuple
 
 from fairaudit import __version__
 from fairaudit.execution.local import available_cores
+
+_COMMAND = "fairaudit.__main__:main"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Check(NamedTuple):
@@ -22,28 +25,41 @@ class Check(NamedTuple):
 
 def examine() -> list[Check]:
     """Python, every declared library, cores, memory and devices."""
-    checks = [
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    python = f"{platform.python_version()} on {platform.platform()}"
+    return [
         Check("fairaudit", True, __version__),
-        Check("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.platform()}"),
+        Check("python", sys.version_info >= (3, 11), python),
+        *_libraries(),
+        _torch(),
+        Check("cores", True, str(available_cores())),
+        Check("memory", True, f"{memory / 2**30:.1f} GiB"),
     ]
+
+
+def own_distribution() -> Distribution | None:
+    """What installed this program, whatever it is called there; None where it was not installed."""
+    for entry in entry_points(group="console_scripts", name="fairaudit"):
+        if entry.value == _COMMAND:
+            return entry.dist
+    return None
+
+
+def _libraries() -> list[Check]:
     own = own_distribution()
     if own is None:
-        checks.append(
-            Check("libraries", False, "not known: this program is not installed, only its files lie here")
-        )
-    else:
-        declared = [line for line in own.requires or [] if "extra ==" not in line]
-        checks += [
-            _library(name) for name in sorted(match[0] for match in map(_NAME.match, declared) if match)
-        ]
-    return [*checks, _torch(), Check("cores", True, str(available_cores())), _memory()]
-
-
-def _library(name: str) -> Check:
-    try:
-        return Check(name, True, version(name))
-    except PackageNotFoundError:
-        return Check(name, False, f"not installed: pip install {name}")
+        return [Check("libraries", False, "not known: this program is not installed")]
+    checks = []
+    for line in sorted(own.requires or []):
+        match = _NAME.match(line)
+        if match is None or "extra ==" in line:
+            continue
+        name = match[0]
+        try:
+            checks.append(Check(name, True, version(name)))
+        except PackageNotFoundError:
+            checks.append(Check(name, False, f"not installed: pip install {name}"))
+    return checks
 
 
 def _torch() -> Check:
@@ -55,73 +71,3 @@ def _torch() -> Check:
     except (ImportError, OSError, RuntimeError) as error:
         return Check("torch works", False, " ".join(str(error).split())[:120])
     return Check("torch works", value == 8.0, f"devices: {', '.join(devices)}")
-
-
-def _memory() -> Check:
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return Check("memory", True, "unknown")
-    return Check("memory", True, f"{total / 2**30:.1f} GiB")
-
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_COMMAND = "fairaudit.__main__:main"
-_DEV = "dev"  # the extra of those who change this program
-_LONGEST = 100  # a field that holds the whole text names the licence in its first line
-_UNKNOWN = "not stated; see the files of the package"
-
-
-class Licence(NamedTuple):
-    """One installed library."""
-
-    name: str
-    version: str
-    licence: str
-
-
-def own_distribution() -> Distribution | None:
-    """What installed this program, whatever it is called there; None where it was not installed."""
-    found = entry_points(group="console_scripts", name="fairaudit")
-    return next((entry.dist for entry in found if entry.value == _COMMAND), None)
-
-
-def installed_licences(start: str | None = None) -> list[Licence]:
-    """This program, or ``start``, what it needs, and what those need, as far as it is installed; by name."""
-    if start is None:
-        own = own_distribution()
-        start = "" if own is None else own.name
-    start = _normal(start)
-    found: dict[str, Licence] = {}
-    queue = [start] if start else []
-    while queue:
-        name = _normal(queue.pop())
-        if name in found:
-            continue
-        try:
-            package = distribution(name)
-        except PackageNotFoundError:  # another platform's, or an extra that nobody asked for
-            continue
-        found[name] = Licence(package.name, package.version, licence_of(package))
-        lines = package.requires or []
-        wanted = [line for line in lines if "extra ==" not in line or (name == start and _DEV not in line)]
-        queue += [match[0] for match in map(_NAME.match, wanted) if match]
-    return sorted(found.values(), key=lambda licence: licence.name.lower())
-
-
-def licence_of(package: Distribution) -> str:
-    """What its metadata say: the expression, else the classifiers, else the free field."""
-    metadata = package.metadata
-    if "License-Expression" in metadata:
-        return metadata["License-Expression"]
-    classifiers = metadata.get_all("Classifier") or []
-    named = [c.split(" :: ")[-1] for c in classifiers if c.startswith("License :: ")]
-    if named:
-        return " AND ".join(named)
-    text = metadata["License"] if "License" in metadata else ""  # noqa: SIM401 (it has no get)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0][:_LONGEST] if lines else _UNKNOWN
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

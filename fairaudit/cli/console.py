@@ -4,65 +4,48 @@ import sys
 from collections.abc import Iterable
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 from fairaudit.cli.printing import folded, no_command, width_of
-from fairaudit.errors import FairauditError, numbered
-from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, ProgressEvent, StageStarted
-from fairaudit.io.standard_streams import write_to_nothing
+from fairaudit.errors import numbered
+from fairaudit.execution.progress import (
+    JobFailed,
+    JobFinished,
+    JobsFound,
+    ProgressEvent,
+    StageStarted,
+)
 from fairaudit.report.safe_names import plain
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Go on without a reader, also in a program whose streams nobody secured."""
-        write_to_nothing(sys.stderr)
-
-
 class Screen:
-    """Lines, progress and errors on stderr.
+    """Lines and progress on stderr.
 
-    A terminal gets a bar, anything else one line per finished training. NO_COLOR is honoured by
-    rich; ``quiet`` leaves errors only.
+    A terminal gets a bar, anything else one line per finished training; ``quiet`` leaves neither.
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
-        self._console = _Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._quiet = quiet
         self._verbose = verbose
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
-    @property
-    def width(self) -> int | None:
-        """Columns of the terminal, None where stderr is none."""
-        return width_of(sys.stderr)
-
-    def lines(self, lines: Iterable[str], *, style: str = "") -> None:
+    def lines(self, lines: Iterable[str]) -> None:
         """Text as it is; names in it are already plain."""
         if not self._quiet:
             width = width_of(sys.stderr)
             for line in lines:
                 for piece in folded(no_command(line), width):
-                    self._console.print(Text(piece, style=style))
-
-    def detail(self, lines: Iterable[str]) -> None:
-        """Text for ``-v`` only."""
-        if self._verbose:
-            self.lines(lines, style="dim")
-
-    def warn(self, message: str, fix: str) -> None:
-        """One warning in one line."""
-        self.lines(
-            [f"Warning {plain(message, 1000)}" + (f" ({plain(fix, 300)})" if fix else "")], style="yellow"
-        )
-
-    def error(self, error: FairauditError) -> None:
-        """One error in one line; shown even when quiet."""
-        hint = f" ({plain(error.hint, 1000)})" if error.hint else ""
-        for piece in folded(f"Error: {plain(error.message, 1000)}{hint}", width_of(sys.stderr)):
-            self._console.print(Text(piece, style="red"))
+                    self._console.print(Text(piece))
 
     def listen(self, event: ProgressEvent) -> None:
         """Draw one event of an audit."""
@@ -79,10 +62,12 @@ class Screen:
                 else:
                     self.lines([f"  {event.finished}/{event.total} {told} · {event.seconds:.1f} s"])
             case JobFailed():
-                self.warn(f"{event.arm}, seed {event.seed}: {event.message}", "")
+                message = f"{event.arm}, seed {event.seed}: {event.message}"
+                self.lines([f"Warning {plain(message, 1000)}"])
             case StageStarted():
                 self.stop()
-                self.detail([f"  {event.stage} …"])
+                if self._verbose:
+                    self.lines([f"  {event.stage} …"])
 
     def stop(self) -> None:
         """Remove the bar; what is printed next stands on its own line."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fairaudit.cli.lines import guarantee_text
 from fairaudit.methods.catalog import Guarantee, MethodSpec, is_third_party
 from fairaudit.methods.checks import as_checked
-from fairaudit.report.render.terminal import Row, aligned
+from fairaudit.report.render.terminal import aligned
 
 
 def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
@@ -26,12 +26,20 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
         for item in spec.unprotected:
             yield f"  open       not protected: {item}"
         for variant in spec.variants:
-            yield f"  variant    {variant.name}: {guarantee_text(variant.guarantee)}; {variant.reason}"
+            yield (
+                f"  variant    {variant.name}: {guarantee_text(variant.guarantee)}; "
+                f"{variant.reason}"
+            )
 
 
 def guarantee_of(spec: MethodSpec) -> Guarantee:
-    """What stands beside its epsilon: of somebody else's method, whether its code was checked here."""
-    return as_checked(spec) if spec.is_private and is_third_party(spec) else spec.guarantee
+    """What stands beside its epsilon.
+
+    Of somebody else's method, whether its code was checked here.
+    """
+    if spec.is_private and is_third_party(spec):
+        return as_checked(spec)
+    return spec.guarantee
 
 
 def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
@@ -54,8 +62,8 @@ def setting_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
     told = {name: facts for spec in specs for name, facts in described(spec).items()}
     yield ""
     yield "Settings (--settings METHOD.SETTING=VALUE)"
-    rows = [Row(("setting", "range", "meaning"))]
+    rows = [("setting", "range", "meaning")]
     for name, facts in told.items():
         unit = f" ({facts['unit']})" if facts["unit"] else ""
-        rows.append(Row((name, f"{facts['range']}{unit}", f"{facts['meaning']}")))
-    yield from aligned(rows, left=frozenset({0, 1, 2}))
+        rows.append((name, f"{facts['range']}{unit}", f"{facts['meaning']}"))
+    yield from aligned(rows, left={0, 1, 2})

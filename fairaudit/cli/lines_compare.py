@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from fairaudit.gate.comparison import Change, Changes
+from fairaudit.gate.comparison import Changes
 from fairaudit.metrics.registry import costs
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.render.terminal import Row, aligned
+from fairaudit.report.render.terminal import aligned
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import CHANGES, figure, written
 
@@ -22,17 +22,28 @@ def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
     if not found.same_data:
         yield "The reports are of different data: a change may come from the data alone."
     for option in found.options:
-        values = [plain(str(value), 80) for value in (option.before, option.after)]
-        yield f"option   {plain(option.name)}: {' -> '.join(values)}"
+        before, after = plain(str(option.before), 80), plain(str(option.after), 80)
+        yield f"option   {plain(option.name)}: {before} -> {after}"
     for held in found.epsilon:
         if held.before != held.after:
-            yield f"epsilon  {plain(held.arm)}: {_epsilon(held.before)} -> {_epsilon(held.after)}"
+            before, after = (
+                "–" if value is None else shown_up(value) for value in (held.before, held.after)
+            )
+            yield f"epsilon  {plain(held.arm)}: {before} -> {after}"
     for name, arms in (("first", found.only_before), ("second", found.only_after)):
         if arms:
             yield f"only in the {name} report: {', '.join(map(plain, arms))}"
-    shown = [c for c in found.changes if every or c.exceeds or c.metric.removesuffix("_gap") in costs()]
+    shown = [
+        c for c in found.changes if every or c.exceeds or c.metric.removesuffix("_gap") in costs()
+    ]
+    rows = [("method", "group", "metric", "before", "after", "change", "")]
+    for change in shown[:_MOST_ROWS]:
+        where = plain(f"{change.grouping}: {change.group}" if change.group else "all rows")
+        numbers = (figure(change.before), figure(change.after), written(change.moved, CHANGES))
+        note = "changed" if change.exceeds else plain(change.reason, 80)
+        rows.append((plain(change.arm), where, plain(change.metric), *numbers, note))
     if shown:
-        yield from aligned([_HEAD, *map(_row, shown[:_MOST_ROWS])], left=frozenset({0, 1, 2}))
+        yield from aligned(rows, left={0, 1, 2, 6})
     if len(shown) > _MOST_ROWS:
         yield f"{len(shown) - _MOST_ROWS} more: --json shows all"
     known = [change for change in found.changes if change.exceeds is not None]
@@ -41,17 +52,3 @@ def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
         f"{beyond} of {len(known)} numbers changed by more than their 95 % intervals allow; "
         "of so many, up to one in twenty may by chance."
     )
-
-
-_HEAD = Row(("method", "group", "metric", "before", "after", "change"))
-
-
-def _epsilon(value: float | None) -> str:
-    return "–" if value is None else shown_up(value)
-
-
-def _row(change: Change) -> Row:
-    where = plain(f"{change.grouping}: {change.group}" if change.group else "all rows")
-    numbers = (figure(change.before), figure(change.after), written(change.moved, CHANGES))
-    note = "changed" if change.exceeds else plain(change.reason, 80)
-    return Row((plain(change.arm), where, plain(change.metric), *numbers), note)

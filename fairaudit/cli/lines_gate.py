@@ -20,7 +20,7 @@ _LONGEST = 4000  # characters of an annotation
 def rule_lines(rules: tuple[GateRule, ...]) -> Iterator[str]:
     """Every rule in words, before anything is trained."""
     for rule in rules:
-        yield f"  gate    {plain(rule.text, 200)}: {plain(rule.words, 400)}"
+        yield f"  gate    {plain(rule.text, 200)}: {plain(rule.words(), 400)}"
 
 
 def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterator[str]:
@@ -31,7 +31,9 @@ def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterat
     if report.verdict is not None:
         is_mapped = report.verdict == "inconclusive" and inconclusive is not None
         arms = verdicts(report.gates)
-        each = ", ".join(f"{plain(arm)} {outcome}" for arm, outcome in arms.items()) if len(arms) > 1 else ""
+        each = ""
+        if len(arms) > 1:
+            each = ", ".join(f"{plain(arm)} {outcome}" for arm, outcome in arms.items())
         mapped = f", counted as {inconclusive}" if is_mapped else ""
         yield f"Verdict {report.verdict}{mapped}" + (f" ({each})" if each else "")
 
@@ -46,7 +48,9 @@ def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> It
             continue
         is_accepted = gate.outcome == "inconclusive" and inconclusive == "pass"
         command = "warning" if is_accepted else "error"
-        yield annotation(command, f"fairaudit gate {gate.outcome}", "; ".join((gate.words, *_open(gate))))
+        yield annotation(
+            command, f"fairaudit gate {gate.outcome}", "; ".join((gate.words, *_open(gate)))
+        )
 
 
 def annotation(command: str, title: str, text: str) -> str:
@@ -58,7 +62,9 @@ def annotation(command: str, title: str, text: str) -> str:
 def _open(gate: GateRecord) -> Iterator[str]:
     targets = [target for target in gate.targets if target.outcome == gate.outcome != "pass"]
     for target in targets[:_MOST_TARGETS]:
-        yield described(target, gate.unit) + (f" ({plain(target.reason, 200)})" if target.reason else "")
+        yield described(target, gate.unit) + (
+            f" ({plain(target.reason, 200)})" if target.reason else ""
+        )
     if len(targets) > _MOST_TARGETS:
         yield f"{len(targets) - _MOST_TARGETS} more are in the report"
     if not gate.targets and gate.reason:
@@ -80,7 +86,10 @@ def tell_github(report: Report, inconclusive: InconclusiveIs | None) -> None:
 
 
 def tell_job(annotations: Callable[[], Iterable[str]], summary: Callable[[], str]) -> None:
-    """The same of anything that has annotations and a text; neither is made where nobody reads it."""
+    """The same of anything that has annotations and a text.
+
+    Neither is made where nobody reads it.
+    """
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
     command(annotations())

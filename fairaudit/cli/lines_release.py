@@ -9,7 +9,7 @@ from fairaudit.privacy.events import shown_up
 from fairaudit.release.choice import ReleaseChoice, gates_pass
 from fairaudit.release.held_out import HeldOut
 from fairaudit.report.model import Report
-from fairaudit.report.render.terminal import Row, aligned
+from fairaudit.report.render.terminal import aligned
 from fairaudit.report.reproduce import train_command
 from fairaudit.report.safe_names import plain
 
@@ -33,8 +33,8 @@ def choice_lines(choice: ReleaseChoice) -> Iterator[str]:
         steps = f"the best of {arm.tuning.trials} trainings on average, how many is not told"
     yield f"Training {plain(arm.key)} on {plain(choice.dataset.name)}: {plain(plan.model)}, {steps}"
     yield (
-        f"  privacy ε = {shown_up(arm.privacy.epsilon)}, δ = {plan.delta:g}, a row of the file, noise, "
-        "sampling and split from the operating system"
+        f"  privacy ε = {shown_up(arm.privacy.epsilon)}, δ = {plan.delta:g}, a row of the file, "
+        "noise, sampling and split from the operating system"
     )
     gates = "no rules" if choice.report.verdict is None else f"rules: {choice.report.verdict}"
     yield f"  audit   {gates}, report sha256 {choice.report_sha256[:4]}…{choice.report_sha256[-2:]}"
@@ -44,29 +44,38 @@ def choice_lines(choice: ReleaseChoice) -> Iterator[str]:
 
 def held_out_lines(found: Sequence[HeldOut], kept: str) -> Iterator[str]:
     """Accuracy by group of the trained model, beside what the audit lets expect of one training."""
-    yield "Held-out rows: accuracy of this model, and where one new training lies with 95 % probability"
-    rows = [Row(("group", "n", "accuracy", "expected", ""))]
+    yield (
+        "Held-out rows: accuracy of this model, and where one new training lies with 95 % "
+        "probability, in all groups together"
+    )
+    seeds = [group.seeds for group in found if group.expected is not None]
+    if seeds:
+        yield f"  by what {numbered(min(seeds), 'seed')} of the audit show"
+    rows = [("group", "n", "accuracy", "expected", "")]
     for each in found:
         accuracy = "–" if each.accuracy is None else f"{each.accuracy:.3f}"
         ends = each.expected
         expected = "–" if ends is None else f"[{ends.low:.3f}, {ends.high:.3f}]"
         said = {True: "as expected", False: "outside", None: each.reason}[each.is_inside]
-        rows.append(Row((plain(f"{each.grouping} {each.group}"), f"{each.rows:,}", accuracy, expected, said)))
-    yield from aligned(rows, left=frozenset({0, 4}))
+        rows.append(
+            (plain(f"{each.grouping} {each.group}"), f"{each.rows:,}", accuracy, expected, said)
+        )
+    yield from aligned(rows, left={0, 4})
     outside = sum(each.is_inside is False for each in found)
     if outside:
-        each_by_itself = "each interval misses one model in twenty, by itself"
-        yield f"Warning {numbered(outside, 'group is', 'groups are')} outside ({each_by_itself})"
+        yield (
+            f"Warning {numbered(outside, 'group is', 'groups are')} outside (of ordinary models "
+            "one in twenty is, in some group)"
+        )
     yield f"Kept in {kept}: not private, and no part of the model's folder"
 
 
-def prediction_lines(rows: int, outside: Mapping[str, int], missing: Mapping[str, int]) -> Iterator[str]:
+def prediction_lines(
+    rows: int, outside: Mapping[str, int], missing: Mapping[str, int]
+) -> Iterator[str]:
     """How many rows, and what of them was not as the model knows it."""
     yield f"Predicted {numbered(rows, 'row')}"
-    for counts, what in (
-        (outside, "not as the model knows them: clipped, or as a missing value"),
-        (missing, "missing"),
-    ):
+    for counts, what in ((outside, "not as the model knows them"), (missing, "missing")):
         if counts:
             values = numbered(sum(counts.values()), "value")
             yield f"Warning {values} in {listed(counts)}: {what}"

@@ -1,17 +1,17 @@
 """What is publicly known of a table's columns, declared by hand, so that no row has to tell it."""
 
 import math
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fairaudit.errors import ConfigError
+from fairaudit.io.reading import read_toml
 
 LARGEST = 1e300  # of a declared number: differences and quotients of such numbers stay finite
 MOST_CATEGORIES = 1_000
+PLACEHOLDER = "REPLACE ME"  # what `init --columns` writes for what the user has to say
 _KEYS = 'kind = "number" with range = [low, high], or kind = "category" with categories = [...]'
 
 
@@ -25,10 +25,10 @@ class DeclaredNumber(_Declared):
     Args:
         range: Lowest and highest value.
         outside: What becomes of a value beyond them: the nearer end, or missing.
-        missing: What stands in for a missing value, with an input beside it that says so; without it,
-            a missing value is the centre, and no input says so.
-        centre, spread: The input is (value - centre) / spread; by default the middle of the range and
-            the standard deviation of an even distribution over it.
+        missing: What stands in for a missing value, with an input beside it that says so; without
+            it, a missing value is the centre, and no input says so.
+        centre, spread: The input is (value - centre) / spread; by default the middle of the range
+            and the standard deviation of an even distribution over it.
     """
 
     kind: Literal["number"]
@@ -54,12 +54,16 @@ class DeclaredNumber(_Declared):
     @property
     def middle(self) -> float:
         """What is subtracted."""
-        return sum(self.range) / 2 if self.centre is None else self.centre
+        if self.centre is None:
+            return sum(self.range) / 2
+        return self.centre
 
     @property
     def scale(self) -> float:
         """What is divided by."""
-        return (self.range[1] - self.range[0]) / math.sqrt(12) if self.spread is None else self.spread
+        if self.spread is None:
+            return (self.range[1] - self.range[0]) / math.sqrt(12)
+        return self.spread
 
 
 class DeclaredCategory(_Declared):
@@ -67,8 +71,8 @@ class DeclaredCategory(_Declared):
 
     Args:
         categories: They, in the order of the inputs, as text: 1.0 is ``1``, true is ``true``.
-        missing: The one that stands for a missing value and for a value that is not listed; without it,
-            these have an input of their own.
+        missing: The one that stands for a missing value and for a value that is not listed; without
+            it, these have an input of their own.
     """
 
     kind: Literal["category"]
@@ -79,7 +83,9 @@ class DeclaredCategory(_Declared):
     @classmethod
     def _as_text(cls, value: object) -> object:
         """Numbers and truth values as they are called in a table."""
-        return [_word(each) for each in value] if isinstance(value, list | tuple) else _word(value)
+        if isinstance(value, list | tuple):
+            return [_word(each) for each in value]
+        return _word(value)
 
     @model_validator(mode="after")
     def _distinct(self) -> "DeclaredCategory":
@@ -96,8 +102,8 @@ DeclaredColumn = Annotated[DeclaredNumber | DeclaredCategory, Field(discriminato
 class Declaration(_Declared):
     """The columns of ``--columns``; its text is the path that it was read from.
 
-    A configuration holds the content, so that whoever has it needs no file, and nobody can change one
-    between two readings.
+    A configuration holds the content, so that whoever has it needs no file, and nobody can change
+    one between two readings.
     """
 
     path: str = Field(default="columns.toml", exclude=True)
@@ -115,36 +121,29 @@ def read_declaration(value: object) -> object:
     """
     if not isinstance(value, str | Path):
         return value
-    name = Path(value).name
-    try:
-        with Path(value).open("rb") as file:
-            content = tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name} is not valid TOML: {error}") from None
-    except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise ConfigError(
-            f"--columns {name} cannot be read: {reason}",
-            hint="`fairaudit init --columns` writes one to start from",
-        ) from None
+    path = Path(value)
+    content = read_toml(path)
+    for column, keys in content.items():
+        for key, said in keys.items() if isinstance(keys, dict) else ():
+            if PLACEHOLDER in (said if isinstance(said, list) else [said]):
+                raise ConfigError(
+                    f"{path.name}: [{column}]: {key} is still a placeholder",
+                    hint="write what is publicly known of the column, not what the rows hold",
+                )
     try:
         return Declaration.model_validate({"path": str(value), "columns": content})
     except ValidationError as error:
-        raise _refused(name, content, error) from None
-
-
-def _refused(name: str, content: Mapping[str, object], error: ValidationError) -> ConfigError:
-    """The first thing wrong with a file, by column and key."""
-    first = error.errors(include_url=False)[0]
-    column, *rest = (str(part) for part in first["loc"][1:] if part not in ("number", "category", "[key]"))
-    key = f": {rest[0]}" if rest else ""
-    what = first["msg"].removeprefix("Value error, ")
-    return ConfigError(f"{name}: [{column}]{key}: {what[:1].lower()}{what[1:]}", hint=_KEYS)
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        message = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{path.name}: {where}: {message}", hint=_KEYS) from None
 
 
 def _word(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
-        return str(int(value)) if float(value).is_integer() else repr(float(value))
+        if float(value).is_integer():
+            return str(int(value))
+        return repr(float(value))
     return value

@@ -14,7 +14,7 @@ LINEAR = ("logistic", "logistic-squashed")
 CHOICES = MODELS[:3]  # the fourth is how a paper's scripts trained; its preset asks for it
 CNN_CHANNELS = (32, 16)
 CNN_KERNEL = 3
-BY_TABLE, BY_VMAP, BY_LOOP = "the layer table", "torch.func.vmap", "a loop over single records"
+BY_TABLE, BY_VMAP = "the layer table", "torch.func.vmap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ModelFacts:
     Args:
         parameters: P, or None where it depends on how a table is encoded.
         products: Multiplications of one record's forward pass, or None likewise.
-        gradients: What gives each record's gradient: BY_TABLE, BY_VMAP or BY_LOOP.
+        gradients: What gives each record's gradient: BY_TABLE or BY_VMAP.
         outside: Why the layer table does not do, or "".
         digest: Of a user's own model: its code, its architecture and its start; else "".
     """
@@ -46,7 +46,9 @@ def resolve_model(name: str, image_shape: Shape | None) -> str:
         ConfigError: Unknown name; a network for images on a table; images too small for it.
     """
     if name == "auto":
-        return "logistic" if image_shape is None else "cnn"
+        if image_shape is None:
+            return "logistic"
+        return "cnn"
     if is_factory(name):
         return name
     if name not in MODELS:
@@ -73,13 +75,16 @@ def sees_images(name: str) -> bool:
     return name == "cnn" or is_factory(name)
 
 
-def known_facts(name: str, image_shape: Shape | None, classes: int, hidden: tuple[int, ...]) -> ModelFacts:
+def known_facts(
+    name: str, image_shape: Shape | None, classes: int, hidden: tuple[int, ...]
+) -> ModelFacts:
     """What is known of one of MODELS; a table's inputs are not, for it is encoded seed by seed."""
     if image_shape is None:
         return UNENCODED
     sizes = layer_sizes(name, image_shape, classes, hidden)
     return ModelFacts(
-        sum(out * (into + 1) for out, into, _ in sizes), sum(out * into * spots for out, into, spots in sizes)
+        sum(out * (into + 1) for out, into, _ in sizes),
+        sum(out * into * spots for out, into, spots in sizes),
     )
 
 

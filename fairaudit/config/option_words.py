@@ -1,9 +1,8 @@
 """Options as one types them in a shell."""
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
-from fairaudit.config.options import EXECUTION, AuditConfig
+from fairaudit.config.options import AuditConfig
 
 
 def option_name(field: str) -> str:
@@ -16,18 +15,6 @@ def option_given(config: AuditConfig, fields: Iterable[str]) -> str:
     fields_of = AuditConfig.model_fields
     given = (name for name in fields if getattr(config, name) != fields_of[name].get_default())
     return next(map(option_name, given), "")
-
-
-def option_words(config: AuditConfig) -> str:
-    """Every option that is not at its default, as one types them in a shell; how to execute is left out."""
-    known = {"data": config.data}  # what a default may follow from
-    given = [
-        (name, getattr(config, name))
-        for name, field in AuditConfig.model_fields.items()
-        if name not in EXECUTION
-        and getattr(config, name) != field.get_default(call_default_factory=True, validated_data=known)
-    ]
-    return shlex.join(word for name, value in given for word in words_of(name, value))
 
 
 def words_of(name: str, value: object) -> Iterator[str]:

@@ -1,11 +1,12 @@
-"""The audit's options as one frozen value; where each came from is kept beside it (cli/, layers)."""
+"""The audit's options as one frozen value.
 
-import math
+Where each came from is kept beside it (cli/, layers).
+"""
+
 import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,34 +21,13 @@ from pydantic import (
 )
 
 from fairaudit.config.declared import Declaration, DeclaredColumn, read_declaration
-from fairaudit.config.presets import PRESETS
+from fairaudit.config.presets import presets
 from fairaudit.errors import ConfigError
 
-
-def _only_a_number(value: object) -> object:
-    """What else could be read as a number is not one: true is not 1, and neither is "1"."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError("a number is expected")
-    return float(value)
-
-
-def _target(value: object) -> object:
-    """What no accountant can meet, or what is no budget any more, is refused where it is read."""
-    try:
-        target = float(str(value))
-    except ValueError:
-        target = math.nan
-    if not 0 < target <= LARGEST_EPSILON:
-        several = "; repeat the option for several" if "," in str(value) else ""
-        message = f"epsilon is a number above 0, at most {LARGEST_EPSILON:,}{several}"
-        raise ValueError(message)
-    return target
-
-
 LARGEST_EPSILON = 1_000_000  # a loss bounded by exp(1,000,000) is not bounded
-Number = Annotated[float, BeforeValidator(_only_a_number)]
-Epsilon = Annotated[float, BeforeValidator(_target)]
-Format = Literal["json", "md", "html", "junit", "model-card", "svg", "png"]
+Number = Annotated[float, Field(strict=True)]  # neither true nor "1" is one
+Epsilon = Annotated[float, Field(gt=0, le=LARGEST_EPSILON, allow_inf_nan=False)]
+Format = Literal["json", "md", "html", "junit", "svg", "png"]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -57,23 +37,27 @@ OUT = "fairaudit-report"  # the folder of all reports, each in one that is named
 _PACKED = frozenset({".bz2", ".gz", ".xz", ".zst"})  # suffixes that come after a table's own
 _LONGEST_NAME = 60
 
-# Performance only: no result depends on these, so they void no cached result and no report repeats them.
+# Performance only: no result depends on these, so they void no cached result and no report repeats
+# them.
 RAY_ONLY = ("ray_address", "cpus_per_job", "gpus_per_job")
 TRAINER_LIMITS = ("trainer_memory", "trainer_timeout")
 # Who trains by code of the user's own, and what that code is given.
 OF_TRAINERS = ("trainer", "reference", "raw", "trainer_groups", "trainer_version")
 EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers", *TRAINER_LIMITS)
 # What is asked of a finished report; no training depends on them.
-GATES = ("baseline", "fail_on", "inconclusive", "trust_claimed_epsilon")
+GATES = ("baseline", "fail_on", "inconclusive", "trust_claimed_epsilon", "trust_module")
 # Who said which outcome is the favourable one, where nobody did.
 ASSUMED = "assumed"
 
 
 def data_name(data: Path) -> str:
-    """What a folder is called that holds results on these data: the file's stem, or the folder's name.
+    """What a folder is called that holds results on these data.
 
-    A pattern is called what its last part says beside the wildcards, else after its folder. Only letters,
-    digits, dots and dashes are kept, so the name is safe in a shell and never leads out of a folder.
+    The file's stem, or the folder's name.
+
+    A pattern is called what its last part says beside the wildcards, else after its folder. Only
+    letters, digits, dots and dashes are kept, so the name is safe in a shell and never leads out of
+    a folder.
     """
     for part in (data.name, data.parent.name):
         path = Path(part)
@@ -107,13 +91,14 @@ class AuditConfig(BaseModel):
     positive: str | None = None
     favourable: str | None = None  # the outcome that people want; impact ratios are about it
     drop: tuple[str, ...] = ()
-    columns: Annotated[Declaration | None, BeforeValidator(read_declaration)] = None  # a file's content
+    columns: Annotated[Declaration | None, BeforeValidator(read_declaration)] = (
+        None  # a file's content
+    )
     group_as_feature: bool = False
     bin: dict[str, str] = {}  # column -> "18,30,60" (edges) or "q4" (quantiles)
     contrast: dict[str, str] = {}  # column -> value: the column becomes value / not value
     missing: Literal["impute", "drop", "error"] = "impute"
     merge_rare: Annotated[float, Field(ge=0, lt=1)] = 0.002  # levels below this share are merged
-    infer: bool = True
     group_by_label: bool = False  # the classes are groups too
     image_column: str | None = None
     resize: str | None = None  # "HEIGHTxWIDTH"
@@ -182,6 +167,7 @@ class AuditConfig(BaseModel):
     baseline: Path | None = None
     inconclusive: Literal["fail", "pass"] | None = None
     trust_claimed_epsilon: bool = False
+    trust_module: bool = False
     # execution; see EXECUTION
     device: Literal["auto", "cpu", "cuda"] = "auto"
     workers: Count | None = None
@@ -197,13 +183,17 @@ class AuditConfig(BaseModel):
     @property
     def declared(self) -> Mapping[str, DeclaredColumn]:
         """Columns of which something is publicly known."""
-        return self.columns.columns if self.columns else {}
+        if self.columns:
+            return self.columns.columns
+        return {}
 
     @model_validator(mode="before")
     @classmethod
     def _alone(cls, values: dict[str, object]) -> dict[str, object]:
         """Whoever brings a trainer and names no method asks about that trainer."""
-        return {**values, "method": ()} if values.get("trainer") and "method" not in values else values
+        if values.get("trainer") and "method" not in values:
+            return {**values, "method": ()}
+        return values
 
     @field_validator("*", mode="before")
     @classmethod
@@ -241,14 +231,12 @@ class Option:
 
     Args:
         field: Name in AuditConfig.
-        kind: What it is; ``list`` repeats, ``dict`` repeats NAME=VALUE.
         help: One line.
         metavar: Shown for the value.
         flags: Spelling, where it is not the field's name with dashes.
     """
 
     field: str
-    kind: type
     help: str
     metavar: str | None = None
     flags: str | None = None
@@ -257,135 +245,187 @@ class Option:
 # Panel of the help -> its options: a row for each field, which says what AuditConfig does not.
 PANELS: Mapping[str, tuple[Option, ...]] = {
     "Data": (
-        Option("data", str, "Table, or images (folder, npz, parquet); a file, folder or glob.", "PATH"),
-        Option("label", str, "Column to predict; inferred when left out and unambiguous.", "COL"),
-        Option("positive", str, "The label that rates are about; inferred from common spellings.", "VALUE"),
-        Option("favourable", str, "The label that people want; gates on impact ratios need it.", "VALUE"),
-        Option("drop", list, "Column to leave out; repeat.", "COL"),
-        Option("columns", str, "What is publicly known of the columns; nothing is learned of them.", "FILE"),
+        Option("data", "Table, or images (folder, npz, parquet); a file, folder or glob.", "PATH"),
+        Option("label", "Column to predict, unless the data declare it.", "COL"),
         Option(
-            "missing", str, "What to do with missing feature values (default: impute).", "impute|drop|error"
+            "positive",
+            "The label that rates are about; else the later of two.",
+            "VALUE",
         ),
-        Option("merge_rare", float, "Merge levels below this share of rows (default: 0.002).", "SHARE"),
-        Option("infer", bool, "Guess label and positive value from the file (default: infer)."),
-        Option("image_column", str, "Column or array of images, where several hold some.", "COL"),
-        Option("resize", str, "Scale all images to one size.", "HxW"),
-        Option("channels", str, "Grey or colour; auto: grey where all are (default: auto).", "auto|grey|rgb"),
         Option(
-            "pixel_range", str, "Scale pixels to -1..1 or to 0..1 (default: symmetric).", "symmetric|unit"
+            "favourable",
+            "The label that people want; gates on impact ratios need it.",
+            "VALUE",
         ),
-        Option("skip_bad_images", bool, "Leave out images that cannot be read; they are counted."),
-        Option("split_column", str, "Column that says train or test for each row.", "COL"),
-        Option("test_size", float, "Share of rows held out (default: 0.2).", "SHARE"),
-        Option("public_data", str, "Public table for PATE's student; else half of the test rows.", "PATH"),
+        Option("drop", "Column to leave out; repeat.", "COL"),
+        Option(
+            "columns",
+            "What is publicly known of the columns; nothing is learned of them.",
+            "FILE",
+        ),
+        Option(
+            "missing",
+            "What to do with missing feature values (default: impute).",
+            "impute|drop|error",
+        ),
+        Option("merge_rare", "Merge levels below this share of rows (default: 0.002).", "SHARE"),
+        Option("image_column", "Column or array of images, where several hold some.", "COL"),
+        Option("resize", "Scale all images to one size.", "HxW"),
+        Option(
+            "channels",
+            "Grey or colour; auto: grey where all are (default: auto).",
+            "auto|grey|rgb",
+        ),
+        Option(
+            "pixel_range",
+            "Scale pixels to -1..1 or to 0..1 (default: symmetric).",
+            "symmetric|unit",
+        ),
+        Option("skip_bad_images", "Leave out images that cannot be read; they are counted."),
+        Option("split_column", "Column that says train or test for each row.", "COL"),
+        Option("test_size", "Share of rows held out (default: 0.2).", "SHARE"),
+        Option(
+            "public_data",
+            "Public table for PATE's student; else half of the test rows.",
+            "PATH",
+        ),
     ),
     "Groups": (
-        Option("group", list, "Column of groups; repeat. The first steers the splits.", "COL"),
-        Option("group_by_label", bool, "Take the classes of the label as groups, too."),
-        Option("intersect", bool, "Also compare the intersections of the group columns."),
-        Option("bin", dict, "Cut a numeric group at edges or quantiles; repeat.", "COL=EDGES|qN"),
-        Option("contrast", dict, "Turn a column into value / not value; repeat.", "COL=VALUE"),
-        Option("compare", list, "Report the gap between two groups, as 2,8; repeat.", "A,B"),
-        Option("group_as_feature", bool, "Give the group column to the model."),
-        Option("balance", bool, "Cut all groups to one size before the split."),
-        Option("keep", dict, "Keep this fraction of a group's training rows; repeat.", "GROUP=FRACTION"),
-        Option("suppress_below", int, "Hide groups with fewer test rows than this (default: 0).", "N"),
+        Option("group", "Column of groups; repeat. The first steers the splits.", "COL"),
+        Option("group_by_label", "Take the classes of the label as groups, too."),
+        Option("intersect", "Also compare the intersections of the group columns."),
+        Option("bin", "Cut a numeric group at edges or quantiles; repeat.", "COL=EDGES|qN"),
+        Option("contrast", "Turn a column into value / not value; repeat.", "COL=VALUE"),
+        Option("compare", "Report the gap between two groups, as 2,8; repeat.", "A,B"),
+        Option("group_as_feature", "Give the group column to the model."),
+        Option("balance", "Cut all groups to one size before the split."),
+        Option("keep", "Keep this fraction of a group's training rows; repeat.", "GROUP=FRACTION"),
+        Option("suppress_below", "Hide groups with fewer test rows than this (default: 0).", "N"),
     ),
     "Privacy": (
-        Option("method", list, "Method, `all` or `ablation`; repeat (default: global-adapt).", "NAME"),
-        Option("variant", list, "Add a published form beside the default one; repeat.", "NAME"),
-        Option("epsilon", list, "Calibrate each method to this epsilon; repeat to sweep (default: 3).", "E"),
-        Option("noise_multiplier", float, "Set the noise instead; epsilons may differ.", "SIGMA"),
-        Option("delta", float, "Delta (default: largest power of ten up to 1/(10 N)).", "D"),
-        Option("max_grad_norm", float, "Clipping bound C (default: by rule).", "C"),
-        Option("threshold", float, "Threshold Z of the global methods (default: by rule).", "Z"),
-        Option("settings", dict, "One method's number, as global.threshold=50.", "NAME=VALUE"),
-        Option("preset", str, f"A paper's settings: {', '.join(PRESETS)}.", "NAME"),
-        Option("n_public", int, "Number of training records, as a public constant.", "N"),
+        Option("method", "Method, `all` or `ablation`; repeat (default: global-adapt).", "NAME"),
+        Option("variant", "Add a published form beside the default one; repeat.", "NAME"),
+        Option(
+            "epsilon",
+            "Calibrate each method to this epsilon; repeat to sweep (default: 3).",
+            "E",
+        ),
+        Option("noise_multiplier", "Set the noise instead; epsilons may differ.", "SIGMA"),
+        Option("delta", "Delta (default: largest power of ten up to 1/(10 N)).", "D"),
+        Option("max_grad_norm", "Clipping bound C (default: by rule).", "C"),
+        Option("threshold", "Threshold Z of the global methods (default: by rule).", "Z"),
+        Option("settings", "One method's number, as global.threshold=50.", "NAME=VALUE"),
+        Option("preset", f"A paper's settings: {', '.join(presets())}.", "NAME"),
+        Option("n_public", "Number of training records, as a public constant.", "N"),
     ),
     "Training": (
         Option(
             "model",
-            str,
-            "logistic, mlp, cnn or module:factory, which runs that code (default: logistic; images: cnn).",
+            "logistic, mlp, cnn or module:factory, which runs that code (default: logistic; "
+            "images: cnn).",
             "NAME",
         ),
-        Option("hidden", list, "Width of a hidden layer of mlp; repeat (default: 256, 256).", "WIDTH"),
-        Option("activation", str, "Activation of mlp (default: tanh).", "tanh|relu"),
-        Option("epochs", int, "Passes over the training rows (default: by rule).", "N"),
-        Option("batch_size", int, "Expected batch size (default: by rule).", "N"),
-        Option("learning_rate", float, "Step size of every method (default: by rule).", "RATE"),
+        Option("hidden", "Width of a hidden layer of mlp; repeat (default: 256, 256).", "WIDTH"),
+        Option("activation", "Activation of mlp (default: tanh).", "tanh|relu"),
+        Option("epochs", "Passes over the training rows (default: by rule).", "N"),
+        Option("batch_size", "Expected batch size (default: by rule).", "N"),
+        Option("learning_rate", "Step size of every method (default: by rule).", "RATE"),
         Option(
-            "optimizer", str, "What is done with the released gradient (default: sgd).", "sgd|momentum|adam"
+            "optimizer",
+            "What is done with the released gradient (default: sgd).",
+            "sgd|momentum|adam",
         ),
-        Option("seeds", int, "Seeds; each has its own split, undersampling and start (default: 5).", "N"),
-        Option("repeats", int, "Private runs per seed (default: 1).", "N"),
-        Option("seed", int, "The first seed (default: 0).", "N"),
         Option(
-            "twins", bool, "Train each private method without noise too, to split its cost (default: twins)."
+            "seeds",
+            "Seeds; each has its own split, undersampling and start (default: 5).",
+            "N",
         ),
-        Option("self_check", bool, "Compare a private method with itself: no gap should show."),
+        Option("repeats", "Private runs per seed (default: 1).", "N"),
+        Option("seed", "The first seed (default: 0).", "N"),
         Option(
-            "tune", int, "Try N settings of each method on held-out training rows; charge the search.", "N"
+            "twins",
+            "Train each private method without noise too, to split its cost (default: twins).",
         ),
-        Option("tune_for", str, "What a setting is chosen by (default: accuracy).", "accuracy|worst-group"),
+        Option("self_check", "Compare a private method with itself: no gap should show."),
         Option(
-            "tune_privacy", str, "Whether epsilon covers the search (default: charged).", "charged|uncharged"
+            "tune",
+            "Try N settings of each method on held-out training rows; charge the search.",
+            "N",
         ),
-        Option("leakage", bool, "Also train on random halves and attack: who is exposed, by group."),
         Option(
-            "leakage_seeds", int, "Models of each method that are attacked, 8 or more (default: 16).", "N"
+            "tune_for",
+            "What a setting is chosen by (default: accuracy).",
+            "accuracy|worst-group",
+        ),
+        Option(
+            "tune_privacy",
+            "Whether epsilon covers the search (default: charged).",
+            "charged|uncharged",
+        ),
+        Option("leakage", "Also train on random halves and attack: who is exposed, by group."),
+        Option(
+            "leakage_seeds",
+            "Models of each method that are attacked, 8 or more (default: 16).",
+            "N",
         ),
         Option(
             "diagnostics",
-            str,
-            "What is read of training: full says why; auto: full where cheap, else basic (default: auto).",
+            "What is read of training: full says why; auto: full where cheap, else basic (default: "
+            "auto).",
             "auto|off|basic|full",
         ),
         Option(
-            "diagnostics_every", int, "Steps between gradient readings, and checkpoints of full.", "STEPS"
+            "diagnostics_every",
+            "Steps between gradient readings, and checkpoints of full.",
+            "STEPS",
         ),
     ),
     "Your own trainer": (
-        Option("trainer", list, "Audit module:function, which runs that code; repeat.", "NAME"),
-        Option("reference", str, "What its cost is measured against (default: trainer).", "trainer|sgd"),
-        Option("raw", bool, "Give it the rows as they stand in the file, not encoded."),
-        Option("trainer_groups", bool, "Give it the group of each training row."),
-        Option("trainer_version", str, "Another text trains anew where nothing else changed.", "TEXT"),
-        Option("trainer_timeout", float, "End a training of it after so many seconds.", "S"),
-        Option("trainer_memory", int, "Most memory of a training of it.", "MIB"),
+        Option("trainer", "Audit module:function, which runs that code; repeat.", "NAME"),
+        Option("reference", "What its cost is measured against (default: trainer).", "trainer|sgd"),
+        Option("raw", "Give it the rows as they stand in the file, not encoded."),
+        Option("trainer_groups", "Give it the group of each training row."),
+        Option("trainer_version", "Another text trains anew where nothing else changed.", "TEXT"),
+        Option("trainer_timeout", "End a training of it after so many seconds.", "S"),
+        Option("trainer_memory", "Most memory of a training of it.", "MIB"),
     ),
     "Report": (
         Option(
             "out",
-            str,
-            f"Folder of the report and of finished trainings (default: {OUT}/NAME, after the data).",
+            f"Folder of the report and of finished trainings (default: {OUT}/NAME, after the "
+            "data).",
             "DIR",
         ),
         Option(
             "format",
-            list,
-            "Report files: json, md, html, junit, model-card; svg or png charts (default: json,md,html).",
+            "Report files: json, md, html, junit; svg or png charts (default: json,md,html).",
             "KIND,...",
         ),
     ),
     "Gates": (
-        Option("fail_on", list, "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
-        Option("baseline", str, "Earlier report, for rules with .delta.", "REPORT"),
-        Option("inconclusive", str, "What an inconclusive rule counts as; else exit 3.", "fail|pass"),
-        Option("trust_claimed_epsilon", bool, "Judge the epsilon that a trainer claims, unchecked."),
+        Option("fail_on", "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
+        Option("baseline", "Earlier report, for rules with .delta.", "REPORT"),
+        Option("inconclusive", "What an inconclusive rule counts as; else exit 3.", "fail|pass"),
+        Option("trust_claimed_epsilon", "Judge the epsilon that a trainer claims, unchecked."),
+        Option("trust_module", "Judge the epsilon of a module of your own as established."),
     ),
     "Execution (never changes a result)": (
         Option(
-            "device", str, "Where to train; auto: a GPU if there is one (default: auto).", "auto|cpu|cuda"
+            "device",
+            "Where to train; auto: a GPU if there is one (default: auto).",
+            "auto|cpu|cuda",
         ),
-        Option("workers", int, "Trainings at a time (default: one per core).", "N"),
-        Option("executor", str, "Where trainings are run (default: local).", "local|ray"),
-        Option("ray_address", str, "Ray cluster to use, or `auto`; else one is started here.", "ADDRESS"),
-        Option("cpus_per_job", float, "Processors that a training asks of Ray (default: 1).", "N"),
-        Option("gpus_per_job", float, "GPUs that a training asks of Ray (default: 0).", "N"),
-        Option("memory", int, "Activations kept between the two passes of a step.", "MIB"),
-        Option("resume", bool, "Go on from finished trainings, or not.", None, "--resume/--fresh"),
+        Option("workers", "Trainings at a time (default: one per core).", "N"),
+        Option("executor", "Where trainings are run (default: local).", "local|ray"),
+        Option(
+            "ray_address",
+            "Ray cluster to use, or `auto`; else one is started here.",
+            "ADDRESS",
+        ),
+        Option("cpus_per_job", "Processors that a training asks of Ray (default: 1).", "N"),
+        Option("gpus_per_job", "GPUs that a training asks of Ray (default: 0).", "N"),
+        Option("memory", "Activations kept between the two passes of a step.", "MIB"),
+        Option("resume", "Go on from finished trainings, or not.", None, "--resume/--fresh"),
     ),
 }
 OPTIONS = tuple(option for options in PANELS.values() for option in options)

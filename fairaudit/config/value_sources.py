@@ -1,12 +1,13 @@
-"""Where each option's value comes from: flags over environment over files over preset over defaults."""
+"""Where each option's value comes from.
+
+Flags over environment over files over preset over defaults.
+"""
 
 import os
 import re
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -15,6 +16,7 @@ from fairaudit.config.option_words import option_name
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.presets import find_preset
 from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.io.reading import read_toml
 
 ENVIRONMENT_PREFIX = "FAIRAUDIT_"
 CONFIG_VARIABLE = "FAIRAUDIT_CONFIG"  # the --config option itself, not a field
@@ -24,18 +26,17 @@ DEFAULT = "default"
 PRESET = "preset "
 OPTION = "option"  # the command line, or an argument in Python
 # What is not finite is a number too: the range that refuses it says what would do.
-_DECIMAL = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
+_DECIMAL = re.compile(
+    r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE
+)
 
 _FIELDS = tuple(AuditConfig.model_fields)
-_LISTS = frozenset(n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), tuple))
-_TABLES = frozenset(n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), dict))
-_KINDS = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "a text"}
-_BOUNDS = {
-    "exclusiveMinimum": "above",
-    "minimum": "of at least",
-    "exclusiveMaximum": "below",
-    "maximum": "of at most",
-}
+_LISTS = frozenset(
+    n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), tuple)
+)
+_TABLES = frozenset(
+    n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), dict)
+)
 # A plain option speaks for every method, so it silences what a lower layer said for one method.
 _PER_METHOD = ("learning_rate", "max_grad_norm", "threshold", "noise_multiplier")
 _RIVALS = {"epsilon": "noise_multiplier", "noise_multiplier": "epsilon"}
@@ -79,8 +80,9 @@ def resolve_config(
 ) -> ResolvedConfig:
     """Lay all places that set options over each other, the strongest first.
 
-    A file that merely lies in the folder may have come with the data. It sets options, but names no code
-    to run, no place outside of the folder to write to and no cluster to send the data to.
+    A file that merely lies in the folder may have come with the data. It sets options, but names no
+    code to run, no place outside of the folder to write to and no cluster to send the data to, and
+    makes no gate pass that would be inconclusive.
 
     Args:
         options: What the command line or the caller gave; None values are not set.
@@ -91,8 +93,8 @@ def resolve_config(
         trust_found: Whether files in the folder may set everything.
 
     Raises:
-        ConfigError: Unknown key, bad value, two options of one layer contradict each other, or a file
-            in the folder sets what it may not.
+        ConfigError: Unknown key, bad value, two options of one layer contradict each other, or a
+            file in the folder sets what it may not.
     """
     environment = environment or {}
     if config_file is None and environment.get(CONFIG_VARIABLE):
@@ -173,36 +175,36 @@ def nested_settings(pairs: Mapping[str, str]) -> dict[str, dict[str, object]]:
 
 
 def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
-    """Refuse what a file in the folder may not decide; what a stronger place sets is not its decision.
+    """Refuse what a file in the folder may not decide.
+
+    That is what its value does beyond reading data and writing below the folder. What a stronger
+    place sets is not its decision.
 
     Raises:
         ConfigError: The value, its file, and the three ways to allow it.
     """
-    for name, reach in _NEEDS_TRUST.items():
+    config = resolved.config
+    home = os.path.realpath(folder)
+    out = os.path.realpath(folder / config.out)
+    reaches = {
+        "method": "runs code" if any(map(is_factory, config.method)) else "",
+        "model": "runs code" if is_factory(config.model) else "",
+        "trainer": "runs code" if config.trainer else "",
+        "trust_module": "vouches for code" if config.trust_module else "",
+        "out": "" if Path(out).is_relative_to(home) else "lies outside of it",
+        "ray_address": "is sent the data" if config.ray_address else "",
+        "inconclusive": "lets rules pass" if config.inconclusive == "pass" else "",
+        "trust_claimed_epsilon": "vouches for a claim" if config.trust_claimed_epsilon else "",
+    }
+    for name, does in reaches.items():
         origin = resolved.origins[name]
-        does = reach(resolved.config, folder) if origin in (PROJECT_FILE, PYPROJECT) else ""
-        if does:
-            value = _shown(str(getattr(resolved.config, name)))
+        if does and origin in (PROJECT_FILE, PYPROJECT):
             raise ConfigError(
-                f"{origin} sets {name} = {value}, which {does}; a file that was only found in the current "
-                "folder may not decide that",
-                hint=f"if you trust it: --trust-config, or --config {origin}; else {option_name(name)}",
+                f"{origin} sets {name} = {_shown(str(getattr(config, name)))}, which {does}; a "
+                "file that was only found in the current folder may not decide that",
+                hint=f"if you trust it: --trust-config, or --config {origin}; else "
+                f"{option_name(name)}",
             )
-
-
-def _writes_elsewhere(config: AuditConfig, folder: Path) -> str:
-    out, home = (os.path.join(os.path.realpath(path), "") for path in (folder / config.out, folder))
-    return "" if out.startswith(home) else "lies outside of it"
-
-
-# Field -> what its value does beyond reading data and writing below the folder; "" where it does not.
-_NEEDS_TRUST: Mapping[str, Callable[[AuditConfig, Path], str]] = {
-    "method": lambda config, folder: "runs code" if any(":" in name for name in config.method) else "",
-    "model": lambda config, folder: "runs code" if is_factory(config.model) else "",
-    "trainer": lambda config, folder: "runs code" if config.trainer else "",
-    "out": _writes_elsewhere,
-    "ray_address": lambda config, folder: "is sent the data" if config.ray_address else "",
-}
 
 
 def _drop_overridden(
@@ -279,7 +281,8 @@ def _environment_layer(environment: Mapping[str, str]) -> OptionLayer:
         if name not in _FIELDS:
             known = [ENVIRONMENT_PREFIX + field.upper() for field in _FIELDS]
             raise ConfigError(
-                f"unknown variable {variable} in the environment", hint=did_you_mean(variable, known)
+                f"unknown variable {variable} in the environment",
+                hint=did_you_mean(variable, known),
             )
         found[name] = _from_text(name, text)
     return _checked(OptionLayer("environment", found))
@@ -298,10 +301,8 @@ def _from_text(name: str, text: str) -> object:
 
 
 def _file_layers(folder: Path | None, config_file: Path | None) -> Iterator[OptionLayer]:
-    """The layers of ``--config``, ``fairaudit.toml`` and ``pyproject.toml``, the strongest first."""
+    """The layers of ``--config``, ``fairaudit.toml``, ``pyproject.toml``, strongest first."""
     if config_file is not None:
-        if not config_file.is_file():
-            raise ConfigError(f"config file {config_file.name} does not exist", hint="check --config")
         yield _checked(OptionLayer(f"file {config_file.name}", _table(config_file)))
     for name in (PROJECT_FILE, PYPROJECT):
         if folder is not None and (folder / name).is_file():
@@ -309,23 +310,15 @@ def _file_layers(folder: Path | None, config_file: Path | None) -> Iterator[Opti
 
 
 def _table(path: Path) -> Mapping[str, object]:
-    """The options in a TOML file: all of it, or ``[tool.fairaudit]`` of a project's own file.
-
-    Raises:
-        ConfigError: It cannot be read or is not TOML.
-    """
-    try:
-        with path.open("rb") as file:
-            content = tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path.name} is not valid TOML: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"{path.name} cannot be read: {error.strerror}") from None
+    """The options in a TOML file: all of it, or ``[tool.fairaudit]`` of a project's own file."""
+    content = read_toml(path)
     if path.name != PYPROJECT:
         return content
     tool = content.get("tool")
     table = tool.get("fairaudit") if isinstance(tool, dict) else None
-    return table if isinstance(table, dict) else {}
+    if isinstance(table, dict):
+        return table
+    return {}
 
 
 def _validated(values: Mapping[str, object], origins: Mapping[str, str]) -> AuditConfig:
@@ -340,36 +333,18 @@ def _validated(values: Mapping[str, object], origins: Mapping[str, str]) -> Audi
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
         where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-        own_words = first["msg"].removeprefix("Value error, ")
-        message = own_words if first["type"] == "value_error" else f"{_expected(_schema(field))} is expected"
         origin = origins.get(field, OPTION)
-        origin = f"option {option_name(field)}" if origin == OPTION else origin
-        near = did_you_mean(str(first["input"]), _schema(field).get("enum", ()))
+        if origin == OPTION:
+            origin = f"option {option_name(field)}"
+        expected = first["msg"].removeprefix("Value error, ")
         raise ConfigError(
-            f"{where} = {_shown(first['input'])} ({origin}) does not fit: {message}",
-            hint=near if near.startswith("did you mean") else "",
+            f"{where} = {_shown(first['input'])} ({origin}) does not fit: {expected}"
         ) from None
-
-
-def _schema(field: str) -> dict[str, Any]:
-    """The JSON schema of one value of a field: of a list or a table, that of what is in it."""
-    schema: dict[str, Any] = AuditConfig.model_json_schema()["properties"][field]
-    while inside := schema.get("items") or schema.get("additionalProperties") or schema.get("anyOf"):
-        schema = inside[0] if isinstance(inside, list) else inside  # anyOf: the other one is null
-    return schema
-
-
-def _expected(schema: Mapping[str, Any]) -> str:
-    """What a value must be, in words."""
-    if "enum" in schema:
-        return f"one of {', '.join(schema['enum'])}"
-    what = _KINDS.get(schema.get("type", ""), "another value")
-    if {"minimum", "maximum"} <= schema.keys():
-        return f"{what} from {schema['minimum']:,} to {schema['maximum']:,}"
-    return what + " and".join(f" {words} {schema[key]:,}" for key, words in _BOUNDS.items() if key in schema)
 
 
 def _shown(value: object) -> str:
     """A value for a message: one line, not too long."""
     text = str(value) if isinstance(value, str) and _DECIMAL.fullmatch(value) else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if len(text) <= 60:
+        return text
+    return text[:57] + "..."

@@ -7,14 +7,14 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.data.bounds import refuse_bomb
-from fairaudit.data.dataset import SPLIT, Notice, UInt8, image_column
+from fairaudit.data.dataset import SPLIT, Notice, image_column
 from fairaudit.data.decode import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.naming import listed, near_miss, quoted, typed
 from fairaudit.data.readers import digest_of
@@ -42,6 +42,11 @@ class _Header(NamedTuple):
     def size(self) -> int:
         """Bytes that it takes unpacked, as it says."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_column(self) -> bool:
+        """Whether it has one number or text per row."""
+        return self.shape[1:] in ((), (1,)) and self.shape != () and self.dtype.kind in _KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,15 @@ class Archive:
     @property
     def schema(self) -> pa.Schema:
         """Columns and types, from the arrays' headers."""
-        fields = [pa.field(name, _arrow_type(arrays[0])) for name, arrays in self.columns.items()]
+        fields = []
+        for name, (first, *_) in self.columns.items():
+            if len(first.shape) > 2:
+                kind = pa.binary()  # images; their own type shows once they are read
+            elif first.dtype.kind in "US":
+                kind = pa.string()
+            else:
+                kind = pa.from_numpy_dtype(first.dtype.newbyteorder("="))
+            fields.append(pa.field(name, kind))
         if self._has_split:
             fields.append(pa.field(SPLIT, pa.string()))
         return pa.schema(fields)
@@ -112,13 +125,27 @@ class Archive:
 
     def _column(self, name: str) -> pa.ChunkedArray:
         if name == SPLIT and self._has_split:
-            return pa.chunked_array([pa.array(np.repeat(self.parts, self.rows).tolist(), pa.string())])
-        arrays = [_read(self.path, header) for header in self.columns[name]]
-        if name != self.image:
-            return pa.chunked_array([_plain(np.concatenate([a.reshape(len(a)) for a in arrays]))])
-        pixels: UInt8 = np.concatenate(arrays) if len(arrays) > 1 else np.ascontiguousarray(arrays[0])
-        shaped = fitted(pixels if pixels.ndim == 4 else pixels[..., None], self.options)
-        return image_column(np.ascontiguousarray(shaped), np.ones(len(shaped), np.bool_))
+            sides = np.repeat(self.parts, self.rows).tolist()
+            return pa.chunked_array([pa.array(sides, pa.string())])
+        arrays: list[NDArray[Any]] = []
+        for header in self.columns[name]:
+            try:
+                with zipfile.ZipFile(self.path) as file, file.open(f"{header.name}.npy") as stream:
+                    arrays.append(np.lib.format.read_array(stream, allow_pickle=False))
+            except _DAMAGE:
+                raise DataError(
+                    f"array {quoted(header.name)} of {self.path.name} is damaged"
+                ) from None
+        values = np.concatenate(arrays) if len(arrays) > 1 else np.ascontiguousarray(arrays[0])
+        if name == self.image:
+            shaped = fitted(values if values.ndim == 4 else values[..., None], self.options)
+            return image_column(np.ascontiguousarray(shaped), np.ones(len(shaped), np.bool_))
+        values = values.reshape(len(values))
+        if values.dtype.kind == "S":
+            values = np.char.decode(values, "utf8", "replace")
+        if values.dtype.kind == "U":
+            return pa.chunked_array([pa.array(values.tolist(), pa.string())])
+        return pa.chunked_array([pa.array(values.astype(values.dtype.newbyteorder("=")))])
 
 
 def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archive:
@@ -130,8 +157,8 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
         options: How images are read.
 
     Raises:
-        DataError: Not an archive, no or several arrays of images, one of another type or shape, or a
-            column of another length.
+        DataError: Not an archive, no or several arrays of images, one of another type or shape, or
+            a column of another length.
     """
     headers = list(_headers(path))
     columns, parts = _columns(headers)
@@ -142,44 +169,37 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
     refuse_too_large(sum(rows), columns[image][0].shape[1:])
     refuse_bomb(path, sum(header.size for header in headers))
     if len({header.shape[1:] for header in columns[image]}) > 1:
-        raise DataError(
-            f"the parts of {quoted(image)} hold images of different sizes", "make all of one size"
-        )
-    plain = {name for name, arrays in columns.items() if all(_is_column(a) for a in arrays)}
+        raise DataError(f"the parts of {quoted(image)} hold images of different sizes")
+    plain = {name for name, arrays in columns.items() if all(a.is_column for a in arrays)}
     for name in sorted(plain):
         for header, images, expected in zip(columns[name], columns[image], rows, strict=True):
             if header.shape[0] != expected:
                 raise DataError(
                     f"array {quoted(header.name)} has {header.shape[0]:,} entries where "
                     f"{quoted(images.name)} has {expected:,} images",
-                    "give one entry per image",
                 )
     kept = {name: arrays for name, arrays in columns.items() if name in plain or name == image}
-    ignored = tuple(sorted(a.name for name, arrays in columns.items() if name not in kept for a in arrays))
+    ignored = tuple(
+        sorted(a.name for name, arrays in columns.items() if name not in kept for a in arrays)
+    )
     return Archive(path, kept, parts, rows, image, options, ignored)
 
 
 def _headers(path: Path) -> Iterator[_Header]:
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
                 if member.filename.endswith(".npy"):
                     with archive.open(member) as stream:
-                        shape, _, dtype = _read_header(stream)
+                        read = readers[np.lib.format.read_magic(stream)]
+                        shape, _, dtype = read(stream)
                     yield _Header(member.filename.removesuffix(".npy"), shape, dtype)
-    except _DAMAGE:
-        raise DataError(
-            f"{path.name} is not an npz archive (or is damaged)", "write it again with numpy.savez"
-        ) from None
-
-
-def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    version = np.lib.format.read_magic(stream)
-    if version not in readers:
-        raise ValueError("structured arrays only")
-    shape, in_fortran_order, dtype = readers[version](stream)
-    return shape, in_fortran_order, dtype
+    except (*_DAMAGE, KeyError):  # a version for structured arrays only
+        raise DataError(f"{path.name} is not an npz archive (or is damaged)") from None
 
 
 def _columns(headers: Sequence[_Header]) -> tuple[dict[str, tuple[_Header, ...]], tuple[str, ...]]:
@@ -228,47 +248,16 @@ def _check_images(header: _Header) -> None:
     name = f"array {quoted(header.name)}"
     shape = " x ".join(map(str, header.shape)) or "a single number"
     if len(header.shape) not in (3, 4):
-        raise DataError(
-            f"{name} of shape {shape} holds no images", "its shape must be [N, height, width(, 3)]"
-        )
+        raise DataError(f"{name} of shape {shape} holds no images")
     if len(header.shape) == 4 and header.shape[3] not in (1, 3):
-        last = header.shape[1] in (1, 3)
-        hint = "move the channels to the end: numpy.moveaxis(x, 1, -1)" if last else "give 1 or 3 channels"
-        raise DataError(f"{name} of shape {shape} has {header.shape[3]} channels", hint)
+        raise DataError(
+            f"{name} of shape {shape} has {header.shape[3]} channels", "give 1 or 3 channels, last"
+        )
     if header.dtype != np.uint8:
         raise DataError(
-            f"{name} holds {'Python objects' if header.dtype.hasobject else header.dtype}, not uint8",
+            f"{name} holds {'Python objects' if header.dtype.hasobject else header.dtype}, not "
+            "uint8",
             "write pixels of 0 to 255: (255 * x).round().astype('uint8') for values of 0 to 1",
         )
     if 0 in header.shape:
-        raise DataError(f"{name} of shape {shape} is empty", "give images")
-
-
-def _is_column(header: _Header) -> bool:
-    flat = len(header.shape) == 1 or (len(header.shape) == 2 and header.shape[1] == 1)
-    return flat and header.dtype.kind in _KINDS
-
-
-def _arrow_type(header: _Header) -> pa.DataType:
-    if len(header.shape) > 2:
-        return pa.binary()  # images; their own type shows once they are read
-    return pa.string() if header.dtype.kind in "US" else pa.from_numpy_dtype(header.dtype.newbyteorder("="))
-
-
-def _read(path: Path, header: _Header) -> NDArray[np.generic]:
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open(f"{header.name}.npy") as stream:
-            array: NDArray[np.generic] = np.lib.format.read_array(stream, allow_pickle=False)
-    except _DAMAGE:
-        raise DataError(
-            f"array {quoted(header.name)} of {path.name} is damaged", "write the file again"
-        ) from None
-    return array
-
-
-def _plain(values: NDArray[np.generic]) -> pa.Array:
-    if values.dtype.kind == "S":
-        values = np.char.decode(values.astype(np.bytes_), "utf8", "replace")
-    if values.dtype.kind == "U":
-        return pa.array(values.tolist(), pa.string())
-    return pa.array(values.astype(values.dtype.newbyteorder("=")))
+        raise DataError(f"{name} of shape {shape} is empty")

@@ -12,10 +12,10 @@ Read = TypeVar("Read")
 def aside(read: Callable[[], Read]) -> Read:
     """What ``read`` returns or raises, from a thread of its own.
 
-    In the main thread Arrow's CSV reader takes SIGINT and SIGTERM for itself, and one that arrives at its
-    last moment is lost: of 400 sent into small readings, 16 to 20. In another thread it leaves them alone.
-    A worker, which ignores Ctrl-C, reads where it is: a thread that finds no memory to begin with is waited
-    for without end.
+    In the main thread Arrow's CSV reader takes SIGINT and SIGTERM for itself, and one that arrives
+    at its last moment is lost: of 400 sent into small readings, 16 to 20. In another thread it
+    leaves them alone. A worker, which ignores Ctrl-C, reads where it is: a thread that finds no
+    memory to begin with is waited for without end.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return read()

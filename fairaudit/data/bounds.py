@@ -27,7 +27,6 @@ def refuse_bomb(path: Path, unpacked: int) -> None:
     if unpacked > max(_HARMLESS, _MOST_PACKED * path.stat().st_size):
         raise DataError(
             f"{path.name} unpacks to more than {_MOST_PACKED} times its size",
-            "if that is right, give it uncompressed",
         )
 
 
@@ -59,4 +58,6 @@ def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema, name: str) ->
                 f"the columns of {name} take more than {HELD / 2**30:.1f} GiB of memory",
                 "leave long texts out with --drop, or give fewer rows",
             )
-    return pa.Table.from_batches(kept) if kept else schema.empty_table()
+    if kept:
+        return pa.Table.from_batches(kept)
+    return schema.empty_table()

@@ -1,8 +1,11 @@
-"""Columns as few plain kinds: what Arrow offers in dozens of types, made numbers, text and times."""
+"""Columns as few plain kinds.
+
+What Arrow offers in dozens of types, made numbers, text and times.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +21,7 @@ Int32 = NDArray[np.int32]
 
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _DAY = 86_400.0
+FEW_VALUES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +69,6 @@ class Codes:
         return Codes(self.codes[rows], self.values, self.kind)
 
 
-class RowKeys(NamedTuple):
-    """A column as one whole number per row, equal where the values are.
-
-    Args:
-        keys: ``[N]``: a code, the number, or a float's bits; anything where the value is missing.
-        missing: ``[N]``.
-        codes: Where the column is no number.
-    """
-
-    keys: Int64
-    missing: NDArray[np.bool_]
-    codes: Codes | None
-
-
 def kind_of(arrow_type: pa.DataType) -> Kind:
     """What a column of that type is to the audit."""
     t = pa.types
@@ -100,7 +90,9 @@ def kind_of(arrow_type: pa.DataType) -> Kind:
     text = (t.is_string, t.is_large_string, t.is_string_view, t.is_boolean)
     # Text without its annotation arrives as bytes; whether it is text shows when it is read.
     raw = (t.is_binary, t.is_large_binary, t.is_binary_view)
-    return "category" if any(test(arrow_type) for test in text + raw) else "unsupported"
+    if any(test(arrow_type) for test in text + raw):
+        return "category"
+    return "unsupported"
 
 
 @dataclass(slots=True)
@@ -118,8 +110,13 @@ class PlainColumns:
     infinite: list[str] = field(default_factory=list)
     blank: list[str] = field(default_factory=list)
 
-    def add(self, table: pa.Table, keep: Callable[[pa.ChunkedArray], pa.ChunkedArray] = lambda c: c) -> None:
-        """Take in a table's columns, infinities and empty text made missing; ``keep`` may move them."""
+    def add(
+        self, table: pa.Table, keep: Callable[[pa.ChunkedArray], pa.ChunkedArray] = lambda c: c
+    ) -> None:
+        """Take in a table's columns, infinities and empty text made missing.
+
+        ``keep`` may move them.
+        """
         for name in table.column_names:
             column = _plain_type(table.column(name))
             if column is None:
@@ -140,7 +137,9 @@ class PlainColumns:
         notices = []
         if self.infinite:
             message = f"infinite values in {listed(self.infinite)} count as missing"
-            notices.append(Notice("infinities", message, "replace them in the data if they mean something"))
+            notices.append(
+                Notice("infinities", message, "replace them in the data if they mean something")
+            )
         if self.blank:
             message = f"empty text in {listed(self.blank)} counts as missing"
             notices.append(Notice("blank_text", message, level="notice"))
@@ -169,19 +168,14 @@ def encode_codes(column: pa.ChunkedArray) -> Codes:
     return Codes(np.asarray(codes, dtype=np.int32), values, kind)
 
 
-def row_keys(column: pa.ChunkedArray) -> RowKeys:
-    """Something to compare a plain column's rows by, without looking for the distinct numbers."""
-    kind = kind_of(column.type)
-    if kind not in ("number", "time"):
-        codes = encode_codes(column)
-        return RowKeys(codes.codes.astype(np.int64), codes.missing(), codes)
-    missing = np.asarray(column.is_null())
-    if pa.types.is_floating(column.type):
-        return RowKeys((numeric_values(column) + 0.0).view(np.int64), missing, None)  # -0.0 is 0.0
-    if kind == "time":
-        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    filled = pc.fill_null(column, 0).cast(pa.int64())
-    return RowKeys(np.asarray(filled, dtype=np.int64), missing, None)
+def few_valued(table: pa.Table) -> tuple[str, ...]:
+    """Columns of 2 to 20 values that could be a label or a group; images are none."""
+    names = []
+    for name in table.column_names:
+        column = table.column(name)
+        if kind_of(column.type) != "image" and 2 <= len(encode_codes(column).values) <= FEW_VALUES:
+            names.append(name)
+    return tuple(names)
 
 
 def encode_levels(column: pa.ChunkedArray) -> Levels:
@@ -215,7 +209,9 @@ def level_names(values: pa.Array) -> list[str]:
     if kind == "time":
         return [str(v) for v in values.cast(pa.large_string()).to_pylist()]
     if kind == "number":
-        return [str(int(v)) if float(v).is_integer() else repr(float(v)) for v in values.to_pylist()]
+        return [
+            str(int(v)) if float(v).is_integer() else repr(float(v)) for v in values.to_pylist()
+        ]
     return [str(v).lower() if isinstance(v, bool) else str(v) for v in values.to_pylist()]
 
 
@@ -229,6 +225,25 @@ def numeric_values(column: pa.ChunkedArray) -> Float64:
         column = column.cast(pa.int32() if arrow_type.bit_width == 32 else pa.int64())
     values = column.cast(pa.float64(), safe=False).to_numpy()
     return np.asarray(values, dtype=np.float64) / scale
+
+
+def listed_codes(column: pa.ChunkedArray, levels: tuple[str, ...]) -> Int64:
+    """The level of each row, ``len(levels)`` where it is none of them, one more where missing."""
+    codes = encode_codes(column)
+    place = {level: code for code, level in enumerate(levels)}
+    known = [place.get(name, len(levels)) for name in level_names(codes.values)]
+    return np.array([*known, len(levels) + 1], np.int64)[codes.codes]
+
+
+def within(
+    values: Float64, limits: tuple[float, float], outside: Literal["clip", "missing"]
+) -> tuple[Float64, NDArray[np.bool_]]:
+    """Numbers within a range, and which of them were not, ``[n]`` each."""
+    low, high = limits
+    beyond = (values < low) | (values > high)
+    if outside == "missing":
+        return np.where(beyond, np.nan, values), beyond
+    return np.clip(values, low, high), beyond
 
 
 def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:

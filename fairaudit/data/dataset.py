@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.declared import DeclaredColumn
+from fairaudit.data.column import Column
 
 UInt8 = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # height, width, channels
@@ -66,10 +67,17 @@ def image_keys(column: pa.ChunkedArray) -> tuple[NDArray[np.int32], pa.Array]:
     """
     seen: dict[bytes, int] = {}
     found = np.full(len(column), -1, np.int32)
-    for row, image in enumerate(_buffers(column)):
-        if image is not None:
-            key = hashlib.blake2b(image, digest_size=_KEY_BYTES).digest()
-            found[row] = seen.setdefault(key, len(seen))
+    row = 0
+    for chunk in column.chunks:
+        size = chunk.type.storage_type.list_size
+        # The values ignore the offset of a slice and hold something for a null too.
+        values = chunk.storage.values.to_numpy()[chunk.offset * size :]
+        for place, is_there in enumerate(chunk.is_valid().to_numpy(zero_copy_only=False)):
+            if is_there:
+                image = values[place * size : (place + 1) * size]
+                key = hashlib.blake2b(image, digest_size=_KEY_BYTES).digest()
+                found[row] = seen.setdefault(key, len(seen))
+            row += 1
     found[found < 0] = len(seen)
     return found, pa.array(list(seen), pa.binary(_KEY_BYTES))
 
@@ -80,19 +88,6 @@ def unreadable(table: pa.Table) -> NDArray[np.int64]:
     for name in image_columns(table.schema):
         missing |= table.column(name).is_null().to_numpy()
     return np.flatnonzero(missing).astype(np.int64)
-
-
-def _buffers(column: pa.ChunkedArray) -> list[memoryview | None]:
-    found: list[memoryview | None] = []
-    for chunk in column.chunks:
-        storage = chunk.storage
-        size = storage.type.list_size
-        values = storage.values.to_numpy()
-        # `values` ignores the offset of a slice, so rows are counted from it.
-        rows = values[storage.offset * size : (storage.offset + len(storage)) * size].reshape(-1, size)
-        valid = storage.is_valid().to_numpy(zero_copy_only=False)
-        found += [memoryview(row) if there else None for row, there in zip(rows, valid, strict=True)]
-    return found
 
 
 Int64 = NDArray[np.int64]
@@ -143,12 +138,12 @@ class Dataset:
         name: File name, for people.
         format: ``csv``, ``parquet``, ``feather``, ``image folder``, ``npz``.
         digest: sha256 of the content of everything that was read.
-        features: Raw feature columns, N rows; neither label nor (unless asked) group columns. Images are one
-            column of uint8 tensors ``[H, W, C]``.
+        features: Raw feature columns, N rows; neither label nor (unless asked) group columns.
+            Images are one column of uint8 tensors ``[H, W, C]``.
         labels: Class of each row, ``[N]`` in ``0..Y-1``.
         classes: Class names, ``[Y]``.
         label: Name of the label column.
-        label_origin: ``given``, ``declared in the file``, ``inferred from the name``.
+        label_origin: ``given``, ``declared in the file``, ``by its name``.
         positive: Index of the class that rates are about, or None where none is known.
         groupings: The first steers stratification, balance and the methods that read groups.
         split: Per row 0 train, 1 test when ``--split-column`` gives it, else None.
@@ -157,7 +152,8 @@ class Dataset:
         dropped_rows: reason -> group name -> count (first grouping).
         missing: column -> group name -> count of missing values (first grouping).
         dropped_columns: column -> reason.
-        duplicate_rows: Rows that repeat an earlier row in all features, group columns and the label.
+        duplicate_rows: Rows that repeat an earlier row in all features, group columns and the
+            label.
         duplicate_of: For each row the index of its first identical row, ``[N]``.
         notices: What the reader must be told.
         favourable: Index of the outcome that people want; the positive class where that is assumed.
@@ -198,15 +194,33 @@ class Dataset:
         return len(self.labels)
 
     @property
+    def positive_class(self) -> str | None:
+        """Name of the class that rates are about."""
+        if self.positive is None:
+            return None
+        return self.classes[self.positive]
+
+    @property
+    def favourable_class(self) -> str | None:
+        """Name of the outcome that people want."""
+        if self.favourable is None:
+            return None
+        return self.classes[self.favourable]
+
+    @property
     def image_shape(self) -> Shape | None:
         """Height, width and channels where the features are images, else None."""
         images = image_columns(self.features.schema)
-        return shape_of(self.features.schema.field(images[0]).type) if images else None
+        if images:
+            return shape_of(self.features.schema.field(images[0]).type)
+        return None
 
     @property
     def n_raw_inputs(self) -> int:
         """Columns, or pixels times channels."""
-        return self.features.num_columns if self.image_shape is None else math.prod(self.image_shape)
+        if self.image_shape is None:
+            return int(self.features.num_columns)
+        return math.prod(self.image_shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,18 +251,6 @@ class InputRows(Protocol):
         """Those rows' inputs, float32 and C-contiguous."""
 
 
-class ColumnConstants(Protocol):
-    """What turns a column into inputs; see :mod:`fairaudit.data.fit`."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of its inputs."""
-
-    @property
-    def fitted(self) -> tuple[str, ...]:
-        """What of it was learned from rows."""
-
-
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """One seed's model inputs, fitted on its training rows only.
@@ -269,4 +271,4 @@ class Encoded:
     names: tuple[str, ...]
     fitted: tuple[str, ...]
     merged: dict[str, int] = field(default_factory=dict)
-    columns: tuple[ColumnConstants, ...] = ()
+    columns: tuple[Column, ...] = ()

@@ -52,7 +52,9 @@ class ImageOptions:
         """
         size, text = None, config.resize
         if text is not None:
-            sides = [int(s) if s.isascii() and s.isdecimal() else 0 for s in text.lower().split("x")]
+            sides = [
+                int(s) if s.isascii() and s.isdecimal() else 0 for s in text.lower().split("x")
+            ]
             if len(sides) != 2 or not all(1 <= side <= MAX_SIDE for side in sides):
                 raise ConfigError(
                     f"--resize {quoted(text)} is not HEIGHTxWIDTH of 1 to {MAX_SIDE:,} pixels",
@@ -94,7 +96,9 @@ class ImageStack:
             image = decode_image(content, self._options)
         except UnreadableImageError as error:
             if not self._options.skip_bad:
-                hint = "repair or remove it, or leave out what cannot be read with --skip-bad-images"
+                hint = (
+                    "repair or remove it, or leave out what cannot be read with --skip-bad-images"
+                )
                 raise DataError(f"image {quoted(name)} {error}", hint) from None
             self._bad.append(name)
             return
@@ -111,7 +115,7 @@ class ImageStack:
         """
         if self._pixels is None:
             raise DataError(
-                f"none of {numbered(len(self._bad), 'image')} of {source} can be read", "check the files"
+                f"none of {numbered(len(self._bad), 'image')} of {source} can be read",
             )
         column = image_column(self._pixels, self._present)
         if not self._bad:
@@ -144,14 +148,25 @@ def decode_image(content: bytes, options: ImageOptions) -> UInt8:
     """
     from PIL import Image, ImageOps  # only audits of images need it
 
-    expected = (OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, struct.error, zlib.error)
+    expected = (
+        OSError,
+        SyntaxError,
+        ValueError,
+        TypeError,
+        LookupError,
+        EOFError,
+        struct.error,
+        zlib.error,
+    )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # Pillow warns of damage and of bombs
             with Image.open(BytesIO(content), formats=FORMATS) as image:
                 if image.width * image.height > MAX_PIXELS:
                     size = f"{image.width:,} x {image.height:,}"
-                    raise UnreadableImageError(f"has {size} pixels, more than {MAX_PIXELS:,} in all")
+                    raise UnreadableImageError(
+                        f"has {size} pixels, more than {MAX_PIXELS:,} in all"
+                    )
                 if not image.width or not image.height:
                     raise UnreadableImageError("has no pixels")
                 if image.mode.startswith(_DEEP_MODES):
@@ -171,7 +186,9 @@ def decode_image(content: bytes, options: ImageOptions) -> UInt8:
         raise UnreadableImageError(f"has more than {MAX_PIXELS:,} pixels") from None
     except (*expected, Warning):  # what its readers raise on hostile bytes
         raise UnreadableImageError("is damaged or of an unknown kind") from None
-    return pixels if pixels.ndim == 3 else pixels[..., None]
+    if pixels.ndim == 3:
+        return pixels
+    return pixels[..., None]
 
 
 def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
@@ -211,6 +228,7 @@ def refuse_too_large(n_images: int, shape: tuple[int, ...]) -> None:
     if size > MAX_BYTES:
         texts = " x ".join(map(str, shape))
         raise DataError(
-            f"{n_images:,} images of {texts} take {size / 2**30:,.1f} GiB, more than {MAX_BYTES // 2**30}",
+            f"{n_images:,} images of {texts} take {size / 2**30:,.1f} GiB, more than "
+            f"{MAX_BYTES // 2**30}",
             "make them smaller, for example --resize 64x64",
         )

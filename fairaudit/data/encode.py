@@ -1,6 +1,7 @@
 """Raw columns to model inputs, learned from one seed's training rows only."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Protocol
@@ -9,15 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.column import CategoryColumn, Column, NumberColumn
+from fairaudit.data.columns import Float64
 from fairaudit.data.dataset import Dataset, Encoded, Float32, Int64, Split, image_columns, pixels_of
-from fairaudit.data.fit import Fitted, FittedCategory, FittedNumber, fit
-from fairaudit.data.records import Block, Float64, Layout, Records, RecordWriter, UInt8
+from fairaudit.data.fit import fit
+from fairaudit.data.records import Block, Layout, Records, RecordWriter, UInt8
 from fairaudit.data.spool import Spool
 
-# Standard deviations. Of n training values none lies further out than sqrt(n - 1), so up to a million
-# rows this cuts test rows only; it keeps one absurd value from overflowing float32 in the model.
+# Standard deviations. Of n training values none lies further out than sqrt(n - 1), so up to a
+# million rows this cuts test rows only; it keeps one absurd value from overflowing float32 in the
+# model.
 STANDARDISED_LIMIT = 1e3
-_ORDINARY_EXPONENT = 500  # within, no difference and no quotient can leave float64's range by scaling
+_ORDINARY_EXPONENT = (
+    500  # within, no difference and no quotient can leave float64's range by scaling
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +48,29 @@ class _Numbers:
     gaps: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, block: Block, fitted: Sequence[FittedNumber], starts: Sequence[int]) -> "_Numbers":
+    def of(cls, block: Block, columns: Sequence[NumberColumn], starts: Sequence[int]) -> "_Numbers":
         """The block's numbers, and the first input of each."""
-        exponents = np.array([f.exponent for f in fitted], dtype=np.intc)
-        centre = np.array([f.mean for f in fitted])
-        spread = np.array([f.deviation or 1.0 for f in fitted])
-        fill = _limited((np.array([f.median for f in fitted]) - centre) / spread)
-        # A constant number stays 0 everywhere, whatever other rows hold.
-        placed = [
-            (j, start) for j, (f, start) in enumerate(zip(fitted, starts, strict=True)) if f.deviation > 0
-        ]
-        gaps = [
-            (j, start + 1)
-            for j, (f, start) in enumerate(zip(fitted, starts, strict=True))
-            if len(f.names) > 1
-        ]
+        exponents = np.array([column.exponent for column in columns], dtype=np.intc)
+        centre = np.array([column.centre for column in columns])
+        spread = np.array([column.spread or 1.0 for column in columns])
+        fill = _limited((np.array([column.fill for column in columns]) - centre) / spread)
+        placed, gaps = [], []
+        for place, (column, start) in enumerate(zip(columns, starts, strict=True)):
+            if column.spread > 0:  # a constant number stays 0 everywhere, whatever other rows hold
+                placed.append((place, start))
+            if len(column.inputs) > 1:
+                gaps.append((place, start + 1))
         if np.abs(exponents).max(initial=0) > _ORDINARY_EXPONENT:
-            return cls(block, exponents, centre, spread, fill, runs_of(placed), tuple(gaps))
+            return cls(block, exponents, centre, spread, fill, _runs(placed), tuple(gaps))
         # A power of two changes no digit, so it may as well be in the constants.
         centre, spread = np.ldexp(centre, exponents), np.ldexp(spread, exponents)
-        return cls(block, None, centre, spread, fill, runs_of(placed), tuple(gaps))
+        return cls(block, None, centre, spread, fill, _runs(placed), tuple(gaps))
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of some records ``[n, width]`` into ``out``."""
-        x = np.empty((len(self.centre), len(rows)))  # a line per number, so that every loop below is long
+        x = np.empty(
+            (len(self.centre), len(rows))
+        )  # a line per number, so that every loop below is long
         x[:] = self.block.of(rows).T
         missing = np.isnan(x) if self.block.gaps else None
         if self.exponents is not None:
@@ -100,62 +105,55 @@ class _Codes:
     values: Float32
 
     @classmethod
-    def of(cls, block: Block, chosen: Mapping[int, FittedCategory], starts: Sequence[int]) -> "_Codes":
-        """Categories by place in the block; ``starts`` is the first input of each column."""
-        sizes = [len(f.places) for f in chosen.values()]
-        inputs = [f.places + starts[block.fields[place]] for place, f in chosen.items()]
+    def of(cls, block: Block, columns: Sequence[CategoryColumn], starts: Sequence[int]) -> "_Codes":
+        """The block's categories, and the first input of each; one without inputs is left out."""
+        used, offsets, size = [], [], 0
+        inputs, values = [np.zeros(0, np.intp)], [np.zeros(0, np.float32)]
+        for place, (column, start) in enumerate(zip(columns, starts, strict=True)):
+            if column.inputs:
+                used.append(place)
+                offsets.append(size)
+                size += len(column.places)
+                inputs.append(np.array(column.places, np.intp) + start)
+                values.append(np.array(column.values, np.float32))
         return cls(
             block,
-            None if len(chosen) == len(block.fields) else np.array(list(chosen), dtype=np.intp),
-            np.array([0, *accumulate(sizes)][: len(sizes)], dtype=np.intp),
-            np.concatenate([np.zeros(0, np.intp), *inputs]).astype(np.intp),
-            np.concatenate([np.zeros(0, np.float32), *(f.values for f in chosen.values())]),
+            None if len(used) == len(block.fields) else np.array(used, dtype=np.intp),
+            np.array(offsets, dtype=np.intp),
+            np.concatenate(inputs),
+            np.concatenate(values),
         )
-
-    def places(self, rows: UInt8) -> NDArray[np.intp]:
-        """Where the codes of some records ``[n, width]`` are in the look-ups, ``[n, len(used)]``."""
-        codes = self.block.of(rows).astype(np.intp)
-        return (codes if self.used is None else codes[:, self.used]) + self.offsets
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of some records ``[n, width]`` into ``out``, C-contiguous."""
-        places = self.places(rows)
+        codes = self.block.of(rows).astype(np.intp)
+        places = (codes if self.used is None else codes[:, self.used]) + self.offsets
         flat = self.inputs.take(places)
         flat += (np.arange(len(rows)) * out.shape[1])[:, None]
         out.reshape(-1)[flat] = self.values.take(places)
 
 
 class Recipe:
-    """One seed's constants, laid out for decoding many records at once.
+    """One seed's columns, laid out for decoding many records at once.
 
     Args:
         layout: Of the records.
-        fitted: What the seed learned of each column, in column order.
+        columns: In column order.
 
     Attributes:
-        width: d, inputs of a record. one_hot: Columns that are one-hot categories.
-        dense: Inputs of all other columns, ascending.
+        width: d, inputs of a record.
     """
 
-    def __init__(self, layout: Layout, fitted: Sequence[Fitted]) -> None:
-        ends = list(accumulate(len(f.names) for f in fitted))
-        starts = [0, *ends]
-        self.width = ends[-1] if ends else 0
+    def __init__(self, layout: Layout, columns: Sequence[Column]) -> None:
+        starts = [0, *accumulate(len(column.inputs) for column in columns)]
+        self.width = starts[-1]
         self._numbers = []
         for block in layout.numbers:
-            numbers = [f for f in (fitted[n] for n in block.fields) if isinstance(f, FittedNumber)]
+            numbers = [c for n in block.fields if isinstance(c := columns[n], NumberColumn)]
             self._numbers.append(_Numbers.of(block, numbers, [starts[n] for n in block.fields]))
-        categories = [fitted[n] for n in layout.codes.fields]
-        named = {j: f for j, f in enumerate(categories) if isinstance(f, FittedCategory) and f.names}
-        self._codes = _Codes.of(layout.codes, named, starts)
-        self._one_hot = [place for place, f in enumerate(named.values()) if f.one_hot]
-        self.one_hot = tuple(layout.codes.fields[j] for j, f in named.items() if f.one_hot)
-        others = sorted(set(range(len(fitted))).difference(self.one_hot))
-        self.dense = np.array([i for n in others for i in range(starts[n], ends[n])], dtype=np.int64)
-
-    def ones(self, rows: UInt8) -> NDArray[np.intp]:
-        """Of training records ``[n, width]``: the input that each one-hot category sets to 1."""
-        return self._codes.inputs.take(self._codes.places(rows)[:, self._one_hot])
+        codes = layout.codes
+        categories = [c for n in codes.fields if isinstance(c := columns[n], CategoryColumn)]
+        self._codes = _Codes.of(codes, categories, [starts[n] for n in codes.fields])
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of records ``[n, width]`` into zeros ``[n, d]``, C-contiguous."""
@@ -208,8 +206,11 @@ def _limited(values: Float64) -> Float64:
     return np.clip(values, -STANDARDISED_LIMIT, STANDARDISED_LIMIT, out=values)
 
 
-def runs_of(placed: Iterable[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
-    """(place, input) in ascending order, as (first, end, input) of neighbours that stay neighbours."""
+def _runs(placed: Iterable[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
+    """(place, input) in ascending order.
+
+    As (first, end, input) of neighbours that stay neighbours.
+    """
     runs: list[tuple[int, int, int]] = []
     for place, at in placed:
         if runs and runs[-1][1] == place and runs[-1][2] + place - runs[-1][0] == at:
@@ -219,8 +220,8 @@ def runs_of(placed: Iterable[tuple[int, int]]) -> tuple[tuple[int, int, int], ..
     return tuple(runs)
 
 
-# Inputs of one seed up to this many bytes are made once and kept; larger ones batch by batch, from the
-# records, which are far smaller.
+# Inputs of one seed up to this many bytes are made once and kept; larger ones batch by batch, from
+# the records, which are far smaller.
 IN_MEMORY_BYTES = 2**28
 
 
@@ -232,7 +233,10 @@ class Encoder(Protocol):
 
 
 def make_encoder(dataset: Dataset, config: AuditConfig, spool: Spool | None = None) -> Encoder:
-    """The encoder that fits the dataset's features; records of a table go to the spool, or to their own."""
+    """The encoder that fits the dataset's features.
+
+    Records of a table go to the spool, or to their own.
+    """
     if dataset.image_shape is not None:
         return ImageEncoder(dataset, config)
     writer = RecordWriter(dataset.features, dataset.declared)
@@ -243,13 +247,15 @@ def make_encoder(dataset: Dataset, config: AuditConfig, spool: Spool | None = No
 class ImageEncoder:
     """Pixels scaled by constants that no data decide: x / 127.5 - 1, or x / 255.
 
-    So nothing is learned from training rows, and scaling costs no privacy. The images stay bytes until
-    a seed asks for its own.
+    So nothing is learned from training rows, and scaling costs no privacy. The images stay bytes
+    until a seed asks for its own.
     """
 
     def __init__(self, dataset: Dataset, config: AuditConfig) -> None:
         values = np.arange(256, dtype=np.float64) / 255
-        self._scaled = (2 * values - 1 if config.pixel_range == "symmetric" else values).astype(np.float32)
+        self._scaled = (2 * values - 1 if config.pixel_range == "symmetric" else values).astype(
+            np.float32
+        )
         self._pixels = pixels_of(dataset.features.column(image_columns(dataset.features.schema)[0]))
 
     def encode(self, split: Split) -> Encoded:
@@ -266,10 +272,11 @@ class TableEncoder:
     deviations. Times count as seconds. Text with two levels becomes one 0/1 input (levels sorted;
     an unseen one 0.5), other text one input per level in sorted order, a missing value its own
     level. Levels rarer than ``merge_rare`` share one input where there are two or more of them;
-    an unseen level goes there, else to none. What is declared of a column takes the place of all this.
+    an unseen level goes there, else to none. What is declared of a column takes the place of all
+    this.
 
-    With ``merge_rare`` 0 the lists of levels and of columns with missing values come from all rows, so
-    that every seed has the same inputs; otherwise test rows have no influence at all.
+    With ``merge_rare`` 0 the lists of levels and of columns with missing values come from all rows,
+    so that every seed has the same inputs; otherwise test rows have no influence at all.
 
     Args:
         records: All rows.
@@ -277,47 +284,45 @@ class TableEncoder:
         in_memory: Inputs of more bytes are made when they are read; the same bits.
     """
 
-    def __init__(self, records: Records, merge_rare: float, *, in_memory: int = IN_MEMORY_BYTES) -> None:
+    def __init__(
+        self, records: Records, merge_rare: float, *, in_memory: int = IN_MEMORY_BYTES
+    ) -> None:
         self._records, self._merge_rare, self._in_memory = records, merge_rare, in_memory
 
     def encode(self, split: Split) -> Encoded:
         """The inputs of one seed, float32 and C-contiguous."""
-        layout = self._records.layout
-        fitted = fit(self._records, split.train, self._merge_rare)
-        recipe = Recipe(layout, fitted)
-        train, test = (DecodedRows(self._records, rows, recipe) for rows in (split.train, split.test))
-        learned = [line for column in fitted for line in column.fitted]
+        columns = fit(self._records, split.train, self._merge_rare)
+        recipe = Recipe(self._records.layout, columns)
+        train = DecodedRows(self._records, split.train, recipe)
+        test = DecodedRows(self._records, split.test, recipe)
+        names: list[str] = []
+        seen: Counter[str] = Counter()
+        learned: list[str] = []
+        merged: dict[str, int] = {}
+        for column in columns:
+            for name in column.inputs:  # a hostile file may make two equal
+                seen[name] += 1
+                names.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+            learned += column.learned
+            if isinstance(column, CategoryColumn) and column.merged:
+                merged[column.name] = column.merged
         if self._merge_rare == 0 and learned:
             learned.append(
-                "lists of levels and of columns with missing values: from all rows, not only training"
+                "lists of levels and of columns with missing values: from all rows, not only "
+                "training"
             )
-        merged = {
-            f.name: c.merged
-            for f, c in zip(layout.fields, fitted, strict=True)
-            if isinstance(c, FittedCategory)
-        }
         whole = 4 * recipe.width * (len(train) + len(test)) <= self._in_memory
         return Encoded(
             split=split,
             train=train[:] if whole else train,
             test=test[:] if whole else test,
-            names=_unique([name for column in fitted for name in column.names]),
+            names=tuple(names),
             fitted=tuple(learned),
-            merged={name: count for name, count in merged.items() if count},
-            columns=tuple(fitted),
+            merged=merged,
+            columns=tuple(columns),
         )
 
 
 def encode(dataset: Dataset, split: Split, config: AuditConfig) -> Encoded:
     """The inputs of one seed; for several seeds keep an encoder."""
     return make_encoder(dataset, config).encode(split)
-
-
-def _unique(names: list[str]) -> tuple[str, ...]:
-    """The names, with a number added to those that a hostile file made equal."""
-    seen: dict[str, int] = {}
-    unique = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        unique.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
-    return tuple(unique)

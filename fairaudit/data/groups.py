@@ -9,17 +9,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.candidates import group_candidates, looks_like_id, suggested_group
 from fairaudit.data.columns import (
     Kind,
     Levels,
     encode_codes,
+    few_valued,
     kind_of,
     levels_in_use,
     numeric_values,
     sorted_levels,
 )
 from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice
+from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
 from fairaudit.data.naming import listed, nearest, quoted, typed
 from fairaudit.errors import ConfigError, DataError, numbered
@@ -39,18 +40,19 @@ class NamedPair:
 
 
 def require_groups(dataset: Dataset) -> None:
-    """Refuse to go on without a group column, naming those that could be one.
+    """Refuse to go on without a group column.
 
     Raises:
         ConfigError: The dataset has no grouping.
     """
     if dataset.groupings:
         return
-    candidates = group_candidates(dataset.features)
-    sure = suggested_group(candidates)
-    example = f"add --group {typed(sure)}" if sure else "name the column of groups with --group"
-    found = f"; candidates: {listed(candidates)}" if candidates else ""
-    raise ConfigError(f"no group column given for {dataset.name}{found}", example)
+    few = few_valued(dataset.features)
+    columns = f"; columns with 2 to 20 values: {listed(few)}" if few else ""
+    raise ConfigError(
+        f"no group column given for {dataset.name}{columns}",
+        "name the column of groups with --group",
+    )
 
 
 def make_groupings(
@@ -71,9 +73,9 @@ def make_groupings(
     columns = tuple(name for name in dict.fromkeys(config.group) if name != label)
     stray = [name for name in config.bin if name not in columns]
     if stray:
-        raise ConfigError(f"--bin: {quoted(stray[0])} is not a group column", "add it with --group")
+        raise ConfigError(f"--bin: {quoted(stray[0])} is not a group column")
     if config.intersect and len(columns) + (by_label is not None) < 2:
-        raise ConfigError("--intersect needs two or more group columns", "add another --group COLUMN")
+        raise ConfigError("--intersect needs two or more group columns")
     groupings, notices = [], []
     for name in columns:
         grouping, said = _grouping(name, table.column(name), config.bin.get(name))
@@ -104,21 +106,30 @@ def named_pairs(wanted: Sequence[str], groupings: Sequence[Grouping]) -> tuple[N
     Raises:
         ConfigError: Not two names, or no grouping has both.
     """
-    return tuple(_named_pair(text, groupings) for text in wanted)
-
-
-def _named_pair(text: str, groupings: Sequence[Grouping]) -> NamedPair:
-    parts = text.split(",")
-    # A group's own name may hold a comma, so every one of them may be the one between the two.
-    cuts = [(",".join(parts[:n]).strip(), ",".join(parts[n:]).strip()) for n in range(1, len(parts))]
-    for grouping in groupings:
-        for a, b in cuts:
-            if a != b and {a, b} <= set(grouping.names):
-                return NamedPair(grouping.name, a, b)
-    known = [name for grouping in groupings for name in grouping.names]
-    strange = next((name for pair in cuts for name in pair if name not in known), "")
-    hint = nearest(strange, known) if strange else "write two groups of one grouping, as 2,8"
-    raise ConfigError(f"--compare {quoted(text)} does not name two groups", hint)
+    pairs = []
+    for text in wanted:
+        parts = text.split(",")
+        # A group's own name may hold a comma, so every one may be the one between the two.
+        cuts = [
+            (",".join(parts[:n]).strip(), ",".join(parts[n:]).strip()) for n in range(1, len(parts))
+        ]
+        fitting = [
+            NamedPair(grouping.name, a, b)
+            for grouping in groupings
+            for a, b in cuts
+            if a != b and {a, b} <= set(grouping.names)
+        ]
+        if not fitting:
+            known = [name for grouping in groupings for name in grouping.names]
+            strange = [name for pair in cuts for name in pair if name not in known]
+            hint = (
+                nearest(strange[0], known)
+                if strange
+                else "write two groups of one grouping, as 2,8"
+            )
+            raise ConfigError(f"--compare {quoted(text)} does not name two groups", hint)
+        pairs.append(fitting[0])
+    return tuple(pairs)
 
 
 def restrict(grouping: Grouping, rows: Int64) -> Grouping:
@@ -128,16 +139,20 @@ def restrict(grouping: Grouping, rows: Int64) -> Grouping:
         DataError: One group is left.
     """
     used = levels_in_use(Levels(grouping.groups, grouping.names), rows)
-    missing = None if grouping.missing is None or MISSING not in used.names else used.names.index(MISSING)
+    missing = None
+    if grouping.missing is not None and MISSING in used.names:
+        missing = used.names.index(MISSING)
     left = Grouping(grouping.name, used.codes, used.names, missing)
     _check_size(left)
     return left
 
 
-def _grouping(name: str, column: pa.ChunkedArray, spec: str | None) -> tuple[Grouping, list[Notice]]:
+def _grouping(
+    name: str, column: pa.ChunkedArray, spec: str | None
+) -> tuple[Grouping, list[Notice]]:
     kind = kind_of(column.type)
     if spec is not None and kind not in ("number", "time"):
-        raise ConfigError(f"--bin: group column {quoted(name)} does not hold numbers", "leave --bin out")
+        raise ConfigError(f"--bin: group column {quoted(name)} does not hold numbers")
     codes = encode_codes(column)
     if spec is None and looks_like_id(name, codes, len(column)):
         raise DataError(
@@ -151,7 +166,9 @@ def _grouping(name: str, column: pa.ChunkedArray, spec: str | None) -> tuple[Gro
         if spec is None:
             message = f"group column {quoted(name)} is numeric and is cut at its quartiles"
             notices.append(
-                Notice("group_binned", message, f"choose edges with --bin {typed(name)}=...", "notice")
+                Notice(
+                    "group_binned", message, f"choose edges with --bin {typed(name)}=...", "notice"
+                )
             )
     else:
         levels = sorted_levels(codes)
@@ -159,7 +176,8 @@ def _grouping(name: str, column: pa.ChunkedArray, spec: str | None) -> tuple[Gro
     if grouping.missing is not None:
         count = int((grouping.groups == grouping.missing).sum())
         message = (
-            f"{numbered(count, 'row has', 'rows have')} no {quoted(name)}: shown as {MISSING} and never gated"
+            f"{numbered(count, 'row has', 'rows have')} no {quoted(name)}: shown as "
+            f"{MISSING} and never gated"
         )
         notices.append(Notice("group_missing", message, level="notice"))
     return grouping, notices
@@ -181,11 +199,10 @@ def _check_size(grouping: Grouping) -> None:
     named = len(grouping.names) - (grouping.missing is not None)
     if named < 2:
         what = "has one value in all rows" if named else "is missing in all rows"
-        raise DataError(f"group column {quoted(grouping.name)} {what}", "choose another --group")
+        raise DataError(f"group column {quoted(grouping.name)} {what}")
     if named > MAX_GROUPS:
         raise DataError(
             f"group column {quoted(grouping.name)} has {named:,} values, more than {MAX_GROUPS}",
-            "merge its values into fewer groups first",
         )
 
 
@@ -196,48 +213,56 @@ def _intersection(groupings: Sequence[Grouping]) -> Grouping:
     for grouping in groupings:
         cells = cells * len(grouping.names) + grouping.groups
         lacking |= grouping.groups == (-1 if grouping.missing is None else grouping.missing)
-        cells = np.unique(cells, return_inverse=True)[1]  # dense, so that many groups do not overflow
+        # Dense, so that many groups do not overflow.
+        cells = np.unique(cells, return_inverse=True)[1]
     cells[lacking] = -1
     found, first, codes = np.unique(cells, return_index=True, return_inverse=True)
     start = int(bool(len(found)) and found[0] == -1)
     # A name that holds the sign itself is quoted, so that no two cells read alike.
-    parts = [[repr(name) if " x " in name else name for name in g.names] for g in groupings]
-    names = tuple(
-        " x ".join(part[int(g.groups[row])] for part, g in zip(parts, groupings, strict=True))
-        for row in first[start:]
-    )
-    return _with_missing(" x ".join(g.name for g in groupings), Levels(codes - start, names))
+    names = []
+    for row in first[start:]:
+        of_row = [grouping.names[int(grouping.groups[row])] for grouping in groupings]
+        names.append(" x ".join(repr(name) if " x " in name else name for name in of_row))
+    whole = " x ".join(grouping.name for grouping in groupings)
+    return _with_missing(whole, Levels(codes - start, tuple(names)))
 
 
 def _binned(name: str, values: NDArray[np.float64], kind: Kind, spec: str) -> Levels:
     present = values[~np.isnan(values)]
-    edges = _quantiles(present, _quantile_count(name, spec)) if spec[:1] == "q" else _edges(name, spec)
+    is_quantiles = spec[:1] == "q"
+    edges = _quantiles(name, present, spec) if is_quantiles else _edges(name, spec)
     cut = np.searchsorted(np.asarray(edges), values, side="right").astype(np.int64)
     cut[np.isnan(values)] = len(edges) + 1
     occupied = np.unique(cut[~np.isnan(values)])
     place = np.full(len(edges) + 2, -1, np.int64)
     place[occupied] = np.arange(len(occupied))
-    texts = [_edge_text(edge, kind) for edge in edges]
-    return Levels(place[cut], tuple(_bin_name(texts, int(b)) for b in occupied))
+    texts = []
+    for edge in edges:
+        if kind == "time":
+            texts.append(str(np.datetime64(int(edge), "s")))
+        elif edge.is_integer() and abs(edge) < 1e15:
+            texts.append(str(int(edge)))
+        else:
+            texts.append(f"{edge:.6g}")
+    # No sign that a gate expression would need quoted.
+    names = [f"{low} to under {high}" for low, high in pairwise(texts)]
+    names = [f"under {texts[0]}", *names, f"{texts[-1]} and over"] if texts else ["all"]
+    return Levels(place[cut], tuple(names[int(b)] for b in occupied))
 
 
-def _quantile_count(name: str, spec: str) -> int:
+def _quantiles(name: str, present: NDArray[np.float64], spec: str) -> list[float]:
+    """Inner quantiles, each above the smallest value so that no bin is empty by ties."""
     count = int(spec[1:]) if spec[1:].isdecimal() else 0
     if not 2 <= count <= MAX_QUANTILES:
-        raise ConfigError(
-            f"--bin {quoted(name)}: {quoted(spec)} is not q2 to q{MAX_QUANTILES}", "write for example q4"
-        )
-    return count
-
-
-def _quantiles(present: NDArray[np.float64], count: int) -> list[float]:
-    """Inner quantiles, each above the smallest value so that no bin is empty by ties."""
+        raise ConfigError(f"--bin {quoted(name)}: {quoted(spec)} is not q2 to q{MAX_QUANTILES}")
     if not len(present):
         return []
     distinct = np.unique(present)
     edges = np.unique(np.quantile(present, np.arange(1, count) / count))
     edges = edges[edges > distinct[0]]
-    return [float(e) for e in (edges if len(edges) else distinct[1:2])]
+    if not len(edges):
+        edges = distinct[1:2]
+    return [float(edge) for edge in edges]
 
 
 def _edges(name: str, spec: str) -> list[float]:
@@ -251,18 +276,3 @@ def _edges(name: str, spec: str) -> list[float]:
             "write for example 18,30,60 or q4",
         )
     return edges
-
-
-def _edge_text(edge: float, kind: Kind) -> str:
-    if kind == "time":
-        return str(np.datetime64(int(edge), "s"))
-    return str(int(edge)) if edge.is_integer() and abs(edge) < 1e15 else f"{edge:.6g}"
-
-
-def _bin_name(edges: Sequence[str], place: int) -> str:
-    """``under 18``, ``18 to under 30``, ``60 and over``: no sign that a gate expression would need quoted."""
-    if place == 0:
-        return f"under {edges[0]}" if edges else "all"
-    if place == len(edges):
-        return f"{edges[-1]} and over"
-    return f"{edges[place - 1]} to under {edges[place]}"

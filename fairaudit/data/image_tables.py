@@ -1,14 +1,15 @@
-"""Images inside a table file: encoded files, Hugging Face's {bytes, path}, raw bytes, Arrow tensors."""
+"""Images inside a table file.
+
+Encoded files, Hugging Face's {bytes, path}, raw bytes, Arrow tensors.
+"""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fairaudit.data.dataset import Notice, Shape, UInt8, image_column
@@ -28,8 +29,8 @@ class StoredImages:
 
     Args:
         name: The column.
-        form: ``files`` (PNG, JPEG, ... as bytes), ``struct`` (the same in {bytes, path}), ``raw`` (one
-            byte per pixel and channel) or ``tensor`` (Arrow's own type for that).
+        form: ``files`` (PNG, JPEG, ... as bytes), ``struct`` (the same in {bytes, path}), ``raw``
+            (one byte per pixel and channel) or ``tensor`` (Arrow's own type for that).
         shape: Of ``raw`` and ``tensor``; None where each file has its own.
     """
 
@@ -38,7 +39,9 @@ class StoredImages:
     shape: Shape | None = None
 
 
-def find_images(source: Source, wanted: str | None, dropped: tuple[str, ...]) -> StoredImages | None:
+def find_images(
+    source: Source, wanted: str | None, dropped: tuple[str, ...]
+) -> StoredImages | None:
     """The column of images of a table file, None where it holds none.
 
     Args:
@@ -68,7 +71,9 @@ def find_images(source: Source, wanted: str | None, dropped: tuple[str, ...]) ->
             f"several columns of {source.path.name} hold images: {listed(s.name for s in found)}",
             f"choose one, for example --image-column {typed(found[0].name)}",
         )
-    return found[0] if found else None
+    if found:
+        return found[0]
+    return None
 
 
 def with_pixels(
@@ -85,8 +90,11 @@ def with_pixels(
         images = image_column(pixels, np.ones(len(pixels), np.bool_))
     else:
         stack = ImageStack(len(column), options)
-        for row, (name, content) in enumerate(_files(column, stored)):
-            stack.add(row, name, content)
+        for row, value in enumerate(column):
+            content, path = value, None
+            if stored.form == "struct":
+                content, path = value["bytes"], value["path"].as_py()
+            stack.add(row, PurePath(path).name if path else f"row {row + 1:,}", content.as_py())
         images, notices = stack.finish(source)
     return table.set_column(table.column_names.index(stored.name), stored.name, images), notices
 
@@ -101,7 +109,8 @@ def read_shape(text: str, where: str) -> Shape:
     height, width, channels = (*sides, 1)[:3] if len(sides) in (2, 3) else (0, 0, 0)
     if not height or not width or channels not in (1, 3):
         raise DataError(
-            f"{where}: {quoted(text)} is not the shape of an image", "write height,width or height,width,3"
+            f"{where}: {quoted(text)} is not the shape of an image",
+            "write height,width or height,width,3",
         )
     return height, width, channels
 
@@ -114,30 +123,24 @@ def _stored(source: Source, name: str) -> StoredImages | None:
             return None
         where = f"column {quoted(name)} of {source.path.name}"
         return StoredImages(name, "tensor", read_shape(",".join(map(str, kind.shape)), where))
-    if t.is_struct(kind) and {"bytes", "path"} <= {kind.field(i).name for i in range(kind.num_fields)}:
+    if t.is_struct(kind) and {"bytes", "path"} <= {
+        kind.field(i).name for i in range(kind.num_fields)
+    }:
         return StoredImages(name, "struct")
-    is_bytes = _is_bytes(kind)
+    if not t.is_binary(kind) and not t.is_large_binary(kind):
+        return None
     metadata = source.schema.metadata or {}
-    if _SHAPE_KEY in metadata and (is_bytes or _is_list_of_bytes(kind)):
+    if _SHAPE_KEY in metadata:
         where = f"image_shape in {source.path.name}"
         stored_type = metadata.get(_TYPE_KEY, b"uint8").decode("utf8", "replace")
         if stored_type != "uint8":
-            raise DataError(f"images of {source.path.name} are {quoted(stored_type)}", "store them as uint8")
-        return StoredImages(name, "raw", read_shape(metadata[_SHAPE_KEY].decode("utf8", "replace"), where))
-    return StoredImages(name, "files") if is_bytes and _looks_encoded(source, name) else None
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    t = pa.types
-    return bool(
-        t.is_binary(kind) or t.is_large_binary(kind) or t.is_fixed_size_binary(kind) or t.is_binary_view(kind)
-    )
-
-
-def _is_list_of_bytes(kind: pa.DataType) -> bool:
-    t = pa.types
-    lists = t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind)
-    return bool(lists and kind.value_type == pa.uint8())
+            raise DataError(f"images of {source.path.name} are {quoted(stored_type)}")
+        return StoredImages(
+            name, "raw", read_shape(metadata[_SHAPE_KEY].decode("utf8", "replace"), where)
+        )
+    if _looks_encoded(source, name):
+        return StoredImages(name, "files")
+    return None
 
 
 def _looks_encoded(source: Source, name: str) -> bool:
@@ -152,58 +155,29 @@ def _looks_encoded(source: Source, name: str) -> bool:
     return bool(known) and all(value.startswith(_MAGIC) for value in known)
 
 
-def _files(column: pa.ChunkedArray, stored: StoredImages) -> Iterator[tuple[str, bytes | None]]:
-    """What a message calls each image, and its file's content."""
-    row = 0
-    for chunk in column.chunks:
-        contents = chunk if stored.form == "files" else pc.struct_field(chunk, "bytes")
-        paths = None if stored.form == "files" else pc.struct_field(chunk, "path")
-        for place, content in enumerate(contents):
-            row += 1
-            path = None if paths is None else paths[place].as_py()
-            yield PurePath(path).name if path else f"row {row:,}", content.as_py()
-
-
 def _raw(column: pa.ChunkedArray, stored: StoredImages) -> UInt8:
     """``[N, H, W, C]`` of a column of raw bytes; a copy, since pieces must join."""
     assert stored.shape is not None
     if column.null_count:
         raise DataError(
-            f"{numbered(column.null_count, 'row has', 'rows have')} no image in column {quoted(stored.name)}",
-            "remove them",
+            f"{numbered(column.null_count, 'row has', 'rows have')} no image in column "
+            f"{quoted(stored.name)}",
         )
     refuse_too_large(len(column), stored.shape)
     size = int(np.prod(stored.shape))
     pixels = np.empty((len(column), size), np.uint8)
     at = 0
     for chunk in column.chunks:
-        pixels[at : at + len(chunk)] = _chunk_bytes(chunk, size, at, stored)
+        if stored.form == "tensor":
+            pixels[at : at + len(chunk)] = chunk.to_numpy_ndarray().reshape(len(chunk), size)
+        else:
+            for row, content in enumerate(chunk, at):
+                image = np.frombuffer(content.as_buffer(), np.uint8)
+                if len(image) != size:
+                    raise DataError(
+                        f"the image in row {row + 1:,} has {len(image):,} bytes, where an image of "
+                        f"{quoted(stored.name)} takes {size:,}"
+                    )
+                pixels[row] = image
         at += len(chunk)
     return pixels.reshape(len(column), *stored.shape)
-
-
-def _chunk_bytes(chunk: pa.Array, size: int, at: int, stored: StoredImages) -> UInt8:
-    if stored.form == "tensor":
-        flat: UInt8 = chunk.to_numpy_ndarray().reshape(len(chunk), size)
-        return flat
-    if pa.types.is_fixed_size_binary(chunk.type) or pa.types.is_binary_view(chunk.type):
-        chunk = chunk.cast(pa.binary() if chunk.nbytes < 2**31 else pa.large_binary())
-    if _is_bytes(chunk.type):
-        lengths = np.asarray(pc.binary_length(chunk))
-    else:
-        lengths = np.asarray(pc.list_value_length(chunk))
-    odd = np.flatnonzero(lengths != size)
-    if len(odd):
-        height, width, channels = stored.shape or (0, 0, 0)
-        raise DataError(
-            f"the image in row {at + int(odd[0]) + 1:,} has {int(lengths[odd[0]]):,} bytes, where "
-            f"{height} x {width} x {channels} takes {size:,}",
-            "write image_shape as the images have it",
-        )
-    if not _is_bytes(chunk.type):
-        values: UInt8 = chunk.flatten().to_numpy()
-        return values.reshape(len(chunk), size)
-    wide = np.int64 if pa.types.is_large_binary(chunk.type) else np.int32
-    starts = np.frombuffer(chunk.buffers()[1], dtype=wide)[chunk.offset :]
-    content = np.frombuffer(chunk.buffers()[2], dtype=np.uint8)
-    return content[int(starts[0]) : int(starts[0]) + len(chunk) * size].reshape(len(chunk), size)

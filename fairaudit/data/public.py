@@ -1,4 +1,7 @@
-"""What a worker reads; the student pool of PATE, and an encoding that is learned from that alone."""
+"""What a worker reads.
+
+The student pool of PATE, and an encoding that is learned from that alone.
+"""
 
 import sys
 from dataclasses import dataclass, replace
@@ -27,7 +30,7 @@ class PublicRows:
 
     Args:
         features: m rows, columns and types as in the audited table.
-        groups: By the first grouping, [m], or None where the file does not say.
+        groups: By the first grouping, [m], or None where the file has no such column or others.
     """
 
     features: pa.Table
@@ -38,9 +41,11 @@ class Inputs(NamedTuple):
     """All that a worker reads.
 
     Args:
-        dataset: Labels, groups and split; its features only for a trainer that wants them as they were read.
+        dataset: Labels, groups and split; its features only for a trainer that wants them as they
+            were read.
         encoder: Makes a seed's inputs.
-        pool_encoder: Makes those of a method whose student learns from a pool; None where none does.
+        pool_encoder: Makes those of a method whose student learns from a pool; None where none
+            does.
     """
 
     dataset: Dataset
@@ -89,21 +94,36 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
     """
     assert config.public_data is not None
     name = config.public_data.name
-    alone = {"data": config.public_data, "group": (), "label": None, "split_column": None, "drop": ()}
+    alone: dict[str, object] = {"data": config.public_data, "group": (), "label": None}
+    alone |= {"split_column": None, "drop": (), "bin": {}}
     alone |= {"columns": None}  # laid over below: the table may lack columns that are no features
-    table = read_checked(config.model_copy(update={**alone, "bin": {}})).table
-    lacking = [column for column in dataset.features.column_names if column not in table.column_names]
+    table = read_checked(config.model_copy(update=alone)).table
+    lacking = [name for name in dataset.features.column_names if name not in table.column_names]
     if lacking:
         raise DataError(
             f"public data {name} lacks {len(lacking)} features: {listed(lacking)}",
-            hint="give the columns of the audited table, the label aside",
         )
     table = lay_over(table, dataset.declared).table
-    columns = [_like(table.column(field.name), field, name) for field in dataset.features.schema]
+    columns = []
+    for field in dataset.features.schema:
+        column = table.column(field.name)
+        try:
+            columns.append(column.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise DataError(
+                f"public data {name}: column {quoted(field.name)} holds {column.type}, "
+                f"in the audited table {field.type}"
+            ) from None
     features = pa.table(columns, schema=dataset.features.schema)
     if not features.num_rows:
-        raise DataError(f"public data {name} has no rows", hint="give a larger table")
-    return PublicRows(features, _groups(table, dataset, config))
+        raise DataError(f"public data {name} has no rows")
+    grouping, groups = dataset.groupings[0], None
+    if grouping.name in table.column_names and grouping.name not in config.bin:
+        levels = encode_levels(table.column(grouping.name))
+        if set(levels.names) <= set(grouping.names) and (levels.codes >= 0).all():
+            place = np.array([grouping.names.index(level) for level in levels.names], np.int64)
+            groups = place[levels.codes]
+    return PublicRows(features, groups)
 
 
 def share_inputs(dataset: Dataset, config: AuditConfig, *, by_pool: bool = False) -> Shared[Inputs]:
@@ -131,18 +151,21 @@ def share_inputs(dataset: Dataset, config: AuditConfig, *, by_pool: bool = False
 class PoolEncoder:
     """Encodes training and test rows by constants of the student pool.
 
-    What is fitted on training rows would let one record move every teacher's vote; what is fitted on
-    the pool says nothing about them. The pool's own records are not protected. Source: docs/methods.md 5.2.
+    What is fitted on training rows would let one record move every teacher's vote; what is fitted
+    on the pool says nothing about them. The pool's own records are not protected. Source:
+    docs/methods.md 5.2.
 
     Args:
-        encoder: Of the audited rows, then the public ones; it must take its lists of levels from the rows
-            that it is fitted on.
+        encoder: Of the audited rows, then the public ones; it must take its lists of levels from
+            the rows that it is fitted on.
         audited: Groups of the audited rows, [N].
-        public: Which rows are the pool, and their groups where those are known; None where the pool is
-            half of the test rows.
+        public: Which rows are the pool, and their groups where those are known; None where the pool
+            is half of the test rows.
     """
 
-    def __init__(self, encoder: Encoder, audited: Int64, public: tuple[Int64, Int64 | None] | None) -> None:
+    def __init__(
+        self, encoder: Encoder, audited: Int64, public: tuple[Int64, Int64 | None] | None
+    ) -> None:
         self._encoder, self._audited, self._public = encoder, audited, public
 
     @classmethod
@@ -153,8 +176,11 @@ class PoolEncoder:
             rows = load_public(dataset, config)
             both = replace(dataset, features=pa.concat_tables([dataset.features, rows.features]))
             public = dataset.n_rows + np.arange(rows.features.num_rows), rows.groups
-        # A share above 0, however small: lists of levels come from the pool then, not from all rows.
-        settings = config.model_copy(update={"merge_rare": max(config.merge_rare, sys.float_info.min)})
+        # A share above 0, however small: lists of levels come from the pool then, not from all
+        # rows.
+        settings = config.model_copy(
+            update={"merge_rare": max(config.merge_rare, sys.float_info.min)}
+        )
         return cls(make_encoder(both, settings, spool), dataset.groupings[0].groups, public)
 
     def encode(self, split: Split, least: int = 0) -> PoolEncoded:
@@ -180,37 +206,19 @@ class PoolEncoder:
 
 def _part(rows: InputRows, piece: slice) -> InputRows:
     """Those rows; made later where the others are."""
-    return rows.part(piece) if isinstance(rows, DecodedRows) else rows[piece]
+    if isinstance(rows, DecodedRows):
+        return rows.part(piece)
+    return rows[piece]
 
 
 def halve(split: Split, least: int = 0) -> tuple[Int64, Int64]:
-    """Half of the test rows for the student, by the seed's draw, and the rows that stay for testing.
+    """Half of the test rows for the student, by the seed's draw.
 
-    ``least``: Records that the student needs; more than half where there are no more test rows than that.
+    And the rows that stay for testing.
+
+    ``least``: Records that the student needs; more than half where there are no more test rows than
+        that.
     """
     order = numpy_stream(split.seed, "split", "student pool").permutation(len(split.test))
     half = min(max(len(split.test) // 2, least), len(split.test))
     return np.sort(split.test[order[:half]]), np.sort(split.test[order[half:]])
-
-
-def _like(column: pa.ChunkedArray, field: pa.Field, name: str) -> pa.ChunkedArray:
-    try:
-        return column.cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(
-            f"public data {name}: column {quoted(field.name)} holds {column.type}, "
-            f"in the audited table {field.type}",
-            hint="give both tables the same types",
-        ) from None
-
-
-def _groups(table: pa.Table, dataset: Dataset, config: AuditConfig) -> Int64 | None:
-    """Groups by the first grouping; None where the file has no such column or other levels."""
-    grouping = dataset.groupings[0]
-    if grouping.name not in table.column_names or grouping.name in config.bin:
-        return None
-    levels = encode_levels(table.column(grouping.name))
-    if not set(levels.names) <= set(grouping.names) or (levels.codes < 0).any():
-        return None
-    place = np.array([grouping.names.index(level) for level in levels.names], dtype=np.int64)
-    return np.asarray(place[levels.codes], dtype=np.int64)

@@ -1,9 +1,13 @@
-"""Files to Arrow tables: csv, parquet, feather/arrow; schema first, then only the columns wanted."""
+"""Files to Arrow tables: csv, parquet, feather/arrow.
+
+Schema first, then only the columns wanted.
+"""
 
 import hashlib
 import re
 import tomllib
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +23,7 @@ import pyarrow.parquet as pq
 from fairaudit.data.aside import aside
 from fairaudit.data.bounds import gathered, unpacked_size
 from fairaudit.data.dataset import Notice
-from fairaudit.data.naming import listed, nearest, quoted, typed
+from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.errors import DataError, TrainingError
 
 _FORMATS = {
@@ -42,13 +46,19 @@ _MAGIC = (
     (b"PK\x03\x04", "an Excel workbook or zip archive"),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook"),
     (b"\x1f\x8b", "gzip"),
-    (b"SQLite format 3", "a SQLite database"),
-    (b"\x89PNG", "an image"),
-    (b"\xff\xd8\xff", "an image"),
-    (b"%PDF", "a PDF"),
 )
 _SPOKEN = {"csv": "CSV text", "parquet": "a Parquet file", "feather": "a Feather or Arrow file"}
-_NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL"]  # "?" is a value: files differ
+_NULLS = [
+    "",
+    "NA",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "NaN",
+    "nan",
+    "null",
+    "NULL",
+]  # "?" is a value: files differ
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _SIDECAR_KEYS = ("label", "positive", "favourable")
 _HEADER_BYTES = 1 << 16
@@ -69,7 +79,8 @@ class Source:
         path: Where it is.
         format: ``csv``, ``parquet`` or ``feather``.
         schema: Column names and types; of a CSV the types are a first guess.
-        declared: ``label``, ``positive`` and ``favourable`` as the file or its sidecar declares them.
+        declared: ``label``, ``positive`` and ``favourable`` as the file or its sidecar declares
+            them.
         declared_by: ``declared in the file`` or ``declared beside the file``, or "".
         delimiter, encoding: Of a CSV.
         text_bytes: Of a CSV, unpacked.
@@ -100,10 +111,10 @@ def open_source(path: Path) -> Source:
         schema = _schema(path, found, delimiter, encoding)
         names = list(schema.names)  # undecodable names show here
     if not names:
-        raise DataError(f"{path.name} has no columns", "give a table with a header line")
-    doubled = sorted({n for n in names if names.count(n) > 1}) if len(set(names)) < len(names) else []
+        raise DataError(f"{path.name} has no columns")
+    doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
-        raise DataError(f"{path.name} has several columns of one name: {listed(doubled)}", "rename them")
+        raise DataError(f"{path.name} has several columns of one name: {listed(doubled)}")
     declared, by = _declaration(path, schema)
     return Source(path, found, schema, declared, by, delimiter, encoding, size)
 
@@ -118,12 +129,14 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     with _explained(source.path, source.format):
         table = _read(source, columns).select(list(columns))
         if source.format != "csv":
-            table.validate(full=True)  # Arrow trusts offsets, codes and text of a file, and would follow them
+            table.validate(
+                full=True
+            )  # Arrow trusts offsets, codes and text of a file, and would follow them
         if source.format == "csv" and any(pa.types.is_binary(t) for t in table.schema.types):
             table = _read(replace(source, encoding="cp1252"), columns)
             notices = (_WINDOWS_TEXT,)
     if not table.num_rows:
-        raise DataError(f"{source.path.name} has columns but no rows", "give a table with rows")
+        raise DataError(f"{source.path.name} has columns but no rows")
     if source.format == "csv":
         notices += _mixed_types(table)
     return table, notices
@@ -137,7 +150,9 @@ class Batches(NamedTuple):
 
 
 def stream_columns(source: Source, columns: Sequence[str]) -> Batches | None:
-    """The rows and types of :func:`read_columns` by and by; None where only that one can tell the types.
+    """The rows and types of :func:`read_columns` by and by.
+
+    None where only that one can tell the types.
 
     Raises:
         DataError: As that one, from the iterator too.
@@ -166,22 +181,27 @@ def _stream(source: Source, columns: Sequence[str], schema: pa.Schema) -> Iterat
     if source.format == "csv":
         yield from aside(lambda: _open_csv(source, columns, schema))
     elif source.format == "parquet":
-        # Nested and dotted names share prefixes in Parquet, so more may come back than was asked. Read ahead,
-        # a file would be in memory as a whole.
-        for batch in pq.ParquetFile(source.path, pre_buffer=False).iter_batches(columns=list(columns)):
+        # Nested and dotted names share prefixes in Parquet, so more may come back than was asked.
+        # Read ahead, a file would be in memory as a whole.
+        for batch in pq.ParquetFile(source.path, pre_buffer=False).iter_batches(
+            columns=list(columns)
+        ):
             yield batch.select(list(columns))
     else:
-        wanted = paipc.IpcReadOptions(included_fields=sorted(map(source.schema.get_field_index, columns)))
+        wanted = paipc.IpcReadOptions(
+            included_fields=sorted(map(source.schema.get_field_index, columns))
+        )
         with pa.memory_map(str(source.path)) as stream:
             for batch in _ipc_batches(stream, wanted):
                 yield batch.select(list(columns))
 
 
 def _settled(source: Source, columns: Sequence[str]) -> pa.Schema | None:
-    """The types of a CSV's columns, or None where something is wrong that the whole reading will tell.
+    """The types of a CSV's columns; None where the whole reading will say what is wrong.
 
-    Arrow takes the first kind, in an order of its own, that reads every value. So the kind that it takes for
-    the file's beginning is that of the file if it reads the rest; else a longer beginning is looked at.
+    Arrow takes the first kind, in an order of its own, that reads every value. So the kind that it
+    takes for the file's beginning is that of the file if it reads the rest; else a longer beginning
+    is looked at.
     """
     beginning = BEGINNING
     while True:
@@ -191,7 +211,9 @@ def _settled(source: Source, columns: Sequence[str]) -> pa.Schema | None:
             with _open_csv(source, columns, schema) as reader:
                 for _ in reader:
                     pass
-            return None if any(pa.types.is_binary(t) for t in schema.types) else schema
+            if any(pa.types.is_binary(t) for t in schema.types):
+                return None
+            return schema
         except (pa.ArrowException, UnicodeError, zlib.error, EOFError):
             if beginning >= source.text_bytes:
                 return None
@@ -212,7 +234,10 @@ def _csv_options(
         "read_options": pacsv.ReadOptions(encoding=source.encoding, block_size=block),
         "parse_options": pacsv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
         "convert_options": pacsv.ConvertOptions(
-            include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True, column_types=types
+            include_columns=list(columns),
+            null_values=_NULLS,
+            strings_can_be_null=True,
+            column_types=types,
         ),
     }
 
@@ -246,15 +271,20 @@ def _table_format(path: Path) -> str:
     if packed and expected == "csv" and actual == "gzip":
         return "csv"
     if "Excel" in actual:
-        raise DataError(f"{path.name} is {actual}, not a table file", "save the sheet as CSV and give that")
+        raise DataError(
+            f"{path.name} is {actual}, not a table file", "save the sheet as CSV and give that"
+        )
     if actual not in _SPOKEN:
-        raise DataError(f"{path.name} is {actual}, not a table", "give a csv, parquet or feather file")
+        raise DataError(
+            f"{path.name} is {actual}, not a table", "give a csv, parquet or feather file"
+        )
     if expected is None and (actual == "csv" or packed):
         raise DataError(f"{path.name}: unknown kind of file", "name it .csv, .parquet or .feather")
     if expected is not None and expected != actual:
         suffix = {"csv": ".csv", "parquet": ".parquet", "feather": ".feather"}[actual]
         raise DataError(
-            f"{path.name} is named like {_SPOKEN[expected]} but holds {_SPOKEN[actual]} (or is damaged)",
+            f"{path.name} is named like {_SPOKEN[expected]} but holds {_SPOKEN[actual]} (or is "
+            "damaged)",
             f"if it is {_SPOKEN[actual]}, rename it to {path.stem}{suffix}",
         )
     return actual
@@ -262,32 +292,32 @@ def _table_format(path: Path) -> str:
 
 def _first_bytes(path: Path) -> bytes:
     if path.is_dir():
-        inside = sorted(p.name for p in path.iterdir() if p.suffix.lower() in _FORMATS)
-        hint = (
-            f"give one file, for example --data {typed(str(path / inside[0]))}"
-            if inside
-            else "give one table file"
-        )
-        raise DataError(f"{path.name} is a folder, not a table file", hint)
+        raise DataError(f"{path.name} is a folder, not a table file")
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEADER_BYTES)
     except FileNotFoundError:
         if not path.parent.is_dir():
             message = f"there is no folder {quoted(str(path.parent))}"
-            raise DataError(message, "check the path given to --data") from None
-        beside = sorted(p.name for p in path.parent.iterdir() if p.suffix.lower() in _FORMATS)
-        raise DataError(f"there is no file {quoted(str(path))}", nearest(path.name, beside)) from None
+            raise DataError(message) from None
+        beside = sorted(p.name for p in path.parent.iterdir() if is_table_name(p))
+        raise DataError(
+            f"there is no file {quoted(str(path))}", nearest(path.name, beside)
+        ) from None
     except OSError as error:
-        raise DataError(f"{path.name} cannot be read: {error.strerror}", "check the file's rights") from None
+        raise DataError(f"{path.name} cannot be read: {error.strerror}") from None
     if not head.strip():
-        raise DataError(f"{path.name} is empty", "give a table with a header line and rows")
+        raise DataError(f"{path.name} is empty")
     return head
 
 
 def _csv_dialect(path: Path) -> tuple[str, str]:
     """Delimiter and encoding, from the header line and the first bytes."""
-    with pa.OSFile(str(path)) if path.suffix.lower() != _PACKED else pa.input_stream(str(path)) as stream:
+    with (
+        pa.OSFile(str(path))
+        if path.suffix.lower() != _PACKED
+        else pa.input_stream(str(path)) as stream
+    ):
         head = stream.read(_HEADER_BYTES)
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf16"
@@ -382,7 +412,9 @@ def _declaration(path: Path, schema: pa.Schema) -> tuple[dict[str, str], str]:
         return {key: str(value) for key, value in content.items()}, "declared beside the file"
     metadata = schema.metadata or {}
     found = {key: metadata.get(f"fairaudit.{key}".encode()) for key in _SIDECAR_KEYS}
-    declared = {key: value.decode("utf8", "replace") for key, value in found.items() if value is not None}
+    declared = {
+        key: value.decode("utf8", "replace") for key, value in found.items() if value is not None
+    }
     return declared, "declared in the file" if declared else ""
 
 
@@ -392,22 +424,19 @@ def _explained(path: Path, found: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError, EOFError, zlib.error) as error:
-        if isinstance(error, MemoryError) or "Resource temporarily unavailable" in str(error):  # no thread
+        if isinstance(error, MemoryError) or "Resource temporarily unavailable" in str(
+            error
+        ):  # no thread
             raise TrainingError(
                 f"out of memory while {path.name} was read",
                 hint="try fewer --workers; a small file that asks for so much is damaged",
             ) from None
-        raise _damage(path, found, str(error)) from None
-
-
-def _damage(path: Path, found: str, text: str) -> DataError:
-    row = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", text)
-    if row:
-        where = f"row {int(row[1]):,}" if row[1] else "a row"
-        return DataError(
-            f"{path.name}: {where} has {row[3]} fields where the header has {row[2]}",
-            "quote fields that hold the delimiter",
-        )
-    if "UTF" in text or "codec" in text:
-        return DataError(f"{path.name} is not UTF-8 text", "save it as UTF-8")
-    return DataError(f"{path.name} cannot be read as {_SPOKEN[found]}: damaged", "write the file again")
+        text = str(error)
+        message = f"{path.name} cannot be read as {_SPOKEN[found]}: damaged"
+        row = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", text)
+        if row:
+            where = f"row {int(row[1]):,}" if row[1] else "a row"
+            message = f"{path.name}: {where} has {row[3]} fields where the header has {row[2]}"
+        elif "UTF" in text or "codec" in text:
+            message = f"{path.name} is not UTF-8 text"
+        raise DataError(message) from None

@@ -1,4 +1,6 @@
-"""A table's features as records of bytes: everything about a row side by side, for any number of rows.
+"""A table's features as records of bytes.
+
+Everything about a row side by side, for any number of rows.
 
 A batch of a training reads a few rows out of millions. Side by side they cost one look-up each, in
 memory or in a mapped file. A record holds what no seed changes, numbers as they were read and the
@@ -7,17 +9,17 @@ codes of categories; what a seed learns of its training rows is applied when the
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.config.declared import DeclaredColumn, DeclaredNumber
-from fairaudit.data.columns import Levels, encode_codes, encode_levels, kind_of, level_names, numeric_values
+from fairaudit.config.declared import DeclaredCategory, DeclaredColumn
+from fairaudit.data.columns import encode_levels, kind_of, listed_codes, numeric_values
 from fairaudit.data.dataset import Int64
 
 UInt8 = NDArray[np.uint8]
-Float64 = NDArray[np.float64]
 
 CHUNK_ROWS = 16_384  # rows that are handled at once: few enough for a processor's cache
 NOTHING: Mapping[str, DeclaredColumn] = {}  # is declared of any column
@@ -25,40 +27,25 @@ _ALIGNMENT = 8  # bytes, so that every number of a record lies where a processor
 
 
 @dataclass(frozen=True, slots=True)
-class NumberField:
-    """A number or a time in s.
+class Field:
+    """A column in a record: a number, a time in s, or a category as the code of its level.
 
     Args:
         name: Column.
-        type: ``float32`` where that holds every value exactly, else ``float64``.
-        gaps: Whether a value is missing in some row; NaN there.
+        kind: What it is.
+        type: numpy's of a number: ``float32`` where that holds every value exactly.
+        gaps: Whether a value is missing in some row; of a declared category, whether one may be.
+        levels: Of a category, sorted or as declared. A value that is none of them has the code
+            ``len(levels)``, a missing one the next.
         declared: What is publicly known of it, or None.
     """
 
     name: str
-    type: str
-    gaps: bool
-    declared: DeclaredNumber | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CategoryField:
-    """A category as the code of its level.
-
-    Args:
-        name: Column.
-        levels: Sorted, or as declared; a missing value has the code ``len(levels)``.
-        gaps: Whether a value is missing in some row; of declared levels, whether one may be.
-        declared: Whether the levels are publicly known, and not those that rows hold.
-    """
-
-    name: str
-    levels: tuple[str, ...]
-    gaps: bool
-    declared: bool = False
-
-
-Field = NumberField | CategoryField
+    kind: Literal["number", "time", "category"]
+    type: str = "float64"
+    gaps: bool = True
+    levels: tuple[str, ...] = ()
+    declared: DeclaredColumn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +93,17 @@ class Layout:
         """The layout of those fields; the same for the same fields."""
         blocks, start = [], 0
         for kind in (("float64", False), ("float64", True), ("float32", False), ("float32", True)):
-            members = [
-                i for i, f in enumerate(fields) if isinstance(f, NumberField) and (f.type, f.gaps) == kind
-            ]
+            members = []
+            for i, field in enumerate(fields):
+                if field.kind != "category" and (field.type, field.gaps) == kind:
+                    members.append(i)
             if members:
                 blocks.append(Block(tuple(members), kind[0], start, kind[1]))
                 start = blocks[-1].stop
-        categories = {i: f for i, f in enumerate(fields) if isinstance(f, CategoryField)}
-        highest = max((len(f.levels) for f in categories.values()), default=0)
-        codes = Block(
-            tuple(categories),
-            np.min_scalar_type(highest).name,
-            start,
-            any(f.gaps for f in categories.values()),
-        )
+        categories = tuple(i for i, field in enumerate(fields) if field.kind == "category")
+        highest = max((len(fields[i].levels) + 1 for i in categories), default=0)
+        gaps = any(fields[i].gaps for i in categories)
+        codes = Block(categories, np.min_scalar_type(highest).name, start, gaps)
         return cls(tuple(fields), tuple(blocks), codes)
 
     @property
@@ -159,10 +143,14 @@ class RecordWriter:
         declared: What is publicly known of some of them; they hold nothing else.
     """
 
-    def __init__(self, features: pa.Table, declared: Mapping[str, DeclaredColumn] = NOTHING) -> None:
+    def __init__(
+        self, features: pa.Table, declared: Mapping[str, DeclaredColumn] = NOTHING
+    ) -> None:
         self._features, self._declared = features, declared
         self._codes: dict[int, NDArray[np.generic]] = {}
-        self.layout = Layout.of([self._field(i, name) for i, name in enumerate(features.column_names)])
+        self.layout = Layout.of(
+            [self._field(i, name) for i, name in enumerate(features.column_names)]
+        )
 
     def blocks(self) -> Iterator[UInt8]:
         """The records, some rows at a time, ``[n, width]`` each."""
@@ -172,7 +160,9 @@ class RecordWriter:
             rows = np.zeros((stop - start, layout.width), np.uint8)
             for block in layout.numbers:
                 for place, number in enumerate(block.fields):
-                    part = self._features.column(layout.fields[number].name).slice(start, stop - start)
+                    part = self._features.column(layout.fields[number].name).slice(
+                        start, stop - start
+                    )
                     block.of(rows)[:, place] = numeric_values(part)
             for place, number in enumerate(layout.codes.fields):
                 layout.codes.of(rows)[:, place] = self._codes[number][start:stop]
@@ -188,22 +178,25 @@ class RecordWriter:
         return Records(self.layout, table)
 
     def _field(self, number: int, name: str) -> Field:
-        if kind_of(self._features.schema.field(name).type) in ("number", "time"):
-            return self._number(name)
-        told = self._declared.get(name)
-        levels = (
-            encode_levels(self._features.column(name))
-            if told is None or isinstance(told, DeclaredNumber)
-            else _known_levels(self._features.column(name), told.categories)
-        )
-        missing = levels.codes < 0
-        codes = np.where(missing, len(levels.names), levels.codes)
-        self._codes[number] = codes.astype(np.min_scalar_type(len(levels.names)))
-        if told is not None:
-            return CategoryField(name, levels.names, told.missing is None, declared=True)
-        return CategoryField(name, levels.names, bool(missing.any()))
+        column = self._features.column(name)
+        declared = self._declared.get(name)
+        kind = kind_of(column.type)
+        if kind == "number" or kind == "time":
+            return self._number(name, kind, declared)
+        if isinstance(declared, DeclaredCategory):
+            levels, gaps = declared.categories, declared.missing is None
+            codes = listed_codes(column, levels)
+        else:
+            found = encode_levels(column)
+            levels, codes = found.names, found.codes
+            gaps = bool((codes < 0).any())
+            codes[codes < 0] = len(levels) + 1
+        self._codes[number] = codes.astype(np.min_scalar_type(len(levels) + 1))
+        return Field(name, "category", gaps=gaps, levels=levels, declared=declared)
 
-    def _number(self, name: str) -> NumberField:
+    def _number(
+        self, name: str, kind: Literal["number", "time"], declared: DeclaredColumn | None
+    ) -> Field:
         gaps, exact = False, True
         for start in range(0, self._features.num_rows, CHUNK_ROWS):
             stop = min(start + CHUNK_ROWS, self._features.num_rows)
@@ -211,14 +204,4 @@ class RecordWriter:
             with np.errstate(over="ignore"):  # what becomes infinite is not exact
                 exact = exact and np.array_equal(values.astype(np.float32), values, equal_nan=True)
             gaps = gaps or bool(np.isnan(values).any())
-        told = self._declared.get(name)
-        known = told if isinstance(told, DeclaredNumber) else None
-        return NumberField(name, "float32" if exact else "float64", gaps, known)
-
-
-def _known_levels(column: pa.ChunkedArray, names: tuple[str, ...]) -> Levels:
-    """A column's rows as codes of levels that are given, -1 where the value is none of them."""
-    found = encode_codes(column)
-    place = {name: code for code, name in enumerate(names)}
-    known = np.array([*(place.get(level, -1) for level in level_names(found.values)), -1], np.int64)
-    return Levels(known[found.codes], names)
+        return Field(name, kind, "float32" if exact else "float64", gaps, declared=declared)

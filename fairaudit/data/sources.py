@@ -1,4 +1,7 @@
-"""What ``--data`` points at: a table file, several of one schema, a folder of images, an npz archive."""
+"""What ``--data`` points at.
+
+A table file, several of one schema, a folder of images, an npz archive.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +18,14 @@ from fairaudit.data.decode import ImageOptions
 from fairaudit.data.folder import is_image_folder, open_folder
 from fairaudit.data.image_tables import StoredImages, find_images, with_pixels
 from fairaudit.data.naming import listed, quoted, typed
-from fairaudit.data.readers import Source, digest_of, is_table_name, open_source, read_columns, size_of
+from fairaudit.data.readers import (
+    Source,
+    digest_of,
+    is_table_name,
+    open_source,
+    read_columns,
+    size_of,
+)
 from fairaudit.errors import DataError
 
 _WILD = frozenset("*?[")
@@ -48,7 +58,10 @@ class DataSource(Protocol):
         """Those columns in that order, images decoded, and what to say about them."""
 
     def size(self, columns: Sequence[str]) -> int:
-        """About how many bytes those columns take in memory; 0 for what is read in one piece anyway."""
+        """About how many bytes those columns take in memory.
+
+        0 for what is read in one piece anyway.
+        """
 
     def digest(self) -> str:
         """sha256 of everything that is read, in hexadecimal."""
@@ -91,7 +104,9 @@ class TableFiles:
     @property
     def image(self) -> str | None:
         """The column of images, None in a table without."""
-        return self.images.name if self.images else None
+        if self.images:
+            return self.images.name
+        return None
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """Those columns of all files.
@@ -101,7 +116,14 @@ class TableFiles:
         """
         parts = [read_columns(file, columns) for file in self.files]
         notices = tuple(dict.fromkeys(notice for _, said in parts for notice in said))
-        table = parts[0][0] if len(parts) == 1 else _joined([part for part, _ in parts], self.files)
+        tables = [table for table, _ in parts]
+        table = tables[0]
+        try:
+            if len(tables) > 1:
+                table = pa.concat_tables(tables, promote_options="permissive")
+        except pa.ArrowException as error:
+            names = f"{self.files[0].path.name} to {self.files[-1].path.name}"
+            raise DataError(f"the tables {names} do not join: {error}") from None
         if self.images is None or self.images.name not in columns:
             return table, notices
         table, said = with_pixels(table, self.images, self.options, self.files[0].path.name)
@@ -109,7 +131,9 @@ class TableFiles:
 
     def size(self, columns: Sequence[str]) -> int:
         """Of tables without images."""
-        return sum(size_of(file, columns) for file in self.files) if self.images is None else 0
+        if self.images is None:
+            return sum(size_of(file, columns) for file in self.files)
+        return 0
 
     def digest(self) -> str:
         """Of the only file's content, else of all names and contents in order."""
@@ -117,7 +141,9 @@ class TableFiles:
             return digest_of(self.files[0].path)
         whole = hashlib.sha256()
         for file in self.files:
-            whole.update(f"{len(file.path.name)} {file.path.name} {digest_of(file.path)}\n".encode())
+            whole.update(
+                f"{len(file.path.name)} {file.path.name} {digest_of(file.path)}\n".encode()
+            )
         return whole.hexdigest()
 
 
@@ -133,15 +159,31 @@ def open_data(config: AuditConfig) -> DataSource:
         is_folder = path.is_dir()
     except OSError as error:  # a name that no file can have
         why = error.strerror or "not a path"
-        raise DataError(f"{quoted(str(path))}: {why}", "check the path given to --data") from None
+        raise DataError(f"{quoted(str(path))}: {why}") from None
     if is_folder:
         if is_image_folder(path):
             return open_folder(path, options)
-        return _tables(_table_files(path), config, options)
+        found = sorted(p for p in path.iterdir() if is_table_name(p) and not p.name.startswith("."))
+        if not found:
+            raise DataError(
+                f"{path.name or path} is a folder without tables and without images",
+                "give a table file, a folder of class folders, or a folder with metadata.csv",
+            )
+        if len({p.suffix.lower() for p in found}) > 1:
+            raise DataError(
+                f"{path.name or path} holds tables of several kinds: "
+                f"{listed(p.name for p in found)}",
+                f"give one file, for example --data {typed(str(found[0]))}",
+            )
+        return _tables(found, config, options)
     if path.suffix.lower() == NPZ and path.is_file():
         return open_archive(path, config.image_column, options)
     if _WILD & set(str(path)) and not path.exists():
-        return _tables(_matching(path), config, options)
+        start = Path(path.anchor) if path.is_absolute() else Path()
+        matching = sorted(p for p in start.glob(str(path.relative_to(start))) if p.is_file())
+        if not matching:
+            raise DataError(f"no file matches {quoted(str(path))}")
+        return _tables(matching, config, options)
     return _tables([path], config, options)
 
 
@@ -153,46 +195,5 @@ def _tables(paths: Sequence[Path], config: AuditConfig, options: ImageOptions) -
             what = "another format" if file.format != first.format else "other columns"
             raise DataError(
                 f"{file.path.name} has {what} than {first.path.name}",
-                "give files of one kind with the same columns",
             )
     return TableFiles(files, find_images(first, config.image_column, config.drop), options)
-
-
-def _table_files(folder: Path) -> list[Path]:
-    """The table files of a folder, sorted by name; all must be of one kind."""
-    found = sorted(p for p in folder.iterdir() if is_table_name(p) and not p.name.startswith("."))
-    if not found:
-        raise DataError(
-            f"{folder.name or folder} is a folder without tables and without images",
-            "give a table file, a folder of class folders, or a folder with metadata.csv",
-        )
-    if len({p.suffix.lower() for p in found}) > 1:
-        raise DataError(
-            f"{folder.name or folder} holds tables of several kinds: {listed(p.name for p in found)}",
-            f"give one file, for example --data {typed(str(found[0]))}",
-        )
-    return found
-
-
-def _matching(pattern: Path) -> list[Path]:
-    """The files that a glob names, sorted."""
-    start = Path(pattern.anchor) if pattern.is_absolute() else Path()
-    found = sorted(p for p in start.glob(str(pattern.relative_to(start))) if p.is_file())
-    if not found:
-        raise DataError(f"no file matches {quoted(str(pattern))}", "check the path given to --data")
-    return found
-
-
-def _joined(parts: Sequence[pa.Table], files: Sequence[Source]) -> pa.Table:
-    try:
-        return pa.concat_tables(parts, promote_options="permissive")
-    except pa.ArrowException:
-        for part, file in zip(parts[1:], files[1:], strict=True):
-            for name in part.column_names:
-                if part.schema.field(name).type != parts[0].schema.field(name).type:
-                    raise DataError(
-                        f"column {quoted(name)} holds {part.schema.field(name).type} in {file.path.name} and "
-                        f"{parts[0].schema.field(name).type} in {files[0].path.name}",
-                        "write the column alike in all files",
-                    ) from None
-        raise

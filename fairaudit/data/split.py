@@ -1,8 +1,8 @@
 """One seed's training and test rows; how many there are does not depend on the seed.
 
-N, the number of training rows, enters the sampling rate and every divisor as a public constant, so it
-is allocated first (in all, per group, per class in the group, each by largest remainder) and only
-then does a seed decide which rows they are.
+N, the number of training rows, enters the sampling rate and every divisor as a public constant, so
+it is allocated first (in all, per group, per class in the group, each by largest remainder) and
+only then does a seed decide which rows they are.
 """
 
 from dataclasses import dataclass
@@ -81,7 +81,9 @@ def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
 
 
 def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
-    """The rows of an audit of membership: all but those that ``balance`` and ``keep`` take out, once.
+    """The rows of an audit of membership.
+
+    All but those that ``balance`` and ``keep`` take out, once.
 
     A given split is not followed: who was trained on must be chance alone.
 
@@ -89,18 +91,24 @@ def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
     """
     rows, groups = np.arange(dataset.n_rows), _first_groups(dataset)
     if config.balance:
-        rows = _draw(rows, groups, _sizes(dataset, config).pool, numpy_stream(0, "membership", "balance"))
+        rows = _draw(
+            rows, groups, _sizes(dataset, config).pool, numpy_stream(0, "membership", "balance")
+        )
     if config.keep:
-        counts = np.bincount(groups[rows], minlength=len(dataset.groupings[0].names)).astype(np.int64)
-        rows = _draw(rows, groups, _kept(dataset, config, counts), numpy_stream(0, "membership", "keep"))
+        counts = np.bincount(groups[rows], minlength=len(dataset.groupings[0].names)).astype(
+            np.int64
+        )
+        rows = _draw(
+            rows, groups, _kept(dataset, config, counts), numpy_stream(0, "membership", "keep")
+        )
     return rows.astype(np.int64)
 
 
 def draw_members(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
     """Who is trained on at one seed of an audit of membership: every row by a fair coin of its own.
 
-    No count is fixed, in all or in a group: a row's membership must tell nothing of another's, or the most
-    that a guarantee leaves to an attacker would not hold for him who sees the others.
+    No count is fixed, in all or in a group: a row's membership must tell nothing of another's, or
+    the most that a guarantee leaves to an attacker would not hold for him who sees the others.
 
     Raises: as :func:`training_size`.
     """
@@ -115,13 +123,19 @@ def validation_size(n_train: int) -> int:
 
 
 def with_validation(n_fit: int) -> int:
-    """How many training rows leave so many for fitting: n with ``n - validation_size(n) = n_fit``."""
+    """How many training rows leave so many for fitting.
+
+    N with ``n - validation_size(n) = n_fit``.
+    """
     n = round(n_fit / (1.0 - VALIDATION_SHARE))
     return next(m for m in (n, n + 1, n - 1) if m - validation_size(m) == n_fit)
 
 
 def validation_groups(dataset: Dataset, config: AuditConfig) -> Int64:
-    """Validation rows of each group, ``[K]``, the same at every seed. Raises: as :func:`training_size`."""
+    """Validation rows of each group, ``[K]``, the same at every seed.
+
+    Raises: as :func:`training_size`.
+    """
     kept = _sizes(dataset, config).kept
     return largest_remainder(validation_size(int(kept.sum())), kept)
 
@@ -184,14 +198,14 @@ def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
     kept = _kept(dataset, config, pool - test)
     if not kept.sum() or not test.sum():
         side = "train" if not kept.sum() else "test"
-        raise DataError(f"no row is left to {side} on ({int(pool.sum())} usable)", "use a larger table")
+        raise DataError(f"no row is left to {side} on ({int(pool.sum())} usable)")
     return _Sizes(pool, test, kept)
 
 
 def _balanced(dataset: Dataset, counts: Int64) -> Int64:
     """Every named group at the size of the smallest; rows without a group are left out."""
     if not dataset.groupings:
-        raise ConfigError("balance needs a group", "add --group COLUMN")
+        raise ConfigError("balance needs a group")
     grouping = dataset.groupings[0]
     named = np.arange(len(counts)) != (-1 if grouping.missing is None else grouping.missing)
     smallest = int(counts[named].min())
@@ -222,7 +236,10 @@ def _kept(dataset: Dataset, config: AuditConfig, train: Int64) -> Int64:
 def _draw_test(
     dataset: Dataset, groups: Int64, pool: Int64, test: Int64, stream: np.random.Generator
 ) -> Int64:
-    """Test rows of the pool: per group as allocated, per class in the group by largest remainder."""
+    """Test rows of the pool.
+
+    Per group as allocated, per class in the group by largest remainder.
+    """
     n_classes = len(dataset.classes)
     cells = groups * n_classes + dataset.labels
     counts = np.bincount(cells[pool], minlength=len(test) * n_classes).reshape(len(test), n_classes)
@@ -230,7 +247,9 @@ def _draw_test(
     return _draw(pool, cells, np.concatenate(wanted), stream)
 
 
-def _draw(rows: Int64, cells: NDArray[np.int64], wanted: Int64, stream: np.random.Generator) -> Int64:
+def _draw(
+    rows: Int64, cells: NDArray[np.int64], wanted: Int64, stream: np.random.Generator
+) -> Int64:
     """``wanted[c]`` of the rows of each cell c, at random without replacement, ascending.
 
     Args:

@@ -1,4 +1,6 @@
-"""What is too large for memory, or for several processes: put into a file without a name, and mapped back.
+"""What is too large for memory, or for several processes.
+
+Put into a file without a name, and mapped back.
 
 The file has no entry in any folder, so nothing is left of it whatever its process dies of. What is
 mapped costs memory only as long as nobody else wants it.
@@ -36,14 +38,17 @@ class Spool:
     """A file without a name.
 
     Args:
-        out: The output directory of the run; the file takes space there, or in the nearest folder above
-            it that exists and may be written.
+        out: The output directory of the run; the file takes space there, or in the nearest folder
+            above it that exists and may be written.
     """
 
     def __init__(self, out: Path) -> None:
-        self._folder = _writable(out)
+        there = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
+        self._folder = there if os.access(there, os.W_OK) else Path(tempfile.gettempdir())
         self._end = 0
-        self._maps: list[tuple[int, mmap.mmap]] = []  # by first byte; kept, so that no address is given again
+        self._maps: list[
+            tuple[int, mmap.mmap]
+        ] = []  # by first byte; kept, so that no address is given again
 
     @cached_property
     def _file(self) -> BinaryIO:
@@ -61,7 +66,9 @@ class Spool:
             OutputError: The disk is full.
         """
         array = column.combine_chunks()
-        batch = pa.record_batch([array.chunk(0) if isinstance(array, pa.ChunkedArray) else array], ["x"])
+        batch = pa.record_batch(
+            [array.chunk(0) if isinstance(array, pa.ChunkedArray) else array], ["x"]
+        )
         try:
             # A descriptor of its own, because Arrow closes what it has written to.
             with (
@@ -86,7 +93,10 @@ class Spool:
             raise output_error(self._folder, error) from error
 
     def place_of(self, buffer: pickle.PickleBuffer) -> slice:
-        """Where bytes are in the file; what is not there yet is put there. Raises: as :meth:`keep`."""
+        """Where bytes are in the file; what is not there yet is put there.
+
+        Raises: as :meth:`keep`.
+        """
         content = np.frombuffer(buffer.raw(), np.uint8)
         for start, mapped in self._maps:
             whole = np.frombuffer(mapped, np.uint8)
@@ -106,7 +116,9 @@ class Spool:
         """What was written since the last map."""
         self._file.flush()
         start, self._end = self._end, self._file.tell()
-        mapped = mmap.mmap(self._file.fileno(), self._end - start, offset=start, access=mmap.ACCESS_READ)
+        mapped = mmap.mmap(
+            self._file.fileno(), self._end - start, offset=start, access=mmap.ACCESS_READ
+        )
         self._maps.append((start, mapped))
         self._end += -self._end % mmap.ALLOCATIONGRANULARITY  # where the next map may begin
         self._file.seek(self._end)
@@ -116,7 +128,8 @@ class Spool:
 class Shared(Generic[Value]):
     """A value whose arrays the processes of this machine share: each maps one file without a name.
 
-    A worker that is being started is handed the file's descriptor; to another machine the arrays go along.
+    A worker that is being started is handed the file's descriptor; to another machine the arrays go
+    along.
 
     Args:
         make: The value, made when it is first asked for.
@@ -136,7 +149,9 @@ class Shared(Generic[Value]):
         places: list[slice] = []
         assert self._spool is not None, "a worker starts none"
         place_of = self._spool.place_of
-        head = pickle.dumps(self.value, 5, buffer_callback=lambda buffer: places.append(place_of(buffer)))
+        head = pickle.dumps(
+            self.value, 5, buffer_callback=lambda buffer: places.append(place_of(buffer))
+        )
         return head, places
 
     def __reduce__(self) -> tuple[Callable[..., "Shared[Value]"], tuple[object, ...]]:
@@ -159,10 +174,3 @@ def _mapped(head: bytes, places: list[slice], descriptor: _Descriptor) -> Shared
         return value
 
     return Shared(make)
-
-
-def _writable(out: Path) -> Path:
-    for folder in (out, *out.absolute().parents):
-        if folder.is_dir():
-            return folder if os.access(folder, os.W_OK) else Path(tempfile.gettempdir())
-    return Path(tempfile.gettempdir())

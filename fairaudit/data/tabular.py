@@ -1,4 +1,7 @@
-"""A table or images to a Dataset: columns checked, groups and label coded, unusable rows counted and gone."""
+"""A table or images to a Dataset.
+
+Columns checked, groups and label coded, unusable rows counted and gone.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +12,15 @@ import pyarrow.compute as pc
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import Levels, PlainColumns, encode_levels, kind_of, levels_in_use
-from fairaudit.data.dataset import SPLIT, Dataset, Grouping, Int64, Notice, image_columns
-from fairaudit.data.declare import Laid, declaration_notices, lay_over, refuse_unknown
+from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, image_columns
+from fairaudit.data.declare import declaration_notices, lay_over, refuse_unknown
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
 from fairaudit.data.naming import (
     is_prediction_name,
-    like_group,
     listed,
     near_miss,
     nearest,
-    protected,
     quoted,
     typed,
 )
@@ -29,7 +30,8 @@ from fairaudit.data.spool import Spool
 from fairaudit.errors import ConfigError, DataError, numbered
 
 BESIDE_IMAGES = "beside the images"
-# Of columns as they are in memory: a table of more is read by and by and kept in a file beside the output.
+# Of columns as they are in memory: a table of more is read by and by and kept in a file beside the
+# output.
 IN_MEMORY_BYTES = 2**28
 _TRAIN_WORDS = frozenset({"train", "training", "0", "false"})
 _TEST_WORDS = frozenset({"test", "testing", "1", "true"})
@@ -84,7 +86,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
             dropped[name] = "nested or unsupported type"
     wanted = [n for n in names if n not in dropped]
     if not wanted:
-        raise DataError(f"no column of {config.data.name} can be used", "give columns of numbers or text")
+        raise DataError(f"no column of {config.data.name} can be used")
     spool = Spool(config.out) if source.size(wanted) > IN_MEMORY_BYTES else None
     table, unreadable, notices = _read_plain(source, wanted, spool)
     odd = [n for n, why in dropped.items() if why != "dropped by option"] + list(unreadable)
@@ -93,7 +95,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     named = [n for n in (*config.group, config.label, config.split_column) if n is not None]
     used = [n for n in named if n in odd or n == source.image]
     if used:
-        raise DataError(f"column {quoted(used[0])} holds neither numbers nor text", "choose another column")
+        raise DataError(f"column {quoted(used[0])} holds neither numbers nor text")
     for name, value in config.contrast.items():
         table = _contrast(table, name, value)
     return CheckedTable(source, source.digest(), table, {**dropped, **unreadable}, notices, spool)
@@ -102,7 +104,10 @@ def read_checked(config: AuditConfig) -> CheckedTable:
 def _read_plain(
     source: DataSource, wanted: Sequence[str], spool: Spool | None
 ) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
-    """The columns in plain types: all at once, or some at a time where there is a spool for them."""
+    """The columns in plain types.
+
+    All at once, or some at a time where there is a spool for them.
+    """
     columns = PlainColumns()
     if spool is None:
         read, notices = source.read(wanted)
@@ -122,37 +127,58 @@ def _read_plain(
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     """The dataset behind a checked table. Raises: as :func:`load_dataset`."""
-    table = checked.table
+    table, spool = checked.table, checked.spool
     choice = choose_label(table, checked.source.declared, checked.source.declared_by, config)
     label = read_label(table, choice, config)
     by_label = label_grouping(choice.column, label) if config.group_by_label else None
-    groupings, group_notices = make_groupings(table, config, by_label)
+    all_groupings, group_notices = make_groupings(table, config, by_label)
     split = _read_split(table, config)
     features, reasons = _feature_names(table, choice, config)
-    beside = [name for name in dict.fromkeys(config.group) if name not in (*features, choice.column)]
-    declared = {name: told for name, told in config.declared.items() if name in features}
-    laid = lay_over(table.select(features), declared, *([checked.spool.keep] if checked.spool else []))
-    rows = choose_rows(laid.table, label, groupings, config, table.select(beside))
+    beside = []
+    for name in dict.fromkeys(config.group):
+        if name not in (*features, choice.column):
+            beside.append(name)
+    declared = {name: column for name, column in config.declared.items() if name in features}
+    laid = lay_over(table.select(features), declared, spool.keep if spool else None)
+    rows = choose_rows(laid.table, label, all_groupings, config, table.select(beside))
+    used = rows.used
     reasons = {**checked.dropped, **reasons, **rows.reasons}
-    kept = tuple(restrict(g, rows.used) for g in groupings)
-    labels, classes = _restrict_label(label, choice, rows.used)
-    named_pairs(config.compare, kept)  # a name that is no group is refused before any training
-    if image_columns(table.schema):
-        _refuse_single_images(labels, classes)
-    outside = _outside(laid, rows.used, groupings)
+    groupings = tuple(restrict(grouping, used) for grouping in all_groupings)
+    in_use = levels_in_use(Levels(label.codes, label.classes), used)
+    labels, classes = in_use.codes, in_use.names
+    if len(classes) < 2:
+        raise DataError(
+            f"label {quoted(choice.column)} has one value in the rows without missing values"
+        )
+    named_pairs(config.compare, groupings)  # a name that is no group is refused before training
+    outside = {}
+    for name, unlike in laid.outside.items():
+        unlike = np.intersect1d(unlike, used, assume_unique=True)
+        if len(unlike):
+            outside[name] = counts_by_group(unlike, all_groupings, table.num_rows)
+    kept = laid.table.select(list(rows.columns))
+    if len(used) < table.num_rows:  # else not copied, since images are large
+        taken = pa.array(used)
+        if spool is None:
+            kept = kept.take(taken)
+        else:
+            columns = {}
+            for name in kept.column_names:
+                columns[name] = spool.keep(kept.column(name).take(taken))
+            kept = pa.table(columns)
     notices = (
         *checked.notices,
-        *_label_notices(choice, label),
+        *label.notices,
         *group_notices,
         *_row_notices(rows, reasons, len(labels)),
-        *leaks(sampled(laid.table, rows), choice.column, labels, kept),
+        *leaks(sampled(laid.table, rows), choice.column, labels, groupings),
         *declaration_notices(rows.columns, declared, outside, asked=config.columns is not None),
     )
     return Dataset(
         name=config.data.name,
         format=checked.source.format,
         digest=checked.digest,
-        features=_taken(laid.table.select(list(rows.columns)), rows.used, checked.spool),
+        features=kept,
         labels=labels,
         classes=classes,
         label=choice.column,
@@ -160,8 +186,8 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         positive=_among(classes, label, label.positive),
         favourable=_among(classes, label, label.favourable),
         favourable_origin=label.favourable_origin,
-        groupings=kept,
-        split=None if split is None else split[rows.used],
+        groupings=groupings,
+        split=None if split is None else split[used],
         rows_read=table.num_rows,
         columns_read=len(checked.source.schema.names),
         dropped_rows=rows.dropped,
@@ -176,22 +202,26 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
 
 
 def _check_names(names: Sequence[str], config: AuditConfig) -> None:
-    asked = [("group column", n) for n in config.group]
-    asked += [("label column", config.label)] if config.label is not None else []
-    asked += [("split column", config.split_column)] if config.split_column is not None else []
-    asked += [("--drop column", n) for n in config.drop] + [("--bin column", n) for n in config.bin]
-    asked += [("contrast column", n) for n in config.contrast]
-    for role, name in asked:
-        if name not in names:
-            raise _unknown_column(role, name, names, config)
+    label, split = config.label, config.split_column
+    asked: list[tuple[str, str | None]] = [("label column", label), ("split column", split)]
+    for role, columns in (
+        ("group column", config.group),
+        ("--drop column", config.drop),
+        ("--bin column", config.bin),
+        ("contrast column", config.contrast),
+    ):
+        asked += [(role, name) for name in columns]
+    for role, column in asked:
+        if column is not None and column not in names:
+            raise _unknown_column(role, column, names, config)
     refuse_unknown(config.declared, names, config.data.name)
-    if config.split_column is not None and config.split_column in (*config.group, config.label):
-        raise ConfigError(f"split column {quoted(config.split_column)} is also the label or a group")
-    if config.label in config.drop:
-        raise ConfigError(f"label column {quoted(str(config.label))} is also dropped", "leave --drop out")
-    both = [n for n in config.group if n in config.drop]
-    if both and config.group_as_feature:
-        raise ConfigError(f"group column {quoted(both[0])} is both dropped and a feature", "choose one")
+    if split is not None and split in (*config.group, label):
+        raise ConfigError(f"split column {quoted(split)} is also the label or a group")
+    if label is not None and label in config.drop:
+        raise ConfigError(f"label column {quoted(label)} is also dropped")
+    for name in config.group:
+        if name in config.drop and config.group_as_feature:
+            raise ConfigError(f"group column {quoted(name)} is both dropped and a feature")
 
 
 def _unknown_column(role: str, name: str, names: Sequence[str], config: AuditConfig) -> DataError:
@@ -200,10 +230,6 @@ def _unknown_column(role: str, name: str, names: Sequence[str], config: AuditCon
     if len(parts) > 1 and set(parts) & set(names):
         option = role.split()[0] if role.startswith("--") else "--group"
         hint = "repeat the option: " + " ".join(f"{option} {typed(part)}" for part in parts)
-    elif role == "group column" and (meant := like_group(name, names)) is not None:
-        hint = f"did you mean {quoted(meant)}? use --group {typed(meant)}"
-    elif role == "group column" and not hint and (known := protected(names)):
-        hint = f"columns named like groups: {listed(known)}"
     return DataError(f"{role} {quoted(name)} is not in {config.data.name} ({listed(names)})", hint)
 
 
@@ -212,7 +238,8 @@ def _contrast(table: pa.Table, name: str, value: str) -> pa.Table:
     levels = encode_levels(table.column(name))
     if value not in levels.names:
         raise DataError(
-            f"contrast: {quoted(value)} is not a value of column {quoted(name)}", nearest(value, levels.names)
+            f"contrast: {quoted(value)} is not a value of column {quoted(name)}",
+            nearest(value, levels.names),
         )
     chosen = levels.codes == levels.names.index(value)
     text = [pa.scalar(t, pa.large_string()) for t in (value, f"not {value}")]
@@ -225,20 +252,21 @@ def _read_split(table: pa.Table, config: AuditConfig) -> Int64 | None:
     if config.split_column is None:
         return None
     levels = encode_levels(table.column(config.split_column))
-    words = [level.strip().casefold() for level in levels.names]
-    sides = [0 if word in _TRAIN_WORDS else 1 if word in _TEST_WORDS else None for word in words]
     name = quoted(config.split_column)
     if np.any(levels.codes < 0):
-        raise DataError(f"split column {name} is missing in some rows", "write train or test in every row")
-    if None in sides:
-        raise DataError(
-            f"split column {name} has values other than train and test ({sides.count(None)} of them)",
-            "write train or test (or 0 and 1) in every row",
-        )
-    side = np.array(sides, dtype=np.int64)[levels.codes]
-    if len(np.unique(side)) < 2:
-        raise DataError(f"split column {name} puts all rows on one side", "write both train and test")
-    return np.asarray(side, dtype=np.int64)
+        raise DataError(f"split column {name} is missing in some rows")
+    sides = []
+    for level in levels.names:
+        word = level.strip().casefold()
+        if word not in _TRAIN_WORDS | _TEST_WORDS:
+            raise DataError(
+                f"split column {name} has values other than train and test",
+                "write train or test (or 0 and 1) in every row",
+            )
+        sides.append(int(word in _TEST_WORDS))
+    if len(set(sides)) < 2:
+        raise DataError(f"split column {name} puts all rows on one side")
+    return np.array(sides, dtype=np.int64)[levels.codes]
 
 
 def _feature_names(
@@ -249,7 +277,9 @@ def _feature_names(
     not_features |= set() if config.group_as_feature else set(config.group)
     images = image_columns(table.schema)
     if images and config.group_as_feature:
-        raise ConfigError("a model of images takes no group beside them", "leave --group-as-feature out")
+        raise ConfigError(
+            "a model of images takes no group beside them", "leave --group-as-feature out"
+        )
     features, reasons = [], {}
     for name in table.column_names:
         if name in not_features:
@@ -265,56 +295,11 @@ def _feature_names(
     return features, reasons
 
 
-def _taken(table: pa.Table, rows: Int64, spool: Spool | None) -> pa.Table:
-    """Those rows; the table itself where that is all of them, since images are large."""
-    if len(rows) == table.num_rows:
-        return table
-    if spool is None:
-        return table.take(pa.array(rows))
-    return pa.table(
-        {name: spool.keep(table.column(name).take(pa.array(rows))) for name in table.column_names}
-    )
-
-
-def _outside(laid: Laid, used: Int64, groupings: Sequence[Grouping]) -> dict[str, dict[str, int]]:
-    """Column -> group -> values of rows that are used and not as declared."""
-    found = {name: np.intersect1d(rows, used, assume_unique=True) for name, rows in laid.outside.items()}
-    total = laid.table.num_rows
-    return {name: counts_by_group(rows, groupings, total) for name, rows in found.items() if len(rows)}
-
-
-def _refuse_single_images(labels: Int64, classes: Sequence[str]) -> None:
-    """A class of one image is either never trained on or never tested."""
-    counts = np.bincount(labels, minlength=len(classes))
-    if (counts == 1).any():
-        name = classes[int(np.flatnonzero(counts == 1)[0])]
-        raise DataError(
-            f"class {quoted(name)} has one image", "a class needs images to train and to test on; add some"
-        )
-
-
-def _restrict_label(label: LabelColumn, choice: LabelChoice, used: Int64) -> tuple[Int64, tuple[str, ...]]:
-    levels = levels_in_use(Levels(label.codes, label.classes), used)
-    labels, classes = levels.codes, levels.names
-    if len(classes) < 2:
-        raise DataError(
-            f"label {quoted(choice.column)} has one value in the rows without missing values",
-            "use --missing impute",
-        )
-    return labels, classes
-
-
 def _among(classes: tuple[str, ...], label: LabelColumn, of_label: int | None) -> int | None:
     """A class of the whole label among those in use, or None."""
-    name = None if of_label is None else label.classes[of_label]
-    return classes.index(name) if name in classes else None
-
-
-def _label_notices(choice: LabelChoice, label: LabelColumn) -> tuple[Notice, ...]:
-    if choice.origin != "inferred from the name":
-        return label.notices
-    message = f"label {quoted(choice.column)} was inferred from its name"
-    return (Notice("label_inferred", message, "confirm it with --label", "notice"), *label.notices)
+    if of_label is None or label.classes[of_label] not in classes:
+        return None
+    return classes.index(label.classes[of_label])
 
 
 def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence[Notice]:
@@ -325,13 +310,16 @@ def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence
     named = [n for n, why in reasons.items() if why == "named like a prediction"]
     if named:
         message = f"left out, named like a model's prediction: {listed(named)}"
-        notices.append(Notice("prediction_columns", message, "rename a column that is a true input"))
+        notices.append(
+            Notice("prediction_columns", message, "rename a column that is a true input")
+        )
     for why in ("looks like an id", "constant", "all values missing", BESIDE_IMAGES):
         found = [n for n, reason in reasons.items() if reason == why]
         if found:
             message = f"left out, {why}: {listed(found)}"
-            is_split = why == BESIDE_IMAGES and SPLIT in found
-            fix = f"a split that the data bring is used with --split-column {SPLIT}" if is_split else ""
+            fix = ""
+            if why == BESIDE_IMAGES and SPLIT in found:
+                fix = f"a split that the data bring is used with --split-column {SPLIT}"
             notices.append(Notice("columns_dropped", message, fix, "notice"))
     if rows.doubled.count:
         verb = "repeats" if rows.doubled.count == 1 else "repeat"

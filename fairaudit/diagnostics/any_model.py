@@ -1,8 +1,9 @@
 """Second derivatives of models that are no chain of Linear layers and functions.
 
 Of any module by differentiating its gradient: slower, for what has no closed form. Of chains with
-convolutions the forms come quicker, from the same expansion as in ``second_order.py``: a layer that is linear
-in its inputs and in its parameters, bound to a direction v in place of the parameters, computes ``V x + v``.
+convolutions the forms come quicker, from the same expansion as in ``second_order.py``: a layer that
+is linear in its inputs and in its parameters, bound to a direction v in place of the parameters,
+computes ``V x + v``.
 """
 
 import math
@@ -72,7 +73,10 @@ class AutodiffSecondOrder(SecondOrder):
 
     @cached_property
     def _rows_at_once(self) -> int:
-        """As many records as the graph's memory allows; a graph of one and of two tell what each adds."""
+        """As many records as the graph's memory allows.
+
+        A graph of one and of two tell what each adds.
+        """
         if len(self.landscape.records) == 1:
             return 1
         each = self._graph_bytes(2) - self._graph_bytes(1)
@@ -87,14 +91,16 @@ class AutodiffSecondOrder(SecondOrder):
             return held
 
         loss = summed_loss(
-            landscape.module, landscape.records.features[:records], landscape.records.targets[:records]
+            landscape.module,
+            landscape.records.features[:records],
+            landscape.records.targets[:records],
         )
         with torch.autograd.graph.saved_tensors_hooks(count, lambda held: held):
             product_of(loss, landscape.theta)
         return sum(sizes)
 
     def _pieces(self) -> Iterator[tuple[int, Callable[[Tensor], Tensor]]]:
-        """A group and ``v -> sum of H_i v`` over some of its records, until every record was in one."""
+        """A group and ``v -> sum of H_i v`` over some of its records, in turn over all."""
         records = self.landscape.records
         for rows in records.chunks(self._rows_at_once):
             for group, piece in records.pieces(rows):
@@ -165,7 +171,10 @@ class TaylorSecondOrder(AutodiffSecondOrder):
         return self._summed(vectors, between_layers=True)
 
     def trace_forms(self, signs: Tensor) -> Tensor:
-        """See the base class; what is between layers has mean zero over signs and is not computed."""
+        """See the base class.
+
+        What is between layers has mean zero over signs and is not computed.
+        """
         return self._summed(signs, between_layers=False)
 
     def _summed(self, vectors: Tensor, *, between_layers: bool) -> Tensor:
@@ -206,7 +215,10 @@ class TaylorSecondOrder(AutodiffSecondOrder):
 def _forms(
     steps: list[Step], probabilities: Tensor, directions: list[Layer], *, between_layers: bool
 ) -> Tensor:
-    """v^T H_i v of a chunk's records, [n]; optionally without the part that pairs different layers' v."""
+    """v^T H_i v of a chunk's records, [n].
+
+    Optionally without the part that pairs different layers' v.
+    """
     tangent: Tensor | None = None
     total = torch.zeros_like(probabilities[:, 0])
     for step, direction in zip(steps, directions, strict=True):

@@ -1,34 +1,33 @@
 """Why a group pays: every reading of the checkpoints of one training, taken after it.
 
-Nothing is drawn from a noise stream: the rule meets the very values that the step released. Batches and
-signs come from streams of their own, the same for every arm of a seed, so that arms are compared on them.
+Nothing is drawn from a noise stream: the rule meets the very values that the step released. Batches
+and signs come from streams of their own, the same for every arm of a seed, so that arms are
+compared on them.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from fairaudit.capabilities import added
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch
-from fairaudit.diagnostics.correlates import PAIRS, QUANTITIES, correlate, read_records
 from fairaudit.diagnostics.curvature import extremes_of_groups, quadratic_forms, traces
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.observers import cosine
+from fairaudit.diagnostics.records import QUANTITIES, RecordReadings, read_records
 from fairaudit.diagnostics.risk_terms import (
     Batches,
     Forms,
     Means,
     Sampling,
     Spectrum,
-    lower_bounds,
     noise_term,
     risk_terms,
-    sufficient_condition,
     vectors,
 )
 from fairaudit.engine.observe import Checkpoint
@@ -41,7 +40,10 @@ PILOT = 8  # Poisson batches that say how many are needed; no expectation is tak
 LEAST, MOST = 8, 64  # M, Poisson batches behind every expectation that has no closed form
 DRAWN = ("r_direction", "r_magnitude_effective")  # what the number of batches is chosen for
 MOST_BYTES = 2**28  # of their gradients, which are all held at once
-OF_PART, OF_ALL = 0.1, 0.01  # wanted standard errors, as a share of the part or of all parts: the larger
+OF_PART, OF_ALL = (
+    0.1,
+    0.01,
+)  # wanted standard errors, as a share of the part or of all parts: the larger
 PROBES = 4  # of them, behind the covariance in R_clip, which is small beside its first order
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 ANGLES = ("angle_turned", "cos_before", "cos_after")
@@ -50,20 +52,26 @@ THOROUGH_EVERY = 4  # checkpoints: eigenvalues and correlations cost more than a
 
 
 def read_angles(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
-    """How far each checkpoint was turned from each group's gradient: of :func:`read` the cheapest series.
+    """How far each checkpoint was turned from each group's gradient.
+
+    Of :func:`read` the cheapest series.
 
     Returns:
-        ``angle_turned``, ``cos_before`` and ``cos_after``, [C, R, K] float64 for C checkpoints; empty where
-        :func:`read` finds nothing, or where nothing is clipped.
+        ``angle_turned``, ``cos_before`` and ``cos_after``, [C, R, K] float64 for C checkpoints;
+        empty where :func:`read` finds nothing, or where nothing is clipped.
     """
     if not _is_readable(method, task, trained):
         return {}
     reading = CauseReading(method, task)
     found = [reading.angles(c) for c in trained.checkpoints if not reading.is_plain(c)]
-    return {name: torch.stack([each[name] for each in found]).double() for name in ANGLES} if found else {}
+    if found:
+        return {name: torch.stack([each[name] for each in found]).double() for name in ANGLES}
+    return {}
 
 
-def _is_readable(method: Method, task: Task, trained: TrainedReplicates) -> TypeGuard[GradientMethod]:
+def _is_readable(
+    method: Method, task: Task, trained: TrainedReplicates
+) -> TypeGuard[GradientMethod]:
     """Whether steps were kept, and are sums over the expected batch."""
     if not trained.checkpoints or not isinstance(method, GradientMethod):
         return False
@@ -74,8 +82,8 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     """What each checkpoint did to each group.
 
     Returns:
-        Series name -> [C, R, ...] float64 for C checkpoints; empty where nothing was kept, or where the
-        step is not a sum over the expected batch, so that no decomposition is known for it.
+        Series name -> [C, R, ...] float64 for C checkpoints; empty where nothing was kept, or where
+        the step is not a sum over the expected batch, so that no decomposition is known for it.
     """
     if not _is_readable(method, task, trained):
         return {}
@@ -85,6 +93,33 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         for name, value in reading.at(checkpoint, thorough=number % THOROUGH_EVERY == 0).items():
             found.setdefault(name, []).append(value)
     return {name: torch.stack(values).double() for name, values in found.items()}
+
+
+class StepTerms(NamedTuple):
+    """What the parts of one replicate's step were taken from.
+
+    ``sensitivity`` is C, the largest norm of a processed gradient.
+    """
+
+    batches: Batches
+    means: Means
+    spectrum: Spectrum
+    sampling: Sampling
+    sensitivity: float
+
+
+class CheckpointReading(NamedTuple):
+    """What capabilities read of a checkpoint.
+
+    ``records`` and ``steps`` are those of each replicate, ``steps`` empty where nothing is clipped;
+    ``label`` tells the streams of this checkpoint from others of the seed.
+    """
+
+    records: Sequence[RecordReadings]
+    steps: Sequence[StepTerms]
+    thorough: bool
+    seed: int
+    label: str
 
 
 class CauseReading:
@@ -120,17 +155,35 @@ class CauseReading:
             thorough: Whether eigenvalues are read here, else the last ones stand; and correlations.
         """
         landscapes = [
-            Landscape(self.task.model, theta.clone(), self.records) for theta in checkpoint.parameters
+            Landscape(self.task.model, theta.clone(), self.records)
+            for theta in checkpoint.parameters
         ]
         trace = [traces(landscape, seed=self.task.seed) for landscape in landscapes]
+        records = [read_records(landscape) for landscape in landscapes]
         found = {
             "hessian_trace": torch.stack([t.value for t in trace]),
             "hessian_trace_se": torch.stack([t.standard_error for t in trace]),
             "hessian_trace_difference_se": torch.stack([t.difference_error for t in trace]),
-            **self._correlates(checkpoint.step, landscapes, thorough),
+            **self._record_means(records),
         }
-        if self.is_plain(checkpoint):
-            return found
+        steps: list[StepTerms] = []
+        if not self.is_plain(checkpoint):
+            found |= self._parts(checkpoint, landscapes, found["hessian_trace"], thorough, steps)
+        label = f"{self.task.arm}/{checkpoint.step}"
+        reading = CheckpointReading(records, steps, thorough, self.task.seed, label)
+        for read_more in added("checkpoint_series"):
+            found |= read_more(reading)
+        return found
+
+    def _parts(
+        self,
+        checkpoint: Checkpoint,
+        landscapes: list[Landscape],
+        trace: Tensor,
+        thorough: bool,
+        steps: list[StepTerms],
+    ) -> dict[str, Tensor]:
+        """The step's parts and what they assume; ``steps`` is filled with what they come from."""
         if thorough:
             ends = [extremes_of_groups(landscape) for landscape in landscapes]
             self._spectra = [
@@ -142,18 +195,20 @@ class CauseReading:
             ]
         rate, spectra = checkpoint.learning_rate, self._spectra
         return {
-            **found,
             "learning_rate": torch.full((self.task.repeats, 1), rate),
             # What the bounds assume, by the latest eigenvalues.
             "eigenvalue_largest": torch.stack([s.largest for s in spectra]),
             "eigenvalue_smallest": torch.stack([s.smallest for s in spectra]),
             "small_step": torch.stack([s.is_small_step(rate) for s in spectra]),
             "convex": torch.stack([s.is_convex() for s in spectra]),
-            **self._terms(checkpoint, landscapes, found["hessian_trace"]),
+            **self._terms(checkpoint, landscapes, trace, steps),
         }
 
     def angles(self, checkpoint: Checkpoint) -> Mapping[str, Tensor]:
-        """How far clipping turns one step, [R, K] each: means over so many batches, of no curvature."""
+        """How far clipping turns one step, [R, K] each.
+
+        Means over so many batches, of no curvature.
+        """
         reader = StepReader(self.method, self.task, checkpoint)
         moments = reader.moments()
         each = [
@@ -162,28 +217,25 @@ class CauseReading:
         ]
         return {name: torch.stack([values[name] for values in each]) for name in ANGLES}
 
-    def _correlates(self, step: int, landscapes: list[Landscape], thorough: bool) -> dict[str, Tensor]:
-        """Group means of what goes with a costly record, and their correlations."""
-        each = [read_records(landscape) for landscape in landscapes]
-        means = {
-            f"mean_{name}": self.records.means(
-                torch.stack([self.records.sums(torch.from_numpy(one.values[name])) for one in each])
-            )
-            for name in QUANTITIES
-        }
-        shape = (len(PAIRS), self.task.pool.n_groups + 1, 3)
-        nothing = np.full((2, *shape), np.nan)
-        label = f"{self.task.arm}/{step}"
-        found = [correlate(each[0], seed=self.task.seed, label=label)] if thorough else []
-        kinds = np.stack([found[0].pearson, found[0].spearman]) if found else nothing
-        pearson, spearman = torch.from_numpy(kinds).expand(len(each), -1, *shape).unbind(1)
-        return {**means, "pearson": pearson, "spearman": spearman}
+    def _record_means(self, readings: Sequence[RecordReadings]) -> dict[str, Tensor]:
+        """Group means of what goes with a costly record, [R, K + 1] each."""
+        means = {}
+        for name in QUANTITIES:
+            values = torch.stack([torch.from_numpy(reading.values[name]) for reading in readings])
+            means[f"mean_{name}"] = self.records.means(self.records.sums(values))
+        return means
 
     def is_plain(self, checkpoint: Checkpoint) -> bool:
         """Nothing is clipped and no noise is added: the reference, of which every term is zero."""
         return bool(torch.isinf(checkpoint.sensitivity).all())
 
-    def _terms(self, checkpoint: Checkpoint, landscapes: list[Landscape], trace: Tensor) -> dict[str, Tensor]:
+    def _terms(
+        self,
+        checkpoint: Checkpoint,
+        landscapes: list[Landscape],
+        trace: Tensor,
+        steps: list[StepTerms],
+    ) -> dict[str, Tensor]:
         reader = StepReader(self.method, self.task, checkpoint)
         moments = reader.moments()
         samplings = [self._sampling(checkpoint, r) for r in range(self.task.repeats)]
@@ -207,14 +259,12 @@ class CauseReading:
             values = {
                 **terms,
                 **{f"{name}_wanted": wanted for name, wanted in aims.items()},
-                **lower_bounds(
-                    batches, means[r], self._spectra[r], samplings[r], float(checkpoint.sensitivity[r])
-                ),
-                **self._sufficient(means[r], checkpoint.sensitivity[r]),
                 **_angles(batches, means[r]),
                 "batches": torch.tensor([float(needed)]),
                 "noise_norm": self._noise_norm(samplings[r], reader.network.n_parameters),
             }
+            sensitivity = float(checkpoint.sensitivity[r])
+            steps.append(StepTerms(batches, means[r], self._spectra[r], samplings[r], sensitivity))
             for name, value in values.items():
                 each.setdefault(name, []).append(value)
         found = {name: torch.stack(values) for name, values in each.items()}
@@ -237,7 +287,9 @@ class CauseReading:
         total, processed = moments.total[replicate], moments.processed[replicate]
         return Means(group, total / self.task.n_public, processed / self.task.n_public)
 
-    def _batches(self, reader: StepReader, moments: Moments, label: str, count: int) -> list[Batches]:
+    def _batches(
+        self, reader: StepReader, moments: Moments, label: str, count: int
+    ) -> list[Batches]:
         """Some batches of the step for each replicate, of a stream of that label."""
         task, n_records = self.task, self.task.pool.n_records
         expected = task.n_public / task.steps_per_epoch
@@ -256,20 +308,20 @@ class CauseReading:
                 own = weights[1].sum() / n_records
                 centred = plain[1] - own * moments.total, processed[1] - own * moments.processed
                 probes.append(torch.stack(centred))
-        both, signed = torch.stack(steps, 2), torch.stack(probes, 2)  # [2, R, M, P] and [2, R, S, P]
+        both, signed = (
+            torch.stack(steps, 2),
+            torch.stack(probes, 2),
+        )  # [2, R, M, P] and [2, R, S, P]
         return [
             Batches(both[0, r], both[1, r], signed[0, r], signed[1, r], reader.unclipped(r))
             for r in range(task.repeats)
         ]
 
-    def _sufficient(self, means: Means, bound: Tensor) -> dict[str, Tensor]:
-        if self.task.pool.n_groups != 2:
-            return {}
-        norms = means.group[:-1].norm(dim=1)
-        return {"theorem_3_fires": sufficient_condition(norms, self.records.shares, float(bound))}
-
     def _noise_norm(self, sampling: Sampling, parameters: int) -> Tensor:
-        """Length of the noise on a mean over a group's part of the batch: sigma s sqrt(P) / (q N_a), [K]."""
+        """Length of the noise on a mean over a group's part of the batch.
+
+        Sigma s sqrt(P) / (q N_a), [K].
+        """
         length = sampling.noise_std * sampling.n_public * parameters**0.5
         noise: Tensor = length / (self.records.shares * sampling.n_records)
         return noise
@@ -278,9 +330,10 @@ class CauseReading:
 def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> int:
     """How many batches bring every group's direction and magnitude to the wanted standard errors.
 
-    Those are a tenth of the part, or a hundredth of all parts together where that is more. The number
-    depends on batches over which no expectation is taken, so that a lucky draw cannot end the drawing,
-    which would bias the expectations; and on no clock, so that equal audits read alike.
+    Those are a tenth of the part, or a hundredth of all parts together where that is more. The
+    number depends on batches over which no expectation is taken, so that a lucky draw cannot end
+    the drawing, which would bias the expectations; and on no clock, so that equal audits read
+    alike.
 
     Args:
         pilot: Of each replicate, the terms over the pilot's batches, with ``r_noise``.
@@ -293,22 +346,33 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
     for terms in pilot:
         errors = torch.stack([terms[f"{name}_se"] for name in DRAWN])
         ratios = errors / wanted_errors(terms)
-        known = ratios[errors > 0]  # an error of 0 needs no more, and one that is not known says nothing
-        wanted = max(wanted, *(PILOT * known**2).tolist()) if len(known) else wanted
+        known = ratios[
+            errors > 0
+        ]  # an error of 0 needs no more, and one that is not known says nothing
+        if len(known):
+            wanted = max(wanted, *(PILOT * known**2).tolist())
     room = MOST_BYTES // (2 * 8 * parameters * len(pilot))
     return max(LEAST, min(math.ceil(min(wanted, MOST)), room))
 
 
 def wanted_errors(terms: Mapping[str, Tensor]) -> Tensor:
-    """Wanted standard errors of direction and magnitude, [2, K + 1]: of ``terms`` with ``r_noise``."""
+    """Wanted standard errors of direction and magnitude, [2, K + 1].
+
+    Of ``terms`` with ``r_noise``.
+    """
     parts = torch.stack([terms[name].abs() for name in (*DRAWN, "r_noise")])
     return torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
 
 
 def _angles(batches: Batches, means: Means) -> dict[str, Tensor]:
-    """Mean cosines and norms over the batches; group gradients are those of the whole training split."""
+    """Mean cosines and norms over the batches.
+
+    Group gradients are those of the whole training split.
+    """
     group = means.group[:-1]
-    before, after = (cosine(v.unsqueeze(1), group) for v in (batches.plain, batches.clipped))  # [M, K]
+    before, after = (
+        cosine(v.unsqueeze(1), group) for v in (batches.plain, batches.clipped)
+    )  # [M, K]
     return {
         "cos_before": before.nanmean(0),
         "cos_after": after.nanmean(0),

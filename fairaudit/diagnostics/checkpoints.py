@@ -1,4 +1,4 @@
-"""Any records' gradients at a checkpoint, through the rule and the released values of that very step."""
+"""Any records' gradients at a checkpoint, through the rule and released values of its step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,8 @@ def refuse_too_many(count: int, parameters: int) -> None:
     """
     if not is_affordable(count, parameters):
         raise TrainingError(
-            f"{count:,} checkpoints of {parameters:,} parameters take more than {MOST_BYTES >> 30} GiB",
+            f"{count:,} checkpoints of {parameters:,} parameters take more than {MOST_BYTES >> 30} "
+            "GiB",
             hint="use a larger --diagnostics-every",
         )
 
@@ -48,8 +49,8 @@ class Sums(NamedTuple):
     Args:
         plain: Of the loss, as they are, [W, R, P].
         processed: Of the objective, as scaled by the rule.
-        norms, scale, unclipped: Of each record, [R, B]; ``unclipped`` is the rule's factor of a zero
-            gradient.
+        norms, scale, unclipped: Of each record, [R, B]; ``unclipped`` is the rule's factor of a
+            zero gradient.
     """
 
     plain: Tensor
@@ -67,8 +68,8 @@ class Moments:
         group: g_a, [R, K, P]; NaN for an absent group.
         whole: Mean over all records, [R, P].
         total, processed: Sums over all records, of g_i and of the processed gradients, [R, P].
-        excess: Mean of norm times the share that the rule takes beyond its factor of a zero gradient, per
-            group, [R, K].
+        excess: Mean of norm times the share that the rule takes beyond its factor of a zero
+            gradient, per group, [R, K].
         clipped: Share of records so shortened, [R, K].
     """
 
@@ -100,7 +101,10 @@ class StepReader:
 
     def sums(self, records: Tensor, weights: Sequence[Tensor]) -> Sums:
         """Weighted sums over records [B] of the training pool, each row of weights [B]."""
-        index = records if self.task.repeats == 1 else records.repeat(self.task.repeats, 1)
+        if self.task.repeats == 1:
+            index = records
+        else:
+            index = records.repeat(self.task.repeats, 1)
         batch = self.task.pool.gather(index, None)
         group = self._lead(batch.group)
         logits = self.tape.forward(batch.inputs, batch.norms)
@@ -115,7 +119,9 @@ class StepReader:
         if not isinstance(self.objective, Erm):
             # The loss's own gradient, where training followed that of another objective.
             plain_logits = self.tape.forward(batch.inputs, batch.norms)
-            self.tape.backward(Erm().output_gradient(None, plain_logits, batch.targets, batch.group))
+            self.tape.backward(
+                Erm().output_gradient(None, plain_logits, batch.targets, batch.group)
+            )
         return Sums(self._weighted(rows), processed, norms, scale, unclipped)
 
     def moments(self) -> Moments:
@@ -149,19 +155,26 @@ class StepReader:
         )
 
     def unclipped(self, replicate: int) -> float:
-        """The factor that the rule gives a zero gradient; 1 where groups have factors of their own."""
+        """The factor that the rule gives a zero gradient.
+
+        1 where groups have factors of their own.
+        """
         n_groups = self.task.pool.n_groups
         group = torch.arange(n_groups).expand(self.task.repeats, -1)
         nothing = torch.zeros(group.shape, dtype=self.network.theta.dtype)
         factor = self.rule.scale(self.checkpoint.rule_released, nothing, group)[replicate]
-        return float(factor[0]) if bool((factor == factor[0]).all()) else 1.0
+        if bool((factor == factor[0]).all()):
+            return float(factor[0])
+        return 1.0
 
     def _weighted(self, rows: Sequence[Tensor]) -> Tensor:
         assert len(rows) <= self.most_rows
         return torch.stack([row.clone() for row in self.tape.sums(rows)])
 
     def _lead(self, values: Tensor) -> Tensor:
-        return values.unsqueeze(0) if self.task.repeats == 1 else values
+        if self.task.repeats == 1:
+            return values.unsqueeze(0)
+        return values
 
 
 def poisson_batch(stream: np.random.Generator, records: int, sample_rate: float) -> Tensor:

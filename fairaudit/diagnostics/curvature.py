@@ -17,7 +17,6 @@ from fairaudit.diagnostics.landscape import Landscape, SecondOrder
 from fairaudit.diagnostics.second_order import ChainSecondOrder, is_chain
 from fairaudit.privacy.streams import numpy_stream
 
-NOT_FINITE = "the Hessian is not finite"
 ITERATIONS = 100
 FEWEST = 20  # an early residual can be small beside an inner eigenvalue
 TOLERANCE = 5e-3
@@ -33,29 +32,21 @@ class Extremes:
 
     Args:
         largest, smallest: Algebraic, NaN where they were not found.
-        within: Each is so close to an eigenvalue; 0 for a whole matrix.
-        products: Products with the operator that were taken.
-        reason: Why there is no value, or "".
     """
 
     largest: float
     smallest: float
-    within: float
-    products: int
-    reason: str = ""
 
-    @classmethod
-    def missing(cls, reason: str, products: int = 0) -> "Extremes":
-        """No values, and why."""
-        return cls(math.nan, math.nan, math.nan, products, reason)
+
+NOT_FOUND = Extremes(math.nan, math.nan)
 
 
 def extremes_of_matrix(matrix: Tensor) -> Extremes:
     """The ends of a dense symmetric matrix [P, P]."""
     if not bool(matrix.isfinite().all()):
-        return Extremes.missing(NOT_FINITE, len(matrix))
+        return NOT_FOUND
     values = torch.linalg.eigvalsh(matrix.double())
-    return Extremes(float(values[-1]), float(values[0]), 0.0, len(matrix))
+    return Extremes(float(values[-1]), float(values[0]))
 
 
 def lanczos(
@@ -78,7 +69,7 @@ def lanczos(
         iterations: At most so many products.
 
     Returns:
-        NaN with a reason where the residuals did not fall in time, or a product was not finite.
+        NaN where the residuals did not fall in time, or a product was not finite.
     """
     size = min(iterations, len(start))
     basis = start.new_empty(size, len(start))
@@ -93,7 +84,7 @@ def lanczos(
             image = image - known.t() @ (known @ image)
         rest = float(image.norm())
         if not rest < math.inf:
-            return Extremes.missing(NOT_FINITE, step + 1)
+            return NOT_FOUND
         # The space holds all that the start has a part in: what is left over is rounding.
         spent = rest <= 100 * torch.finfo(start.dtype).eps * max(map(abs, (*diagonal, *beside)))
         due = step + 1 >= FEWEST and (step + 1) % CHECK_EVERY == 0
@@ -101,11 +92,11 @@ def lanczos(
             values, residuals = _ritz(diagonal, beside, rest)
             scale = float(values.abs().max())
             if spent or float(residuals.max()) <= tolerance * scale:
-                return Extremes(float(values[1]), float(values[0]), float(residuals.max()), step + 1)
+                return Extremes(float(values[1]), float(values[0]))
         if step + 1 < size:
             beside.append(rest)
             basis[step + 1] = image / rest
-    return Extremes.missing(f"not found to {tolerance:g} of the largest in {size} products", size)
+    return NOT_FOUND
 
 
 def _ritz(diagonal: list[float], beside: list[float], rest: float) -> tuple[Tensor, Tensor]:
@@ -127,8 +118,6 @@ BASIS_LIMIT = 2000  # parameters up to which a trace is taken by one form per pa
 DENSE_LIMIT = 512  # parameters up to which a Hessian is written out for its eigenvalues
 BASIS_AT_ONCE = 128
 
-CLOSED_FORM, BASIS, HUTCHINSON = "closed form", "one form per parameter", "random probes"
-
 
 @dataclass(frozen=True, slots=True)
 class Traces:
@@ -139,15 +128,11 @@ class Traces:
         standard_error: [K + 1]; 0 where exact.
         difference_error: Standard error of ``value[a] - value[b]``, [K + 1, K + 1]: the probes are
             the same for all groups, so it is far below that of independent estimates.
-        exact: Whether no probe was drawn.
-        how: Which way was taken: CLOSED_FORM, BASIS or HUTCHINSON.
     """
 
     value: Tensor
     standard_error: Tensor
     difference_error: Tensor
-    exact: bool
-    how: str
 
 
 def second_order(landscape: Landscape) -> SecondOrder:
@@ -155,7 +140,9 @@ def second_order(landscape: Landscape) -> SecondOrder:
     layers = landscape.layers()
     if is_chain(layers):
         return ChainSecondOrder(landscape)
-    return TaylorSecondOrder(landscape) if is_expandable(layers) else AutodiffSecondOrder(landscape)
+    if is_expandable(layers):
+        return TaylorSecondOrder(landscape)
+    return AutodiffSecondOrder(landscape)
 
 
 def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
@@ -186,7 +173,9 @@ def hvp(landscape: Landscape, vectors: Tensor) -> Tensor:
     return landscape.records.means(sums)
 
 
-def probe_signs(seed: int, n_parameters: int, probes: int = PROBES, *, label: str | int = 0) -> Tensor:
+def probe_signs(
+    seed: int, n_parameters: int, probes: int = PROBES, *, label: str | int = 0
+) -> Tensor:
     """Rademacher vectors of +-1, [V, P], int8, from a stream that no training draws from.
 
     Args:
@@ -216,27 +205,30 @@ def traces(landscape: Landscape, *, seed: int, probes: int = PROBES) -> Traces:
     records, layers = landscape.records, landscape.layers()
     if layers is not None and is_chain(layers) and work_of(layers).gradients <= probes:
         value = records.means(records.sums(traces_of_records(landscape, layers)))
-        return _exact(value, CLOSED_FORM)
+        return _exact(value)
     if landscape.n_parameters <= BASIS_LIMIT:
         ways, total = second_order(landscape), torch.zeros(records.n_groups, dtype=torch.float64)
         for start in range(0, landscape.n_parameters, BASIS_AT_ONCE):
             total += ways.forms(_basis(landscape, start)).sum(0)  # of e_j^T H e_j
-        return _exact(records.means(total), BASIS)
+        return _exact(records.means(total))
     signs = probe_signs(seed, landscape.n_parameters, probes)
     return hutchinson(landscape, signs)
 
 
 def hutchinson(landscape: Landscape, signs: Tensor) -> Traces:
-    """Estimate from given Rademacher vectors [V, P], V >= 2: the mean of z^T H z, SE = sd / sqrt(V)."""
+    """Estimate from given Rademacher vectors [V, P], V >= 2.
+
+    The mean of z^T H z, SE = sd / sqrt(V).
+    """
     forms = landscape.records.means(second_order(landscape).trace_forms(signs.to(landscape.theta)))
     root = len(signs) ** 0.5
     differences = forms.unsqueeze(2) - forms.unsqueeze(1)
-    return Traces(forms.mean(0), forms.std(0) / root, differences.std(0) / root, exact=False, how=HUTCHINSON)
+    return Traces(forms.mean(0), forms.std(0) / root, differences.std(0) / root)
 
 
-def _exact(value: Tensor, how: str) -> Traces:
+def _exact(value: Tensor) -> Traces:
     none = value.new_zeros(len(value) + 1, len(value))
-    return Traces(value, none[0], none[1:], exact=True, how=how)
+    return Traces(value, none[0], none[1:])
 
 
 def _basis(landscape: Landscape, start: int) -> Tensor:
@@ -250,35 +242,39 @@ def _basis(landscape: Landscape, start: int) -> Tensor:
 def traces_of_each_record(landscape: Landscape) -> Tensor | None:
     """tr H_i of every record, in group order, [n]; None where no closed form exists."""
     layers = landscape.layers()
-    return None if layers is None or not is_chain(layers) else traces_of_records(landscape, layers)
+    if layers is None or not is_chain(layers):
+        return None
+    return traces_of_records(landscape, layers)
 
 
-def extremes(landscape: Landscape, group: int | None = None) -> Extremes:
-    """The largest and the smallest eigenvalue of one group's Hessian.
+def extremes(landscape: Landscape) -> Extremes:
+    """The largest and the smallest eigenvalue of the Hessian over all records.
 
     Up to 512 parameters from the whole matrix, else by Lanczos from a fixed start.
 
     Args:
         landscape: Model, parameters, records.
-        group: Its number; None: the whole.
 
     Returns:
-        NaN with the reason where the group is absent, or they were not found.
+        NaN where there are no records, or they were not found.
     """
-    part = landscape if group is None else landscape.only(group)
-    if not len(part.records):
-        return Extremes.missing("the group has no records")
-    ways, records = second_order(part), part.records
+    records = landscape.records
+    if not len(records):
+        return NOT_FOUND
+    ways = second_order(landscape)
 
     def apply(vectors: Tensor) -> Tensor:
         return records.means(ways.products(vectors))[:, -1]
 
-    if part.n_parameters <= DENSE_LIMIT:
-        starts = range(0, part.n_parameters, BASIS_AT_ONCE)
-        return extremes_of_matrix(torch.cat([apply(_basis(part, start)) for start in starts]))
-    return lanczos(lambda vector: apply(vector[None])[0], start_vector(part.theta))
+    if landscape.n_parameters <= DENSE_LIMIT:
+        starts = range(0, landscape.n_parameters, BASIS_AT_ONCE)
+        return extremes_of_matrix(torch.cat([apply(_basis(landscape, start)) for start in starts]))
+    return lanczos(lambda vector: apply(vector[None])[0], start_vector(landscape.theta))
 
 
 def extremes_of_groups(landscape: Landscape) -> list[Extremes]:
-    """:func:`extremes` of every group, [K]; eta * lambda_max <= 1 is asked of groups, not of the whole."""
-    return [extremes(landscape, group) for group in range(landscape.records.n_groups)]
+    """:func:`extremes` of every group, [K].
+
+    Eta * lambda_max <= 1 is asked of groups, not of the whole.
+    """
+    return [extremes(landscape.only(group)) for group in range(landscape.records.n_groups)]

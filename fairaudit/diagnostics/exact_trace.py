@@ -9,9 +9,10 @@ trace ``(|x|^2 + 1) tr(H_z)``, with H_z the Hessian of the loss in z. At the sof
 
     sum_k w_k u_k u_k^T  +  diag(e)  +  M
 
-where a function f turns u, e, M into f' u, f'^2 e, f' M f' and adds f'' d to e, and a Linear layer turns
-diag(e) + M into W^T (diag e + M) W. Above the lowest Linear layer only that matrix's diagonal counts,
-so a chain with two curved hidden layers needs no matrix at all; a deeper one needs one per record.
+where a function f turns u, e, M into f' u, f'^2 e, f' M f' and adds f'' d to e, and a Linear layer
+turns diag(e) + M into W^T (diag e + M) W. Above the lowest Linear layer only that matrix's diagonal
+counts, so a chain with two curved hidden layers needs no matrix at all; a deeper one needs one per
+record.
 """
 
 import math
@@ -39,7 +40,9 @@ class _Curvature:
     """
 
     def __init__(self, logits: Tensor, targets: Tensor) -> None:
-        if logits.shape[1] == 2:  # both columns are multiples of (-1, 1); a softmax is slow on two classes
+        if (
+            logits.shape[1] == 2
+        ):  # both columns are multiples of (-1, 1); a softmax is slow on two classes
             self.second = torch.sigmoid(logits[:, 1:] - logits[:, :1])
             self.weights = self.second * (1.0 - self.second)
             # One for all records, until a function tells them apart.
@@ -71,7 +74,9 @@ class _Curvature:
     def through_function(self, derivatives: Derivatives) -> None:
         """From the output of an elementwise function to its input."""
         slope, second = derivatives
-        bend = None if second is None else self.gradient().mul_(second)
+        bend = None
+        if second is not None:
+            bend = self.gradient().mul_(second)
         self.columns = self.columns * slope.unsqueeze(1)
         if self.matrix is not None:
             self.matrix = self.matrix * slope.unsqueeze(1) * slope.unsqueeze(2)
@@ -97,9 +102,14 @@ class _Curvature:
                 own = ((matrix @ weight) * weight).sum(1)
                 self.diagonal = own if self.diagonal is None else self.diagonal + own
             return
-        inner = None if diagonal is None else diagonal.unsqueeze(2) * weight
+        inner = None
+        if diagonal is not None:
+            inner = diagonal.unsqueeze(2) * weight
         if matrix is not None:
-            inner = matrix @ weight if inner is None else inner + matrix @ weight
+            if inner is None:
+                inner = matrix @ weight
+            else:
+                inner = inner + matrix @ weight
         self.matrix = None if inner is None else weight.t() @ inner
 
 
@@ -163,8 +173,16 @@ def work_of(layers: list[Layer]) -> Work:
     """What the closed form takes on a chain: it is walked as the records would be."""
     shapes = [layer.shape for layer in layers if isinstance(layer, Linear)]
     weights, classes, below = sum(map(math.prod, shapes)), shapes[-1][0], len(shapes)
-    columns = 1 if classes == 2 else classes
-    count, largest, diagonal, matrix = weights, 0, False, False  # one forward pass, then what is carried
+    if classes == 2:
+        columns = 1
+    else:
+        columns = classes
+    count, largest, diagonal, matrix = (
+        weights,
+        0,
+        False,
+        False,
+    )  # one forward pass, then what is carried
     for layer in reversed(layers):
         if not isinstance(layer, Linear):
             diagonal = diagonal or not isinstance(layer, Relu)

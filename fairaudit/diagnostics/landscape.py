@@ -53,8 +53,8 @@ class GroupedRecords:
             targets: [n].
             groups: [n], in 0..K-1.
             n_groups: K.
-            shares: Each group's share of all records, [K], where these are a sample that is not proportional
-                to them; default: their own shares.
+            shares: Each group's share of all records, [K], where these are a sample that is not
+                proportional to them; default: their own shares.
 
         Raises:
             TrainingError: There are no records.
@@ -64,7 +64,10 @@ class GroupedRecords:
         order = torch.argsort(groups, stable=True)
         counts = torch.bincount(groups, minlength=n_groups).double().cpu()
         edges = (0, *(int(edge) for edge in torch.cumsum(counts, 0)))
-        own = counts / len(features) if shares is None else shares.double().cpu()
+        if shares is None:
+            own = counts / len(features)
+        else:
+            own = shares.double().cpu()
         squares = features.flatten(1).double().square().sum(1)[order]
         return cls(features[order], targets[order], groups[order], squares, edges, own, counts)
 
@@ -104,7 +107,7 @@ class GroupedRecords:
                 yield group, slice(start - rows.start, stop - rows.start)
 
     def loss_gradient(self, logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-        """Softmax outputs of some rows and the gradient of their loss in the logits, [n, Y] each."""
+        """Softmax outputs of some rows and their loss's gradient in the logits, [n, Y] each."""
         probabilities = torch.softmax(logits, -1)
         gradient = probabilities.clone()
         gradient[torch.arange(len(gradient)), self.targets[rows]] -= 1.0
@@ -112,7 +115,9 @@ class GroupedRecords:
 
     def sums(self, values: Tensor) -> Tensor:
         """Sum of per-record values [..., n] over each group, [..., K], float64."""
-        parts = [values[..., a:b].sum(-1, dtype=torch.float64) for a, b in itertools.pairwise(self.edges)]
+        parts = [
+            values[..., a:b].sum(-1, dtype=torch.float64) for a, b in itertools.pairwise(self.edges)
+        ]
         return torch.stack(parts, -1).cpu()
 
     def means(self, sums: Tensor) -> Tensor:
@@ -146,7 +151,8 @@ class Landscape:
 
     Args:
         module: The architecture; its own parameter values are not used.
-        theta: The parameters in the engine's order, [P], float32 or float64; readings have its type.
+        theta: The parameters in the engine's order, [P], float32 or float64; readings have its
+            type.
         records: The records.
     """
 

@@ -60,10 +60,10 @@ STASH_ROWS = 65_536  # records held before they are folded into the running sums
 class EpochCurves(Observer):
     """Means over the records that an epoch's Poisson batches drew, at the parameters of their step.
 
-    A pass over the whole data would cost as much as training; these cost a few operations per epoch.
-    Readings per epoch, [R, K] each: ``loss`` (nats), ``gradient_norm``, ``clipped`` (fraction
-    that the rule scales down more than it would a zero gradient), ``scale`` (mean factor); NaN for a
-    group of which no batch held a (finite) record.
+    A pass over the whole data would cost as much as training; these cost a few operations per
+    epoch. Readings per epoch, [R, K] each: ``loss`` (nats), ``gradient_norm``, ``clipped``
+    (fraction that the rule scales down more than it would a zero gradient), ``scale`` (mean
+    factor); NaN for a group of which no batch held a (finite) record.
     """
 
     def __init__(self) -> None:
@@ -77,9 +77,17 @@ class EpochCurves(Observer):
 
     def observe(self, view: StepView) -> Mapping[str, Tensor]:
         """Nothing until the epoch ends, then its means."""
-        group = view.group if view.present is None else torch.where(view.present, view.group, view.n_groups)
+        if view.present is None:
+            group = view.group
+        else:
+            group = torch.where(view.present, view.group, view.n_groups)
         self._stash.append(
-            (view.logits, view.targets, torch.stack((view.norms, view.scale, view.unclipped), -1), group)
+            (
+                view.logits,
+                view.targets,
+                torch.stack((view.norms, view.scale, view.unclipped), -1),
+                group,
+            )
         )
         self._rows += group.shape[1]
         if self._rows >= STASH_ROWS or view.last_of_epoch:
@@ -92,7 +100,9 @@ class EpochCurves(Observer):
         return {name: (total / count).float() for name, total in zip(names, sums, strict=True)}
 
     def _fold(self, n_groups: int) -> None:
-        logits, targets, factors, group = (torch.cat(part, 1) for part in zip(*self._stash, strict=True))
+        logits, targets, factors, group = (
+            torch.cat(part, 1) for part in zip(*self._stash, strict=True)
+        )
         self._stash, self._rows = [], 0
         loss = -(torch.log_softmax(logits, -1) * targets).sum(-1)
         norms, scale, unclipped = factors.unbind(-1)

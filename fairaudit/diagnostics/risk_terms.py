@@ -1,13 +1,14 @@
-"""What one private step costs each group, split into clipping's direction and size, and noise; and bounds.
+"""What one private step costs each group, split into clipping's direction and size.
 
-For theta' = theta - eta (gbar_B + psi) the expected change of a group's loss, to second order, is the
-change that the unclipped step would bring, plus R_clip, plus R_noise. R_clip splits further by what
-clipping does to the length of the batch's gradient (magnitude) and to its angle (direction).
+And noise.
 
-Source: Tran et al. 2021, Thm 2; Esipova et al. 2023, Prop. 1, 2 and 2*, with the sign of R_noise and the
-scale of its std corrected (the noise on the average has std sigma s / qN). Bounds: Esipova et al., Prop. 3
-and 3* (the last term of 3* corrected to a square); Tran et al., Thm 3 with Lemma 2 corrected (the square of
-the expected norm is not the expected square).
+For theta' = theta - eta (gbar_B + psi) the expected change of a group's loss, to second order, is
+the change that the unclipped step would bring, plus R_clip, plus R_noise. R_clip splits further by
+what clipping does to the length of the batch's gradient (magnitude) and to its angle (direction).
+
+Source: Tran et al. 2021, Thm 2; Esipova et al. 2023, Prop. 1, 2 and 2*, with the sign of R_noise
+and the
+scale of its std corrected (the noise on the average has std sigma s / qN).
 """
 
 from collections.abc import Mapping
@@ -28,8 +29,10 @@ class Batches:
         clipped: gbar_B, likewise.
         probes: Rademacher sums of g_i minus their mean over each of the first S batches, [S, P].
         clipped_probes: The same signs on the processed gradients.
-        unclipped: u, the rule's factor of a gradient that it does not clip; C/Z of a rule that scales all.
-        typical: A shrinkage that does not depend on these batches, near theirs; see :func:`first_order`.
+        unclipped: u, the rule's factor of a gradient that it does not clip; C/Z of a rule that
+            scales all.
+        typical: A shrinkage that does not depend on these batches, near theirs; see
+            :func:`first_order`.
     """
 
     plain: Tensor
@@ -55,7 +58,9 @@ class Batches:
     def typical_shrinkage(self) -> float | None:
         """Their mean shrinkage, None where there is none; for other batches' ``typical``."""
         kept = self.shrinkage[self.kept]
-        return float(kept.mean()) if len(kept) else None
+        if len(kept):
+            return float(kept.mean())
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +122,17 @@ def vectors(batches: Batches, means: Means) -> Tensor:
     return torch.cat([batches.plain, batches.clipped, batches.probes, batches.clipped_probes, both])
 
 
-def risk_terms(batches: Batches, means: Means, forms: Forms, sampling: Sampling) -> Mapping[str, Tensor]:
+def risk_terms(
+    batches: Batches, means: Means, forms: Forms, sampling: Sampling
+) -> Mapping[str, Tensor]:
     """The terms of one step for every group and, last, everybody; nats.
 
     Returns:
-        ``r_direction``, ``r_magnitude``, ``r_magnitude_effective`` (against a plain step of eta u, where
-        ``r_magnitude`` is against one of eta; direction and noise are the same in both),
-        ``r_direction_star``, ``r_magnitude_star``, ``r_clip_batches`` and their ``_se`` over batches,
-        ``r_clip`` in closed form with the ``_se`` of its covariance part, [K + 1] each; ``dropped`` [1],
-        batches left out of all terms. NaN where no batch is kept.
+        ``r_direction``, ``r_magnitude``, ``r_magnitude_effective`` (against a plain step of eta u,
+        where ``r_magnitude`` is against one of eta; direction and noise are the same in both),
+        ``r_direction_star``, ``r_magnitude_star``, ``r_clip_batches`` and their ``_se`` over
+        batches, ``r_clip`` in closed form with the ``_se`` of its covariance part, [K + 1] each;
+        ``dropped`` [1], batches left out of all terms. NaN where no batch is kept.
     """
     eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
     linear = first_order(batches, means)
@@ -145,14 +152,16 @@ def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
     """What each part of clipping takes from <g_a, step>, per batch, [M, K + 1] each.
 
     Their mean over all batches is wanted, and that of <g_a, g_B> is known: <g_a, g_D>, also of the
-    processed gradients. With ``typical`` in place of the batch's own shrinkage a part is linear in the
-    two, so what it then misses that mean by is taken off. This moves no expectation, since ``typical``
-    is fixed before the batches are drawn, and leaves of the spread over batches what the shrinkage's
-    own spread makes of it. Where a batch is dropped the means of the others are not known: nothing is
-    taken off.
+    processed gradients. With ``typical`` in place of the batch's own shrinkage a part is linear in
+    the two, so what it then misses that mean by is taken off. This moves no expectation, since
+    ``typical`` is fixed before the batches are drawn, and leaves of the spread over batches what
+    the shrinkage's own spread makes of it. Where a batch is dropped the means of the others are not
+    known: nothing is taken off.
     """
     rho, typical = batches.shrinkage.unsqueeze(1), batches.typical
-    on_plain, on_clipped = (v @ means.group.T for v in (batches.plain, batches.clipped))  # [M, K + 1]
+    on_plain, on_clipped = (
+        v @ means.group.T for v in (batches.plain, batches.clipped)
+    )  # [M, K + 1]
     each = _products(rho, batches.unclipped, on_plain, on_clipped)
     if typical is None or not bool(batches.kept.all()):
         return each
@@ -163,11 +172,14 @@ def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
 
 
 def _products(rho: Tensor, unclipped: float, plain: Tensor, clipped: Tensor) -> dict[str, Tensor]:
-    """What the parts are of a product with g_B and with gbar_B: of first order, or squares of all."""
+    """What the parts are of a product with g_B and with gbar_B.
+
+    Of first order, or squares of all.
+    """
     return {
         "magnitude": (1 - rho) * plain,
-        # eta u is the step that an unclipped gradient takes; a rule that scales all gradients down is
-        # given a longer eta, and eta times the plain gradient is a step that nobody would take.
+        # eta u is the step that an unclipped gradient takes; a rule that scales all gradients down
+        # is given a longer eta, and eta times the plain gradient is a step that nobody would take.
         "magnitude_effective": (unclipped - rho) * plain,
         "direction": rho * plain - clipped,
         "magnitude_star": (1 / rho - 1) * clipped,
@@ -179,9 +191,10 @@ def _products(rho: Tensor, unclipped: float, plain: Tensor, clipped: Tensor) -> 
 def clip_term(means: Means, forms: Forms, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """R_clip over all Poisson batches, and the standard error of its covariance part, [K + 1] each.
 
-    E gbar_B^T H gbar_B = gbar_D^T H gbar_D + (1 - q) / (q N^2) sum_i gbar_i^T H gbar_i. The sum splits
-    into that of the mean and that of the deviations, of which each batch's Rademacher sum gives an
-    unbiased estimate: E (sum_{i in B} z_i d_i)^T H (sum_{i in B} z_i d_i) = q sum_i d_i^T H d_i.
+    E gbar_B^T H gbar_B = gbar_D^T H gbar_D + (1 - q) / (q N^2) sum_i gbar_i^T H gbar_i. The sum
+    splits into that of the mean and that of the deviations, of which each batch's Rademacher sum
+    gives an unbiased estimate: E (sum_{i in B} z_i d_i)^T H (sum_{i in B} z_i d_i) = q sum_i d_i^T
+    H d_i.
     """
     q, n, size = sampling.sample_rate, sampling.n_public, sampling.n_records
     factor = (1 - q) / (q * n**2)
@@ -204,7 +217,10 @@ def mean_and_error(values: Tensor) -> tuple[Tensor, Tensor]:
     if not count:
         nothing = torch.full(values.shape[1:], torch.nan, dtype=values.dtype)
         return nothing, nothing
-    error = values.std(0) / count**0.5 if count > 1 else torch.full_like(values[0], torch.nan)
+    if count > 1:
+        error = values.std(0) / count**0.5
+    else:
+        error = torch.full_like(values[0], torch.nan)
     return values.mean(0), error
 
 
@@ -230,73 +246,15 @@ class Spectrum:
     smallest: Tensor
 
     def is_small_step(self, learning_rate: float) -> Tensor:
-        """eta * lambda_max <= 1 for the largest of all groups, as 0 or 1, [1]; NaN where unknown."""
+        """eta * lambda_max <= 1 for the largest of all groups, as 0 or 1, [1].
+
+        NaN where unknown.
+        """
         return _flag(self.largest, (learning_rate * self.largest <= 1.0).all())
 
     def is_convex(self) -> Tensor:
         """No group's lambda_min is clearly negative, as 0 or 1, [1]; NaN where unknown."""
         return _flag(self.smallest, (self.smallest >= -CONVEX * self.largest.abs()).all())
-
-
-def lower_bounds(
-    batches: Batches, means: Means, spectrum: Spectrum, sampling: Sampling, bound: float
-) -> Mapping[str, Tensor]:
-    """Lower bounds on how much more one group than another pays for clipping, [K, K] each, nats.
-
-    Every bound holds for all ordered pairs of groups at once: entry [a, b] bounds R^a - R^b from below. The
-    sharp forms need convex group losses alone; the printed ones also eta * lambda_max <= 1. NaN where no
-    batch is kept.
-
-    Args:
-        batches, means, sampling: Of the step.
-        spectrum: Of the groups' Hessians.
-        bound: C, the largest norm of a processed gradient.
-
-    Returns:
-        ``bound_direction`` (Prop. 3), ``bound_direction_star`` (Prop. 3*), ``bound_clip`` (Tran et al.),
-        as printed but for the corrections, and the same with ``_convex``, which need no small step;
-        ``bound_clip_printed`` with ||g_D||^2 and C^2, which bound nothing.
-    """
-    eta, keep = sampling.learning_rate, batches.kept
-    groups = means.group[:-1]
-    square, clipped_square = (v[keep].square().sum(1).mean() for v in (batches.plain, batches.clipped))
-    linear = first_order(batches, means)  # the truth's own, or noise of batches would pass for slack
-    direction, star = (_differences(linear[f"direction{s}"][keep, :-1].mean(0)) for s in ("", "_star"))
-    clip = _differences(groups @ (means.plain - means.clipped))
-    row, column = (spectrum.largest.clamp_min(0.0).unsqueeze(i) for i in (1, 0))
-    half = eta / 2
-    printed = (means.plain.square().sum() + bound**2) / 2
-    found = {
-        "bound_clip_printed": clip - printed,
-        "bound_direction": direction - clipped_square,
-        "bound_direction_convex": direction - half * (row + column) * clipped_square,
-        "bound_direction_star": star - square,
-        "bound_direction_star_convex": star - half * (row + column) * square,
-        "bound_clip": clip - (square + clipped_square) / 2,
-        "bound_clip_convex": clip - half * (row * square + column * clipped_square),
-    }
-    return {name: eta * value for name, value in found.items()}
-
-
-def sufficient_condition(group_norms: Tensor, shares: Tensor, max_grad_norm: float) -> Tensor:
-    """Whether Thm 3 of Tran et al. says that a pays more than b for clipping, [2, 2] of 0 and 1.
-
-    For two groups; sufficient for full batches only.
-
-    Args:
-        group_norms: ||g_a||, [2].
-        shares: p_a, [2].
-        max_grad_norm: C.
-    """
-    assert len(shares) == 2
-    left = group_norms * (shares - shares.square() / 2)
-    right = 2.5 * max_grad_norm + group_norms * (1 + shares + shares.square() / 2)
-    fires = (left.unsqueeze(1) >= right.unsqueeze(0)).double()
-    return fires.fill_diagonal_(0.0)
-
-
-def _differences(values: Tensor) -> Tensor:
-    return values.unsqueeze(1) - values.unsqueeze(0)
 
 
 def _flag(values: Tensor, holds: Tensor) -> Tensor:

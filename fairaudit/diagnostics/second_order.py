@@ -1,12 +1,14 @@
 """Exact second derivatives of a chain of Linear layers and elementwise functions, without a graph.
 
-The loss of one record along ``theta + t v`` is followed to second order in t. With x a layer's input,
-x' its derivative in t and d the loss gradient at a layer's output, v^T H v is
+The loss of one record along ``theta + t v`` is followed to second order in t. With x a layer's
+input, x' its derivative in t and d the loss gradient at a layer's output, v^T H v is
 
-    x'_L^T (diag p - p p^T) x'_L  +  sum over functions of d f''(x) x'^2  +  2 sum over Linears of d V x'
+    x'_L^T (diag p - p p^T) x'_L  +  sum over functions of d f''(x) x'^2  +  2 sum over Linears of d
+    V x'
 
 so that one forward pass per vector suffices once d is known, and no second derivative is carried.
-Source: Pearlmutter 1994 (the product), with the second-order terms collected at the output gradients.
+Source: Pearlmutter 1994 (the product), with the second-order terms collected at the output
+gradients.
 """
 
 from collections.abc import Callable, Iterator
@@ -87,11 +89,16 @@ class Pass:
 
 def is_chain(layers: list[Layer] | None) -> bool:
     """Whether every layer is a Linear or a function with known derivatives."""
-    return layers is not None and all(type(layer) is Linear or type(layer) in DERIVATIVES for layer in layers)
+    return layers is not None and all(
+        type(layer) is Linear or type(layer) in DERIVATIVES for layer in layers
+    )
 
 
 def curve_of(layer: Layer, y: Tensor, delta: Tensor) -> CurveBook | None:
-    """The book of an elementwise function by its output and output gradient; None for another layer."""
+    """The book of an elementwise function by its output and output gradient.
+
+    None for another layer.
+    """
     if type(layer) not in DERIVATIVES:
         return None
     slope, second = DERIVATIVES[type(layer)](y)
@@ -109,7 +116,8 @@ def walk(landscape: Landscape, layers: list[Layer], rows: slice) -> Pass:
         layer, x, y = layers[index], values[index], values[index + 1]
         if isinstance(layer, Linear):
             steps.append(LinearBook(layer, x, delta))
-            delta = layer.backward(x, y, delta) if index else delta
+            if index:
+                delta = layer.backward(x, y, delta)
         else:
             curve = curve_of(layer, y, delta)
             assert curve is not None
@@ -138,13 +146,17 @@ class Direction:
         weight = vectors[:, layer.start : layer.split].reshape(-1, *layer.shape)
         outputs, inputs = layer.shape
         turned = weight.transpose(0, 1).reshape(outputs, -1)
-        bias = vectors[:, layer.split : layer.end] if layer.has_bias else None
+        bias = None
+        if layer.has_bias:
+            bias = vectors[:, layer.split : layer.end]
         return cls(weight.reshape(-1, inputs), turned, bias)
 
     def apply(self, x: Tensor) -> Tensor:
         """``V x + v`` of records [n, in], [n, V, out]."""
         image = (x @ self.flat.t()).view(len(x), -1, self.turned.shape[0])
-        return image if self.bias is None else image.add_(self.bias)
+        if self.bias is None:
+            return image
+        return image.add_(self.bias)
 
     def apply_back(self, delta: Tensor) -> Tensor:
         """``d V`` of output gradients [n, out], [n, V, in]."""
@@ -238,9 +250,13 @@ def _forms(book: Pass, vectors: Tensor) -> Tensor:
     return total + (softmax_curvature(book.probabilities, tangent) * tangent).sum(-1)
 
 
-def _add_products(book: Pass, vectors: Tensor, pieces: list[tuple[int, slice]], out: Tensor) -> None:
+def _add_products(
+    book: Pass, vectors: Tensor, pieces: list[tuple[int, slice]], out: Tensor
+) -> None:
     """Add H_i v of a chunk's records to each group's sum, ``out`` [V, K, P]."""
-    directions = [Direction.of(s.layer, vectors) if isinstance(s, LinearBook) else None for s in book.steps]
+    directions = [
+        Direction.of(s.layer, vectors) if isinstance(s, LinearBook) else None for s in book.steps
+    ]
     tangents: list[Tensor | None] = [None]
     for step, direction in zip(book.steps, directions, strict=True):
         before = tangents[-1]
@@ -272,8 +288,13 @@ def _add_products(book: Pass, vectors: Tensor, pieces: list[tuple[int, slice]], 
                 change.addcmul_(step.bend.unsqueeze(1), before)
 
 
-def _add_layer(step: LinearBook, change: Tensor, tangent: Tensor | None, rows: slice, out: Tensor) -> None:
-    """Add one layer's part, sum_i d'_i x_i^T + d_i x'_i^T, of one group's records to ``out`` [V, P]."""
+def _add_layer(
+    step: LinearBook, change: Tensor, tangent: Tensor | None, rows: slice, out: Tensor
+) -> None:
+    """Add one layer's part, sum_i d'_i x_i^T + d_i x'_i^T.
+
+    Of one group's records to ``out`` [V, P].
+    """
     layer, vectors = step.layer, len(out)
     x, own = step.x[rows], change[rows]
     outputs, inputs = layer.shape

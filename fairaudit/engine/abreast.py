@@ -1,4 +1,7 @@
-"""Several trainings of one length as the replicates of one; each keeps its numbers, batches and noise."""
+"""Several trainings of one length as the replicates of one.
+
+Each keeps its numbers, batches and noise.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,8 +16,9 @@ from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import Stacked
 from fairaudit.privacy.noise import GaussianNoise
 
-# Parameters of a model whose step is mostly the calling of kernels, which replicates share: with 100 a step
-# of twelve takes half as long as twelve steps, with 500 seven tenths, with 2,000 as long (docs/tuning.md 7).
+# Parameters of a model whose step is mostly the calling of kernels, which replicates share: with
+# 100 a step of twelve takes half as long as twelve steps, with 500 seven tenths, with 2,000 as long
+# (benchmarks/README.md).
 LARGEST = 1024
 AT_ONCE = 16 * 2**20  # bytes of the inputs of one step
 
@@ -32,7 +36,9 @@ def at_once(network: Stacked, batch: float) -> int:
 
 
 def abreast(trainings: Sequence[Training]) -> Training | None:
-    """One training whose replicates are those of all, in their order; None where one cannot stand for all.
+    """One training whose replicates are those of all, in their order.
+
+    None where one cannot stand for all.
 
     No two replicates share a stream that they did not share before: each part is made of the parts'
     own streams, from their beginning.
@@ -44,7 +50,8 @@ def abreast(trainings: Sequence[Training]) -> Training | None:
     if any(_schedule(other) != _schedule(first) for other in others):
         return None
     if any(
-        training.tape is not tape_of or training.observers or training.checkpoints for training in trainings
+        training.tape is not tape_of or training.observers or training.checkpoints
+        for training in trainings
     ):
         return None
     objective = first.objective.beside([other.objective for other in others])
@@ -61,7 +68,11 @@ def abreast(trainings: Sequence[Training]) -> Training | None:
     if release is None:
         return None
     streams = [stream for training in trainings for stream in training.sampler.streams]
-    rates = [[training.optimizer.learning_rate] for training in trainings for _ in training.sampler.streams]
+    rates = [
+        [training.optimizer.learning_rate]
+        for training in trainings
+        for _ in training.sampler.streams
+    ]
     expected = torch.cat([training.facts.expected_batch_size for training in trainings])
     return replace(
         first,
@@ -77,6 +88,13 @@ def abreast(trainings: Sequence[Training]) -> Training | None:
 
 
 def _schedule(training: Training) -> tuple[object, ...]:
-    sampler, facts = training.sampler, training.facts
+    sampler = training.sampler
+    facts = training.facts
     sizes = (facts.n_public, facts.n_groups, facts.n_classes)
-    return training.epochs, sampler.records, sampler.steps_per_epoch, *sizes, type(training.optimizer)
+    return (
+        training.epochs,
+        sampler.records,
+        sampler.steps_per_epoch,
+        *sizes,
+        type(training.optimizer),
+    )

@@ -1,9 +1,9 @@
-"""Convolutions: per-sample weight gradients where they are small, ghost norms where positions are few.
+"""Convolutions: per-sample gradients where small, ghost norms where positions are few.
 
-The first are products of patches with output gradients: G[a, b, c, o] = sum over positions (h, w) of
-x[h s + a, w s + b, c] d[h, w, o], one per record, is one matmul per record once the windows are laid out as
-rows. Laying them out costs more than the matmul when it is done in full, so three ways are told apart, by
-shapes alone; pieces of few records stay in the cache.
+The first are products of patches with output gradients: G[a, b, c, o] = sum over positions (h, w)
+of x[h s + a, w s + b, c] d[h, w, o], one per record, is one matmul per record once the windows are
+laid out as rows. Laying them out costs more than the matmul when it is done in full, so three ways
+are told apart, by shapes alone; pieces of few records stay in the cache.
 """
 
 import math
@@ -45,12 +45,12 @@ class Window:
 
 def positions(image: Shape, window: Window) -> tuple[int, int]:
     """How many windows fit, (down, across)."""
-    down, across = (
-        (image[i] + 2 * window.padding[i] - window.dilation[i] * (window.kernel[i] - 1) - 1)
-        // window.stride[i] + 1
-        for i in (0, 1)
-    )  # fmt: skip
-    return down, across
+    spots = []
+    for axis in (0, 1):
+        reach = window.dilation[axis] * (window.kernel[axis] - 1)
+        room = image[axis] + 2 * window.padding[axis] - reach - 1
+        spots.append(room // window.stride[axis] + 1)
+    return spots[0], spots[1]
 
 
 class PatchLayout(Enum):
@@ -58,7 +58,9 @@ class PatchLayout(Enum):
 
     FULL = auto()  # every window in full, [positions, kh kw C]
     TURNED = auto()  # the same with positions along the row: few channels make short runs otherwise
-    SHARED = auto()  # across only, [H Wo, kw C]; the shifts down are laid out in the output gradient
+    SHARED = (
+        auto()
+    )  # across only, [H Wo, kw C]; the shifts down are laid out in the output gradient
 
 
 class Patches:
@@ -71,32 +73,42 @@ class Patches:
     """
 
     def __init__(self, image: Shape, outputs: int, window: Window) -> None:
-        self.channels, self.outputs, self.window = image[2], outputs, window
+        self.channels = image[2]
+        self.outputs = outputs
+        self.window = window
         self.padded = (image[0] + 2 * window.padding[0], image[1] + 2 * window.padding[1])
         self.down, self.across = positions(image, window)
-        (kh, kw), spots = window.kernel, self.down * self.across
+        (kh, kw) = window.kernel
+        spots = self.down * self.across
         full = spots * kh * kw * self.channels
         shared = self.padded[0] * self.across * (kw * self.channels + kh * outputs)
         if window.stride[0] == 1 and shared < full:
-            self.layout, self.floats = PatchLayout.SHARED, shared
+            self.layout = PatchLayout.SHARED
+            self.floats = shared
         else:
             short = kw * self.channels < _SHORT_RUN and kh * kw > 1
-            self.layout, self.floats = PatchLayout.TURNED if short else PatchLayout.FULL, full
+            self.layout = PatchLayout.TURNED if short else PatchLayout.FULL
+            self.floats = full
 
     def products(self, x: Tensor, delta: Tensor) -> Tensor:
         """[B, kh kw C O] of images [B, H, W, C] and output gradients [B, Ho, Wo, O]."""
-        (kh, kw), (below, right) = self.window.kernel, self.window.padding
+        (kh, kw) = self.window.kernel
+        (below, right) = self.window.padding
         out = x.new_empty(len(x), kh * kw * self.channels * self.outputs)
         piece_bytes = PIECE_BYTES if x.is_cpu else PIECE_BYTES_ELSEWHERE
         at_once = min(len(x), max(1, piece_bytes // (4 * self.floats)))
-        # Laid out in the same memory piece by piece: fetching it anew would take as long as the matmul.
+        # Laid out in the same memory piece by piece: fetching it anew would take as long as the
+        # matmul.
         windows, shifted = self._work_space(x, at_once)
         for start in range(0, len(x), at_once or 1):
             piece = slice(start, start + at_once)
             n = len(x[piece])
-            padded = F.pad(x[piece], (0, 0, right, right, below, below)) if below or right else x[piece]
+            padded = (
+                F.pad(x[piece], (0, 0, right, right, below, below)) if below or right else x[piece]
+            )
             windows[:n].copy_(self._windows(padded, windows[:n]))
-            rows, columns = windows[:n].view(n, *self._rows), delta[piece]
+            rows = windows[:n].view(n, *self._rows)
+            columns = delta[piece]
             if shifted is None:
                 columns = columns.reshape(n, -1, self.outputs)
             else:
@@ -104,7 +116,8 @@ class Patches:
                     first = number * self.window.dilation[0]
                     shifted[:n, first : first + self.down, :, number] = columns
                 columns = shifted[:n].view(n, -1, kh * self.outputs)
-            rows = rows if self.layout is PatchLayout.TURNED else rows.mT
+            if self.layout is not PatchLayout.TURNED:
+                rows = rows.mT
             torch.bmm(rows, columns, out=out[piece].view(n, rows.shape[1], columns.shape[2]))
         return out
 
@@ -115,7 +128,9 @@ class Patches:
         return weight.permute(0, 3, 4, 2, 1)
 
     def _work_space(self, x: Tensor, count: int) -> tuple[Tensor, Tensor | None]:
-        """Memory for the windows of so many records, and for their output gradients where they shift.
+        """Memory for the windows of so many records.
+
+        And for their output gradients where they shift.
 
         What a shift leaves free stays zero.
         """
@@ -134,7 +149,8 @@ class Patches:
     def _rows(self) -> tuple[int, int]:
         """The windows of one record as a matrix."""
         kh, kw = self.window.kernel
-        size, spots = kh * kw * self.channels, self.down * self.across
+        size = kh * kw * self.channels
+        spots = self.down * self.across
         match self.layout:
             case PatchLayout.FULL:
                 return spots, size
@@ -145,7 +161,8 @@ class Patches:
     def _windows(self, x: Tensor, like: Tensor) -> Tensor:
         """The windows of padded images, a view of the shape of ``like``."""
         by_record, by_row, by_column, by_channel = x.stride()
-        (down, across), (dilated_down, dilated_across) = self.window.stride, self.window.dilation
+        (down, across) = self.window.stride
+        (dilated_down, dilated_across) = self.window.dilation
         spots = (by_row * down, by_column * across)
         within = (by_row * dilated_down, by_column * dilated_across, by_channel)
         strides = {
@@ -196,73 +213,67 @@ def convolution(theta: Tensor, start: int, shape: ConvShape) -> Parametric:
 
 
 class _Conv(Parametric):
-    """``y = conv(x, W) + b`` on channels-last images [(R,) B, H, W, C]."""
+    """``y = conv(x, W) + b`` on channels-last images [(R,) B, H, W, C].
+
+    Replicates go one after the other.
+    """
 
     def __init__(self, theta: Tensor, start: int, shape: ConvShape) -> None:
-        size = math.prod(shape.weight)
         self.shape = shape
         self.floats_per_record = math.prod(shape.image) + math.prod(shape.out)
-        self.start, self.split = start, start + size
+        self.start = start
+        self.split = start + math.prod(shape.weight)
         self.end = self.split + shape.outputs * shape.has_bias
         self.weight = theta[:, start : self.split].view(len(theta), *shape.weight)
-        self.bias = theta[:, self.split : self.end] if shape.has_bias else None
-        self.options = (list(shape.window.stride), list(shape.window.padding), list(shape.window.dilation))
+        self.bias = theta[:, self.split : self.end]
+        window = shape.window
+        self.options = (list(window.stride), list(window.padding), list(window.dilation))
 
     def forward(self, x: Tensor) -> Tensor:
         """[(R,) B, H, W, C] -> [(R,) B, Ho, Wo, O]."""
-        weight, bias = self._side_by_side(), None if self.bias is None else self.bias.flatten()
-        replicates = len(self.weight)
-        if _in_one(x):
-            return self._apart(F.conv2d(self._beside(x), weight, bias, *self.options, replicates), x)
-        weights, biases = (
-            weight.chunk(replicates),
-            [None] * replicates if bias is None else bias.chunk(replicates),
-        )
-        one_by_one = [
-            F.conv2d(image.permute(0, 3, 1, 2), w, b, *self.options)
-            for image, w, b in zip(x, weights, biases, strict=True)
-        ]
-        return torch.stack([out.permute(0, 2, 3, 1) for out in one_by_one])
+        outputs = []
+        for images, weight, bias in zip(_apart(x), self.weight, self.bias, strict=True):
+            outputs.append(
+                F.conv2d(
+                    _channels_first(images),
+                    weight.contiguous(memory_format=torch.channels_last),
+                    bias if self.shape.has_bias else None,
+                    *self.options,
+                )
+            )
+        return _together(outputs, x)
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """The transposed convolution of the output gradient."""
-        if _in_one(x):
-            return self._apart(self._through(self._beside(delta), self._beside(x), self._side_by_side()), x)
-        weights = self._side_by_side().chunk(len(self.weight))
-        images = [
-            self._through(d.permute(0, 3, 1, 2), i.permute(0, 3, 1, 2), w).permute(0, 2, 3, 1)
-            for d, i, w in zip(delta, x, weights, strict=True)
-        ]
-        return torch.stack(images)
+        gradients = []
+        for images, deltas, weight in zip(_apart(x), _apart(delta), self.weight, strict=True):
+            weight = weight.contiguous(memory_format=torch.channels_last)
+            gradients.append(self.pulled(deltas, images, weight, (True, False, False))[0])
+        return _together(gradients, x)
 
-    def _through(self, delta: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-        groups = weight.shape[0] // self.shape.outputs
-        found: Tensor = torch.ops.aten.convolution_backward(
-            delta, x, weight, None, *self.options, False, [0, 0], groups, [True, False, False]
-        )[0]
+    def pulled(
+        self, delta: Tensor, x: Tensor, weight: Tensor, wanted: tuple[bool, bool, bool]
+    ) -> tuple[Tensor, ...]:
+        """Gradients in input, weight and bias of one replicate, of images [B, H, W, C]."""
+        found: tuple[Tensor, ...] = torch.ops.aten.convolution_backward(
+            _channels_first(delta),
+            _channels_first(x),
+            weight,
+            [self.shape.outputs],
+            *self.options,
+            False,
+            [0, 0],
+            1,
+            list(wanted),
+        )
         return found
 
-    def _side_by_side(self) -> Tensor:
-        """Weights [(R) O, C, kh, kw], in the layout of channels-last images."""
-        return self.weight.flatten(0, 1).contiguous(memory_format=torch.channels_last)
-
-    def _beside(self, x: Tensor) -> Tensor:
-        """[(R,) B, H, W, C] -> [B, (R) C, H, W]: replicates as groups of channels, one kernel for all."""
-        if x.dim() == 4:
-            return x.permute(0, 3, 1, 2)
-        grouped = x.permute(1, 2, 3, 0, 4).flatten(3)
-        return grouped.permute(0, 3, 1, 2)
-
-    def _apart(self, y: Tensor, like: Tensor) -> Tensor:
-        """[B, (R) C, H, W] -> [(R,) B, H, W, C], contiguous."""
-        y = y.permute(0, 2, 3, 1)
-        if like.dim() == 5:
-            channels = y.shape[3] // len(self.weight)
-            y = y.reshape(*y.shape[:3], len(self.weight), channels).permute(3, 0, 1, 2, 4)
-        return y.contiguous()
-
-    def _bias_part(self, out: Tensor) -> tuple[Tensor, ...]:
-        return (out[:, self.split : self.end],) if self.shape.has_bias else ()
+    def parts(self, out: Tensor) -> tuple[Tensor, ...]:
+        """Of the weight [R, O, C, kh, kw] and, where it exists, of the bias [R, O]."""
+        weight = out[:, self.start : self.split].view(-1, *self.shape.weight)
+        if self.shape.has_bias:
+            return weight, out[:, self.split : self.end]
+        return (weight,)
 
 
 class WrittenConv(_Conv, Materialised):
@@ -277,7 +288,8 @@ class WrittenConv(_Conv, Materialised):
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
         """[(R,) B, kh kw C O] in the order of the patches, and [(R,) B, O]."""
-        images, deltas = as_batch(x), as_batch(delta)
+        images = as_batch(x)
+        deltas = as_batch(delta)
         parts = [self.patches.products(images, deltas)]
         if self.shape.has_bias:
             parts.append(deltas.sum((1, 2)))
@@ -285,29 +297,31 @@ class WrittenConv(_Conv, Materialised):
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
         """The weight's part in the order of the patches, and the bias's."""
-        weight = out[:, self.start : self.split].view(-1, *self.shape.weight)
-        return self.patches.in_order(weight), *self._bias_part(out)
+        weight, *bias = super().parts(out)
+        return self.patches.in_order(weight), *bias
 
 
 class GhostConv(_Conv):
     """The norm from inner products of positions, for many channels on few positions.
 
     |sum_t d_t x_t^T|^2 = sum_{t,t'} (d_t . d_t') (x_t . x_t'), over positions t with patches x_t.
-    What cancels between positions would leave the norm to rounding, and a norm that is too small is a
-    gradient not clipped: the products are taken in float64.
+    What cancels between positions would leave the norm to rounding, and a norm that is too small is
+    a gradient not clipped: the products are taken in float64.
 
     Source: Li et al. 2022; Bu et al. 2022.
     """
 
     def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
         """Inputs and output gradients are kept."""
-        images, deltas, spots = as_batch(x), as_batch(delta), self.shape.out[0] * self.shape.out[1]
+        images = as_batch(x)
+        deltas = as_batch(delta)
+        spots = self.shape.out[0] * self.shape.out[1]
         doubles = spots * (2 * spots + math.prod(self.shape.weight[1:]) + self.shape.outputs)
         rows = max(1, _GHOST_BYTES // (8 * doubles))
-        norms = [
-            self._norms(i, d)
-            for i, d in zip(torch.split(images, rows), torch.split(deltas, rows), strict=True)
-        ]
+        norms = []
+        for start in range(0, len(images), rows):
+            piece = slice(start, start + rows)
+            norms.append(self._norms(images[piece], deltas[piece]))
         together = torch.cat(norms) if norms else deltas.new_zeros(0)
         return as_before(together, x).to(x.dtype).add_(HIDDEN), (x, delta)
 
@@ -323,25 +337,34 @@ class GhostConv(_Conv):
         squares = (alike * torch.bmm(rows, rows.mT)).sum((1, 2))
         return squares.clamp_(min=0.0).sqrt_()
 
-    def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """Of the weight and, where it exists, of the bias, by replicate."""
-        return out[:, self.start : self.split].view(-1, *self.shape.weight), *self._bias_part(out)
-
     def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
-        """The convolution's own backward pass over weighted output gradients, one replicate at a time."""
+        """Its own backward pass over weighted output gradients, one replicate at a time."""
         x, delta = book
-        delta = delta * weights.unsqueeze(-1).unsqueeze(-1)
-        if x.dim() == 4:
-            x, delta = x.unsqueeze(0), delta.unsqueeze(0)
-        for number, (images, deltas) in enumerate(zip(x, delta, strict=True)):
-            found = torch.ops.aten.convolution_backward(
-                deltas.permute(0, 3, 1, 2), images.permute(0, 3, 1, 2), self.weight[number],
-                [self.shape.outputs], *self.options, False, [0, 0], 1, [False, True, len(parts) > 1],
-            )  # fmt: skip
-            for part, value in zip(parts, found[1:], strict=False):
-                (part[number].add_ if add else part[number].copy_)(value)
+        weighted = delta * weights.unsqueeze(-1).unsqueeze(-1)
+        wanted = (False, True, self.shape.has_bias)
+        for number, (images, deltas) in enumerate(zip(_apart(x), _apart(weighted), strict=True)):
+            _, *sums = self.pulled(deltas, images, self.weight[number], wanted)
+            for part, value in zip(parts, sums, strict=False):
+                if add:
+                    part[number].add_(value)
+                else:
+                    part[number].copy_(value)
 
 
-def _in_one(x: Tensor) -> bool:
-    """Whether replicates go through one kernel; on a CPU one after the other is faster."""
-    return x.dim() == 4 or not x.is_cpu
+def _apart(x: Tensor) -> tuple[Tensor, ...]:
+    """[(R,) B, H, W, C] as R times [B, H, W, C]."""
+    if x.dim() == 4:
+        return (x,)
+    return x.unbind()
+
+
+def _together(images: list[Tensor], like: Tensor) -> Tensor:
+    """R times [B, C, H, W] as [(R,) B, H, W, C], contiguous, with as many axes as ``like``."""
+    parts = [image.permute(0, 2, 3, 1) for image in images]
+    if like.dim() == 4:
+        return parts[0].contiguous()
+    return torch.stack(parts)
+
+
+def _channels_first(images: Tensor) -> Tensor:
+    return images.permute(0, 3, 1, 2)

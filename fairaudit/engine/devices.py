@@ -24,9 +24,12 @@ def find_device(name: str) -> torch.device:
     there = torch.cuda.is_available()
     if name == "cuda" and not there:
         raise ConfigError(
-            "no CUDA device can be used here", hint="use --device cpu; `fairaudit doctor` lists devices"
+            "no CUDA device can be used here",
+            hint="use --device cpu; `fairaudit doctor` lists devices",
         )
-    return torch.device("cuda") if there and name != "cpu" else CPU
+    if there and name != "cpu":
+        return torch.device("cuda")
+    return CPU
 
 
 @contextmanager
@@ -38,9 +41,12 @@ def working_on(device: torch.device) -> Iterator[None]:
     if device == CPU:
         yield
         return
-    matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn
+    matmul = torch.backends.cuda.matmul
+    conv = torch.backends.cudnn
     before = matmul.allow_tf32, conv.allow_tf32, conv.deterministic
-    matmul.allow_tf32, conv.allow_tf32, conv.deterministic = False, False, True
+    matmul.allow_tf32 = False
+    conv.allow_tf32 = False
+    conv.deterministic = True
     try:
         with device:
             yield
@@ -60,5 +66,7 @@ def on_cpu(value: Value) -> Value:
     elif isinstance(value, tuple | list):
         moved = type(value)(map(on_cpu, value))
     elif is_dataclass(value) and not isinstance(value, type):
-        moved = replace(value, **{f.name: on_cpu(getattr(value, f.name)) for f in fields(value) if f.init})
+        moved = replace(
+            value, **{f.name: on_cpu(getattr(value, f.name)) for f in fields(value) if f.init}
+        )
     return cast(Value, moved)

@@ -1,305 +1,226 @@
-"""A user's own module, run so that no record can meet another: one record at a time, nothing kept.
+"""A user's own module as a function of parameters and one record, for many records at once.
 
-Each record goes through ``torch.func.functional_call`` on its own. Where the module's code allows it,
-``torch.func.vmap`` runs many of these calls at once: inside, a batch has one record, and Python sees no
-number of it. Else a loop hands over one copied record after the other. Parameters and buffers are handed
-in, not looked up, and a module that writes to one of them, or leaves anything else behind, is refused.
-So what a record contributes follows from that record, the parameters and draws that no record moves.
+``torch.func.vmap`` runs the module as if every record were alone: inside, a batch has one record,
+and no operation reaches another. Parameters and buffers are handed in as copies. What vmap cannot
+run is refused, and so is a module that changes its attributes or buffers in its first passes. What
+a module keeps in any other place is not looked for: a guarantee then holds if the module keeps
+nothing of what it reads.
 """
 
 import copy
-import functools
-import gc
+import pickle
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vjp, vmap
-from torch.nn.parameter import is_lazy
+from torch._functorch.autograd_function import custom_function_call
+from torch._ops import OpOverload, OpOverloadPacket
+from torch.autograd.graph import disable_saved_tensors_hooks
+from torch.func import functional_call, vmap
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.overrides import TorchFunctionMode
 
 from fairaudit.engine.devices import CPU
-from fairaudit.engine.memory import Reading, Survivors, Unreadable, changed, has_own_vmap, read_memory
-from fairaudit.engine.stacked import refuse_untrainable
+from fairaudit.engine.stacked import in_one_row, refuse_untrainable
 from fairaudit.errors import FairauditError, TrainingError, said
 from fairaudit.privacy.borrowed import global_state, global_stream
 
 Values = Mapping[str, Tensor]  # parameter name -> value
 
-# What writes statistics of its batch, or reads them -> what to use instead. Opacus' validator finds these
-# layers; others that it finds (recurrent layers, attention) are sound once every record is by itself.
-REPLACEMENTS = {
-    "BatchNorm1d": "nn.GroupNorm",
-    "BatchNorm2d": "nn.GroupNorm",
-    "BatchNorm3d": "nn.GroupNorm",
-    "SyncBatchNorm": "nn.GroupNorm",
-    "InstanceNorm1d": "it without track_running_stats",
-    "InstanceNorm2d": "it without track_running_stats",
-    "InstanceNorm3d": "it without track_running_stats",
-}
-BLOCK = 32  # records of a module that draws
+BLOCK = 64  # records of a module that draws: what a place draws depends on how many there are
+WATCHED_PASSES = 8  # after which attributes and buffers are compared
 STATELESS = (
-    "a guarantee for each record needs a forward that leaves no trace: keep no statistics, counters, caches "
-    "or records; declare constants in __init__, and use nn.GroupNorm to normalise"
+    "a guarantee for each record needs a forward that leaves no trace: keep no statistics, "
+    "counters, caches or records; declare constants in __init__, and use nn.GroupNorm to normalise"
 )
+ELSEWHERE = "use operations that torch.func.vmap runs, or train it yourself: --trainer"
 
 
 def refuse_unprivate(module: nn.Module) -> None:
-    """Refuse layers whose output depends on other records of the batch, or that keep their statistics.
+    """Refuse layers whose output depends on other records, or that keep their statistics.
+
+    Recurrent layers and attention, which Opacus refuses as well, are sound once every record is by
+    itself.
 
     Raises:
         TrainingError: Names the layer and what to use in its place.
     """
-    # Importing Opacus takes seconds, and most models need none of it.
-    from opacus.validators import ModuleValidator
-
     for path, layer in module.named_modules():
-        # A subclass is what its base is, whatever name it bears.
-        kind = next((kind for kind in type(layer).__mro__ if kind.__name__ in REPLACEMENTS), None)
-        if kind and kind in ModuleValidator.VALIDATORS and ModuleValidator.VALIDATORS[kind](layer):
-            place = f" at {path!r}" if path else ""
-            name = type(layer).__name__
-            raise TrainingError(
-                f"the model's {name}{place} cannot be trained with a guarantee for each record",
-                hint=f"use {REPLACEMENTS[kind.__name__]} in its place",
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What is computed of each record.
-
-    Args:
-        one: (handed values, record, ...) -> tensor, as vmap runs it.
-        alone: The same, as the loop runs it.
-        values: Parameters by name.
-        stream: Names the draws.
-    """
-
-    one: Callable[..., Tensor]
-    alone: Callable[..., Tensor]
-    values: Values
-    stream: tuple[int, ...]
-
-
-class _Mode:
-    """A copy of the module as it trains, or as it predicts, and how its records are run.
-
-    Args:
-        module: The copy, which is what runs.
-        constants: Buffers and frozen parameters by name.
-    """
-
-    def __init__(self, module: nn.Module, constants: Values) -> None:
-        self.module = module
-        self._constants = constants
-        self._before = _read(module)
-        # Whether vmap runs it; None where that is not settled yet.
-        self.at_once = False if has_own_vmap(self._before) else None
-        self._draws = False  # whether the forward draws numbers
-        self._own = [(part, dict(part._parameters)) for part in module.modules()]
-
-    def call(self, handed: Values, record: Tensor) -> object:
-        """What the module puts out for one record."""
-        given = dict(handed)
-        try:
-            out: object = functional_call(self.module, given, (record.unsqueeze(0),))
-        finally:
-            # PyTorch puts the wrong tensors back where a part has two names, or keeps a list of its own.
-            for part, own in self._own:
-                for name, parameter in own.items():
-                    setattr(part, name, parameter)
-        for name, value in handed.items():
-            if given[name] is not value:
-                raise _writes(name)
-        return out
-
-    def map(self, work: _Work, arguments: Sequence[Tensor]) -> Tensor:
-        """``one`` of all records under vmap, else ``alone`` of each; and the module as it was."""
-        if self.at_once is None:
-            # Settled on made-up records, so that no record decides how the others are computed.
-            made_up = [torch.zeros_like(given[:1]).expand(2, *given.shape[1:]) for given in arguments]
-            self.at_once = self._together(work, made_up) is not None
-        found = self._blocks(work, arguments) if self.at_once else None
-        if found is not None:
-            return found
-        rows = []
-        for number, parts in enumerate(zip(*arguments, strict=True)):
-            # A copy of its own: a view would lead back to the other records.
-            record = [part.clone() for part in parts]
-            with self._unchanged(work) as handed, global_stream(*work.stream, number), faults():
-                rows.append(work.alone(handed, *record))
-        return torch.stack(rows)
-
-    def _blocks(self, work: _Work, arguments: Sequence[Tensor]) -> Tensor | None:
-        """``one`` of all records; in padded blocks of one size where it draws, whose masks follow its place.
-
-        What is drawn for a place in a tensor of records depends on how many there are.
-        """
-        if not self._draws:
-            return self._together(work, arguments)
-        found: list[Tensor] = []
-        count = len(arguments[0])
-        for start in range(0, count, BLOCK):
-            rows = [given[start : start + BLOCK] for given in arguments]
-            padded = [torch.cat([r, r.new_zeros(BLOCK - len(r), *r.shape[1:])]) for r in rows]
-            block = self._together(replace(work, stream=(*work.stream, start)), padded)
-            if block is None:
-                return None
-            found.append(block)
-        return torch.cat(found)[:count]
-
-    def _together(self, work: _Work, arguments: Sequence[Tensor]) -> Tensor | None:
-        """``one`` of all records under vmap; None where vmap cannot, or the code met an error on its way."""
-        made = Survivors()
-        try:
-            with (
-                self._unchanged(work) as handed,
-                global_stream(*work.stream),
-                warnings.catch_warnings(),
-                made,
-            ):
-                warnings.filterwarnings("ignore", "There is a performance drop")
-                drawn = global_state()
-                copies = [given.clone() for given in arguments]  # code may write to its input
-                found: Tensor = vmap(functools.partial(work.one, handed), randomness="different")(*copies)
-                self._draws |= not torch.equal(drawn, global_state())
-        except (FairauditError, KeyboardInterrupt):
-            raise
-        except BaseException:  # the loop raises again what is the module's own fault
-            return None
-        if not any(value.requires_grad for value in work.values.values()):
-            _refuse_survivors(made)
-        # What one record makes raise, code that goes on would have done for every record.
-        return None if made.has_raised else found
-
-    @contextmanager
-    def _unchanged(self, work: _Work) -> Iterator[dict[str, Tensor]]:
-        """Copies of parameters and constants to hand in; refuses a module that wrote to them or to itself."""
-        given = {**work.values, **self._constants}
-        handed = {name: value.clone() for name, value in given.items()}
-        yield handed
-        for name, value in given.items():
-            if not torch.equal(_bits(handed[name]), _bits(value)):
-                raise _writes(name)
-        name = changed(self._before, _read(self.module))
-        if name:
-            raise TrainingError(f"the model changes the {name} while it reads records", hint=STATELESS)
+        if isinstance(layer, _BatchNorm):
+            hint = "use nn.GroupNorm in its place"
+        elif isinstance(layer, _InstanceNorm) and layer.track_running_stats:
+            hint = "use it without track_running_stats"
+        else:
+            continue
+        place = f" at {path!r}" if path else ""
+        raise TrainingError(
+            f"the model's {type(layer).__name__}{place} cannot be trained with a guarantee for "
+            "each record",
+            hint=hint,
+        )
 
 
 class Isolated:
-    """One module's function of parameters and one record, and its gradients, for many records.
+    """One copy of a module, as it trains or as it predicts.
 
     Args:
-        module: Of any make; it is copied, and the copies are what runs.
-        device: Where the copies lie.
+        module: Of any make; it is copied, and the copy is what runs.
+        device: Where the copy lies.
+        training: Whether layers behave as in training, dropout above all.
 
     Raises:
-        TrainingError: A layer that cannot be private, no parameter to train, or a module that cannot be
-            copied or read.
+        TrainingError: A layer that cannot be private, no parameter to train, or a module that
+            cannot be copied.
     """
 
-    def __init__(self, module: nn.Module, device: torch.device = CPU) -> None:
-        module = module.inner if isinstance(module, PerRecord) else module
+    def __init__(
+        self, module: nn.Module, device: torch.device = CPU, *, training: bool = True
+    ) -> None:
+        if isinstance(module, PerRecord):
+            module = module.inner
         refuse_unprivate(module)
         refuse_untrainable(module)
         if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
-            raise TrainingError("the model is compiled by torch.jit", hint="hand in the Python module")
-        if any(is_lazy(p) for p in (*module.parameters(), *module.buffers())):
             raise TrainingError(
-                "the model has lazy layers, whose sizes are not known yet", hint="give every layer its sizes"
+                "the model is compiled by torch.jit", hint="hand in the Python module"
             )
-        with faults():  # parts may copy themselves
-            training = copy.deepcopy(module).float().to(device).train()
-            predicting = copy.deepcopy(training).eval()
-        named = [*training.named_parameters(), *training.named_buffers()]
-        self.start = {name: p.detach().clone() for name, p in named if p.requires_grad}
-        constants = {name: c.detach().clone() for name, c in named if name not in self.start}
-        self._training, self._predicting = (_Mode(each, constants) for each in (training, predicting))
-        self._classes: int | None = None
+        self.start: dict[str, Tensor] = {}
+        self._constants: dict[str, Tensor] = {}
+        with faults():  # parts may copy themselves, or have no sizes yet
+            self.module = copy.deepcopy(module).float().to(device).train(training)
+            for name, value in (*self.module.named_parameters(), *self.module.named_buffers()):
+                values = self.start if value.requires_grad else self._constants
+                values[name] = value.detach().clone()
+        self._draws: bool | None = None  # not known before the first pass
+        self._parameters = [(part, dict(part._parameters)) for part in self.module.modules()]
+        self._held = _held(self.module, self._constants)
+        self._watched = WATCHED_PASSES
 
-    @property
-    def at_once(self) -> bool:
-        """Whether vmap runs many training records at once, as far as that is settled."""
-        return bool(self._training.at_once)
-
-    def one_by_one(self) -> None:
-        """From now on, run one record after the other."""
-        self._training.at_once = self._predicting.at_once = False
-
-    def outputs(self, values: Values, x: Tensor, stream: Sequence[int], *, training: bool = False) -> Tensor:
-        """Outputs [n, Y] of records [n, ...].
+    def outputs(self, values: Values, x: Tensor, stream: Sequence[int]) -> Tensor:
+        """Outputs [n, Y] of records, differentiable in the parameters.
 
         Args:
             values: Parameters by name.
-            x: Records.
-            stream: Names the draws of the forward passes; no record moves another's.
-            training: Whether layers behave as in training, dropout above all.
+            x: Records [n, ...], at least one.
+            stream: Names the draws of the pass; no record moves another's.
 
         Raises:
             TrainingError: The module fails, puts out something else, or leaves a trace.
         """
-        mode = self._training if training else self._predicting
-        differentiable = any(value.requires_grad for value in values.values())
+        self.draws(values, x)
+        flat = torch.cat([value.flatten() for value in values.values()])
+        handed = dict(zip(values, split_like(flat, values.values()), strict=True))
+        return self._pass(handed, flat, x, stream)
 
-        def alone(handed: Values, record: Tensor) -> Tensor:
-            return self._call(mode, handed, record)
+    def graph(
+        self, values: Values, x: Tensor, stream: Sequence[int]
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Outputs [n, Y], and the parameters of each record that they were computed from.
 
-        def one(handed: Values, record: Tensor) -> Tensor:
-            if differentiable:
-                return alone(handed, record)
-            # vmap takes more layers apart where a gradient is asked for.
-            out: Tensor = vjp(lambda given: alone({**handed, **given}, record), _of(values, handed))[0]
-            return out
-
-        return mode.map(_Work(one, alone, values, tuple(stream)), (x,))
-
-    def gradients(self, values: Values, x: Tensor, delta: Tensor, stream: Sequence[int]) -> Tensor:
-        """Gradient [n, P] of each record's <delta, output> as it trains; see :meth:`outputs`.
-
-        Args:
-            values, x, stream: As there.
-            delta: Output gradients [n, Y].
+        These are leaves [m, ...] of m >= n records: the gradient of <delta, outputs> in them is
+        that of every record by itself. Arguments and errors are those of :meth:`outputs`.
         """
-        mode = self._training
+        missing = -len(x) % BLOCK if self.draws(values, x) else 0
+        padded = torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
+        flat = in_one_row(values.values())
+        leaves = {}
+        for name, value in zip(values, split_like(flat, values.values()), strict=True):
+            rows = value.expand(len(padded), *value.shape)
+            leaves[name] = rows.requires_grad_()
+        # What such a hook saw in the backward pass would be all records at once.
+        no_hooks = disable_saved_tensors_hooks("hooks on saved tensors are not supported")
+        with torch.enable_grad(), no_hooks:
+            outputs = self._pass(leaves, flat, padded, stream, by_record=True)
+        return outputs[: len(x)], leaves
 
-        def one(handed: Values, record: Tensor, direction: Tensor) -> Tensor:
-            _, pull, *_ = vjp(
-                lambda given: self._call(mode, {**handed, **given}, record), _of(values, handed)
+    def draws(self, values: Values, x: Tensor) -> bool:
+        """Whether the forward draws numbers; found out in a first pass, of one record.
+
+        Raises:
+            TrainingError: vmap cannot run the module.
+        """
+        if self._draws is not None:
+            return self._draws
+        self._draws = False
+        try:
+            with torch.no_grad():
+                self.outputs(values, x[:1], (0,))
+        except TrainingError as error:
+            if error.__cause__ is None:
+                raise
+            with global_stream(0), torch.no_grad(), faults():
+                self.module(x[:1].clone())  # raises what is the module's own fault
+            raise TrainingError(
+                "torch.func.vmap cannot run the model over single records: "
+                f"{said(error.__cause__)}",
+                hint=ELSEWHERE,
+            ) from error
+        return self._draws
+
+    def _pass(
+        self,
+        handed: Values,
+        flat: Tensor,
+        x: Tensor,
+        stream: Sequence[int],
+        *,
+        by_record: bool = False,
+    ) -> Tensor:
+        """Outputs [n, Y] with parameters that are views of ``flat``, [n, ...] each by record."""
+        given = {**handed, **self._constants}
+        axes = {name: 0 if by_record and name in handed else None for name in given}
+        before = flat.detach().clone()
+        watch = _Watch()
+        with global_stream(*stream), warnings.catch_warnings(), faults(), watch:
+            warnings.filterwarnings("ignore", "There is a performance drop")
+            drawn = global_state()
+            each = vmap(self._one, (axes, 0), randomness="different")
+            out: Tensor = each(given, x.clone())  # code may write to its input
+            self._draws = self._draws or not torch.equal(drawn, global_state())
+        if not torch.equal(_bits(flat), _bits(before)):
+            raise _writes("a parameter")
+        if watch.error is not None:
+            # What one record makes raise, code that goes on would have done for every record.
+            raise TrainingError(
+                f"the model goes on after an error: {said(watch.error)}", hint=ELSEWHERE
             )
-            (found,) = pull(direction)
-            return torch.cat([found[name].flatten() for name in values])
+        if self._watched:
+            self._watched -= 1
+            self._refuse_traces()
+        return out
 
-        def alone(handed: Values, record: Tensor, direction: Tensor) -> Tensor:
-            # Plain autograd: it takes functions that functorch refuses.
-            own = [handed[name].requires_grad_() for name in values]
-            with torch.enable_grad():
-                out = self._call(mode, handed, record)
-                found = (
-                    torch.autograd.grad(out, own, direction, allow_unused=True) if out.requires_grad else ()
-                )
-            parts = zip(own, found or [None] * len(own), strict=True)
-            return torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for p, g in parts])
-
-        return mode.map(_Work(one, alone, values, tuple(stream)), (x, delta))
-
-    def _call(self, mode: _Mode, handed: Values, record: Tensor) -> Tensor:
+    def _one(self, given: Values, record: Tensor) -> Tensor:
         """Output [Y] of one record."""
-        out = mode.call(handed, record)
-        shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        is_dense = isinstance(out, Tensor) and out.layout is torch.strided and out.is_floating_point()
-        if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != 1 or not is_dense:
+        handed = dict(given)
+        try:
+            out = functional_call(self.module, handed, (record.unsqueeze(0),))
+        finally:
+            # PyTorch puts the wrong tensors back where a part has two names.
+            for part, parameters in self._parameters:
+                part._parameters.update(parameters)
+        for name, value in given.items():
+            if handed[name] is not value:
+                raise _writes(repr(name))
+        if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != 1:
+            shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise TrainingError(
-                f"the model puts out {shape} for one record", hint="put out [n, classes], the logits"
+                f"the model puts out {shape} for one record",
+                hint="put out [n, classes], the logits",
             )
-        self._classes = self._classes or out.shape[1]
-        if out.shape[1] != self._classes:
-            raise TrainingError(
-                f"the model puts out {shape[1]} numbers for one record and {self._classes} for others"
-            )
-        return out[0].float()
+        logits: Tensor = out[0].float()
+        return logits
+
+    def _refuse_traces(self) -> None:
+        """One comparison of attributes and buffers with what they were."""
+        held = _held(self.module, self._constants)
+        for name in (*self._held, *held):
+            if self._held.get(name) != held.get(name):
+                raise TrainingError(
+                    f"the model changes the {name} while it reads records", hint=STATELESS
+                )
 
 
 class PerRecord(nn.Module):
@@ -312,42 +233,79 @@ class PerRecord(nn.Module):
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner: nn.Module = inner
-        self._isolated: list[Isolated] = []  # made at the first call; in a list, so that it is no part
+        # Made at the first call; in a list, so that it is no part.
+        self._isolated: list[Isolated] = []
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [n, Y], dropout off; differentiable."""
         if not self._isolated:
-            self._isolated.append(Isolated(self.inner))
+            self._isolated.append(Isolated(self.inner, training=False))
         named = dict(self.inner.named_parameters())
         isolated = self._isolated[0]
         return isolated.outputs({name: named[name] for name in isolated.start}, x, (0,))
 
 
-def _of(values: Values, handed: Values) -> dict[str, Tensor]:
-    return {name: handed[name] for name in values}
+class _Watch(TorchFunctionMode):
+    """Refuses operations whose vmap rule is the module's own, and notes errors that are caught."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: BaseException | None = None
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        """Call, unless it is refused."""
+        is_operator = isinstance(func, OpOverload | OpOverloadPacket)
+        is_own = is_operator and not str(func).startswith(("aten.", "prims."))
+        try:
+            if is_own or func is custom_function_call:
+                # A rule of one's own would see all records.
+                raise TrainingError(
+                    "the model has operations whose rule for vmap is its own", hint=ELSEWHERE
+                )
+            return func(*args, **(kwargs or {}))
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+def split_like(flat: Tensor, shaped: Iterable[Tensor]) -> Iterator[Tensor]:
+    """The parts of a row of numbers [P], in the shapes of the given tensors."""
+    start = 0
+    for value in shaped:
+        yield flat[start : start + value.numel()].view(value.shape)
+        start += value.numel()
+
+
+def _held(module: nn.Module, constants: Values) -> dict[str, object]:
+    """What a module holds, by a name that a person knows: its bytes, or which object it is."""
+    held: dict[str, object] = {}
+    for name, value in constants.items():
+        held[f"buffer {name!r}"] = _bits(value).cpu().numpy().tobytes()
+    for path, part in module.named_modules():
+        place = f" of {type(part).__name__}" + (f" at {path!r}" if path else "")
+        for name, value in vars(part).items():
+            if name in ("_parameters", "_buffers", "_modules"):
+                continue
+            try:
+                held[f"attribute {name!r}{place}"] = pickle.dumps(value)
+            except Exception:
+                held[f"attribute {name!r}{place}"] = id(value)
+    return held
 
 
 def _bits(value: Tensor) -> Tensor:
-    """The bytes of a tensor: NaN is unequal to itself, and a model that diverged is no model that writes."""
+    """The bytes of a tensor: NaN is unequal to itself, and a model that diverged writes nothing."""
     return value.detach().contiguous().view(-1).view(torch.uint8)
 
 
-def _read(module: nn.Module) -> Reading:
-    try:
-        return read_memory(module)
-    except Unreadable as error:
-        raise TrainingError(f"the model's {error}", hint=STATELESS) from error
-
-
 def _writes(name: str) -> TrainingError:
-    return TrainingError(f"the model writes to {name!r} while it reads a record", hint=STATELESS)
-
-
-def _refuse_survivors(made: Survivors) -> None:
-    if made.any():
-        gc.collect()  # a cycle is no memory
-    if made.any():
-        raise TrainingError("the model keeps tensors of the records that it has read", hint=STATELESS)
+    return TrainingError(f"the model writes to {name} while it reads a record", hint=STATELESS)
 
 
 @contextmanager
@@ -362,5 +320,6 @@ def faults() -> Iterator[None]:
             hint = "use a smaller --batch-size or fewer --workers"
             raise TrainingError("the model ran out of memory", hint=hint) from error
         raise TrainingError(
-            f"the model raised {said(error)}", hint="records come one at a time, [1, d] or [1, C, H, W]"
+            f"the model raised {said(error)}",
+            hint="records come one at a time, [1, d] or [1, C, H, W]",
         ) from error

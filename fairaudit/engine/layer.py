@@ -1,8 +1,8 @@
 """What a layer is: its two passes and, with parameters, its norms and weighted sums.
 
 With one replicate the tensors carry no replicate axis ([B, ...]), which keeps small models clear of
-batched-matmul overhead; with several it leads ([R, B, ...]). Images are channels last, [..., H, W, C],
-whatever order a module's author sees. Parameters stay in the order of ``module.parameters()``.
+batched-matmul overhead; with several it leads ([R, B, ...]). Images are channels last, [..., H, W,
+C], whatever order a module's author sees. Parameters stay in the order of ``module.parameters()``.
 """
 
 from abc import ABC, abstractmethod
@@ -49,8 +49,10 @@ class Elementwise(Layer):
         derivative: Any,  # noqa: ANN401 - operators have no types
         *constants: float,
     ) -> None:
-        self._function, self._in_place = function, in_place
-        self._derivative, self._constants = derivative, constants
+        self._function = function
+        self._in_place = in_place
+        self._derivative = derivative
+        self._constants = constants
 
     def forward(self, x: Tensor) -> Tensor:
         """Of the shape of ``x``."""
@@ -91,7 +93,10 @@ class Parametric(Layer):
 
     @abstractmethod
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """Where this layer's part of a gradient sum [R, P] is written: a view for each parameter."""
+        """Where this layer's part of a gradient sum [R, P] is written.
+
+        A view for each parameter.
+        """
 
     @abstractmethod
     def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
@@ -99,11 +104,14 @@ class Parametric(Layer):
 
 
 class Materialised(Parametric):
-    """A layer whose every record's gradient is written out, because that is cheap for its shapes."""
+    """A layer whose records' gradients are written out: cheap for its shapes."""
 
     @abstractmethod
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
-        """The gradients in each parameter, [(R,) B, size] each, in the order of ``parts``, [R, ...] each."""
+        """The gradients in each parameter, [(R,) B, size] each.
+
+        In the order of ``parts``, [R, ...] each.
+        """
 
     def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
         """The norms of what is summed later, to the bit."""
@@ -117,16 +125,21 @@ class Materialised(Parametric):
 
     def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
         """Weights times the written gradients."""
-        row, product = weights.mT, torch.mm if len(parts[0]) == 1 else torch.bmm
+        row = weights.mT
+        product = torch.mm if len(parts[0]) == 1 else torch.bmm
         for part, gradients in zip(parts, book, strict=True):
             (part.add_ if add else part.copy_)(product(row, gradients).view(part.shape))
 
 
 def as_batch(images: Tensor) -> Tensor:
     """[(R,) B, H, W, C] -> [(R) B, H, W, C]."""
-    return images.flatten(0, 1) if images.dim() == 5 else images
+    if images.dim() == 5:
+        return images.flatten(0, 1)
+    return images
 
 
 def as_before(images: Tensor, like: Tensor) -> Tensor:
     """[(R) B, ...] -> [(R,) B, ...], with the leading axes of ``like`` [(R,) B, H, W, C]."""
-    return images.view(*like.shape[:2], *images.shape[1:]) if like.dim() == 5 else images
+    if like.dim() == 5:
+        return images.view(*like.shape[:2], *images.shape[1:])
+    return images

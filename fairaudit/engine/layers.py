@@ -51,7 +51,8 @@ class _Chain:
     def add(self, layer: Layer, shape: Shape | None, flattened: Shape | None = None) -> None:
         """Append a layer whose output has that shape."""
         self.layers.append(layer)
-        self.shape, self.flattened = shape, flattened
+        self.shape = shape
+        self.flattened = flattened
 
     def image(self, module: nn.Module) -> tuple[int, int, int]:
         """(H, W, C) here.
@@ -69,12 +70,15 @@ def unsupported(module: nn.Module, how: str = "") -> TrainingError:
     """The error of a layer that the table lacks."""
     return TrainingError(
         f"layer {type(module).__name__}{' ' + how if how else ''} is not in the layer table",
-        hint="use Linear, Conv2d, GroupNorm, LayerNorm, pooling, Flatten, Tanh, ReLU and Sigmoid layers",
+        hint="use Linear, Conv2d, GroupNorm, LayerNorm, pooling, Flatten, Tanh, ReLU and Sigmoid "
+        "layers",
     )
 
 
 def _linear(chain: _Chain, module: nn.Linear) -> None:
-    outputs, inputs, has_bias = module.out_features, module.in_features, module.bias is not None
+    outputs = module.out_features
+    inputs = module.in_features
+    has_bias = module.bias is not None
     if chain.shape is not None and len(chain.shape) != 1:
         raise unsupported(module, "on what is not one row of numbers")
     image = chain.flattened
@@ -87,7 +91,9 @@ def _linear(chain: _Chain, module: nn.Linear) -> None:
 def _conv(chain: _Chain, module: nn.Conv2d) -> None:
     image = chain.image(module)
     if module.groups != 1 or module.padding_mode != "zeros":
-        raise unsupported(module, f"with groups={module.groups}, padding_mode={module.padding_mode!r}")
+        raise unsupported(
+            module, f"with groups={module.groups}, padding_mode={module.padding_mode!r}"
+        )
     kernel, stride, dilation = (
         _pair(module, size) for size in (module.kernel_size, module.stride, module.dilation)
     )

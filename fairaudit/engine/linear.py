@@ -25,16 +25,18 @@ class Linear(Parametric):
 
     def __init__(self, theta: Tensor, start: int, shape: tuple[int, int], has_bias: bool) -> None:
         outputs, inputs = shape
-        self.floats_per_record = outputs + inputs
         self.shape = shape
-        self.split, self.end = start + outputs * inputs, start + outputs * inputs + outputs * has_bias
-        self.start = start
-        replicates = len(theta)
-        weight = theta[:, start : self.split].view(replicates, outputs, inputs)
-        bias = theta[:, self.split : self.end] if has_bias else theta.new_zeros(replicates, outputs)
         self.has_bias = has_bias
-        self.single = replicates == 1
+        self.floats_per_record = outputs + inputs
+        self.start = start
+        self.split = start + outputs * inputs
+        self.end = self.split + outputs * has_bias
+        self.single = len(theta) == 1
         # Views: in-place updates of theta are seen here without re-binding.
+        weight = theta[:, start : self.split].view(-1, outputs, inputs)
+        bias = theta[:, self.split : self.end]
+        if not has_bias:
+            bias = theta.new_zeros(len(theta), outputs)
         self.weight = weight[0] if self.single else weight
         self.bias = bias[0] if self.single else bias.unsqueeze(1)
 
@@ -63,19 +65,27 @@ class Linear(Parametric):
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
         """Of the weight and, where it exists, of the bias."""
-        weight = out[:, self.start : self.split].view(-1, *self.shape)
-        bias = (out[:, self.split : self.end],) if self.has_bias else ()
-        return tuple(part[0] for part in (weight, *bias)) if self.single else (weight, *bias)
+        parts = [out[:, self.start : self.split].view(-1, *self.shape)]
+        if self.has_bias:
+            parts.append(out[:, self.split : self.end])
+        if self.single:
+            parts = [part[0] for part in parts]
+        return tuple(parts)
 
     def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
         """One matmul per replicate, (w * delta)^T x, and the column sums for the bias."""
-        (weight, *biases), (x, delta) = parts, book
+        weight, *biases = parts
+        x, delta = book
         weighted = delta * weights
         left = weighted.mT
-        if add:
-            (weight.addmm_ if self.single else weight.baddbmm_)(left, x)
+        if add and self.single:
+            weight.addmm_(left, x)
+        elif add:
+            weight.baddbmm_(left, x)
+        elif self.single:
+            torch.mm(left, x, out=weight)
         else:
-            (torch.mm if self.single else torch.bmm)(left, x, out=weight)
+            torch.bmm(left, x, out=weight)
         for bias in biases:
             if add:
                 bias.add_(weighted.sum(-2))
@@ -84,7 +94,9 @@ class Linear(Parametric):
 
 
 class ImageLinear(Linear):
-    """A linear layer behind a flattened image: its inputs come channels last, its weight channels first.
+    """A linear layer behind a flattened image.
+
+    Its inputs come channels last, its weight channels first.
 
     The weight is rearranged, once a pass, rather than every record.
 
@@ -94,7 +106,9 @@ class ImageLinear(Linear):
         outputs, has_bias: As of the module.
     """
 
-    def __init__(self, theta: Tensor, start: int, image: Shape, outputs: int, has_bias: bool) -> None:
+    def __init__(
+        self, theta: Tensor, start: int, image: Shape, outputs: int, has_bias: bool
+    ) -> None:
         height, width, channels = image
         super().__init__(theta, start, (outputs, height * width * channels), has_bias)
         self.image = image
@@ -109,7 +123,10 @@ class ImageLinear(Linear):
         return super().forward(x)
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """A buffer in the order of the inputs, the bias's part if any, and the weight's, which it goes to."""
+        """A buffer in the order of the inputs, the bias's part if any, and the weight's.
+
+        Which it goes to.
+        """
         weight, *bias = super().parts(out)
         stored = _channels_last(out[:, self.start : self.split], self.shape[0], self.image)
         return weight.new_zeros(weight.shape), *bias, stored

@@ -5,6 +5,7 @@ One step: sample -> forward -> objective asks -> output gradients -> norms -> ru
 """
 
 import copy
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -16,30 +17,59 @@ from fairaudit.engine.devices import CPU, on_cpu
 from fairaudit.engine.observe import Checkpoint, Observer, StepView
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
-from fairaudit.engine.release import GradientSum, Realised, Release, UnprovenRelease
+from fairaudit.engine.release import (
+    GaussianRelease,
+    GradientSum,
+    Realised,
+    Release,
+    UnprovenRelease,
+)
 from fairaudit.engine.replicates import tape_of
 from fairaudit.engine.rules import ClippingRule, Objective, PublicFacts, SideQuery
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked
+from fairaudit.errors import PrivacyError
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 from fairaudit.privacy.noise import GaussianNoise
 
 # A norm computed in float32 may fall short of the true one by some 1e-6; rules are handed an upper
 # bound, so that scale * true norm cannot exceed the sensitivity (rule R7), whoever writes the rule.
 NORM_GUARD = 1.0 + 1e-5
+# Room for the rounding of a rule's own arithmetic; smaller than the guard, so that what passes
+# still lies within the claim.
+LARGEST_SHARE = 1.0 + 1e-6
 
 S = TypeVar("S")
-TapeMaker = Callable[[Stacked, int, int], GradientTape]  # network, most weight rows, bytes of books kept
+TapeMaker = Callable[
+    [Stacked, int, int], GradientTape
+]  # network, most weight rows, bytes of books kept
 
 
 class Asking(Generic[S]):
-    """One part's side of the step: its state, its query and the noise on it."""
+    """One part's side of the step: its state, its query and the noise on it.
+
+    Args:
+        part: An objective or a rule.
+        replicates: R.
+        facts: What is public.
+        noise: On its query.
+        is_limited: Hold its query rows and factors to what it claims, whoever wrote it.
+    """
 
     part: Any  # an Objective or a ClippingRule, each with calls of its own
 
-    def __init__(self, part: SideQuery[S], replicates: int, facts: PublicFacts, noise: GaussianNoise) -> None:
+    def __init__(
+        self,
+        part: SideQuery[S],
+        replicates: int,
+        facts: PublicFacts,
+        noise: GaussianNoise,
+        *,
+        is_limited: bool,
+    ) -> None:
         self.part = part
         self.noise = noise
+        self.is_limited = is_limited
         self.released = part.init(replicates, facts)
         self.state = self.released
 
@@ -47,11 +77,13 @@ class Asking(Generic[S]):
         """Sum the query over the batch, add noise, let the part digest the answer.
 
         Args:
-            query: [R, B, Q], rows of norm at most 1.
+            query: [R, B, Q], one row per record.
             present: [R, B] or None.
         """
         multiplier = self.part.query_noise_multiplier
         assert multiplier is not None
+        if self.is_limited:
+            query = limited_rows(query)
         if present is not None:
             query = query * present.unsqueeze(-1)
         answer = query.sum(1)
@@ -76,12 +108,59 @@ def scaled(
 
     Returns:
         Each record's factor [R, B], and the sensitivity [R].
+
+    Raises:
+        PrivacyError: A limited rule claims a sensitivity that is negative or not finite.
     """
     upper = norms * NORM_GUARD
     if rule.part.query_noise_multiplier is not None:
         rule.update(rule.part.query(rule.state, upper, group), present)
     sensitivity = rule.part.sensitivity(rule.released)
-    return rule.part.scale(rule.released, upper, group), sensitivity
+    scale: Tensor = rule.part.scale(rule.released, upper, group)
+    if rule.is_limited:
+        scale = limited_scale(scale, upper, sensitivity)
+    return scale, sensitivity
+
+
+def limited_scale(scale: Tensor, upper: Tensor, sensitivity: Tensor) -> Tensor:
+    """Factors that make no gradient longer than the sensitivity.
+
+    A factor's size is at most ``sensitivity * LARGEST_SHARE / upper``, and one that is not finite
+    becomes 0. A record's limit reads its own norm and the claim, and nothing of other records.
+
+    Args:
+        scale: A rule's factors, [R, B].
+        upper: Upper bounds of the gradients' norms, [R, B]; at 0 a finite factor stays.
+        sensitivity: As claimed, [R].
+
+    Raises:
+        PrivacyError: A sensitivity that is negative or not finite.
+    """
+    claims = sensitivity.tolist()
+    for claim in claims:
+        if not 0.0 <= claim < math.inf:
+            raise PrivacyError(
+                f"the clipping rule claims a sensitivity of {claim:g}",
+                hint="ClippingRule.sensitivity returns finite numbers, 0 or more",
+            )
+    if not scale.numel():
+        return scale
+    shortest, longest = torch.aminmax(scale * upper)
+    largest = min(claims) * LARGEST_SHARE
+    if -largest <= shortest.item() and longest.item() <= largest:  # False for NaN
+        return scale
+    limit = (sensitivity * LARGEST_SHARE).unsqueeze(-1) / upper
+    limit = limit.where(upper > 0, math.inf)
+    return scale.where(scale.isfinite(), 0.0).clamp(-limit, limit)
+
+
+def limited_rows(query: Tensor) -> Tensor:
+    """Rows [R, B, Q] of L2 norm at most ``LARGEST_SHARE``; one that is not finite becomes 0."""
+    norms: Tensor = torch.linalg.vector_norm(query, dim=-1, keepdim=True)
+    if not norms.numel() or norms.max().item() <= LARGEST_SHARE:
+        return query
+    shortened = query * norms.reciprocal().mul(LARGEST_SHARE).clamp(max=1.0)
+    return shortened.where(norms.isfinite(), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +211,17 @@ class Trace:
 
     def stacked(self) -> dict[str, tuple[list[int], Tensor]]:
         """Each series as (steps, values)."""
-        return {name: (self.steps[name], torch.stack(values)) for name, values in self.values.items()}
+        return {
+            name: (self.steps[name], torch.stack(values)) for name, values in self.values.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a training did: its readings, what it released, for comparison with the plan, and checkpoints."""
+    """What a training did.
+
+    Its readings, what it released, for comparison with the plan, and checkpoints.
+    """
 
     trace: Trace
     event: SampledGaussian | None
@@ -148,13 +232,16 @@ def train(network: Stacked, pool: TrainingPool, training: Training) -> Outcome:
     """Train ``network`` in place on ``pool``.
 
     Same streams give the same bits on the same hardware, with or without observers and whatever
-    the memory budget. An empty batch takes a step of noise alone. What is handed back lies on the CPU.
+    the memory budget. An empty batch takes a step of noise alone. What is handed back lies on the
+    CPU.
     """
     loop = Loop(network, pool, training)
     loop.take(training.epochs * training.sampler.steps_per_epoch)
-    trace, checkpoints = loop.trace, tuple(loop.checkpoints)
+    trace = loop.trace
+    checkpoints = tuple(loop.checkpoints)
     if pool.device != CPU:
-        trace, checkpoints = on_cpu(trace), on_cpu(checkpoints)
+        trace = on_cpu(trace)
+        checkpoints = on_cpu(checkpoints)
     return Outcome(trace, loop.event(), checkpoints)
 
 
@@ -162,11 +249,25 @@ class Loop:
     """A training that can be taken some steps at a time; :func:`train` takes them all."""
 
     def __init__(self, network: Stacked, pool: TrainingPool, training: Training) -> None:
-        self.network, self.pool, self.training = network, pool, training
-        replicates, facts = network.replicates, training.facts
+        self.network = network
+        self.pool = pool
+        self.training = training
+        replicates = network.replicates
+        facts = training.facts
         self.single = replicates == 1
-        self.objective = Asking(training.objective, replicates, facts, training.objective_noise)
-        self.rule = Asking(training.rule, replicates, facts, training.rule_noise)
+        # Only a noised release claims a sensitivity; what is not proved trains as it was published.
+        release = training.release
+        is_noised = isinstance(release, GaussianRelease) and release.noise_multiplier > 0
+        self.objective = Asking(
+            training.objective,
+            replicates,
+            facts,
+            training.objective_noise,
+            is_limited=is_noised,
+        )
+        self.rule = Asking(
+            training.rule, replicates, facts, training.rule_noise, is_limited=is_noised
+        )
         self.trace = Trace()
         self.checkpoints: list[Checkpoint] = []
         self.taken = 0
@@ -183,15 +284,20 @@ class Loop:
     def _step(self) -> None:
         """One step, in the order that the module's first lines give."""
         step = self.taken
-        training, objective, rule = self.training, self.objective, self.rule
+        training = self.training
+        objective = self.objective
+        rule = self.rule
         batch = self.pool.gather(*training.sampler.draw())
         asks = training.objective.query_noise_multiplier is not None
-        logits, group = self.tape.forward(batch.inputs, batch.norms, clean=asks), self._lead(batch.group)
+        logits = self.tape.forward(batch.inputs, batch.norms, clean=asks)
+        group = self._lead(batch.group)
         if asks:
             objective.update(
                 training.objective.query(objective.state, self._lead(logits), group), batch.present
             )
-        delta = training.objective.output_gradient(objective.released, logits, batch.targets, batch.group)
+        delta = training.objective.output_gradient(
+            objective.released, logits, batch.targets, batch.group
+        )
         if batch.present is not None:
             delta = delta * batch.present.unsqueeze(-1)
         norms = self._lead(self.tape.backward(delta))
@@ -200,8 +306,9 @@ class Loop:
             self.checkpoints.append(self._checkpoint(step, sensitivity))
         watchers = [observer for observer in training.observers if observer.wants(step)]
         sums = self._sums(scale, group, self._wanted(watchers))
-        for observer, view in self._views(step, batch, logits, norms, scale, sums, watchers):
-            self.trace.add(step, observer.observe(view))
+        if watchers:
+            for observer, view in self._views(step, batch, logits, norms, scale, sums, watchers):
+                self.trace.add(step, observer.observe(view))
         self.trace.add(step, training.objective.describe(objective.released))
         self.trace.add(step, training.rule.describe(rule.released))
         training.optimizer.step(self.network.theta, self._close(sums, sensitivity, batch))
@@ -215,7 +322,8 @@ class Loop:
         """This step, copied: training moves theta in place, and a reader may do what it likes."""
         released = copy.deepcopy((self.objective.released, self.rule.released, sensitivity))
         objective, rule, bound = released
-        theta, eta = self.network.theta.clone(), self.training.optimizer.learning_rate
+        theta = self.network.theta.clone()
+        eta = self.training.optimizer.learning_rate
         assert isinstance(eta, float), "checkpoints are of one training"
         return Checkpoint(step, theta, objective, rule, bound, eta)
 
@@ -230,9 +338,8 @@ class Loop:
         watchers: list[Observer],
     ) -> Iterator[tuple[Observer, StepView]]:
         """Each watcher with a view that holds only the sums that it needs."""
-        if not watchers:
-            return
-        training, group = self.training, self._lead(batch.group)
+        training = self.training
+        group = self._lead(batch.group)
         view = StepView(
             step=step,
             last_of_epoch=(step + 1) % training.sampler.steps_per_epoch == 0,
@@ -249,37 +356,43 @@ class Loop:
         )
         divisor = training.facts.expected_batch_size
         for observer in watchers:
-            needed = {
-                row: sums[row] / divisor.view(-1, *[1] * (sums[row].dim() - 1)) for row in observer.needs
-            }
+            needed = {}
+            for row in observer.needs:
+                beside = [1] * (sums[row].dim() - 1)
+                needed[row] = sums[row] / divisor.view(-1, *beside)
             yield observer, replace(view, sums=needed)
 
     def event(self) -> SampledGaussian | None:
-        """What was done, counted here and not copied from the plan; None where nothing is claimed."""
-        release = self.training.release
-        gradient = release.event() if isinstance(release, Release) else None
+        """What was done, counted here and not copied from the plan.
+
+        None where nothing is claimed.
+        """
+        training = self.training
+        if not isinstance(training.release, Release):
+            return None
+        gradient = training.release.event()
         if gradient is None:
             return None
-        asked = [
-            NoisyRelease(part.query_name, part.query_noise_multiplier)
-            for part in (self.training.objective, self.training.rule)
-            if part.query_noise_multiplier is not None
-        ]
-        return SampledGaussian(self.training.sampler.steps_per_epoch, self.taken, (gradient, *asked))
+        releases = [gradient]
+        for part in (training.objective, training.rule):
+            if part.query_noise_multiplier is not None:
+                releases.append(NoisyRelease(part.query_name, part.query_noise_multiplier))
+        return SampledGaussian(training.sampler.steps_per_epoch, self.taken, tuple(releases))
 
     def _lead(self, values: Tensor) -> Tensor:
         """With the replicate axis that the single-replicate fast path leaves out."""
-        return values.unsqueeze(0) if self.single else values
+        if self.single:
+            return values.unsqueeze(0)
+        return values
 
     def _wanted(self, watchers: Sequence[Observer]) -> tuple[GradientSum, ...]:
         """The release's rows first, then what these observers need; GROUPS, the widest, last."""
-        release = self.training.release.rows
-        if not watchers:
-            return release
-        return (
-            *release,
-            *(r for r in GradientSum if r not in release and any(r in w.needs for w in watchers)),
-        )
+        wanted = list(self.training.release.rows)
+        needed = set().union(*(observer.needs for observer in watchers))
+        for row in GradientSum:
+            if row in needed and row not in wanted:
+                wanted.append(row)
+        return tuple(wanted)
 
     def _sums(
         self, scale: Tensor, group: Tensor, wanted: tuple[GradientSum, ...]
@@ -287,15 +400,18 @@ class Loop:
         """The wanted sums of gradients; the tape's own tensors, but for the groups'."""
         rows: list[Tensor] = []
         for row in wanted:
-            if row is GradientSum.GROUPS:
-                rows += [(group == k).to(scale.dtype) for k in range(self.pool.n_groups)]
+            if row is GradientSum.CLIPPED:
+                rows.append(scale)
+            elif row is GradientSum.WHOLE:
+                rows.append(torch.ones_like(scale))
             else:
-                rows.append(scale if row is GradientSum.CLIPPED else torch.ones_like(scale))
-        sums = self.tape.sums(rows)
-        return {
-            row: torch.stack(sums[number:], 1) if row is GradientSum.GROUPS else sums[number]
-            for number, row in enumerate(wanted)
-        }
+                for k in range(self.pool.n_groups):
+                    rows.append((group == k).to(scale.dtype))
+        tape_sums = self.tape.sums(rows)
+        sums = dict(zip(wanted, tape_sums, strict=False))
+        if GradientSum.GROUPS in sums:
+            sums[GradientSum.GROUPS] = torch.stack(tape_sums[len(wanted) - 1 :], 1)
+        return sums
 
     def _close(self, sums: dict[GradientSum, Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
         """The gradient [R, P]; only an unproven release is told about the batch."""
@@ -304,7 +420,9 @@ class Loop:
         if isinstance(training.release, Release):
             return training.release(rows, sensitivity, training.facts)
         group = self._lead(batch.group)
-        present = torch.ones(group.shape) if batch.present is None else batch.present.to(torch.float32)
+        present = torch.ones(group.shape)
+        if batch.present is not None:
+            present = batch.present.to(torch.float32)
         groups = torch.zeros(len(group), self.pool.n_groups).scatter_add_(1, group, present)
         realised = Realised(groups.sum(1), groups, training.rule.describe(self.rule.released))
         return training.release(rows, sensitivity, training.facts, realised)

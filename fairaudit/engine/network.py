@@ -1,9 +1,9 @@
 """R copies of one network in one flat parameter tensor, and a batch on its way through them.
 
-With book-keeping: one forward and backward pass, ghost norms, gradient sums. A batch is walked in chunks
-whose length depends on the model alone, and the books (activations and output gradients) of a chunk are kept
-while they fit the memory budget, else recomputed in the same order: the memory setting changes no bit of a
-result.
+With book-keeping: one forward and backward pass, ghost norms, gradient sums. A batch is walked in
+chunks whose length depends on the model alone, and the books (activations and output gradients) of
+a chunk are kept while they fit the memory budget, else recomputed in the same order: the memory
+setting changes no bit of a result.
 """
 
 import math
@@ -17,7 +17,13 @@ from torch.nn.parameter import is_lazy
 from fairaudit.engine.devices import CPU
 from fairaudit.engine.layer import Book, Elementwise, Parametric
 from fairaudit.engine.layers import bind, is_plain
-from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked, refuse_untrainable
+from fairaudit.engine.stacked import (
+    DEFAULT_BUDGET,
+    GradientTape,
+    Stacked,
+    in_one_row,
+    refuse_untrainable,
+)
 from fairaudit.errors import TrainingError
 
 CHUNK_BYTES = 16 * 2**20  # activations of one chunk: fits a core's last-level cache share
@@ -27,9 +33,16 @@ Books = dict[int, Book]  # layer index -> what its weighted sums need of one chu
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
-    """The chain of layers of a (nested) Sequential; one with hooks or a forward of its own is one layer."""
+    """The chain of layers of a (nested) Sequential.
+
+    One with hooks or a forward of its own is one layer.
+    """
     is_chain = isinstance(module, nn.Sequential) and is_plain(module)
-    if isinstance(module, nn.Sequential) and is_chain and type(module).forward is nn.Sequential.forward:
+    if (
+        isinstance(module, nn.Sequential)
+        and is_chain
+        and type(module).forward is nn.Sequential.forward
+    ):
         return [leaf for child in module for leaf in flatten(child)]
     return [module]
 
@@ -55,7 +68,8 @@ def check_table(module: nn.Module) -> None:
     layers = flatten(module)
     if any(is_lazy(parameter) for parameter in module.parameters()):
         raise TrainingError(
-            "the model has lazy layers, whose sizes are not known yet", hint="give every layer its sizes"
+            "the model has lazy layers, whose sizes are not known yet",
+            hint="give every layer its sizes",
         )
     _refuse_loose_parameters(module, layers)
     size = sum(p.numel() for p in module.parameters())
@@ -79,17 +93,18 @@ class Network(Stacked):
     def __init__(self, modules: Sequence[nn.Module], device: torch.device = CPU) -> None:
         layers = flatten(modules[0])
         _refuse_loose_parameters(modules[0], layers)
-        rows = [torch.cat([p.detach().reshape(-1) for p in m.parameters()]) for m in modules]
+        rows = [in_one_row(module.parameters()) for module in modules]
         self.theta: Tensor = torch.stack(rows).to(device)
         self.layers = bind(layers, self.theta)
         # What a layer with parameters puts out, nobody reads again: the next may write over it.
-        self._over = [
-            isinstance(layer, Elementwise)
-            and bool(number)
-            and isinstance(self.layers[number - 1], Parametric)
-            for number, layer in enumerate(self.layers)
-        ]
-        floats = sum(layer.floats_per_record for layer in self.layers if isinstance(layer, Parametric))
+        self._over: list[bool] = []
+        floats = 0
+        follows = False
+        for layer in self.layers:
+            self._over.append(follows and isinstance(layer, Elementwise))
+            follows = isinstance(layer, Parametric)
+            if isinstance(layer, Parametric):
+                floats += layer.floats_per_record
         self.bytes_per_record = 4 * self.replicates * floats  # of activations and their gradients
 
     def forward(self, x: Tensor) -> list[Tensor]:
@@ -116,8 +131,8 @@ class Chunk:
 
     rows: slice
     x: Tensor
-    activations: list[Tensor] | None
     norms: Tensor | None = None  # of x, where they are known
+    activations: list[Tensor] | None = None
     finite: Tensor | None = None  # None: every record is; else [(R,) B] booleans
     delta: Tensor | None = None
     books: Books | None = None
@@ -127,7 +142,8 @@ class Tape(GradientTape):
     """Records of one batch through a network: logits, then norms, then weighted gradient sums.
 
     A record with a non-finite activation or gradient has its output gradient and its activation
-    rows zeroed and norm 0 (rule R6): ``0 * NaN`` is NaN in a matmul, so a zero weight is not enough.
+    rows zeroed and norm 0 (rule R6): ``0 * NaN`` is NaN in a matmul, so a zero weight is not
+    enough.
 
     Args:
         network: The stacked replicates.
@@ -140,39 +156,46 @@ class Tape(GradientTape):
         self.budget = budget
         self.single = network.replicates == 1
         self.chunks: list[Chunk] = []
-        parametric = {i: layer for i, layer in enumerate(network.layers) if isinstance(layer, Parametric)}
-        self.first, self.last = min(parametric), max(parametric)
+        parametric: dict[int, Parametric] = {}
+        for index, layer in enumerate(network.layers):
+            if isinstance(layer, Parametric):
+                parametric[index] = layer
+        self.first = min(parametric)
+        self.last = max(parametric)
         self.bytes_per_record = network.bytes_per_record
-        fitting = 2 ** int(math.log2(max(1, CHUNK_BYTES // self.bytes_per_record)))
-        self.rows_per_chunk = max(fitting, SMALLEST_CHUNK if self.bytes_per_record <= LARGE_RECORD else 1)
+        fitting = max(1, CHUNK_BYTES // self.bytes_per_record)
+        self.rows_per_chunk = 2 ** int(math.log2(fitting))
+        if self.bytes_per_record <= LARGE_RECORD:
+            self.rows_per_chunk = max(self.rows_per_chunk, SMALLEST_CHUNK)
         self._rows = [torch.zeros_like(network.theta) for _ in range(rows)]
         # Where each row of each layer goes, resolved once: a view costs as much as a small matmul.
-        self._targets = [
-            [(i, layer, layer.parts(row)) for i, layer in parametric.items()] for row in self._rows
-        ]
+        self._targets: list[list[tuple[int, Parametric, tuple[Tensor, ...]]]] = []
+        for row in self._rows:
+            targets = [(index, layer, layer.parts(row)) for index, layer in parametric.items()]
+            self._targets.append(targets)
 
     def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
         """Logits [(R,) B, Y]; see the base class."""
         rows = x.shape[0 if self.single else 1]
-        kept = 0
         self.chunks = []
+        logits = []
         for start in range(0, max(rows, 1), self.rows_per_chunk):
             piece = slice(start, min(start + self.rows_per_chunk, rows))
-            whole = rows <= self.rows_per_chunk
-            chunk = Chunk(piece, x if whole else x[piece] if self.single else x[:, piece], None)
-            if norms is not None:
-                chunk.norms = norms if whole else norms[..., piece]
-            chunk.activations = self.network.forward(chunk.x)
-            if clean and not math.isfinite(chunk.activations[-1].sum().item()):
-                chunk.finite = torch.isfinite(chunk.activations[-1]).all(-1)
-                chunk.activations = _zeroed(chunk.activations, chunk.finite)
+            chunk = Chunk(piece, x, norms)
+            if rows > self.rows_per_chunk:
+                chunk.x = x[piece] if self.single else x[:, piece]
+                chunk.norms = None if norms is None else norms[..., piece]
+            activations = self.network.forward(chunk.x)
+            if clean and not math.isfinite(activations[-1].sum().item()):
+                chunk.finite = torch.isfinite(activations[-1]).all(-1)
+                activations = _zeroed(activations, chunk.finite)
+            if self.bytes_per_record * piece.stop <= self.budget:
+                chunk.activations = activations
             self.chunks.append(chunk)
-        logits = [chunk.activations[-1] for chunk in self.chunks if chunk.activations is not None]
-        for chunk in self.chunks:
-            kept += self.bytes_per_record * (chunk.rows.stop - chunk.rows.start)
-            if kept > self.budget:
-                chunk.activations = None
-        return logits[0] if len(logits) == 1 else torch.cat(logits, -2)
+            logits.append(activations[-1])
+        if len(logits) == 1:
+            return logits[0]
+        return torch.cat(logits, -2)
 
     def backward(self, output_gradient: Tensor) -> Tensor:
         """L2 norms of the per-sample gradients, [(R,) B], from [(R,) B, Y]."""
@@ -187,9 +210,12 @@ class Tape(GradientTape):
                 chunk.finite = finite if chunk.finite is None else chunk.finite & finite
                 books, own = self._walk(chunk)
             if chunk.activations is not None:
-                chunk.books, chunk.activations = books, None
+                chunk.books = books
+                chunk.activations = None
             norms.append(own)
-        return norms[0] if whole else torch.cat(norms, -1)
+        if whole:
+            return norms[0]
+        return torch.cat(norms, -1)
 
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """``sum_i w_i g_i`` of each row of weights; see the base class."""
@@ -204,8 +230,9 @@ class Tape(GradientTape):
         return self._rows[: len(weights)]
 
     def _walk(self, chunk: Chunk) -> tuple[Books, Tensor]:
-        """Books and gradient norms of one chunk, recomputing its activations if they were let go."""
-        layers, delta = self.network.layers, chunk.delta
+        """Books and gradient norms of one chunk; activations that were let go are recomputed."""
+        layers = self.network.layers
+        delta = chunk.delta
         assert delta is not None
         activations = chunk.activations or self.network.forward(chunk.x)
         if chunk.finite is not None:
@@ -214,7 +241,8 @@ class Tape(GradientTape):
         books: Books = {}
         norms: Tensor | None = None
         for index in range(len(layers) - 1, self.first - 1, -1):
-            layer, x = layers[index], activations[index]
+            layer = layers[index]
+            x = activations[index]
             if isinstance(layer, Parametric):
                 own, books[index] = layer.book(x, delta, chunk.norms if index == 0 else None)
                 norms = own if norms is None else torch.hypot(norms, own)
@@ -233,7 +261,8 @@ class Tape(GradientTape):
 
 def _zeroed(values: list[Tensor], finite: Tensor) -> list[Tensor]:
     """The rows of records that are not finite as zeros."""
-    return [
-        torch.where(finite.view(*finite.shape, *[1] * (value.dim() - finite.dim())), value, 0.0)
-        for value in values
-    ]
+    zeroed = []
+    for value in values:
+        beside = [1] * (value.dim() - finite.dim())
+        zeroed.append(value.where(finite.view(*finite.shape, *beside), 0.0))
+    return zeroed

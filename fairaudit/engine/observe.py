@@ -50,8 +50,8 @@ class Checkpoint:
     Args:
         step: From 0.
         parameters: theta before the step, [R, P].
-        objective_released, rule_released: What this step's parts had released, noise included; only the
-            objective and the rule that made them can read them.
+        objective_released, rule_released: What this step's parts had released, noise included; only
+            the objective and the rule that made them can read them.
         sensitivity: [R].
         learning_rate: eta of this step.
     """

@@ -57,7 +57,9 @@ class Momentum(Optimizer):
 class Adam(Optimizer):
     """Adam with the usual constants (0.9, 0.999, 1e-8) and bias correction."""
 
-    decay, square_decay, floor = 0.9, 0.999, 1e-8
+    decay = 0.9
+    square_decay = 0.999
+    floor = 1e-8
 
     def __init__(self, learning_rate: float | Tensor) -> None:
         super().__init__(learning_rate)
@@ -68,10 +70,13 @@ class Adam(Optimizer):
     def step(self, theta: Tensor, gradient: Tensor) -> None:
         """Step by the bias-corrected mean over the root of the mean square."""
         if self._mean is None or self._square is None:
-            self._mean, self._square = gradient.new_zeros(gradient.shape), gradient.new_zeros(gradient.shape)
+            self._mean = gradient.new_zeros(gradient.shape)
+            self._square = gradient.new_zeros(gradient.shape)
         self._steps += 1
         self._mean.lerp_(gradient, 1 - self.decay)
-        self._square.mul_(self.square_decay).addcmul_(gradient, gradient, value=1 - self.square_decay)
+        self._square.mul_(self.square_decay).addcmul_(
+            gradient, gradient, value=1 - self.square_decay
+        )
         unbias = 1 - self.square_decay**self._steps
         scale = (self._square / unbias).sqrt_().add_(self.floor)
         size = 1 - self.decay**self._steps
@@ -81,7 +86,11 @@ class Adam(Optimizer):
             theta.addcdiv_(self._mean, scale, value=-self.learning_rate / size)
 
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": GradientDescent, "momentum": Momentum, "adam": Adam}
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "sgd": GradientDescent,
+    "momentum": Momentum,
+    "adam": Adam,
+}
 
 
 def make_optimizer(name: str, learning_rate: float | Tensor) -> Optimizer:

@@ -64,8 +64,8 @@ class TrainingPool:
     """Inputs, one-hot labels and groups of N records, with a null record behind them for padding.
 
     Args:
-        features: [N, d] or [N, H, W, C], float32; or rows that are made batch by batch, where all are too
-            many to keep.
+        features: [N, d] or [N, H, W, C], float32; or rows that are made batch by batch, where all
+            are too many to keep.
         labels: [N] int64 in 0..Y-1.
         groups: [N] int64 in 0..K-1.
         n_classes: Y.
@@ -73,19 +73,32 @@ class TrainingPool:
     """
 
     def __init__(
-        self, features: Tensor | Rows, labels: Tensor, groups: Tensor, *, n_classes: int, n_groups: int
+        self,
+        features: Tensor | Rows,
+        labels: Tensor,
+        groups: Tensor,
+        *,
+        n_classes: int,
+        n_groups: int,
     ) -> None:
-        self.n_records, self.shape = features.shape[0], tuple(features.shape[1:])
-        self.n_classes, self.n_groups = n_classes, n_groups
+        self.n_records = features.shape[0]
+        self.shape = tuple(features.shape[1:])
+        self.n_classes = n_classes
+        self.n_groups = n_groups
         self.labels = torch.cat([labels, labels.new_zeros(1)])
         self.groups = torch.cat([groups, groups.new_zeros(1)])
-        # Rows of numbers share one table, so that a batch costs one gather and three views; a pool of
-        # images is too large to be copied, and rows that are made are in no table.
+        # Rows of numbers share one table, so that a batch costs one gather and three views; a pool
+        # of images is too large to be copied, and rows that are made are in no table.
         whole = isinstance(features, Tensor) and len(self.shape) == 1
         self._apart = None if whole else features
         self._widths = [*self.shape, n_classes, 1] if whole else [n_classes, 1]
-        beside = [torch.nn.functional.one_hot(labels, n_classes).to(torch.float32), self._norms(features)]
-        table = torch.cat([features, *beside] if isinstance(features, Tensor) and whole else beside, 1)
+        beside = [
+            torch.nn.functional.one_hot(labels, n_classes).to(torch.float32),
+            self._norms(features),
+        ]
+        table = torch.cat(
+            [features, *beside] if isinstance(features, Tensor) and whole else beside, 1
+        )
         self._table = torch.cat([table, table.new_zeros(1, table.shape[1])])
 
     @property
@@ -101,16 +114,21 @@ class TrainingPool:
     def to(self, device: torch.device) -> "TrainingPool":
         """The same pool on another device."""
         moved = copy.copy(self)
-        moved._table, moved.labels = self._table.to(device), self.labels.to(device)
+        moved._table = self._table.to(device)
+        moved.labels = self.labels.to(device)
         moved.groups = self.groups.to(device)
-        moved._apart = self._apart.to(device) if isinstance(self._apart, Tensor) else self._apart
+        if isinstance(self._apart, Tensor):
+            moved._apart = self._apart.to(device)
         return moved
 
     def part(self, places: Tensor) -> "TrainingPool":
         """The pool of some of its records [n], in that order: nothing in it leads to the others."""
-        part, rows = copy.copy(self), torch.cat([places, places.new_tensor([self.n_records])])
+        part = copy.copy(self)
+        rows = torch.cat([places, places.new_tensor([self.n_records])])
         part.n_records = len(places)
-        part._table, part.labels, part.groups = self._table[rows], self.labels[rows], self.groups[rows]
+        part._table = self._table[rows]
+        part.labels = self.labels[rows]
+        part.groups = self.groups[rows]
         if isinstance(self._apart, Tensor):
             part._apart = self._apart[places]
         elif self._apart is not None:
@@ -123,7 +141,10 @@ class TrainingPool:
         return self._apart is None or isinstance(self._apart, Tensor)
 
     def pieces(self) -> Iterator[Batch]:
-        """All records in their order, once: together where they are in memory, else a few at a time."""
+        """All records in their order, once.
+
+        Together where they are in memory, else a few at a time.
+        """
         size = self.n_records if self.in_memory else ROWS_AT_ONCE
         for start in range(0, self.n_records, max(1, size)):
             yield self.gather(torch.arange(start, min(start + size, self.n_records)), None)
@@ -131,9 +152,11 @@ class TrainingPool:
     def gather(self, index: Tensor, present: Tensor | None) -> Batch:
         """The records of a batch, in the order of ``index`` [(R,) B]; both may lie on the CPU."""
         index = index.to(self.device)
-        present = None if present is None else present.to(self.device)
+        if present is not None:
+            present = present.to(self.device)
         if index.dim() == 1:
-            rows, group = self._table.index_select(0, index), self.groups.index_select(0, index)
+            rows = self._table.index_select(0, index)
+            group = self.groups.index_select(0, index)
         else:
             flat = index.view(-1)
             rows = self._table.index_select(0, flat).view(*index.shape, self._table.shape[1])
@@ -147,9 +170,10 @@ class TrainingPool:
 
     def _gathered(self, features: Tensor | Rows, index: Tensor, present: Tensor | None) -> Tensor:
         flat = index.flatten().clamp(max=self.n_records - 1)  # padding points one past it
-        found = (
-            features.index_select(0, flat) if isinstance(features, Tensor) else self._filled(features, flat)
-        )
+        if isinstance(features, Tensor):
+            found = features.index_select(0, flat)
+        else:
+            found = self._filled(features, flat)
         found = found.view(*index.shape, *self.shape)
         if present is None:
             return found
@@ -165,7 +189,8 @@ class TrainingPool:
         """Of the inputs with a bias 1 appended, [N, 1]."""
         if isinstance(features, Tensor):
             return _norms(features.flatten(1))
-        # Written in place: what is kept between two pieces would stop their memory from being used again.
+        # Written in place: what is kept between two pieces would stop their memory from being used
+        # again.
         norms = self.labels.new_empty(self.n_records, 1, dtype=torch.float32)
         for start in range(0, self.n_records, ROWS_AT_ONCE):
             piece = torch.arange(start, min(start + ROWS_AT_ONCE, self.n_records))

@@ -29,14 +29,20 @@ class Release(ABC):
 
     @abstractmethod
     def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
-        """The gradient [R, P] from the sums of ``rows``, [R, P] each, and the claimed sensitivity [R]."""
+        """The gradient [R, P] from the sums of ``rows``, [R, P] each.
+
+        And the claimed sensitivity [R].
+        """
 
     @abstractmethod
     def event(self) -> NoisyRelease | None:
         """What one call releases under a guarantee, or None."""
 
     def beside(self, others: Sequence["Release"]) -> "Release | None":
-        """One release for the replicates of this and of all others; None where one cannot stand for all."""
+        """One release for the replicates of this and of all others.
+
+        None where one cannot stand for all.
+        """
         return None
 
 
@@ -66,7 +72,9 @@ class GaussianRelease(Release):
 
     def event(self) -> NoisyRelease | None:
         """The Gaussian release of the gradient; None at sigma = 0."""
-        return NoisyRelease("gradient", self.noise_multiplier) if self.noise_multiplier > 0 else None
+        if self.noise_multiplier > 0:
+            return NoisyRelease("gradient", self.noise_multiplier)
+        return None
 
     def beside(self, others: Sequence[Release]) -> "GaussianRelease | None":
         """Each replicate keeps the stream that it has; one noise multiplier is that of all."""
@@ -91,7 +99,9 @@ class ExactRelease(Release):
 
     def beside(self, others: Sequence[Release]) -> "ExactRelease | None":
         """It keeps nothing of its own."""
-        return self if all(type(other) is type(self) for other in others) else None
+        if all(type(other) is type(self) for other in others):
+            return self
+        return None
 
 
 @dataclass(frozen=True, slots=True)

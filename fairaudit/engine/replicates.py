@@ -1,7 +1,7 @@
 """Which make of engine a model gets: the layer table where it knows every layer, else isolation.
 
-Replicates of a module that the table lacks stand behind the calls of any other network. They are slower and
-larger by far; no method knows which of the two computes its norms and sums.
+Replicates of a module that the table lacks stand behind the calls of any other network. They are
+slower and larger; no method knows which of the two computes its norms and sums.
 """
 
 import copy
@@ -13,14 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from fairaudit.engine.devices import CPU
-from fairaudit.engine.isolation import Isolated, PerRecord, faults
+from fairaudit.engine.isolation import BLOCK, Isolated, PerRecord, Values, faults, split_like
 from fairaudit.engine.network import Network, Tape, check_table
-from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked
+from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked, in_one_row
 from fairaudit.errors import TrainingError
-from fairaudit.privacy.borrowed import global_stream
 
-CHUNK_BYTES = 32 * 2**20  # of one chunk's written gradients
-LARGEST_CHUNK = 256  # records
+CHUNK_BYTES = 32 * 2**20  # of one chunk's gradients
+LARGEST_CHUNK = 512  # records
 CHUNK_NUMBERS = 2**18  # of one chunk's inputs: what a module's activations take is not known
 _TOLERANCE = 1e-3  # of a gradient's norm; kernels differ by 1e-6 or so, mistakes by much more
 
@@ -39,50 +38,203 @@ class IsolatedNetwork(Stacked):
         TrainingError: A layer that cannot be private; no parameter to train.
     """
 
-    def __init__(self, modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU) -> None:
+    def __init__(
+        self, modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU
+    ) -> None:
         self.seed = seed
-        self.modules = [Isolated(module, device) for module in modules]
-        self.theta = torch.stack([torch.cat([p.flatten() for p in m.start.values()]) for m in self.modules])
-        self.bytes_per_record = 4 * self.theta.numel()  # of written gradients
+        self.training = [Isolated(module, device) for module in modules]
+        self.predicting = [Isolated(module, device, training=False) for module in modules]
+        self.shapes = list(self.training[0].start.values())
+        rows = [in_one_row(own.start.values()) for own in self.training]
+        self.theta = torch.stack(rows)
+        self.bytes_per_record = 4 * self.theta.numel()  # of gradients
 
     def logits(self, x: Tensor) -> Tensor:
         """Outputs [(R,) B, Y] without what a module draws while it trains."""
+        outputs = []
         with torch.inference_mode(mode=False), torch.no_grad():
-            given = [x.clone()] if self.replicates == 1 else x.clone().unbind()
-            found = [self.passed(r, one, (0,), training=False) for r, one in enumerate(given)]
-            return found[0] if self.replicates == 1 else torch.stack(found)
+            for number, records in enumerate(self.apart(x)):
+                predict = self.predicting[number].outputs
+                given = _never_empty(records)
+                rows = predict(self.values(number), given, (self.seed, number, 0))
+                outputs.append(rows[: len(records)])
+            return self.together(outputs)
 
-    def passed(self, number: int, x: Tensor, draw: Sequence[int], *, training: bool = True) -> Tensor:
-        """Outputs [n, Y] of one replicate; equal draws give equal masks."""
-        # A module is never shown an empty batch, and Poisson sampling draws one now and then.
-        given = x if len(x) else x.new_zeros(1, *x.shape[1:])
+    def apart(self, batch: Tensor) -> Sequence[Tensor]:
+        """[(R,) B, ...] as R times [B, ...]."""
+        if self.replicates == 1:
+            return [batch]
+        return batch.unbind()
+
+    def together(self, parts: Sequence[Tensor]) -> Tensor:
+        """R times [B, ...] as [(R,) B, ...]."""
+        if self.replicates == 1:
+            return parts[0]
+        return torch.stack(list(parts))
+
+    def values(self, number: int) -> Values:
+        """Parameters of one replicate by name, views of theta."""
+        names = self.training[number].start
+        return dict(zip(names, split_like(self.theta[number], self.shapes), strict=True))
+
+    def graph(self, number: int, x: Tensor, draw: Sequence[int]) -> tuple[Tensor, Values]:
+        """Outputs [n, Y] of one replicate as it trains, and the parameters of each record.
+
+        Args:
+            number: Of the replicate.
+            x: Records [n, ...].
+            draw: Equal draws give equal masks.
+        """
         stream = (self.seed, number, *draw)
-        return self.modules[number].outputs(self._values(number), given, stream, training=training)[: len(x)]
+        outputs, leaves = self.training[number].graph(self.values(number), _never_empty(x), stream)
+        return outputs[: len(x)], leaves
 
-    def gradients(self, number: int, x: Tensor, delta: Tensor, draw: Sequence[int]) -> Tensor:
-        """Each record's gradient [n, P] of <delta, output>, for inputs x and output gradients [n, Y]."""
-        if not len(x):
-            return x.new_zeros(0, self.n_parameters)
-        return self.modules[number].gradients(self._values(number), x, delta, (self.seed, number, *draw))
+    def draws(self, x: Tensor, *, training: bool = True) -> bool:
+        """Whether the module draws numbers as it trains, or as it predicts, on [n, ...]."""
+        replicate = self.training[0] if training else self.predicting[0]
+        return replicate.draws(self.values(0), _never_empty(x))
 
-    def _values(self, number: int) -> dict[str, Tensor]:
-        start = self.modules[number].start
-        parts = torch.split(self.theta[number], [value.numel() for value in start.values()])
-        return {
-            name: part.view(value.shape) for (name, value), part in zip(start.items(), parts, strict=True)
-        }
+    def rows_per_chunk(self, x: Tensor) -> int:
+        """Records [n, ...] that go together; it depends on the model and their shape alone."""
+        if self.draws(x):
+            return BLOCK
+        by_gradients = CHUNK_BYTES // self.bytes_per_record
+        by_inputs = CHUNK_NUMBERS // math.prod(x.shape[1:])
+        fitting = max(1, min(by_gradients, by_inputs))
+        return min(1 << int(math.log2(fitting)), LARGEST_CHUNK)
+
+
+def _never_empty(x: Tensor) -> Tensor:
+    """A module is never shown an empty batch, and Poisson sampling draws one now and then."""
+    if len(x):
+        return x
+    return x.new_zeros(1, *x.shape[1:])
+
+
+def gradients_of(outputs: Tensor, leaves: Values, delta: Tensor) -> list[Tensor]:
+    """Each record's gradient of <delta, output>, [n, ...] of every parameter.
+
+    Args:
+        outputs, leaves: As :meth:`Isolated.graph` gives them.
+        delta: Output gradients [n, Y].
+    """
+    parameters = list(leaves.values())
+    gradients = torch.autograd.grad(
+        outputs, parameters, delta, allow_unused=True, materialize_grads=True
+    )
+    return [gradient[: len(delta)] for gradient in gradients]
+
+
+def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
+    """``sum_i w_i rows_i`` [...] of rows [n, ...], whatever their order in memory."""
+    # A product with a matrix would copy rows that are transposed, as most gradients of weights are.
+    axes = sorted(range(1, rows.dim()), key=rows.stride, reverse=True)
+    ordered = rows.permute(0, *axes)
+    matrix = ordered.reshape(len(rows), math.prod(ordered.shape[1:]))
+    total = torch.mv(matrix.t(), weights).view(ordered.shape[1:])
+    back = sorted(range(len(axes)), key=axes.__getitem__)
+    return total.permute(back)
 
 
 @dataclass(slots=True)
-class _Piece:
-    """A slice of the batch: what recomputes its gradients, and the gradients while the budget lasts."""
+class _Chunk:
+    """A slice of a replicate's batch, and what is kept of it between the passes.
+
+    Args:
+        rows: Which records.
+        x: Their inputs [n, ...].
+        draw: Names the masks.
+        graph: Outputs and leaves, where the batch is one chunk.
+        delta: Output gradients [n, Y].
+        finite: [n], where some output is not finite.
+        gradients: [n, ...] of each parameter, while the budget lasts.
+    """
 
     rows: slice
     x: Tensor
     draw: tuple[int, ...]
+    graph: tuple[Tensor, Values] | None = None
     delta: Tensor | None = None
-    finite: Tensor | None = None  # [(R,) n]
-    written: list[Tensor] | None = None  # [n, P] of each replicate
+    finite: Tensor | None = None
+    gradients: list[Tensor] | None = None
+
+
+class _Records:
+    """The records of one batch on their way through one replicate.
+
+    Args:
+        network, number: Which replicate.
+        budget: Bytes of gradients kept between the two passes.
+    """
+
+    def __init__(self, network: IsolatedNetwork, number: int, budget: int) -> None:
+        self.network = network
+        self.number = number
+        self.kept_records = budget // (4 * network.n_parameters)
+        self.chunks: list[_Chunk] = []
+
+    def forward(self, x: Tensor, step: int, *, clean: bool) -> Tensor:
+        """Logits [B, Y]; with ``clean``, rows that are not finite are zeroed."""
+        self.chunks = []
+        logits = []
+        size = self.network.rows_per_chunk(x)
+        for start in range(0, max(len(x), 1), size):
+            rows = slice(start, start + size)
+            chunk = _Chunk(rows, x[rows].clone(), (step, start))
+            graph = self.network.graph(self.number, chunk.x, chunk.draw)
+            if len(x) <= size:
+                chunk.graph = graph
+            outputs = graph[0].detach()
+            if clean and not math.isfinite(outputs.sum().item()):
+                chunk.finite = torch.isfinite(outputs).all(-1)
+                outputs = outputs.where(chunk.finite.unsqueeze(-1), 0.0)
+            self.chunks.append(chunk)
+            logits.append(outputs)
+        return torch.cat(logits)
+
+    def backward(self, delta: Tensor) -> Tensor:
+        """L2 norms of the per-sample gradients, [B]."""
+        norms = []
+        for chunk in self.chunks:
+            chunk.delta = delta[chunk.rows].clone()
+            gradients, own = self._written(chunk)
+            norms.append(own)
+            if chunk.rows.start + len(chunk.x) <= self.kept_records:
+                chunk.gradients = gradients
+        return torch.cat(norms)
+
+    def sum_into(self, targets: Sequence[Tensor], weights: Tensor) -> None:
+        """Write ``sum_i w_i g_i`` of weights [B], a target for each parameter."""
+        for number, chunk in enumerate(self.chunks):
+            gradients = chunk.gradients or self._written(chunk)[0]
+            own = weights[chunk.rows].clone()
+            for target, rows in zip(targets, gradients, strict=True):
+                part = weighted_sum(rows, own)
+                if number:
+                    target.add_(part)
+                else:
+                    target.copy_(part)
+
+    def _written(self, chunk: _Chunk) -> tuple[list[Tensor], Tensor]:
+        """Gradients and their norms [n]; zero where something of a record is not finite."""
+        assert chunk.delta is not None
+        graph = chunk.graph or self.network.graph(self.number, chunk.x, chunk.draw)
+        chunk.graph = None
+        with faults():
+            gradients = gradients_of(*graph, chunk.delta)
+        lengths = []
+        for rows in gradients:
+            axes = tuple(range(1, rows.dim() + 1))
+            lengths.append(torch.linalg.vector_norm(rows.unsqueeze(-1), dim=axes))
+        norms = torch.linalg.vector_norm(torch.stack(lengths), dim=0)
+        if chunk.finite is None and math.isfinite(norms.sum().item()):
+            return gradients, norms
+        usable = torch.isfinite(norms) & torch.isfinite(chunk.delta).all(-1)
+        if chunk.finite is not None:
+            usable &= chunk.finite
+        for rows in gradients:
+            rows[~usable] = 0.0
+        return gradients, norms.where(usable, 0.0)
 
 
 class IsolatedTape(GradientTape):
@@ -96,84 +248,44 @@ class IsolatedTape(GradientTape):
         budget: Bytes of gradients kept between the two passes; performance only.
     """
 
-    def __init__(self, network: IsolatedNetwork, rows: int = 1, budget: int = DEFAULT_BUDGET) -> None:
-        self.network, self.budget = network, budget
-        self.single = network.replicates == 1
+    def __init__(
+        self, network: IsolatedNetwork, rows: int = 1, budget: int = DEFAULT_BUDGET
+    ) -> None:
+        self.network = network
+        self._steps = 0
+        self._replicates: list[_Records] = []
+        for number in range(network.replicates):
+            self._replicates.append(_Records(network, number, budget // network.replicates))
         self._rows = [torch.zeros_like(network.theta) for _ in range(rows)]
-        self._pieces: list[_Piece] = []
-        self._passes = 0
-
-    def rows_per_chunk(self, numbers: int) -> int:
-        """Records that go together, each of so many numbers; it depends on the model alone."""
-        fitting = min(CHUNK_BYTES // self.network.bytes_per_record, CHUNK_NUMBERS // numbers)
-        return min(1 << int(math.log2(max(1, fitting))), LARGEST_CHUNK)
+        self._targets: list[list[list[Tensor]]] = []  # of each row, replicate and parameter
+        for row in self._rows:
+            self._targets.append([list(split_like(own, network.shapes)) for own in row])
 
     @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
     def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
         """Logits [(R,) B, Y]; see the base class."""
-        self._passes += 1
-        self._pieces = []
-        outputs = []
-        total = x.shape[0 if self.single else 1]
-        at_once = self.rows_per_chunk(math.prod(x.shape[1 if self.single else 2 :]))
-        for start in range(0, max(total, 1), at_once):
-            rows = slice(start, min(start + at_once, total))
-            piece = _Piece(rows, (x[rows] if self.single else x[:, rows]).clone(), (self._passes, start))
-            with torch.no_grad():
-                found = [self.network.passed(r, one, piece.draw) for r, one in enumerate(self._each(piece.x))]
-            logits = torch.stack(found)
-            finite = torch.isfinite(logits).all(-1)
-            if clean and not bool(finite.all()):
-                piece.finite = finite
-                logits = torch.where(finite.unsqueeze(-1), logits, 0.0)
-            self._pieces.append(piece)
-            outputs.append(logits)
-        together = torch.cat(outputs, 1)
-        return together[0] if self.single else together
+        self._steps += 1
+        logits = []
+        for records, inputs in zip(self._replicates, self.network.apart(x), strict=True):
+            logits.append(records.forward(inputs, self._steps, clean=clean))
+        return self.network.together(logits)
 
     @torch.inference_mode(False)
     def backward(self, output_gradient: Tensor) -> Tensor:
         """L2 norms of the per-sample gradients, [(R,) B]."""
-        norms, kept = [], 0
-        for piece in self._pieces:
-            delta = output_gradient[piece.rows] if self.single else output_gradient[:, piece.rows]
-            piece.delta = (delta.unsqueeze(0) if self.single else delta).clone()
-            written = self._write(piece)
-            own = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in written])
-            norms.append(own)
-            kept += self.network.bytes_per_record * own.shape[1]
-            piece.written = written if kept <= self.budget else None
-        together = torch.cat(norms, 1)
-        return together[0] if self.single else together
+        deltas = self.network.apart(output_gradient)
+        norms = []
+        for records, delta in zip(self._replicates, deltas, strict=True):
+            norms.append(records.backward(delta))
+        return self.network.together(norms)
 
     @torch.inference_mode(False)
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """``sum_i w_i g_i`` of each row of weights; see the base class."""
-        for number, piece in enumerate(self._pieces):
-            written = piece.written or self._write(piece)
-            for out, row in zip(self._rows, weights, strict=False):
-                for target, rows, weight in zip(out, written, row[:, piece.rows], strict=True):
-                    found = torch.mv(rows.t(), weight.clone())
-                    (target.add_ if number else target.copy_)(found)
+        for row, by_replicate in zip(weights, self._targets, strict=False):
+            for records, own, targets in zip(self._replicates, row, by_replicate, strict=True):
+                records.sum_into(targets, own)
         return self._rows[: len(weights)]
-
-    def _write(self, piece: _Piece) -> list[Tensor]:
-        """Gradients [n, P] of each replicate; zero where an output or a gradient is not finite."""
-        assert piece.delta is not None
-        finite = torch.isfinite(piece.delta).all(-1)
-        finite = finite if piece.finite is None else finite & piece.finite
-        written = []
-        for number, (x, delta, usable) in enumerate(
-            zip(self._each(piece.x), piece.delta, finite, strict=True)
-        ):
-            delta = torch.where(usable.unsqueeze(1), delta, 0.0)
-            rows = self.network.gradients(number, x, delta, piece.draw)
-            usable = usable & torch.isfinite(torch.linalg.vector_norm(rows, dim=1))
-            written.append(torch.where(usable.unsqueeze(1), rows, 0.0))
-        return written
-
-    def _each(self, x: Tensor) -> Sequence[Tensor]:
-        return [x] if self.single else x.unbind()
 
 
 def stack(modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU) -> Stacked:
@@ -215,77 +327,61 @@ def tape_of(stacked: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET) -> Gr
     return Tape(stacked, rows, budget)
 
 
-def check_model(module: nn.Module, records: Tensor, classes: int) -> bool:
+def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
     """Compare what the engine computes for each of a few records with PyTorch on that record alone.
 
-    The guarantee does not rest on it: it tells early what could not be trained as its author meant, a
-    layer with a hook, a model that mixes the records of a batch, a parameter that is not handed in.
+    The guarantee does not rest on it: it tells early what could not be trained as its author meant,
+    a layer with a hook, a model that mixes the records of a batch, a parameter that is not handed
+    in. Gradients of a module that draws numbers are not compared.
 
     Args:
         module: A model, which stays as it is.
         records: A few inputs [n, ...].
         classes: Y.
 
-    Returns:
-        Whether the engine takes many records at once.
-
     Raises:
         TrainingError: They differ.
     """
+    if isinstance(module, PerRecord):
+        module = module.inner
     delta = torch.arange(1.0, len(records) * classes + 1).cos_().view(len(records), classes)
-    if outside_table(module):
-        with faults():
-            return _check_isolated(module, records, delta)
-    tape = tape_of(stack([module]))
-    tape.forward(records)
+    network = stack([module])
+    # Away from the start: what looks parameters up, and is not handed them, would find the start's.
+    moved = torch.Generator().manual_seed(0)
+    network.theta += 0.1 * torch.empty(network.theta.shape).uniform_(-1, 1, generator=moved)
+    with faults():
+        bare = copy.deepcopy(module).float()
+        trained = [parameter for parameter in bare.parameters() if parameter.requires_grad]
+        nn.utils.vector_to_parameters(network.theta[0].clone(), trained)
+        tape = tape_of(network)
+        tape.forward(records)
+        draws = draws_at_last = False
+        if isinstance(network, IsolatedNetwork):
+            draws = network.draws(records)
+            draws_at_last = network.draws(records, training=False)
+        if not draws:
+            _compare_gradients(tape, bare.train(), records, delta)
+        if not draws_at_last:
+            with torch.no_grad():
+                _compare(network.logits(records), bare.eval()(records.clone()))
+
+
+def _compare_gradients(tape: GradientTape, bare: nn.Module, records: Tensor, delta: Tensor) -> None:
     norms = tape.backward(delta)
     for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
         weight = torch.zeros(1, len(records))
         weight[0, number] = 1.0
-        alone = _gradient_alone(module, record, direction)
+        alone = _gradient_alone(bare, record.clone(), direction)
         _compare(tape.sums([weight])[0][0], alone)
         _compare(norms[number], alone.norm())
-    return True
-
-
-def _check_isolated(module: nn.Module, records: Tensor, delta: Tensor) -> bool:
-    """One record after the other by torch.func and by autograd, and all at once, where nothing is drawn."""
-    isolated, bare = Isolated(module), module.inner if isinstance(module, PerRecord) else module
-    # Away from the start: what looks parameters up, and is not handed them, would find the start's.
-    moved = torch.Generator().manual_seed(0)
-    values = {
-        name: start + 0.1 * torch.empty(start.shape).uniform_(-1, 1, generator=moved)
-        for name, start in isolated.start.items()
-    }
-    found = isolated.gradients(values, records, delta, (0,))
-    outputs = isolated.outputs(values, records, (0,))
-    if not torch.isfinite(outputs).any():
-        raise TrainingError(
-            "the model puts out nothing finite for one record alone", hint="does it normalise over the batch?"
-        )
-    at_once = isolated.at_once
-    isolated.one_by_one()
-    alone = isolated.gradients(values, records, delta, (0,))
-    bare = copy.deepcopy(bare).float().train()
-    with torch.no_grad():
-        for name, parameter in bare.named_parameters():
-            if name in values:
-                parameter.copy_(values[name])
-    for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
-        with global_stream(0, number):
-            _compare(alone[number], _gradient_alone(bare, record, direction))
-    if torch.equal(alone, isolated.gradients(values, records, delta, (1,))):
-        _compare(found, alone)
-        with torch.no_grad():
-            _compare(copy.deepcopy(bare).eval()(records), outputs)
-    return at_once
 
 
 def _compare(found: Tensor, alone: Tensor) -> None:
     if not float((found - alone).norm()) <= _TOLERANCE * float(alone.norm()) + 1e-6:
         raise TrainingError(
             "this model in a batch differs from this model on one record alone",
-            hint="does it mix the records of a batch, or keep parameters in a plain list? leave that out",
+            hint="does it mix the records of a batch, or keep parameters in a plain list? leave "
+            "that out",
         )
 
 

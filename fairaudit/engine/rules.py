@@ -3,8 +3,8 @@
 The signatures carry the privacy argument. `scale` is per record given values already released;
 `sensitivity` is not handed the batch; nothing here sees a gradient or draws noise.
 
-A rule is arithmetic on tensors that it is handed, so that a method's file, which holds its rule and its
-description, can be read without torch.
+A rule is arithmetic on tensors that it is handed, so that a method's file, which holds its rule and
+its description, can be read without torch.
 """
 
 from __future__ import annotations
@@ -46,10 +46,29 @@ class PublicFacts:
         return self.expected_batch_size.new_zeros(self.expected_batch_size.shape) + number
 
 
+def leaves(state: object) -> list[object]:
+    """Tensors and numbers that a rule's or an objective's state is made of, in their order."""
+    if state is None:
+        return []
+    if is_dataclass(state) and not isinstance(state, type):
+        parts = [getattr(state, part.name) for part in fields(state)]
+    elif isinstance(state, dict):
+        parts = list(state.values())
+    elif isinstance(state, tuple | list):
+        parts = list(state)
+    else:
+        return [state]
+    found = []
+    for part in parts:
+        found += leaves(part)
+    return found
+
+
 class SideQuery(ABC, Generic[State]):
     """A part of a step that may ask one noised question about the batch.
 
-    A part that asks nothing keeps ``query_noise_multiplier`` None and its state is what is released.
+    A part that asks nothing keeps ``query_noise_multiplier`` None and its state is what is
+    released.
     """
 
     query_name: ClassVar[str] = ""
@@ -63,7 +82,9 @@ class SideQuery(ABC, Generic[State]):
         return None
 
     def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
-        """One part for the replicates of this and of all others; None where one cannot stand for all.
+        """One part for the replicates of this and of all others.
+
+        None where one cannot stand for all.
 
         Only a dataclass of plain numbers can, and only those in ``per_replicate`` may differ.
         """
@@ -72,15 +93,19 @@ class SideQuery(ABC, Generic[State]):
             return None
         if any(type(other) is not type(self) for other in others):
             return None
-        numbers = {f.name: [getattr(part, f.name) for part in (self, *others)] for f in fields(self)}
-        if not all(isinstance(value, int | float) for values in numbers.values() for value in values):
-            return None
-        unlike = {name: values for name, values in numbers.items() if len(set(values)) > 1}
-        if not unlike.keys() <= self.per_replicate:
-            return None
         import torch
 
-        return replace(self, **{name: torch.tensor(values) for name, values in unlike.items()})
+        unlike = {}
+        for number in fields(self):
+            values = [getattr(part, number.name) for part in (self, *others)]
+            for value in values:
+                if not isinstance(value, int | float):
+                    return None
+            if len(set(values)) > 1:
+                unlike[number.name] = torch.tensor(values)
+        if not unlike.keys() <= self.per_replicate:
+            return None
+        return replace(self, **unlike)
 
     @abstractmethod
     def init(self, replicates: int, facts: PublicFacts) -> State:
@@ -107,7 +132,9 @@ class Objective(SideQuery[State]):
         raise NotImplementedError
 
     @abstractmethod
-    def output_gradient(self, released: State, logits: Tensor, targets: Tensor, group: Tensor) -> Tensor:
+    def output_gradient(
+        self, released: State, logits: Tensor, targets: Tensor, group: Tensor
+    ) -> Tensor:
         """Gradient of each record's own objective at its logits, [(R,) B, Y] (rule R1)."""
 
 
@@ -120,9 +147,13 @@ class Erm(Objective[None]):
 
     def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
         """It has no numbers; what inherits from it may have some."""
-        return self if all(type(part) is Erm for part in (self, *others)) else None
+        if all(type(part) is Erm for part in (self, *others)):
+            return self
+        return None
 
-    def output_gradient(self, released: None, logits: Tensor, targets: Tensor, group: Tensor) -> Tensor:
+    def output_gradient(
+        self, released: None, logits: Tensor, targets: Tensor, group: Tensor
+    ) -> Tensor:
         """softmax(logits) - target."""
         import torch
 

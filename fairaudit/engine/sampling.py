@@ -50,7 +50,9 @@ class PoissonSampler:
         steps_per_epoch: q = 1 / steps_per_epoch.
     """
 
-    def __init__(self, streams: Sequence[np.random.Generator], records: int, steps_per_epoch: int) -> None:
+    def __init__(
+        self, streams: Sequence[np.random.Generator], records: int, steps_per_epoch: int
+    ) -> None:
         self.streams = streams
         self.records = records
         self.steps_per_epoch = steps_per_epoch
@@ -69,7 +71,9 @@ class PoissonSampler:
             self._epoch = []
             for stream in self.streams:
                 drawn, cuts = poisson_positions(stream, self.records, self.steps_per_epoch)
-                self._epoch.append(torch.split_with_sizes(torch.from_numpy(drawn), np.diff(cuts).tolist()))
+                self._epoch.append(
+                    torch.split_with_sizes(torch.from_numpy(drawn), np.diff(cuts).tolist())
+                )
         self.taken += 1
         if len(self._epoch) == 1:
             return self._epoch[0][step], None

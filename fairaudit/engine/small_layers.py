@@ -9,7 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fairaudit.engine.layer import Book, Elementwise, Layer, Materialised, Shape, as_batch, as_before
+from fairaudit.engine.layer import (
+    Book,
+    Elementwise,
+    Layer,
+    Materialised,
+    Shape,
+    as_batch,
+    as_before,
+)
 
 _ATEN: Any = torch.ops.aten
 
@@ -91,8 +99,11 @@ class _Pool(Layer):
         spread: Output gradients and inputs to input gradients, channels first like those.
     """
 
-    def __init__(self, pool: Callable[[Tensor], Tensor], spread: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self._pool, self._spread = pool, spread
+    def __init__(
+        self, pool: Callable[[Tensor], Tensor], spread: Callable[[Tensor, Tensor], Tensor]
+    ) -> None:
+        self._pool = pool
+        self._spread = spread
 
     def forward(self, x: Tensor) -> Tensor:
         """[(R,) B, H, W, C] -> [(R,) B, Ho, Wo, C]."""
@@ -101,7 +112,9 @@ class _Pool(Layer):
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """To the inputs that the outputs came from."""
-        spread = self._spread(as_batch(delta).permute(0, 3, 1, 2), as_batch(x).permute(0, 3, 1, 2))
+        deltas = as_batch(delta).permute(0, 3, 1, 2)
+        images = as_batch(x).permute(0, 3, 1, 2)
+        spread = self._spread(deltas, images)
         return as_before(spread.permute(0, 2, 3, 1).contiguous(), x)
 
 
@@ -112,7 +125,8 @@ class MaxPool(_Pool):
         stride = module.kernel_size if module.stride is None else module.stride
         sizes = (module.kernel_size, stride, module.padding, module.dilation)
         self.options = options = (*map(_pair, sizes), module.ceil_mode)
-        find, spread = _ATEN.max_pool2d_with_indices, _ATEN.max_pool2d_with_indices_backward
+        find = _ATEN.max_pool2d_with_indices
+        spread = _ATEN.max_pool2d_with_indices_backward
         super().__init__(
             lambda x: find(x, *options)[0],
             lambda delta, x: spread(delta, x, *options, find(x, *options)[1]),
@@ -139,11 +153,15 @@ class AdaptiveAvgPool(_Pool):
     """
 
     def __init__(self, out: tuple[int, int]) -> None:
-        super().__init__(lambda x: _ATEN._adaptive_avg_pool2d(x, out), _ATEN._adaptive_avg_pool2d_backward)
+        super().__init__(
+            lambda x: _ATEN._adaptive_avg_pool2d(x, out), _ATEN._adaptive_avg_pool2d_backward
+        )
 
 
 def _pair(value: int | tuple[int, ...]) -> list[int]:
-    return [value, value] if isinstance(value, int) else list(value)
+    if isinstance(value, int):
+        return [value, value]
+    return list(value)
 
 
 class _Normalise(Materialised):
@@ -158,14 +176,22 @@ class _Normalise(Materialised):
 
     def __init__(self, theta: Tensor, start: int, shape: Shape, size: int, eps: float) -> None:
         self.floats_per_record = 2 * math.prod(shape)
-        self.start, self.split, self.end = start, start + size, start + 2 * size
+        self.start = start
+        self.split = start + size
+        self.end = start + 2 * size
         self.eps = eps
         # [...] for one replicate, [R, 1, ...] for several.
-        self.scale, self.shift = (p[0] if len(theta) == 1 else p.unsqueeze(1) for p in self.parts(theta))
+        scale, shift = self.parts(theta)
+        single = len(theta) == 1
+        self.scale = scale[0] if single else scale.unsqueeze(1)
+        self.shift = shift[0] if single else shift.unsqueeze(1)
 
     @abstractmethod
     def stored(self, values: Tensor) -> Tensor:
-        """A view of w or b, [R, size], as it meets a record: [R, *shape] or what broadcasts to it."""
+        """A view of w or b, [R, size], as it meets a record.
+
+        [R, *shape] or what broadcasts to it.
+        """
 
     @abstractmethod
     def cut(self, x: Tensor) -> Tensor:
@@ -177,9 +203,10 @@ class _Normalise(Materialised):
         return torch.addcmul(self.shift, standard, self.scale)
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """What is left of the gradient when its mean and its projection on the output are taken away."""
+        """The gradient less its mean and its projection on the output."""
         standard, rate = self._standard(x)
-        inner, along = self.cut((delta * self.scale).contiguous()), self.cut(standard)
+        inner = self.cut((delta * self.scale).contiguous())
+        along = self.cut(standard)
         mean = inner.mean((-3, -1), keepdim=True)
         slope = (inner * along).mean((-3, -1), keepdim=True)
         return ((inner - mean - along * slope) * rate).view(x.shape)
@@ -187,12 +214,15 @@ class _Normalise(Materialised):
     def _standard(self, x: Tensor) -> tuple[Tensor, Tensor]:
         pieces = self.cut(x.contiguous())
         centred = pieces - pieces.mean((-3, -1), keepdim=True)
-        rate = centred.square().mean((-3, -1), keepdim=True).add_(self.eps).rsqrt_()
+        variance = centred.square().mean((-3, -1), keepdim=True)
+        rate = variance.add_(self.eps).rsqrt_()
         return (centred * rate).view(x.shape), rate
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
         """Views of w's and b's part."""
-        return self.stored(out[:, self.start : self.split]), self.stored(out[:, self.split : self.end])
+        return self.stored(out[:, self.start : self.split]), self.stored(
+            out[:, self.split : self.end]
+        )
 
 
 class GroupNorm(_Normalise):
@@ -220,7 +250,8 @@ class GroupNorm(_Normalise):
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
         """[(R,) B, C] each."""
-        return (delta * self._standard(x)[0]).sum((-3, -2)), delta.sum((-3, -2))
+        standard, _ = self._standard(x)
+        return (delta * standard).sum((-3, -2)), delta.sum((-3, -2))
 
 
 class LayerNorm(_Normalise):
@@ -250,4 +281,5 @@ class LayerNorm(_Normalise):
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
         """[(R,) B, size] each."""
         first = -len(self.shape)
-        return (delta * self._standard(x)[0]).flatten(first), delta.flatten(first)
+        standard, _ = self._standard(x)
+        return (delta * standard).flatten(first), delta.flatten(first)

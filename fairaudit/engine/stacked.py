@@ -1,11 +1,11 @@
 """What the engine asks of R copies of a model, and of a batch on its way through them.
 
-Two makes stand behind it: networks of the layer table (``network.py``), and modules of any other kind
-(``replicates.py``).
+Two makes stand behind it: networks of the layer table (``network.py``), and modules of any other
+kind (``replicates.py``).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -60,8 +60,8 @@ class GradientTape(ABC):
         Args:
             x: Inputs.
             norms: Of the inputs with a bias 1 appended, [(R,) B], where they are known.
-            clean: Zero the rows that are not finite now, for a query before the backward pass; otherwise that
-                pass does it.
+            clean: Zero the rows that are not finite now, for a query before the backward pass;
+                otherwise that pass does it.
         """
 
     @abstractmethod
@@ -75,6 +75,11 @@ class GradientTape(ABC):
         The results are the tape's own and change with the next call. Each row is a pass of its own,
         so asking for more rows leaves the others bit-identical.
         """
+
+
+def in_one_row(values: Iterable[Tensor]) -> Tensor:
+    """The numbers of all tensors, [P], in their order."""
+    return torch.cat([value.detach().flatten() for value in values])
 
 
 def refuse_untrainable(module: nn.Module) -> None:

@@ -47,14 +47,20 @@ class Executor(Protocol[Task, Answer]):
         ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """End every worker at once, whatever it is doing."""
         ...
 
     @property
     def idle(self) -> tuple[int, ...]:
-        """Numbers of the workers that wait for a task; the same number is the same process until it dies."""
+        """Numbers of the workers that wait for a task.
+
+        The same number is the same process until it dies.
+        """
         ...
 
     def give(self, number: int, task: Task) -> None:

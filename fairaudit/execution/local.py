@@ -17,7 +17,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,11 +50,14 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 _AT_START = {**ONE_THREAD, **_SAFE_PATH}
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _STARTING = threading.RLock()  # two threads at once would each put the other's values back for good
-_STARTS = 5  # of one worker
 
 # glibc gives freed blocks of the size of a batch back to the kernel, and faults them in again at
 # the next step: most of the time of a small step. Parameter of mallopt -> bytes.
-_MALLOC_THRESHOLDS = {-3: 2**30, -1: 2**31 - 1, -2: 2**26}  # mmap threshold, trim threshold, top pad
+_MALLOC_THRESHOLDS = {
+    -3: 2**30,
+    -1: 2**31 - 1,
+    -2: 2**26,
+}  # mmap threshold, trim threshold, top pad
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +71,27 @@ def warm_up(preload: Sequence[str] = PRELOAD) -> None:
     """Start the fork server now, so that its imports overlap with what the parent does next."""
     forkserver.set_forkserver_preload([*preload, "fairaudit.execution.parent_watch"])
     with _STARTING, environment(_AT_START):
-        resource_tracker.ensure_running()  # first: starting it unblocks SIGINT, which the next line blocks
+        # first: starting it unblocks SIGINT, which the next line blocks
+        resource_tracker.ensure_running()
         # A folder of multiprocessing's own would stay where this process is killed.
-        with _no_main_module(), _interrupts_blocked(), temporary_files_in(scratch()):
-            forkserver.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # not even in imports
+        try:
+            with _no_main_module(), temporary_files_in(scratch()):
+                forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def available_cores() -> int:
     """Cores that this process may use: its affinity, and the container's quota if there is one."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
     try:
-        quota, period = _CPU_QUOTA.read_text(encoding="ascii").split()
-    except (OSError, ValueError):
+        quota, period = map(int, _CPU_QUOTA.read_text(encoding="ascii").split())
+    except (OSError, ValueError):  # of one that is not limited the quota is "max"
         return cores
-    return max(1, min(cores, int(quota) // int(period))) if quota.isdigit() else cores
+    return max(1, min(cores, quota // period))
 
 
 class Pool(Generic[Task, Answer]):
@@ -107,7 +116,10 @@ class Pool(Generic[Task, Answer]):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         workers = [*self._busy.values(), *(w for w in self._idle.values() if w is not None)]
         self._busy.clear()
@@ -126,7 +138,13 @@ class Pool(Generic[Task, Answer]):
         """Hand an idle worker its next task."""
         worker = self._idle.pop(number)
         if worker is None:
-            worker = _start(self._serve, self._preload)
+            warm_up(self._preload)  # `_fork` alone would start a server that sees Ctrl-C
+            try:
+                worker = _fork(self._serve)
+            except (EOFError, ConnectionError) as error:  # the fork server died meanwhile
+                raise TrainingError(
+                    "no worker could be started", hint="look for what kills processes"
+                ) from error
         self._busy[number] = worker
         with contextlib.suppress(OSError):  # it died while idle: `wait` will say so
             worker.tasks.send(task)
@@ -150,24 +168,13 @@ class Pool(Generic[Task, Answer]):
         return answer
 
 
-def _start(serve: Callable[[Task], Answer], preload: Sequence[str]) -> _Worker:
-    """A new worker; where the fork server dies while it is asked for one, the next is asked."""
-    for _ in range(_STARTS):
-        warm_up(preload)  # where there is none any more, `_fork` would start one that sees Ctrl-C
-        try:
-            return _fork(serve)
-        except (EOFError, ConnectionError):
-            time.sleep(0.1)  # until the kernel has buried it, and it is known to be dead
-    raise TrainingError(
-        f"no worker could be started in {_STARTS} attempts", hint="look for what kills processes"
-    )
-
-
 def _fork(serve: Callable[[Task], Answer]) -> _Worker:
     context = multiprocessing.get_context("forkserver")
     near, far = context.Pipe()
     watched, parent_pipe = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(serve, far, watched), name="fairaudit-worker", daemon=True)
+    process = context.Process(
+        target=_work, args=(serve, far, watched), name="fairaudit-worker", daemon=True
+    )
     try:
         with _no_main_module():
             process.start()
@@ -188,14 +195,29 @@ def _close_worker(worker: _Worker) -> str:
     worker.process.join()
     code = worker.process.exitcode or 0
     worker.process.close()
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
+    if code < 0:
+        return f"signal {-code}"
+    return f"exit code {code}"
 
 
 def _work(serve: Callable[[Task], Answer], tasks: Connection, parent_pipe: Connection) -> None:
-    """The life of a worker; without memory for its own needs it dies, which costs a task, not the run."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    """The life of a worker.
+
+    Without memory for its own needs it dies, which costs a task, not the run.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the group; the parent decides
+
+    def end_with_parent() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            parent_pipe.recv()
+        os._exit(0)
+
     try:
-        _watch_over(parent_pipe)
+        # Not a threading.Thread: where it finds no memory, starting it waits for ever.
+        _thread.start_new_thread(end_with_parent, ())
+    except RuntimeError:  # no room for a thread
+        os._exit(EXIT_TRAINING)
+    try:
         os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
         secure()
         configure_worker()
@@ -228,23 +250,6 @@ def configure_worker() -> None:
     keep_freed_memory()
 
 
-def _watch_over(parent_pipe: Connection) -> None:
-    """End this process with its parent.
-
-    Not a `threading.Thread`: where a new thread finds no memory to begin with, starting one waits for ever.
-    """
-    try:
-        _thread.start_new_thread(_end_with_parent, (parent_pipe,))
-    except RuntimeError as error:
-        raise MemoryError from error  # no room for a thread
-
-
-def _end_with_parent(parent_pipe: Connection) -> None:
-    with contextlib.suppress(EOFError, OSError):
-        parent_pipe.recv()
-    os._exit(0)
-
-
 def keep_freed_memory() -> None:
     """Raise glibc's thresholds; elsewhere there is nothing to raise."""
     if not sys.platform.startswith("linux"):
@@ -255,16 +260,6 @@ def keep_freed_memory() -> None:
         return  # another C library, as in Alpine
     for parameter, size in _MALLOC_THRESHOLDS.items():
         mallopt(parameter, size)
-
-
-@contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Processes started here never see Ctrl-C, not even while they import."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

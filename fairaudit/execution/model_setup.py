@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from fairaudit.config.model_names import (
-    BY_LOOP,
     BY_TABLE,
     BY_VMAP,
     ModelFacts,
@@ -54,7 +53,9 @@ def fresh_model(
     else:
         made = make_model(name, shape, classes, hidden=hidden, activation=activation, seed=stream)
     model = nn.Sequential(ChannelsFirst(shape), made) if len(shape) == 3 else made
-    return PerRecord(model) if is_factory(name) and outside_table(model) else model
+    if is_factory(name) and outside_table(model):
+        return PerRecord(model)
+    return model
 
 
 def examine_model(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
@@ -62,19 +63,20 @@ def examine_model(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
 
     Raises:
         ConfigError: The factory or its model cannot be used.
-        TrainingError: A layer that cannot be private; a model that keeps something of what it reads.
+        TrainingError: A layer that cannot be private; a model that keeps something of what it
+            reads.
     """
     split = draw_split(inputs.value.dataset, config, config.seed)
     pool = prepare_rows(inputs.value, config, split, by_pool=False).pool
     model = start_model(config, pool, config.seed)
     few = pool.gather(torch.arange(min(CHECKED_RECORDS, pool.n_records)), None).inputs.contiguous()
     check_outputs(config.model, model, few, pool.n_classes)
-    at_once = check_model(model, few, pool.n_classes)
+    check_model(model, few, pool.n_classes)
     with faults():  # a description of its own making
         identity = model_digest(config.model, model)
     return ModelFacts(
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
-        gradients=BY_TABLE if not isinstance(model, PerRecord) else BY_VMAP if at_once else BY_LOOP,
+        gradients=BY_VMAP if isinstance(model, PerRecord) else BY_TABLE,
         outside=outside_table(model.inner) if isinstance(model, PerRecord) else "",
         digest=identity,
     )

@@ -1,4 +1,7 @@
-"""What trained models predict: on the test rows, and in the mean of each group on the training rows."""
+"""What trained models predict.
+
+On the test rows, and in the mean of each group on the training rows.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -26,7 +29,10 @@ class Predicts(Protocol):
 
 
 class OnTraining(NamedTuple):
-    """Every training record under R models, ``[R, n]``: whether it is right (1.0 or 0.0), and its loss."""
+    """Every training record under R models, ``[R, n]``.
+
+    Whether it is right (1.0 or 0.0), and its loss.
+    """
 
     correct: NDArray[np.float64]
     loss: NDArray[np.float64]
@@ -41,11 +47,16 @@ def outcome(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Arra
     test = on_test(trained, prepared, task.repeats)
     if not np.isfinite(test).all():
         raise diverged(task.arm, task.seed, task.settings.get("learning_rate", 1.0), "predictions")
-    return {"probabilities": test, **group_means(on_training(trained, prepared, task.repeats), prepared)}
+    return {
+        "probabilities": test,
+        **group_means(on_training(trained, prepared, task.repeats), prepared),
+    }
 
 
 def on_everyone(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Array]:
-    """How sure models are of the true class of every row of the audit, and which of the rows they learned.
+    """How sure models are of the true class of every row of the audit.
+
+    And which of the rows they learned.
 
     Returns:
         ``rows`` [n] int64, ascending; ``member`` [n] bool; ``confidence`` [R, n] float64, log odds.
@@ -57,7 +68,10 @@ def on_everyone(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, 
     rows = np.concatenate([encoded.split.train, encoded.split.test])
     odds = np.empty((task.repeats, len(rows)))
     start = 0
-    for features, part in ((encoded.train, encoded.split.train), (encoded.test, encoded.split.test)):
+    for features, part in (
+        (encoded.train, encoded.split.train),
+        (encoded.test, encoded.split.test),
+    ):
         for piece, found in _predictions(trained, prepared, features, part):
             if not np.isfinite(found).all():
                 rate = task.settings.get("learning_rate", 1.0)
@@ -96,7 +110,7 @@ def on_training(trained: Predicts, prepared: SeedData, repeats: int) -> OnTraini
 def group_means(
     found: OnTraining, prepared: SeedData, places: NDArray[np.int64] | None = None
 ) -> dict[str, Array]:
-    """Mean accuracy and loss of each group, ``[R, K]`` per grouping, on the training rows or some of them."""
+    """Mean accuracy and loss of each group, ``[R, K]`` per grouping, on training rows."""
     some = slice(None) if places is None else places
     rows = prepared.encoded.split.train[some]
     arrays: dict[str, Array] = {}
@@ -112,9 +126,12 @@ def group_means(
 def _predictions(
     trained: Predicts, prepared: SeedData, features: InputRows, rows: NDArray[np.int64]
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Places among rows of the dataset and [R, n, Y] there; in pieces where inputs are not in memory.
+    """Places among rows of the dataset and [R, n, Y] there.
 
-    Callers write a piece in place: one that is kept would stop the memory of the next from being used again.
+    In pieces where inputs are not in memory.
+
+    Callers write a piece in place: one that is kept would stop the memory of the next from being
+    used again.
     """
     size = max(1, len(rows)) if isinstance(features, np.ndarray) else ROWS_AT_ONCE
     groups = prepared.dataset.groupings[0].groups
@@ -129,5 +146,7 @@ def _means(
 ) -> NDArray[np.float64]:
     """Means per group of values [R, n] -> [R, K]; NaN for an absent group."""
     sums = np.stack([np.bincount(groups, row, len(count)) for row in values])
-    means: NDArray[np.float64] = np.divide(sums, count, out=np.full(sums.shape, np.nan), where=count > 0)
+    means: NDArray[np.float64] = np.divide(
+        sums, count, out=np.full(sums.shape, np.nan), where=count > 0
+    )
     return means

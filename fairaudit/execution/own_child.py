@@ -1,7 +1,8 @@
 """The process in which the user's own code trains once: reads what it is given, answers, and ends.
 
-It is started afresh for every training, so that none can leave anything to the next: global seeds, threads,
-patched modules. What it prints goes to whoever started it; what it predicts goes back in a pipe of its own.
+It is started afresh for every training, so that none can leave anything to the next: global seeds,
+threads, patched modules. What it prints goes to whoever started it; what it predicts goes back in a
+pipe of its own.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn  # noqa: TID251 - pandas is for raw rows alone
 
 import numpy as np
@@ -61,12 +63,18 @@ def main(answer: int) -> NoReturn:
     tensors = load(_message(channel)) if asked["has_data"] else {}
     tables = [_message(channel) for _ in range(2 * asked["raw"])]
     threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
-    _limit_memory(asked["memory"])
+    if asked["memory"] is not None:
+        # What is private and written; address space, which some libraries reserve, elsewhere.
+        kind = resource.RLIMIT_DATA if sys.platform.startswith("linux") else resource.RLIMIT_AS
+        resource.setrlimit(kind, (asked["memory"] * MIB, asked["memory"] * MIB))
     try:
         arrays, facts = _answered(asked, tensors, tables)
     except Refused as refused:
-        arrays, facts = {}, {"message": refused.message, "hint": refused.hint, "trace": refused.trace}
-    _flush()
+        arrays = {}
+        facts = {"message": refused.message, "hint": refused.hint, "trace": refused.trace}
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # the user's code may have put anything there
+            stream.flush()
     content = json.dumps(facts).encode(), save(arrays)
     with open(answer, "wb") as pipe:
         for part in content:
@@ -95,13 +103,21 @@ def _answered(
     predict = getattr(predictor, "predict_proba", None)
     if not callable(predict):
         raise Refused(f"it returned a {type(predictor).__name__} without predict_proba", _IN_ORDER)
-    _refuse_other_order(predictor, classes)
+    # Scikit-learn's classifiers say their order; a class that training lacked is missing there.
+    listed = getattr(predictor, "classes_", None)
+    order = [str(name) for name in (classes if listed is None else listed)]
+    if order not in (list(classes), list(map(str, range(len(classes))))):
+        expected = f"{', '.join(classes[:6])[:100]}, or 0 to {len(classes) - 1}"
+        raise Refused(
+            f"its classes_ are {', '.join(order[:6])[:100]}; expected are {expected}", _IN_ORDER
+        )
     found: dict[str, NDArray[np.float32]] = {}
-    for part in ("test", "train"):  # features anew: what the trainer was handed, it may have changed
-        features = _features(part, tensors, tables)
+    what = f"predict_proba of {asked['trainer']}"
+    for part in ("test", "train"):
+        features = _features(part, tensors, tables)  # anew: the trainer may have changed its own
         rows = len(features)
-        what = f"predict_proba of {asked['trainer']}"
-        found[part] = _probabilities(_called(predict, what, _IN_ORDER, features), rows, len(classes))
+        predicted = _called(predict, what, _IN_ORDER, features)
+        found[part] = _probabilities(predicted, rows, len(classes))
     return found, {"claimed": _claim(predictor)}
 
 
@@ -120,18 +136,18 @@ def _features(
 
 def _function(name: str) -> Callable[..., object]:
     path, _, attribute = name.partition(":")
-    module = _called(importlib.import_module, f"module {path!r}", "it is imported before it trains", path)
-    function = getattr(module, attribute, None)
+    hint = "it is imported before it trains"
+    module = _called(importlib.import_module, f"module {path!r}", hint, path)
+    function: Callable[..., object] | None = getattr(module, attribute, None)
     if not callable(function):
-        what = "is not there" if function is None else f"is a {type(function).__name__}, not a function"
+        what = "is not there" if function is None else "is not a function"
         raise Refused(f"{name} {what}", _CALL)
     with contextlib.suppress(ValueError):  # one whose signature is not told
         try:
             inspect.signature(function).bind(None, None, 0)
         except TypeError as error:
             raise Refused(f"{name} does not take three arguments: {error}", _CALL) from error
-    found: Callable[..., object] = function
-    return found
+    return function
 
 
 def _called(function: Callable[..., object], name: str, hint: str, *given: object) -> object:
@@ -150,61 +166,39 @@ def _called(function: Callable[..., object], name: str, hint: str, *given: objec
 
 def _said(error: BaseException) -> str:
     """An error in one line, with where it was raised."""
-    try:
-        lines = str(error).strip().splitlines()
-    except Exception:  # an exception's own text may fail
-        lines = []
+    line = str(error).strip().partition("\n")[0]
+    said = (f"{type(error).__name__}: {line}" if line else type(error).__name__)[:200]
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if len(frames) > 1 else ""
-    return (f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)[:200] + where
+    if len(frames) > 1:
+        said += f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
+    return said
 
 
 def _trace(error: BaseException) -> str:
     """The traceback from the user's first frame on, without this program's."""
     inner = error.__traceback__.tb_next if error.__traceback__ else None
-    try:
-        return "".join(traceback.format_exception(type(error), error, inner))
-    except Exception:  # of an exception whose own text fails
-        return "".join(traceback.format_tb(inner)) + type(error).__name__ + "\n"
-
-
-def _refuse_other_order(predictor: object, classes: tuple[str, ...]) -> None:
-    """Scikit-learn's classifiers say their order; a class that training lacked is missing there."""
-    order = getattr(predictor, "classes_", None)
-    if order is None:
-        return
-    try:
-        told = [str(name) for name in list(order)]
-    except TypeError:
-        return
-    if told not in (list(classes), [str(place) for place in range(len(classes))]):
-        shown, expected = (", ".join(names[:6])[:100] for names in (told, list(classes)))
-        raise Refused(
-            f"its classes_ are {shown}; expected are {expected}, or 0 to {len(classes) - 1}", _IN_ORDER
-        )
+    return "".join(traceback.format_exception(type(error), error, inner))
 
 
 def _probabilities(given: object, rows: int, classes: int) -> NDArray[np.float32]:
     """What was predicted, checked, in float32 with the most probable class of each row kept."""
     try:
         values = np.asarray(given, dtype=np.float64)
-    except Exception as error:
-        raise Refused(f"predict_proba gave a {type(given).__name__} that is no array", _IN_ORDER) from error
+    except (TypeError, ValueError) as error:
+        message = f"predict_proba gave a {type(given).__name__} that is no array"
+        raise Refused(message, _IN_ORDER) from error
+    what = f"{rows:,} rows"
     if values.shape != (rows, classes):
-        raise Refused(
-            f"predict_proba gave {list(values.shape)} for {rows:,} rows of {classes} classes", _IN_ORDER
-        )
-    if not np.isfinite(values).all():
-        count = int((~np.isfinite(values)).any(axis=1).sum())
-        raise Refused(
-            f"predict_proba gave numbers that are not finite in {count:,} of {rows:,} rows", _IN_ORDER
-        )
-    off = (np.abs(values.sum(axis=1) - 1.0) > SUM_TOLERANCE) | (values < 0.0).any(axis=1)
-    if off.any():
-        raise Refused(
-            f"predict_proba gave {int(off.sum()):,} of {rows:,} rows that do not add up to 1 or are negative",
-            _IN_ORDER,
-        )
+        message = f"predict_proba gave {list(values.shape)} for {what} of {classes} classes"
+        raise Refused(message, _IN_ORDER)
+    strange = ~np.isfinite(values).all(axis=1)
+    if strange.any():
+        message = f"numbers that are not finite in {int(strange.sum()):,} of {what}"
+        raise Refused(f"predict_proba gave {message}", _IN_ORDER)
+    strange = (np.abs(values.sum(axis=1) - 1.0) > SUM_TOLERANCE) | (values < 0.0).any(axis=1)
+    if strange.any():
+        message = f"{int(strange.sum()):,} of {what} that do not add up to 1 or are negative"
+        raise Refused(f"predict_proba gave {message}", _IN_ORDER)
     rounded = values.astype(np.float32)
     best = values.argmax(axis=1)
     moved = np.flatnonzero(rounded.argmax(axis=1) != best)
@@ -217,13 +211,13 @@ def _claim(predictor: object) -> dict[str, object] | None:
     if claimed is None:
         return None
     try:
-        named = {name: getattr(claimed, name, "") for name in ("unit", "neighbouring", "accountant")}
-        told = Privacy(claimed.epsilon, claimed.delta, **named)
+        texts = [getattr(claimed, name, "") for name in ("unit", "neighbouring", "accountant")]
+        return asdict(Privacy(claimed.epsilon, claimed.delta, *texts))
     except Exception as error:
         raise Refused(
-            f"its claimed is no fairaudit.Privacy: {_said(error)}", "epsilon above 0, delta from 0 to below 1"
+            f"its claimed is no fairaudit.Privacy: {_said(error)}",
+            "epsilon above 0, delta from 0 to below 1",
         ) from error
-    return {name: getattr(told, name) for name in ("epsilon", "delta", "unit", "neighbouring", "accountant")}
 
 
 def _message(channel: BinaryIO) -> bytes:
@@ -231,21 +225,10 @@ def _message(channel: BinaryIO) -> bytes:
 
 
 def _end_with_parent(channel: BinaryIO) -> None:
-    """End all that was started here when whoever asked is gone: till then its end of the pipe is open."""
+    """End all that was started here when whoever asked is gone.
+
+    Till then its end of the pipe is open.
+    """
     with contextlib.suppress(OSError):
         channel.read(1)
     os.killpg(0, signal.SIGKILL)
-
-
-def _limit_memory(mib: int | None) -> None:
-    if mib is None:
-        return
-    # What is private and written; address space, which some libraries reserve in plenty, elsewhere.
-    kind = resource.RLIMIT_DATA if sys.platform.startswith("linux") else resource.RLIMIT_AS
-    resource.setrlimit(kind, (mib * MIB, mib * MIB))
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # the user's code may have put anything there
-            stream.flush()

@@ -36,7 +36,9 @@ def train_own(
     train = np.stack([run.train for run in runs])
     arrays = {
         "probabilities": np.stack([run.test for run in runs]),
-        **group_means(OnTraining(record_correct(train, labels), record_loss(train, labels)), prepared),
+        **group_means(
+            OnTraining(record_correct(train, labels), record_loss(train, labels)), prepared
+        ),
     }
     facts: dict[str, object] = {"event": None, "claimed": [run.claimed for run in runs]}
     if trains_twice(plan.config, arm, job.seed):
@@ -62,7 +64,10 @@ def _given(plan: Plan, arm: Arm, prepared: SeedData) -> Given:
     if config.raw:
         tables = tuple(_stream(dataset.features.take(rows)) for rows in (split.train, split.test))
     else:
-        tensors |= {"train": _channels_first(encoded.train[:]), "test": _channels_first(encoded.test[:])}
+        tensors |= {
+            "train": _channels_first(encoded.train[:]),
+            "test": _channels_first(encoded.test[:]),
+        }
     target = arm.privacy.target_epsilon
     asked = {
         "trainer": arm.trainer,
@@ -77,7 +82,9 @@ def _given(plan: Plan, arm: Arm, prepared: SeedData) -> Given:
 
 
 def _channels_first(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.ascontiguousarray(np.moveaxis(rows, -1, 1)) if rows.ndim == 4 else rows
+    if rows.ndim == 4:
+        return np.ascontiguousarray(np.moveaxis(rows, -1, 1))
+    return rows
 
 
 def _stream(table: pa.Table) -> bytes:

@@ -13,12 +13,14 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import TrainerError
 from fairaudit.execution.own_child import LENGTH
 
+_LARGEST_ANSWER = 2**32  # bytes of predictions, and of what is said of them
 _KEPT = 2**16  # bytes of what a training prints, the last of them
 _PATIENCE = 5.0  # s for pipes to run dry when the process is gone
 _START = (
@@ -28,7 +30,10 @@ _START = (
 
 
 class Trained(NamedTuple):
-    """What one training predicts, [n, Y] of test and training rows, and what its predictor claims."""
+    """What one training predicts, [n, Y] of test and training rows.
+
+    And what its predictor claims.
+    """
 
     test: NDArray[np.float32]
     train: NDArray[np.float32]
@@ -53,7 +58,9 @@ class Given:
 
 
 def look_for(config: AuditConfig) -> None:
-    """Import every trainer once, so that one that cannot be found or called is told before any training.
+    """Import every trainer once.
+
+    So that one that cannot be found or called is told before any training.
 
     Raises:
         TrainerError: One that cannot.
@@ -70,32 +77,31 @@ def train_once(given: Given, seed: int) -> Trained:
     """
     facts, arrays = _answer(given, seed)
     claimed = facts["claimed"]
-    return Trained(arrays["test"], arrays["train"], claimed if isinstance(claimed, Mapping) else None)
+    return Trained(
+        arrays["test"], arrays["train"], claimed if isinstance(claimed, Mapping) else None
+    )
 
 
 def _answer(given: Given, seed: int) -> tuple[dict[str, object], dict[str, NDArray[np.float32]]]:
     asked = json.dumps({**given.asked, "seed": seed, "has_data": bool(given.tensors)}).encode()
     request = [asked, *([given.tensors] if given.tensors else []), *given.tables]
-    ending = _carried_out(request, given.timeout)
-    if ending.answer is None:
-        raise TrainerError(ending.cause, ending.hint, ending.printed)
-    facts, arrays = ending.answer
-    if "message" in facts:
-        log = f"{ending.printed}{facts['trace']}"
-        raise TrainerError(str(facts["message"]), str(facts["hint"]), log)
+    answer, printed = _carried_out(request, given.timeout)
+    try:
+        facts, arrays = json.loads(answer[0]), load(answer[1])
+        if "message" in facts:
+            raise TrainerError(facts["message"], facts["hint"], f"{printed}{facts['trace']}")
+        if given.tensors and not ("claimed" in facts and {"test", "train"} <= arrays.keys()):
+            raise ValueError("no predictions")
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+        hint = "does your code write to descriptors that it did not open?"
+        raise TrainerError("its answer cannot be read", hint, printed) from error
     return facts, arrays
 
 
-class _Ending(NamedTuple):
-    """What a process came to: its answer, or why there is none; and the end of what it printed."""
-
-    answer: tuple[dict[str, object], dict[str, NDArray[np.float32]]] | None
-    cause: str
-    hint: str
-    printed: str
-
-
-def _carried_out(request: Sequence[bytes], timeout: float | None) -> _Ending:
+def _carried_out(
+    request: Sequence[bytes], timeout: float | None
+) -> tuple[tuple[bytes, bytes], str]:
+    """Both parts of a process's answer, and the end of what it printed."""
     reading, writing = os.pipe()
     with open(reading, "rb") as answers:
         try:
@@ -115,9 +121,17 @@ def _carried_out(request: Sequence[bytes], timeout: float | None) -> _Ending:
             os.close(writing)
         assert process.stdin is not None
         assert process.stdout is not None
-        printed, answer = _Printed(), _Answer()
+        printed, answer, to_child = _Printed(), _Answer(), process.stdin
+
+        def send() -> None:
+            """The request; the pipe stays open, for the process ends itself where it is closed."""
+            with contextlib.suppress(OSError):  # it is gone, which others say
+                for part in request:
+                    to_child.write(len(part).to_bytes(LENGTH, "little") + part)
+                to_child.flush()
+
         threads = [
-            threading.Thread(target=_send, args=(process.stdin, request), daemon=True),
+            threading.Thread(target=send, daemon=True),
             threading.Thread(target=printed.read, args=(process.stdout,), daemon=True),
             threading.Thread(target=answer.read, args=(answers,), daemon=True),
         ]
@@ -139,22 +153,13 @@ def _carried_out(request: Sequence[bytes], timeout: float | None) -> _Ending:
             if not threads[1].is_alive():  # else what left the group prints on
                 process.stdout.close()
     if late:
-        return _Ending(None, f"it did not end within {timeout:g} s", "raise --trainer-timeout", printed.text)
+        cause = f"it did not end within {timeout:g} s"
+        raise TrainerError(cause, "raise --trainer-timeout", printed.text)
     if answer.parts is None:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        hint = "killed for memory?" if code == -signal.SIGKILL else "os._exit, or a crash below Python?"
-        return _Ending(None, f"its process ended with {how} and no answer", hint, printed.text)
-    facts, arrays = answer.parts
-    return _Ending((json.loads(facts), load(arrays)), "", "", printed.text)
-
-
-def _send(pipe: BinaryIO, request: Sequence[bytes]) -> None:
-    """The request; the pipe stays open, for the process ends itself where it is closed."""
-    with contextlib.suppress(OSError):  # it is gone, which others say
-        for part in request:
-            pipe.write(len(part).to_bytes(LENGTH, "little"))
-            pipe.write(part)
-        pipe.flush()
+        hint = "killed for memory, os._exit, or a crash below Python?"
+        raise TrainerError(f"its process ended with {how} and no answer", hint, printed.text)
+    return answer.parts, printed.text
 
 
 @dataclass(slots=True)
@@ -183,14 +188,18 @@ class _Answer:
     parts: tuple[bytes, bytes] | None = None
 
     def read(self, pipe: BinaryIO) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, MemoryError):
             facts, arrays = _message(pipe), _message(pipe)
             if facts is not None and arrays is not None:
                 self.parts = facts, arrays
+            while pipe.read(_KEPT):  # else the process would wait for ever to be read
+                pass
 
 
 def _message(pipe: BinaryIO) -> bytes | None:
-    """The next one; None where the pipe ends before it does."""
+    """The next one; None where the pipe ends early, or its length is absurd."""
     size = int.from_bytes(pipe.read(LENGTH), "little")
-    part = pipe.read(size)
-    return part if size and len(part) == size else None
+    part = pipe.read(size) if size <= _LARGEST_ANSWER else b""
+    if size and len(part) == size:
+        return part
+    return None

@@ -1,8 +1,8 @@
 """Imported by the fork server alone: what it and its children say where their parent was cut short.
 
-A parent that is killed or interrupted while it starts a worker closes the pipe before the worker has
-read what to do, or before the fork server has read what to fork. Both would print a traceback after the
-last word of the run; there is nothing in it that anybody could act on.
+A parent that is killed or interrupted while it starts a worker closes the pipe before the worker
+has read what to do, or before the fork server has read what to fork. Both would print a traceback
+after the last word of the run; there is nothing in it that anybody could act on.
 """
 
 import sys

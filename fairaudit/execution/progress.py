@@ -52,7 +52,10 @@ Listener = Callable[[ProgressEvent], None]
 
 
 def show_progress(event: ProgressEvent) -> None:
-    """A listener that writes a line for every training to stderr, as scripts and notebooks show it."""
+    """A listener that writes a line for every training to stderr.
+
+    As scripts and notebooks show it.
+    """
     if isinstance(event, JobFinished):
         where = f"{event.finished}/{event.total} {event.arm}, seed {event.seed}"
         sys.stderr.write(f"{where} · {event.seconds:.1f} s\n")

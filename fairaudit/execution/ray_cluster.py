@@ -1,8 +1,11 @@
-"""Workers on a Ray cluster: one actor each, so that a seed's encoding is made once per worker here too.
+"""Workers on a Ray cluster.
 
-No directory is shared. What every task reads is put into Ray's object store once and is mapped by the
-workers of each machine; tasks and answers travel by call. Ray retries and stores nothing for us: a
-worker that dies, or whose machine does, is reported, and another is started where there is room.
+One actor each, so that a seed's encoding is made once per worker here too.
+
+No directory is shared. What every task reads is put into Ray's object store once and is mapped by
+the workers of each machine; tasks and answers travel by call. Ray retries and stores nothing for
+us: a worker that dies, or whose machine does, is reported, and another is started where there is
+room.
 """
 
 import importlib
@@ -25,7 +28,13 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from fairaudit.errors import ConfigError
 from fairaudit.execution.executor import Died, Raised
-from fairaudit.execution.local import ONE_THREAD, answer_of, available_cores, configure_worker, environment
+from fairaudit.execution.local import (
+    ONE_THREAD,
+    answer_of,
+    available_cores,
+    configure_worker,
+    environment,
+)
 from fairaudit.io.scratch import scratch
 
 Shared = TypeVar("Shared")
@@ -34,10 +43,12 @@ Answer = TypeVar("Answer")
 
 _ATTEMPTS = 3  # to start a worker, when none has started since
 _DECIDE_BITS = ("fairaudit", "numpy", "scipy", "scikit-learn", "torch")
-# Read when Ray is imported: no statistics leave the machine, and its warning of a change to come stays quiet.
+# Read when Ray is imported: no statistics leave the machine, and its warning of a change to come
+# stays quiet.
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-# Likewise: a cluster of one machine listens on the loopback address, not on every network, and to who knows
-# its token, which Ray would else write into the home directory. Ray keeps the first token of a process.
+# Likewise: a cluster of one machine listens on the loopback address, not on every network, and to
+# who knows its token, which Ray would else write into the home directory. Ray keeps the first token
+# of a process.
 _ALONE = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_MODE": "token",
@@ -104,7 +115,10 @@ class Cluster(Generic[Shared, Task, Answer]):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         called = [actor for _, actor in (*self._busy.values(), *self._starting.values())]
         for actor in (*called, *self._idle.values()):
@@ -174,7 +188,9 @@ class Cluster(Generic[Shared, Task, Answer]):
 
     def _open(self) -> None:
         require_ray()
-        self._closing.enter_context(redirect_stdout(sys.stderr))  # Ray prints what happens to its nodes
+        self._closing.enter_context(
+            redirect_stdout(sys.stderr)
+        )  # Ray prints what happens to its nodes
         address = self._request.address
         if address not in (None, "auto"):
             _knock(address)
@@ -244,7 +260,9 @@ class _Worker(Generic[Shared, Task, Answer]):
     """The life of a worker, in an actor."""
 
     def __init__(self, serve: Callable[[Shared, Task], Answer], shared: Shared) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # Ctrl-C reaches the whole group; the parent decides
         configure_worker()
         self._serve = partial(serve, shared)
 
@@ -282,7 +300,9 @@ def _versions() -> dict[str, str]:
 
 def _last_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1][:200] if lines else type(error).__name__
+    if lines:
+        return lines[-1][:200]
+    return type(error).__name__
 
 
 @contextmanager

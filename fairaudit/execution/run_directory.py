@@ -22,6 +22,7 @@ from fairaudit.io.atomic import (
     remove_temporaries,
     write_atomically,
 )
+from fairaudit.io.reading import LARGEST_REPORT, read_file
 from fairaudit.planning.plan import Plan
 from fairaudit.results.jobs import (
     JOBS,
@@ -73,12 +74,15 @@ class RunDir:
         kept = self.load(result.job_id)
         if kept is None:
             raise OutputError(
-                f"{self.jobs} does not keep what is written to it", hint="choose an --out on a local disk"
+                f"{self.jobs} does not keep what is written to it",
+                hint="choose an --out on a local disk",
             )
         return kept
 
     def logged(self, job_id: str, error: FairauditError) -> FairauditError:
-        """The error; what a trainer of the user's own left to say is put into a file, which it then names.
+        """The error; what a trainer of the user's own left to say is put into a file.
+
+        Which it then names.
 
         Raises:
             OutputError: The disk is full.
@@ -92,7 +96,10 @@ class RunDir:
 
 
 class Kept(NamedTuple):
-    """Finished trainings in a run directory; their size in bytes, with what else they left there."""
+    """Finished trainings in a run directory.
+
+    Their size in bytes, with what else they left there.
+    """
 
     trainings: int
     size: int
@@ -114,7 +121,10 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         earlier = _read_manifest(rundir.jobs)
         try:
             _clear(
-                rundir, None if plan.config.resume else [job_path(rundir.jobs, j.id) for j in plan.all_jobs]
+                rundir,
+                None
+                if plan.config.resume
+                else [job_path(rundir.jobs, j.id) for j in plan.all_jobs],
             )
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
@@ -124,7 +134,11 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         write_atomically(rundir.jobs / _MANIFEST, _manifest(plan, rundir.jobs), mode=0o600)
         refuse_unusable(out)
         is_other = earlier.get("digest", plan.digest) != plan.digest
-        yield replace(rundir, before=str(earlier.get("data", "another table"))) if is_other else rundir
+        yield (
+            replace(rundir, before=str(earlier.get("data", "another table")))
+            if is_other
+            else rundir
+        )
 
 
 @contextlib.contextmanager
@@ -151,10 +165,11 @@ def refuse_unusable_rundir(out: Path) -> None:
 
 
 def refuse_other_data(config: AuditConfig) -> None:
-    """Refuse a folder that holds the trainings of data with another name, unless they are to be forgotten.
+    """Refuse a folder with trainings of other data, unless they are to be forgotten.
 
-    Data of one name may follow each other there: the next version of a file, or the same table in another
-    format. Nothing is mixed, since a training is found by its data's digest, and nothing is deleted.
+    Data of one name may follow each other there: the next version of a file, or the same table in
+    another format. Nothing is mixed, since a training is found by its data's digest, and nothing is
+    deleted.
 
     Raises:
         OutputError: It does.
@@ -168,9 +183,14 @@ def refuse_other_data(config: AuditConfig) -> None:
 
 
 def data_of(out: Path) -> str | None:
-    """Name of the data file of which an output directory holds trainings; None where it holds none."""
+    """Name of the data file of which an output directory holds trainings.
+
+    None where it holds none.
+    """
     data = _read_manifest(out / JOBS).get("data")
-    return data if isinstance(data, str) else None
+    if isinstance(data, str):
+        return data
+    return None
 
 
 def kept_trainings(out: Path) -> Kept:
@@ -191,14 +211,16 @@ def only_rundir(home: Path) -> Path:
     if len(below) > 1:
         listed = ", ".join(map(str, below))
         raise OutputError(f"{home} holds {len(below)} audits", hint=f"name one: {listed}")
-    return below[0] if below else home
+    if below:
+        return below[0]
+    return home
 
 
 def clean(out: Path) -> Kept:
     """Remove the finished trainings of a run directory; reports and anything else stay.
 
-    Only what the manifest lists is removed, and no link. The lock stays too: a run that starts at this
-    moment must find the one that is held here.
+    Only what the manifest lists is removed, and no link. The lock stays too: a run that starts at
+    this moment must find the one that is held here.
 
     Returns:
         What was removed.
@@ -221,8 +243,15 @@ def clean(out: Path) -> Kept:
 @contextlib.contextmanager
 def _held(rundir: RunDir) -> Iterator[int]:
     """The lock of the directory; the kernel drops it when its holder dies, however it dies."""
+    jobs = rundir.jobs
     try:
-        lock = _open_lock(rundir)
+        # Reports are not private: opening a new folder to others is a choice.
+        rundir.out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            jobs.mkdir(mode=0o700)
+        _refuse_foreign(jobs)
+        jobs.chmod(0o700)  # predictions on single records: nobody else's business
+        lock = os.open(jobs / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise output_error(rundir.out, error) from error
     try:
@@ -232,25 +261,17 @@ def _held(rundir: RunDir) -> Iterator[int]:
             holder = os.pread(lock, 32, 0).decode(errors="replace").strip()
             by = f" (process {holder})" if holder.isdigit() else ""
             raise OutputError(
-                f"another run{by} is using {rundir.out}", hint="wait for it, or choose another --out"
+                f"another run{by} is using {rundir.out}",
+                hint="wait for it, or choose another --out",
             ) from error
         except OSError as error:
             raise OutputError(
-                f"{rundir.out} is on a file system without locks", hint="choose an --out on a local disk"
+                f"{rundir.out} is on a file system without locks",
+                hint="choose an --out on a local disk",
             ) from error
         yield lock
     finally:
         os.close(lock)
-
-
-def _open_lock(rundir: RunDir) -> int:
-    jobs = rundir.jobs
-    rundir.out.mkdir(mode=0o700, parents=True, exist_ok=True)  # reports are not private: opening is a choice
-    with contextlib.suppress(FileExistsError):
-        jobs.mkdir(mode=0o700)
-    _refuse_foreign(jobs)
-    jobs.chmod(0o700)  # predictions on single records: nobody else's business
-    return os.open(jobs / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def _refuse_foreign(jobs: Path) -> None:
@@ -263,7 +284,7 @@ def _refuse_foreign(jobs: Path) -> None:
 
 
 def _clear(rundir: RunDir, fresh: Sequence[Path] | None) -> None:
-    """Delete what crashed runs left and, unless ``fresh`` is None, those files and the finished jobs."""
+    """Delete what crashed runs left; unless ``fresh`` is None, also finished jobs."""
     remove_temporaries(rundir.out)
     remove_temporaries(rundir.jobs)
     if fresh is not None:
@@ -276,17 +297,23 @@ def _listed(jobs: Path) -> list[Path]:
     """The files that the manifest lists, if they have a name that a run gives."""
     names = _read_manifest(jobs).get("files")
     paths = [jobs / Path(str(name)).name for name in names] if isinstance(names, list) else []
-    return [path for path in paths if (is_job_file(path) or path.name.endswith(LOG)) and is_plain_file(path)]
+    return [
+        path
+        for path in paths
+        if (is_job_file(path) or path.name.endswith(LOG)) and is_plain_file(path)
+    ]
 
 
 def _read_manifest(jobs: Path) -> dict[str, object]:
     """The manifest; empty where there is none, or none that can be read."""
     path = jobs / _MANIFEST
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8")) if is_plain_file(path) else None
-    except (OSError, ValueError):
+        manifest = json.loads(read_file(path, LARGEST_REPORT, follow=False))
+    except (OSError, ValueError, RecursionError):
         return {}
-    return manifest if isinstance(manifest, dict) else {}
+    if isinstance(manifest, dict):
+        return manifest
+    return {}
 
 
 def _manifest(plan: Plan, jobs: Path) -> bytes:

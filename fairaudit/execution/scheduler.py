@@ -1,15 +1,15 @@
 """Plan to results: every job that has no file yet is trained by a worker and leaves one.
 
-Workers answer with results and share no directory with this process, which alone writes. The file is
-the result: a finished job is read back from it whether it was trained now, before a crash, or by an
-earlier run, so that an interrupted run and an undisturbed one end in the same bytes.
+Workers answer with results and share no directory with this process, which alone writes. The file
+is the result: a finished job is read back from it whether it was trained now, before a crash, or by
+an earlier run, so that an interrupted run and an undisturbed one end in the same bytes.
 """
 
 import functools
 import importlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
@@ -102,7 +102,9 @@ class WorkerBug(Exception):
     """An exception in a worker that no user can act on; its text is the worker's traceback."""
 
 
-def execute(plan: Plan, rundir: RunDir, execution: Execution, *, listener: Listener = silent) -> Results:
+def execute(
+    plan: Plan, rundir: RunDir, execution: Execution, *, listener: Listener = silent
+) -> Results:
     """Train what is not finished, on every core or on a cluster, and read everything back.
 
     The order is the plan's, a worker staying with its seed so that an encoding is made once. A
@@ -118,14 +120,24 @@ def execute(plan: Plan, rundir: RunDir, execution: Execution, *, listener: Liste
     listener(JobsFound(total=len(board.jobs), finished=len(board.done)))
     if board.waiting:
         with _executor(plan, len(board.waiting), execution) as executor:
-            _work_off(board, executor, rundir, listener)
+            while board.waiting or board.running:
+                for number in executor.idle:
+                    job = board.take(number)
+                    if job is not None:
+                        executor.give(number, board.training(job))
+                idle = board.waiting and executor.idle and not board.running
+                assert not idle, "a job reads the result of a job that is not in the plan"
+                for number, answer in executor.wait():
+                    _settle(board, board.running.pop(number), answer, rundir, listener)
     return board.results()
 
 
 def _executor(plan: Plan, jobs: int, execution: Execution) -> Executor[TrainingTask, WorkerAnswer]:
     serve = functools.partial(_train, plan, execution.train)
     if execution.cluster is not None:
-        return Cluster(serve, execution.inputs, jobs, replace(execution.cluster, workers=execution.workers))
+        return Cluster(
+            serve, execution.inputs, jobs, replace(execution.cluster, workers=execution.workers)
+        )
     size = min(execution.workers or available_cores(), jobs)
     return Pool(functools.partial(serve, execution.inputs), size, preload=execution.preload)
 
@@ -153,12 +165,18 @@ class _Board:
 
     def take(self, worker: int) -> Job | None:
         """The next job for that worker: of its own seed, else of a seed nobody is at, else any."""
-        ready = [job for job in self.waiting.values() if job.source_id is None or job.source_id in self.done]
+        ready = [
+            job
+            for job in self.waiting.values()
+            if job.source_id is None or job.source_id in self.done
+        ]
         if not ready:
             return None
         own = self.last_seed.get(worker)
         others = {seed for number, seed in self.last_seed.items() if number != worker}
-        job = min(ready, key=lambda job: (job.seed != own, job.seed in others))  # ties: the plan's order
+        job = min(
+            ready, key=lambda job: (job.seed != own, job.seed in others)
+        )  # ties: the plan's order
         del self.waiting[job.id]
         self.running[worker] = job
         self.last_seed[worker] = job.seed
@@ -180,7 +198,9 @@ class _Board:
         self.failed[job.id] = failures[0]
         for orphan in orphans:
             del self.waiting[orphan.id]
-            because = TrainingError(f"not trained: {job.name}, whose result it reads, failed at this seed")
+            because = TrainingError(
+                f"not trained: {job.name}, whose result it reads, failed at this seed"
+            )
             failures += self.fail(orphan, because)
         return failures
 
@@ -192,68 +212,53 @@ class _Board:
         )
 
 
-def _work_off(
-    board: _Board, executor: Executor[TrainingTask, WorkerAnswer], rundir: RunDir, listener: Listener
-) -> None:
-    while board.waiting or board.running:
-        for number in executor.idle:
-            job = board.take(number)
-            if job is not None:
-                executor.give(number, board.training(job))
-        idle = board.waiting and executor.idle and not board.running
-        assert not idle, "a job reads the result of a job that is not in the plan"
-        for number, answer in executor.wait():
-            _settle(board, board.running.pop(number), answer, rundir, listener)
-
-
 def _settle(
-    board: _Board, job: Job, answer: WorkerAnswer | Raised | Died, rundir: RunDir, listener: Listener
+    board: _Board,
+    job: Job,
+    answer: WorkerAnswer | Raised | Died,
+    rundir: RunDir,
+    listener: Listener,
 ) -> None:
-    """Enter what became of a job."""
-    if isinstance(answer, Died):
-        _handle_worker_death(board, job, answer, listener)
-    elif isinstance(answer, Raised):
-        if answer.error is None:
-            raise WorkerBug(f"{job.name}, seed {job.seed}\n{answer.report}")
-        if not isinstance(answer.error, TrainingError):
-            raise answer.error
-        _announce(board.fail(job, rundir.logged(job.id, answer.error)), listener)
-    else:
-        assert answer.result.job_id == job.id, f"job {job.id} was answered with {answer.result.job_id}"
+    """Enter what became of a job.
+
+    One at which its worker died is tried again, for it may have been killed by mistake, but not for
+    ever.
+    """
+    if isinstance(answer, WorkerAnswer):
+        assert answer.result.job_id == job.id, (
+            f"job {job.id} was answered with {answer.result.job_id}"
+        )
         board.done[job.id] = rundir.keep(answer.result)
         listener(JobFinished(job.name, job.seed, answer.seconds, len(board.done), len(board.jobs)))
-
-
-def _handle_worker_death(board: _Board, job: Job, death: Died, listener: Listener) -> None:
-    """A worker died at this job: try again, for it may have been killed by mistake, but not for ever."""
-    board.deaths[job.id] += 1
-    if board.deaths[job.id] < _ATTEMPTS:
-        board.put_back(job)
         return
-    error = TrainingError(
-        f"the training process died {_ATTEMPTS} times, at last of {death.cause}",
-        hint="out of memory? try fewer --workers",
-    )
-    _announce(board.fail(job, error), listener)
-
-
-def _announce(failures: Sequence[JobFailure], listener: Listener) -> None:
-    for failure in failures:
+    if isinstance(answer, Died):
+        board.deaths[job.id] += 1
+        if board.deaths[job.id] < _ATTEMPTS:
+            board.put_back(job)
+            return
+        error: FairauditError = TrainingError(
+            f"the training process died {_ATTEMPTS} times, at last of {answer.cause}",
+            hint="out of memory? try fewer --workers",
+        )
+    elif answer.error is None:
+        raise WorkerBug(f"{job.name}, seed {job.seed}\n{answer.report}")
+    elif isinstance(answer.error, TrainingError):
+        error = rundir.logged(job.id, answer.error)
+    else:
+        raise answer.error
+    for failure in board.fail(job, error):
         listener(JobFailed(failure.arm, failure.seed, failure.message))
 
 
 def _train(plan: Plan, train: str, inputs: Shared[Inputs], training: TrainingTask) -> WorkerAnswer:
     """In a worker: train one job."""
     start = time.perf_counter()
-    try:
-        result = _resolve(train)(plan, training.job, training.source, inputs)
-    except MemoryError as error:
-        raise TrainingError("out of memory", hint="try fewer --workers or a smaller --batch-size") from error
-    return WorkerAnswer(result, time.perf_counter() - start)
-
-
-@functools.cache
-def _resolve(train: str) -> Train:
     module, _, function = train.partition(":")
-    found: Train = getattr(importlib.import_module(module), function)
-    return found
+    run: Train = getattr(importlib.import_module(module), function)
+    try:
+        result = run(plan, training.job, training.source, inputs)
+    except MemoryError as error:
+        raise TrainingError(
+            "out of memory", hint="try fewer --workers or a smaller --batch-size"
+        ) from error
+    return WorkerAnswer(result, time.perf_counter() - start)

@@ -1,9 +1,8 @@
 """One seed's data in a worker: split and encoded when a job of the seed comes."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,74 +10,21 @@ from numpy.typing import NDArray
 
 from fairaudit.config.model_names import resolve_model, sees_images
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Dataset, Encoded, Float32, InputRows, Int64, Split
-from fairaudit.data.encode import DecodedRows, runs_of
+from fairaudit.data.dataset import Dataset, Encoded, InputRows, Split
+from fairaudit.data.encode import DecodedRows
 from fairaudit.data.public import Inputs
-from fairaudit.data.records import Block, UInt8
 from fairaudit.data.split import draw_members, draw_split
-from fairaudit.data.spool import Shared, Spool
+from fairaudit.data.spool import Shared
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import PublicPool
 from fairaudit.planning.plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class PackedRows:
-    """Inputs of N training rows; those that are read have the bits of :class:`DecodedRows`.
-
-    Args:
-        table: ``[N, width]``, a map of a file.
-        shape: (N, d).
-        dense: Values of the inputs that any number may be in.
-        ones: Inputs that are 1.
-        runs: (first, end, input): neighbours in ``dense`` that are neighbours among the inputs.
-    """
-
-    table: UInt8
-    shape: tuple[int, int]
-    dense: Block
-    ones: Block
-    runs: tuple[tuple[int, int, int], ...]
-
-    @classmethod
-    def of(cls, rows: DecodedRows, spool: Spool) -> Self:
-        """Those rows, packed into the file.
-
-        Raises:
-            OutputError: The disk is full.
-        """
-        n, d = rows.shape
-        inputs = rows.recipe.dense
-        dense = Block(tuple(inputs.tolist()), "float32", 0, gaps=False)
-        kind = np.min_scalar_type(max(0, d - 1)).name
-        ones = Block(rows.recipe.one_hot, kind, dense.stop, gaps=False)
-        width = -(-max(ones.stop, 1) // 4) * 4  # whole numbers of float32
-
-        def blocks() -> Iterator[UInt8]:
-            for _, records in rows.records.chunks(rows.rows):
-                made = np.zeros((len(records), d), np.float32)
-                rows.recipe.decode(records, made)
-                packed = np.zeros((len(records), width), np.uint8)
-                dense.of(packed)[:] = made[:, inputs]
-                ones.of(packed)[:] = rows.recipe.ones(records)
-                yield packed
-
-        return cls(spool.keep_rows(blocks(), width), (n, d), dense, ones, runs_of(enumerate(inputs.tolist())))
-
-    def fill(self, index: Int64, out: Float32) -> None:
-        """Write the inputs of n of the rows into zeros ``[n, d]``, C-contiguous."""
-        rows = np.take(self.table, index, axis=0)
-        values = self.dense.of(rows)
-        for first, end, at in self.runs:
-            out[:, at : at + end - first] = values[:, first:end]
-        places: NDArray[np.int64] = self.ones.of(rows).astype(np.int64)
-        places += (np.arange(len(rows)) * out.shape[1])[:, None]
-        # numpy's own way takes twice as long.
-        torch.from_numpy(out).view(-1).index_fill_(0, torch.from_numpy(places).view(-1), 1.0)
-
-
 class SeedData(NamedTuple):
-    """One seed's data, ready to train on; ``public`` for a method whose student learns from a pool."""
+    """One seed's data, ready to train on.
+
+    ``public`` for a method whose student learns from a pool.
+    """
 
     dataset: Dataset
     encoded: Encoded
@@ -135,19 +81,13 @@ def prepare_rows(
     dataset, encoder, pool_encoder = inputs
     if not by_pool:
         encoded = _as_seen(config, dataset, encoder.encode(split))
-        rows = encoded.train
-        packed = PackedRows.of(rows, Spool(config.out)) if isinstance(rows, DecodedRows) else rows
-        return SeedData(dataset, encoded, _training_pool(dataset, encoded, packed))
+        return SeedData(dataset, encoded, _training_pool(dataset, encoded))
     assert pool_encoder is not None, "the data were shared for methods without a student pool"
     found = pool_encoder.encode(split, queries)
     encoded = _as_seen(config, dataset, found.encoded)
     pool = _rows(found.pool) if _wants_rows(config, dataset) else found.pool
     groups = None if found.groups is None else torch.from_numpy(found.groups)
-    # Not packed: levels of the training rows that the pool does not show have no input, and every record
-    # is read by its teacher alone.
-    return SeedData(
-        dataset, encoded, _training_pool(dataset, encoded, encoded.train), PublicPool(pool, groups)
-    )
+    return SeedData(dataset, encoded, _training_pool(dataset, encoded), PublicPool(pool, groups))
 
 
 def _as_seen(config: AuditConfig, dataset: Dataset, encoded: Encoded) -> Encoded:
@@ -168,10 +108,10 @@ def _rows(records: InputRows) -> NDArray[np.float32]:
     return records[:].reshape(len(records), -1)
 
 
-def _training_pool(dataset: Dataset, encoded: Encoded, rows: InputRows | PackedRows) -> TrainingPool:
-    first, train = dataset.groupings[0], encoded.split.train
+def _training_pool(dataset: Dataset, encoded: Encoded) -> TrainingPool:
+    first, train, rows = dataset.groupings[0], encoded.split.train, encoded.train
     return TrainingPool(
-        rows if isinstance(rows, DecodedRows | PackedRows) else torch.from_numpy(rows[:]),
+        rows if isinstance(rows, DecodedRows) else torch.from_numpy(rows[:]),
         torch.from_numpy(dataset.labels[train]),
         torch.from_numpy(first.groups[train]),
         n_classes=len(dataset.classes),

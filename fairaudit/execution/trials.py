@@ -1,5 +1,9 @@
-"""One arm's search at one seed: train every candidate on the fit rows, score it on the validation rows."""
+"""One arm's search at one seed.
 
+Train every candidate on the fit rows, score it on the validation rows.
+"""
+
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -30,7 +34,8 @@ class Found(NamedTuple):
 
     ``arrays``: ``weights`` [n], the probability that each is the one released; ``probabilities``
     [n, test rows, Y] and the training metrics [n, K] on the fit rows; both also as ``twin.NAME``.
-    ``facts``: ``tuning``: rows of both kinds, and of each candidate its settings, scores and weight.
+    ``facts``: ``tuning``: rows of both kinds, and of each candidate its settings, scores and
+        weight.
     """
 
     arrays: dict[str, Array]
@@ -54,7 +59,9 @@ class Division:
 
 
 class Sanitised:
-    """A trained model that always says something: the same of every class, where it says nothing finite.
+    """A trained model that always says something.
+
+    The same of every class, where it says nothing finite.
 
     One that diverged says so of every record. To leave it out, or to stop, would tell that it did.
     """
@@ -65,7 +72,9 @@ class Sanitised:
     @property
     def event(self) -> PrivacyEvent | Literal["diverged"] | None:
         """What its training did, counted as it went; not known where it stopped half-way."""
-        return DIVERGED if self.trained is None else self.trained.event
+        if self.trained is None:
+            return DIVERGED
+        return self.trained.event
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
         """Each record by itself: [1, n, Y]."""
@@ -90,9 +99,13 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
     tasks = [fit_task(task, arm, candidate, division) for candidate in candidates]
     planned = [candidate.form.event for candidate in candidates]
     charge = arm.privacy.selection
-    assert charge is None or set(planned) <= set(charge.trainings), f"{arm.key}: an event is not charged"
+    assert charge is None or set(planned) <= set(charge.trainings), (
+        f"{arm.key}: an event is not charged"
+    )
     models = train(method, tasks, prepared)
-    if arm.variant is None or arm.privacy.event is not None:  # a published form does as it was printed
+    if (
+        arm.variant is None or arm.privacy.event is not None
+    ):  # a published form does as it was printed
         done = [model.event for model in models]
         for own, did, expected in zip(tasks, done, planned, strict=True):
             assert did in (expected, DIVERGED), f"{own.arm} did {did}, planned {expected}"
@@ -104,7 +117,10 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
         assert all(twin.event in (None, DIVERGED) for twin in twins), (
             f"a twin of {arm.key} released something"
         )
-        arrays |= {f"twin.{name}": values for name, values in _outcomes(twins, prepared, division)[0].items()}
+        arrays |= {
+            f"twin.{name}": values
+            for name, values in _outcomes(twins, prepared, division)[0].items()
+        }
     tried = [
         {
             "settings": dict(candidate.settings),
@@ -118,7 +134,11 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
         }
         for candidate, model in zip(candidates, models, strict=True)
     ]
-    tuned = {"candidates": tried, "fit_rows": len(division.fit), "validation_rows": len(division.validation)}
+    tuned = {
+        "candidates": tried,
+        "fit_rows": len(division.fit),
+        "validation_rows": len(division.validation),
+    }
     event = event_to_json(arm.privacy.event) if arm.privacy.event else None
     return Found({"weights": weights, **arrays}, {"tuning": tuned, "event": event})
 
@@ -136,7 +156,10 @@ def divided_at(validation: NDArray[np.int64], prepared: SeedData, pool: Training
 
 
 def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> Task:
-    """A candidate's training: on the fit rows, with noise of its own and the batches of its number."""
+    """A candidate's training.
+
+    On the fit rows, with noise of its own and the batches of its number.
+    """
     own = f"{arm.key}/{candidate.number}"
     return replace(
         task,
@@ -158,7 +181,9 @@ def train(method: Method, tasks: Sequence[Task], prepared: SeedData) -> list[San
 def score(
     arm: Arm, seed: int, found: OnTraining, prepared: SeedData, division: Division
 ) -> tuple[list[float], list[float]]:
-    """Every candidate's score on the validation rows: exact, for the audit alone, and as it is released.
+    """Every candidate's score on the validation rows.
+
+    Exact, for the audit alone, and as it is released.
 
     Args:
         arm, seed: Whose.
@@ -183,8 +208,17 @@ def score(
     noise = noise_stream(seed, "query", f"{arm.key}/score", n)
     drawn = noise.fill(torch.empty(n, rule.counts, dtype=torch.float64)).numpy()
     return exact, [
-        rule.release(row, groups, tuning.score_noise, own) for row, own in zip(correct, drawn, strict=True)
+        rule.release(row, groups, tuning.score_noise, own)
+        for row, own in zip(correct, drawn, strict=True)
     ]
+
+
+def method_of(arm: Arm) -> Method:
+    """What trains an arm."""
+    module, _, name = arm.trainer.partition(":")
+    method = getattr(importlib.import_module(module), name)()
+    assert isinstance(method, Method)
+    return method
 
 
 def noiseless(arm: Arm, task: Task) -> Task:
@@ -197,7 +231,10 @@ def noiseless(arm: Arm, task: Task) -> Task:
 def _outcomes(
     models: Sequence[Sanitised], prepared: SeedData, division: Division
 ) -> tuple[dict[str, Array], OnTraining]:
-    """What n models predict of the test rows, their means on the fit rows; and every training row."""
+    """What n models predict of the test rows, their means on the fit rows.
+
+    And every training row.
+    """
     test = np.concatenate([on_test(model, prepared, 1) for model in models])
     parts = [on_training(model, prepared, 1) for model in models]
     found = OnTraining(*(np.concatenate(values) for values in zip(*parts, strict=True)))

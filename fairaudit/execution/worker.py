@@ -1,4 +1,7 @@
-"""One job in one process: its seed's split, encoding and start; training; predictions. No model leaves."""
+"""One job in one process: its seed's split, encoding and start; training; predictions.
+
+No model leaves.
+"""
 
 import hashlib
 import importlib
@@ -12,7 +15,6 @@ import torch
 from torch import Tensor
 
 from fairaudit.config.model_names import LINEAR, is_factory
-from fairaudit.config.options import AuditConfig
 from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
 from fairaudit.diagnostics import causes
@@ -26,7 +28,7 @@ from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import on_everyone, outcome
 from fairaudit.execution.own_code import train_own
 from fairaudit.execution.seed_data import SeedData, prepare_seed
-from fairaudit.execution.trials import noiseless, search
+from fairaudit.execution.trials import method_of, noiseless, search
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.catalog import REFERENCE, admit, admit_trainers, find, is_third_party
 from fairaudit.methods.spec import MethodSpec, Need
@@ -37,7 +39,6 @@ from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import SampledGaussian, event_to_json
 from fairaudit.privacy.individual import individual_epsilon
 from fairaudit.results.jobs import Array, JobResult
-from fairaudit.tuning.search import Reuse, best_of
 
 BASELINE_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
@@ -49,7 +50,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     Args:
         plan: The frozen plan.
         job: Which.
-        source: The result of ``job.source_id``, for a control and for an arm that takes over a setting.
+        source: The result of ``job.source_id``, for a control.
         inputs: The data.
 
     Raises:
@@ -58,24 +59,32 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     if job.way:
         return run_job(plan.ways[job.way], replace(job, way=""), source, inputs)
     began = time.perf_counter()
-    # Gradients of records that are surely right fade below float32's normal range, where a processor
-    # takes several times as long; the reference of an image audit took twice the time.
+    # Gradients of records that are surely right fade below float32's normal range, where a
+    # processor takes several times as long; the reference of an image audit took twice the time.
     torch.set_flush_denormal(True)
     admit(plan.config.method)
     admit_trainers(plan.config.trainer, own_reference=plan.config.reference == "trainer")
     arm = plan.arm(job.arm)
-    prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in find(arm.method).needs)
+    prepared = prepare_seed(
+        plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in find(arm.method).needs
+    )
     dataset, split = prepared.dataset, prepared.encoded.split
-    counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes)).astype(np.int64)
+    counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes)).astype(
+        np.int64
+    )
     common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
     if arm.tuning is not None:
         with _memory_reported(job):
             task = _task(plan, job, arm, prepared, None)
-            arrays, told = search(arm, _method(arm), task, prepared)
+            arrays, told = search(arm, method_of(arm), task, prepared)
     elif arm.is_own_code:
         arrays, told = train_own(plan, job, arm, prepared)
-    elif plan.by_coins:
-        common, arrays, told = {}, _membership(plan, job, arm, prepared, source), {}
+    elif plan.by_coins:  # a model of a random half of the rows, and how sure it is of every row
+        with _memory_reported(job):
+            task = _task(plan, job, arm, prepared, source)
+            trained = method_of(arm).fit(task, [])
+            common, arrays, told = {}, on_everyone(task, trained, prepared), {}
+        _assert_as_planned(arm, trained)
     else:
         arrays, told = _training(plan, job, arm, prepared, source)
     facts = {**_facts(prepared), **told, "seconds": time.perf_counter() - began}
@@ -86,67 +95,45 @@ def _training(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Arrays and facts of one training: what was read of it, and its twin without noise."""
-    taken: dict[str, object] = {}
-    if arm.reuse is not None:
-        plan, arm, taken = _taking_over(plan, arm, arm.reuse, source)
     with _memory_reported(job):
-        method, task = _method(arm), _task(plan, job, arm, prepared, source)
-        trained = method.fit(task, _observers(plan))
+        method, task = method_of(arm), _task(plan, job, arm, prepared, source)
+        observers: list[Observer] = []
+        if plan.config.diagnostics != "off":
+            often = max(1, plan.schedule.steps_per_epoch // READINGS_PER_EPOCH)
+            observers = [EpochCurves(), Misalignment(plan.config.diagnostics_every or often)]
+        trained = method.fit(task, observers)
         why = _causes(plan, method, task, trained)
     _assert_as_planned(arm, trained)
     arrays: dict[str, Array] = {
         **outcome(task, trained, prepared),
-        **_series(trained),
         **_readings(plan, find(arm.method), method, task, trained),
         **why,
         **_individual(trained, plan.delta),
     }
+    for name, (steps, values) in trained.trace.stacked().items():
+        arrays[f"trace.{name}"] = values.to(torch.float32).contiguous().numpy()
+        arrays[f"trace_steps.{name}"] = np.asarray(steps, dtype=np.int64)
     facts: dict[str, object] = {
         "event": event_to_json(trained.event) if trained.event else None,
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
-        **taken,
     }
     if arm.method == REFERENCE and (prepared.dataset.image_shape is None or plan.model in LINEAR):
         facts["sklearn_baseline"] = _sklearn_baseline(prepared)
     if arm.has_twin:
         try:
             with _memory_reported(job):
-                twin = _twin(arm, task, prepared)
+                # Same start, streams and schedule. It is not private.
+                quiet = replace(noiseless(arm, task), checkpoints=())
+                without = method_of(arm).fit(quiet, [])
+                assert without.event is None, f"the twin of {arm.key} released {without.event}"
+                twin = outcome(quiet, without, prepared)
             arrays |= {f"twin.{name}": values for name, values in twin.items()}
         except TrainingError as error:  # the arm itself stands
             facts["twin_failed"] = error.message
     if why:
         facts["causes"] = {"hessian_records": causes.HESSIAN_RECORDS}
     return arrays, facts
-
-
-def _taking_over(
-    plan: Plan, arm: Arm, reuse: Reuse, source: JobResult | None
-) -> tuple[Plan, Arm, dict[str, object]]:
-    """The arm at the setting that another arm's search found, the plan at its length, and what it took."""
-    assert source is not None, f"{arm.key} takes over a setting of nothing"
-    tuned = source.facts["tuning"]
-    assert isinstance(tuned, Mapping)
-    number = best_of([candidate["weight"] for candidate in tuned["candidates"]])
-    best = tuned["candidates"][number]
-    settings, form = reuse.at(best["settings"], best["epochs"])
-    arm = replace(arm, settings=settings, privacy=replace(arm.privacy, event=form.event))
-    plan = replace(plan, schedule=replace(plan.schedule, epochs=form.epochs))
-    reused = {"candidate": number, "settings": settings, "epochs": form.epochs}
-    return plan, arm, {"reused": reused}
-
-
-def _membership(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None
-) -> dict[str, Array]:
-    """A model of a random half of the rows, and how sure it is of every row."""
-    with _memory_reported(job):
-        task = _task(plan, job, arm, prepared, source)
-        trained = _method(arm).fit(task, [])
-        arrays = on_everyone(task, trained, prepared)
-    _assert_as_planned(arm, trained)
-    return arrays
 
 
 def _assert_as_planned(arm: Arm, trained: TrainedReplicates) -> None:
@@ -162,7 +149,7 @@ def _memory_reported(job: Job) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if "not enough memory" not in str(error):  # torch has no error class of its own for it on a CPU
+        if "not enough memory" not in str(error):  # torch has no class of its own for it on a CPU
             raise
         raise TrainingError(
             f"{job.arm} ran out of memory at seed {job.seed}",
@@ -170,28 +157,25 @@ def _memory_reported(job: Job) -> Iterator[None]:
         ) from error
 
 
-def _twin(arm: Arm, task: Task, prepared: SeedData) -> dict[str, Array]:
-    """What the arm's noise-free twin predicts: same start, streams and schedule. It is not private.
-
-    Raises:
-        TrainingError: Diverged.
-    """
-    task = replace(noiseless(arm, task), checkpoints=())
-    trained = _method(arm).fit(task, [])
-    assert trained.event is None, f"the twin of {arm.key} released something: {trained.event}"
-    return outcome(task, trained, prepared)
-
-
-def _method(arm: Arm) -> Method:
-    module, _, name = arm.trainer.partition(":")
-    method = getattr(importlib.import_module(module), name)()
-    assert isinstance(method, Method)
-    return method
-
-
 def _task(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None) -> Task:
     schedule, config = plan.schedule, plan.config
-    model = _model(config, prepared, job.seed)
+    try:
+        model = start_model(config, prepared.pool, job.seed)
+        if is_factory(config.model):
+            one = prepared.pool.gather(torch.zeros(1, dtype=torch.int64), None).inputs
+            check_outputs(config.model, model, one, prepared.pool.n_classes)
+    except ConfigError as error:  # a user's factory may fail at one seed alone
+        raise TrainingError(error.message, error.hint) from error
+    sampling = [f"{arm.key}/{repeat}" for repeat in range(job.repeats)]
+    if arm.shares_samples:  # the first repeat trains on the reference's batches
+        sampling[0] = "shared"
+    released: dict[str, Array] = {}
+    if source is not None and arm.source is not None:
+        name = find(arm.method).source_series
+        released[name] = source.arrays[f"trace.{name}"]
+    budget = DEFAULT_BUDGET
+    if config.memory is not None:
+        budget = config.memory * 2**20
     return Task(
         arm=arm.key,
         seed=job.seed,
@@ -203,45 +187,14 @@ def _task(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult 
         steps_per_epoch=schedule.steps_per_epoch,
         epochs=schedule.epochs,
         n_public=schedule.n_public,
-        sampling=_sampling(arm, job.repeats),
-        source=_released(arm, source),
-        budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
+        sampling=sampling,
+        source=released,
+        budget=budget,
         public=prepared.public,
         records=prepared.encoded.split.train,
         device=find_device(config.device),
         checkpoints=_checkpoints(plan, job, model),
     )
-
-
-def _model(config: AuditConfig, prepared: SeedData, seed: int) -> torch.nn.Module:
-    """The seed's start. A user's factory may fail, or make something else, at one seed alone."""
-    try:
-        model = start_model(config, prepared.pool, seed)
-        if is_factory(config.model):
-            one = prepared.pool.gather(torch.zeros(1, dtype=torch.int64), None).inputs
-            check_outputs(config.model, model, one, prepared.pool.n_classes)
-    except ConfigError as error:
-        raise TrainingError(error.message, error.hint) from error
-    return model
-
-
-def _sampling(arm: Arm, repeats: int) -> list[str]:
-    """Sampling streams: the first repeat trains on the reference's batches, the others on their own."""
-    own = [f"{arm.key}/{repeat}" for repeat in range(repeats)]
-    return ["shared", *own[1:]] if arm.shares_samples else own
-
-
-def _released(arm: Arm, source: JobResult | None) -> dict[str, Array]:
-    """What a control may read of its source: one series; a released one where the arm is private."""
-    name = find(arm.method).source_series
-    return {name: source.arrays[f"trace.{name}"]} if source and arm.source else {}
-
-
-def _observers(plan: Plan) -> list[Observer]:
-    if plan.config.diagnostics == "off":
-        return []
-    every = plan.config.diagnostics_every or max(1, plan.schedule.steps_per_epoch // READINGS_PER_EPOCH)
-    return [EpochCurves(), Misalignment(every)]
 
 
 def _readings(
@@ -269,7 +222,9 @@ def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...
         refuse_too_many(len(steps), parameters)
         return steps
     steps = plan.schedule.kept(None) if plan.reads_angles and plan.arm(job.arm).reference else ()
-    return steps if is_affordable(len(steps), parameters) else ()
+    if is_affordable(len(steps), parameters):
+        return steps
+    return ()
 
 
 def _causes(plan: Plan, method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Array]:
@@ -278,15 +233,8 @@ def _causes(plan: Plan, method: Method, task: Task, trained: TrainedReplicates) 
     found = read(method, task, trained)
     if not found:
         return {}
-    steps = np.asarray([checkpoint.step for checkpoint in trained.checkpoints], dtype=np.int64)
-    return {"cause_steps": steps, **{f"cause.{name}": value.numpy() for name, value in found.items()}}
-
-
-def _series(trained: TrainedReplicates) -> dict[str, Array]:
-    arrays: dict[str, Array] = {}
-    for name, (steps, values) in trained.trace.stacked().items():
-        arrays[f"trace.{name}"] = values.to(torch.float32).contiguous().numpy()
-        arrays[f"trace_steps.{name}"] = np.asarray(steps, dtype=np.int64)
+    arrays: dict[str, Array] = {f"cause.{name}": value.numpy() for name, value in found.items()}
+    arrays["cause_steps"] = np.asarray([c.step for c in trained.checkpoints], dtype=np.int64)
     return arrays
 
 
@@ -306,7 +254,10 @@ def _facts(prepared: SeedData) -> Mapping[str, object]:
 
 
 def _individual(trained: TrainedReplicates, delta: float) -> dict[str, Array]:
-    """What noise each group's records had next to them, [K] each, where a rule treats groups unlike."""
+    """What noise each group's records had next to them, [K] each.
+
+    Where a rule treats groups unlike.
+    """
     series = trained.trace.stacked().get("group_noise_multiplier")
     if series is None or not isinstance(trained.event, SampledGaussian):
         return {}

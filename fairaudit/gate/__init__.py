@@ -1,1 +1,4 @@
-"""Rules in CI: a stored report and failing conditions in, one verdict out. Pure; no torch, no pandas."""
+"""Rules in CI: a stored report and failing conditions in, one verdict out.
+
+Pure; no torch, no pandas.
+"""

@@ -10,12 +10,9 @@ from fairaudit.errors import EXIT_GATE_FAILED, EXIT_INCONCLUSIVE, EXIT_OK, Confi
 from fairaudit.gate.grammar import GateRule
 from fairaudit.gate.judge import change, judge
 from fairaudit.gate.targets import Target, Targets, find_targets, limits, vocabulary_of
-from fairaudit.report.facts import LabelFacts
 from fairaudit.report.model import Report
 from fairaudit.report.summarize import summarized
 from fairaudit.report.summary import GateRecord, GateTarget, Outcome, severity, worst
-
-NOTHING_FITS = "nothing in the report fits the rule"
 
 InconclusiveIs = Literal["fail", "pass"]
 
@@ -37,11 +34,18 @@ class Verdict:
     def exit_code(self, inconclusive: InconclusiveIs | None = None) -> int:
         """0 pass, 1 fail, 3 inconclusive, unless the caller says what that counts as."""
         counted = inconclusive if self.outcome == "inconclusive" and inconclusive else self.outcome
-        return {"pass": EXIT_OK, "fail": EXIT_GATE_FAILED, "inconclusive": EXIT_INCONCLUSIVE}[counted]
+        return {"pass": EXIT_OK, "fail": EXIT_GATE_FAILED, "inconclusive": EXIT_INCONCLUSIVE}[
+            counted
+        ]
 
 
 def check(
-    report: Report, rules: Sequence[GateRule], baseline: Report | None = None, *, trust_claims: bool = False
+    report: Report,
+    rules: Sequence[GateRule],
+    baseline: Report | None = None,
+    *,
+    trust_claims: bool = False,
+    trust_module: bool = False,
 ) -> Verdict:
     """Hold a report against rules.
 
@@ -50,23 +54,43 @@ def check(
         rules: At least one.
         baseline: An earlier report, likewise, for rules about a change.
         trust_claims: Whether an epsilon that a trainer claims, unchecked, is judged.
+        trust_module: Whether one that rests on a module of the user's own is.
 
     Raises:
-        ConfigError: A rule names what the report does not hold, or needs a baseline; the baseline is
-            of another label.
+        ConfigError: A rule names what the report does not hold, or needs a baseline; the baseline
+            is of another label.
     """
     refuse_without_baseline(rules, has_baseline=baseline is not None)
-    if baseline is not None:
-        _refuse_other_label(report.data.label, baseline.data.label)
+    label = report.data.label
+    earlier_label = label if baseline is None else baseline.data.label
+    for what in ("column", "positive", "favourable"):
+        now, before = getattr(label, what), getattr(earlier_label, what)
+        if before != now:
+            raise ConfigError(
+                f"the label's {what} is {now!r}, in the baseline {before!r}",
+                hint="give a baseline of the same label",
+            )
     vocabulary = vocabulary_of(report)
+    gates = []
     for rule in rules:
         vocabulary.check(rule)
-    gates = tuple(_checked(rule, report, baseline, trust_claims=trust_claims) for rule in rules)
-    return Verdict(gates, worst(gate.outcome for gate in gates), tuple(rules))
+        targets = find_targets(rule, report, trust_claims=trust_claims, trust_module=trust_module)
+        if rule.is_change and baseline is not None:
+            earlier = find_targets(
+                rule, baseline, trust_claims=trust_claims, trust_module=trust_module
+            )
+            targets = _changes(rule, (report, targets), (baseline, earlier))
+        gates.append(_record(rule, report, targets))
+    return Verdict(tuple(gates), worst(gate.outcome for gate in gates), tuple(rules))
 
 
 def judged(
-    report: Report, rules: Sequence[GateRule], baseline: Report | None = None, *, trust_claims: bool = False
+    report: Report,
+    rules: Sequence[GateRule],
+    baseline: Report | None = None,
+    *,
+    trust_claims: bool = False,
+    trust_module: bool = False,
 ) -> Report:
     """A report just made, with what the rules say of its file; unchanged where there is no rule.
 
@@ -77,7 +101,12 @@ def judged(
     """
     if not rules:
         return report
-    return with_verdict(report, check(as_stored(report), rules, baseline, trust_claims=trust_claims))
+    return with_verdict(
+        report,
+        check(
+            as_stored(report), rules, baseline, trust_claims=trust_claims, trust_module=trust_module
+        ),
+    )
 
 
 def with_verdict(report: Report, verdict: Verdict) -> Report:
@@ -100,9 +129,9 @@ def with_verdict(report: Report, verdict: Verdict) -> Report:
 
 def exit_code(report: Report, inconclusive: InconclusiveIs | None = None) -> int:
     """What the gates of a report end a program with; 0 where none was set."""
-    return (
-        EXIT_OK if report.verdict is None else Verdict(report.gates, report.verdict).exit_code(inconclusive)
-    )
+    if report.verdict is None:
+        return EXIT_OK
+    return Verdict(report.gates, report.verdict).exit_code(inconclusive)
 
 
 def refuse_without_baseline(rules: Sequence[GateRule], *, has_baseline: bool) -> None:
@@ -113,7 +142,9 @@ def refuse_without_baseline(rules: Sequence[GateRule], *, has_baseline: bool) ->
     """
     lone = [rule for rule in rules if rule.is_change and not has_baseline]
     if lone:
-        raise ConfigError(f"rule {lone[0].text!r} needs an earlier report", hint="add --baseline REPORT.json")
+        raise ConfigError(
+            f"rule {lone[0].text!r} needs an earlier report", hint="add --baseline REPORT.json"
+        )
 
 
 def as_stored(report: Report) -> Report:
@@ -121,65 +152,45 @@ def as_stored(report: Report) -> Report:
     return Report.model_validate_json(report.model_dump_json())
 
 
-def _refuse_other_label(label: LabelFacts, earlier: LabelFacts) -> None:
-    if earlier.column != label.column:
-        raise ConfigError(
-            f"the baseline predicts {earlier.column!r}, this report {label.column!r}",
-            hint="give a baseline of the same label",
-        )
-    for what, before, now in (
-        ("positive", earlier.positive, label.positive),
-        ("favourable", earlier.favourable, label.favourable),
-    ):
-        if before != now:
-            raise ConfigError(
-                f"the {what} value of {label.column!r} is {now!r}, in the baseline {before!r}",
-                hint=f"make both with the same --{what}",
-            )
-
-
-def _checked(rule: GateRule, report: Report, baseline: Report | None, *, trust_claims: bool) -> GateRecord:
-    found = find_targets(rule, report, trust_claims=trust_claims)
-    if rule.is_change and baseline is not None:
-        earlier = find_targets(rule, baseline, trust_claims=trust_claims)
-        found = _changes(rule, (report, found), (baseline, earlier))
+def _record(rule: GateRule, report: Report, found: Targets) -> GateRecord:
     # Shared within an arm alone: another method beside it must not undo what is shown of this one.
     uncertain = Counter(target.arm for target in found.judged if not target.reading.number.is_exact)
     targets = [judge(rule, target, among=uncertain[target.arm]) for target in found.judged]
     outcome = worst(target.outcome for target in targets)
     reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
+
+    def place(target: GateTarget) -> tuple[int, float]:
+        """The worst outcome first, then the number that lies furthest beyond the limit."""
+        if target.value is None:
+            return -severity(target.outcome), math.inf
+        return -severity(target.outcome), -target.value if rule.fails_above else target.value
+
     return GateRecord(
         rule=rule.text,
-        words=rule.said_of("any private method" if report.training else ""),
+        words=rule.words("any private method" if report.training else ""),
         outcome=outcome,
-        reason="; ".join(list(reasons)[:3]) if targets else NOTHING_FITS,
-        targets=tuple(
-            sorted(targets, key=lambda target: (-severity(target.outcome), -_beyond(rule, target)))
-        ),
+        reason="; ".join(list(reasons)[:3]) if targets else "nothing in the report fits the rule",
+        targets=tuple(sorted(targets, key=place)),
         left_out=found.left_out,
         unit=rule.metric.unit,
         limit=rule.number,
     )
 
 
-def _beyond(rule: GateRule, target: GateTarget) -> float:
-    """How far a number lies beyond the limit; below zero where it meets the limit."""
-    if target.value is None:
-        return -math.inf
-    return target.value - rule.number if rule.fails_above else rule.number - target.value
-
-
-def _changes(rule: GateRule, now: tuple[Report, Targets], before: tuple[Report, Targets]) -> Targets:
+def _changes(
+    rule: GateRule, now: tuple[Report, Targets], before: tuple[Report, Targets]
+) -> Targets:
+    """The targets of a report as changes since the baseline."""
     (report, found), (baseline, earlier) = now, before
     readings = {_place(rule, target): target.reading for target in earlier.judged}
-
-    def changed(target: Target) -> Target:
-        shares = report.shares_attacks if rule.metric.is_of_leakage else report.shares_trainings
+    shares = report.shares_attacks if rule.metric.is_of_leakage else report.shares_trainings
+    changed = []
+    for target in found.judged:
         same = shares(baseline, *filter(None, (target.arm, target.reference)))
-        reading = change(target.reading, readings.get(_place(rule, target)), same_trainings=same)
-        return replace(target, reading=reading)
-
-    return Targets(tuple(map(changed, found.judged)), found.left_out)
+        earlier_reading = readings.get(_place(rule, target))
+        reading = change(target.reading, earlier_reading, same_trainings=same)
+        changed.append(replace(target, reading=reading))
+    return Targets(tuple(changed), found.left_out)
 
 
 def _place(rule: GateRule, target: Target) -> tuple[str, str, str, str]:

@@ -1,6 +1,6 @@
 """Two reports side by side: what changed, and which changes are more than their intervals allow."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import JsonValue
 
@@ -96,118 +96,115 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
     Raises:
         ConfigError: They are of another label, of other data, or share no arm.
     """
-    _refuse_unlike(before, after, other_data=other_data)
-    found = _comparisons(before, after), _comparisons(after, before)
-    keys = _keys(before, after), _keys(after, before)
-    shared = [key for key in keys[1] if key in keys[0]]
-    if not shared:
-        raise ConfigError(f"the reports share no method ({', '.join(keys[0])}; {', '.join(keys[1])})")
-    return Changes(
-        same_data=before.data.sha256 == after.data.sha256,
-        options=tuple(_options(before, after)),
-        only_before=tuple(key for key in keys[0] if key not in keys[1]),
-        only_after=tuple(key for key in keys[1] if key not in keys[0]),
-        epsilon=tuple(
-            EpsilonChange(arm=k, before=_epsilon(before, k), after=_epsilon(after, k)) for k in shared
-        ),
-        changes=tuple(
-            change
-            for earlier, later, shares in (
-                (found[0], found[1], after.shares_trainings),
-                (before.attacks, after.attacks, after.shares_attacks),
-            )
-            for a, b in _pairs(earlier, later)
-            for change in _changes(a, b, shares(before, *filter(None, (b.arm, b.reference))))
-        ),
-    )
-
-
-def _pairs(
-    before: Sequence[Comparison], after: Sequence[Comparison]
-) -> Iterator[tuple[Comparison, Comparison]]:
-    """The same arm by the same grouping in both."""
-    known = {(c.arm, c.reference, c.grouping): c for c in before}
-    for comparison in after:
-        earlier = known.get((comparison.arm, comparison.reference, comparison.grouping))
-        if earlier is not None:
-            yield earlier, comparison
-
-
-def _is_fixed_beside(report: Report, other: Report) -> bool:
-    """Whether settings were searched for in the other report alone: there, this one is its default way."""
-    return report.tuning is None and other.tuning is not None
-
-
-def _keys(report: Report, other: Report) -> list[str]:
-    keys = [arm.key for arm in report.every_arm]
-    return keys + [key_of(key, DEFAULT) for key in keys] if _is_fixed_beside(report, other) else keys
-
-
-def _comparisons(report: Report, other: Report) -> list[Comparison]:
-    """All of a report; of fixed settings beside searched ones also under the names of the default way."""
-    found = list(report.every_comparison)
-    if _is_fixed_beside(report, other):
-        found += [
-            c.model_copy(
-                update={
-                    "arm": key_of(c.arm, DEFAULT),
-                    "reference": c.reference and key_of(c.reference, DEFAULT),
-                }
-            )
-            for c in found
-        ]
-    return found
-
-
-def _refuse_unlike(before: Report, after: Report, *, other_data: bool) -> None:
     labels = before.data.label, after.data.label
     if len({(label.column, label.positive, label.favourable) for label in labels}) > 1:
         told = " and ".join(
             f"{label.column!r} (positive {label.positive!r}, favourable {label.favourable!r})"
             for label in labels
         )
-        raise ConfigError(f"the reports are about different labels: {told}", hint="compare like with like")
+        raise ConfigError(
+            f"the reports are about different labels: {told}", hint="compare like with like"
+        )
     if before.data.sha256 != after.data.sha256 and not other_data:
         raise ConfigError(
-            f"the reports are of different data: {before.data.sha256[:12]}… and {after.data.sha256[:12]}…",
+            f"the reports are of different data: {before.data.sha256[:12]}… and "
+            f"{after.data.sha256[:12]}…",
             hint="--other-data compares them all the same",
         )
-
-
-def _options(before: Report, after: Report) -> Iterator[OptionChange]:
+    keys_before, keys_after = _keys(before, after), _keys(after, before)
+    shared = [key for key in keys_after if key in keys_before]
+    if not shared:
+        raise ConfigError(
+            f"the reports share no method ({', '.join(keys_before)}; {', '.join(keys_after)})"
+        )
+    options = []
     for name in sorted(set(before.config) & set(after.config) - set(_ASIDE)):
-        values = before.config[name].value, after.config[name].value
-        if values[0] != values[1]:
-            yield OptionChange(name=name, before=values[0], after=values[1])
+        was, now = before.config[name].value, after.config[name].value
+        if was != now:
+            options.append(OptionChange(name=name, before=was, after=now))
+    epsilon = [
+        EpsilonChange(arm=key, before=_epsilon(before, key), after=_epsilon(after, key))
+        for key in shared
+    ]
+    trained = _comparisons(before, after), _comparisons(after, before)
+    changes = [
+        *_changes(*trained, lambda arms: after.shares_trainings(before, *arms)),
+        *_changes(before.attacks, after.attacks, lambda arms: after.shares_attacks(before, *arms)),
+    ]
+    return Changes(
+        same_data=before.data.sha256 == after.data.sha256,
+        options=tuple(options),
+        only_before=tuple(key for key in keys_before if key not in keys_after),
+        only_after=tuple(key for key in keys_after if key not in keys_before),
+        epsilon=tuple(epsilon),
+        changes=tuple(changes),
+    )
+
+
+def _is_fixed_beside(report: Report, other: Report) -> bool:
+    """Whether settings were searched for in the other report alone.
+
+    There, this one is its default way.
+    """
+    return report.tuning is None and other.tuning is not None
+
+
+def _keys(report: Report, other: Report) -> list[str]:
+    keys = [arm.key for arm in report.every_arm]
+    if _is_fixed_beside(report, other):
+        keys += [key_of(key, DEFAULT) for key in keys]
+    return keys
+
+
+def _comparisons(report: Report, other: Report) -> list[Comparison]:
+    """All of a report; fixed settings beside searched ones also under the default's names."""
+    found = list(report.every_comparison)
+    if _is_fixed_beside(report, other):
+        for comparison in report.every_comparison:
+            reference = comparison.reference and key_of(comparison.reference, DEFAULT)
+            names = {"arm": key_of(comparison.arm, DEFAULT), "reference": reference}
+            found.append(comparison.model_copy(update=names))
+    return found
 
 
 def _epsilon(report: Report, arm: str) -> float | None:
     """Of an arm; one of fixed settings is also known as its default way."""
     facts = report.every_guarantee.get(arm) or report.privacy.get(arm.replace(f":{DEFAULT}", "", 1))
-    return facts.epsilon.headline if facts is not None and facts.epsilon is not None else None
+    if facts is None or facts.epsilon is None:
+        return None
+    return facts.epsilon.headline
 
 
-def _changes(before: Comparison, after: Comparison, same: bool) -> Iterator[Change]:
-    earlier = {group.group: group for group in before.by_group}
-    pairs = [(earlier[group.group], group) for group in after.by_group if group.group in earlier]
-    for metric in _metrics(after):
-        for was, now in (*pairs, (before.overall, after.overall)):
-            estimates = was.estimates.get(metric), now.estimates.get(metric)
-            yield _change(metric, after, now.group, estimates, same)
-        gaps = main_gap(before, metric), main_gap(after, metric)
-        if gaps[0] is not None and gaps[1] is not None:
-            between = f"{gaps[1].a}, {gaps[1].b}" if gaps[1].a else ""
-            sizes = gaps[0].absolute, gaps[1].absolute
-            yield _change(f"{metric}_gap", after, between, sizes, same, is_size=True)
-
-
-def _metrics(comparison: Comparison) -> Sequence[str]:
-    """The metrics that it holds, in the registry's order; those of single classes after the plain ones."""
-    held = {name for group in comparison.by_group for name in group.estimates}
-    per_class = sorted(name for name in held if "[" in name and "." not in name)
-    return [
-        name for m in METRICS if m in held for name in (m, *(p for p in per_class if p.startswith(m + "[")))
-    ]
+def _changes(
+    before: Sequence[Comparison],
+    after: Sequence[Comparison],
+    is_same: Callable[[Sequence[str]], bool],
+) -> Iterator[Change]:
+    """Of every arm by every grouping that both have, metric by metric."""
+    known = {(c.arm, c.reference, c.grouping): c for c in before}
+    for comparison in after:
+        earlier = known.get((comparison.arm, comparison.reference, comparison.grouping))
+        if earlier is None:
+            continue
+        same = is_same([arm for arm in (comparison.arm, comparison.reference) if arm])
+        measures = {group.group: group for group in earlier.by_group}
+        pairs = [(measures.get(group.group), group) for group in comparison.by_group]
+        held = {name for group in comparison.by_group for name in group.estimates}
+        metrics = []
+        for metric in METRICS:
+            if metric in held:
+                of_classes = sorted(name for name in held if name.startswith(f"{metric}["))
+                metrics += [metric, *of_classes]
+        for metric in metrics:
+            for was, now in (*pairs, (earlier.overall, comparison.overall)):
+                if was is not None:
+                    estimates = was.estimates.get(metric), now.estimates.get(metric)
+                    yield _change(metric, comparison, now.group, estimates, same)
+            gap_before, gap = main_gap(earlier, metric), main_gap(comparison, metric)
+            if gap_before is not None and gap is not None:
+                between = f"{gap.a}, {gap.b}" if gap.a else ""
+                sizes = gap_before.absolute, gap.absolute
+                yield _change(f"{metric}_gap", comparison, between, sizes, same, is_size=True)
 
 
 def _change(
@@ -219,10 +216,13 @@ def _change(
     *,
     is_size: bool = False,
 ) -> Change:
-    before, after = (read_estimate(each, "", is_size=is_size, own_variances=False) for each in estimates)
+    before = read_estimate(estimates[0], "", is_size=is_size, own_variances=False)
+    after = read_estimate(estimates[1], "", is_size=is_size, own_variances=False)
     found = change(after, before, same_trainings=same)
     moved = found.number
-    exceeds = None if moved.ends is None else moved.excludes_zero
+    exceeds, reason = None, found.reason or "it has no interval"
+    if moved.ends is not None:
+        exceeds, reason = moved.excludes_zero, ""
     return Change(
         arm=where.arm,
         reference=where.reference,
@@ -235,5 +235,5 @@ def _change(
         low=moved.low,
         high=moved.high,
         exceeds=exceeds,
-        reason="" if exceeds is not None else found.reason or "it has no interval",
+        reason=reason,
     )

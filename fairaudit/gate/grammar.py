@@ -1,8 +1,9 @@
 """``METRIC[.STAT][@GROUP][:ARM] OP NUMBER[UNIT]``: text -> Rule, a failing condition."""
 
 import math
+import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, NamedTuple, cast
@@ -23,19 +24,29 @@ _STATISTICS = {
     "max": "largest over seeds",
 }
 _OPERATORS = {">": "above", ">=": "at least", "<": "below", "<=": "at most"}
+_FAILS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
 _HELP = "write it in quotes, for example --fail-on 'privacy_cost_gap > 0.02'"
 _POINTS = ("point", "points", "pt", "pts", "%")
-_UNITS_OF = {"fraction": _POINTS, "ratio": ("%",), "nats": ("nat", "nats")}  # what may stand behind a number
+_UNITS_OF = {
+    "fraction": _POINTS,
+    "ratio": ("%",),
+    "nats": ("nat", "nats"),
+}  # what may stand behind a number
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
-_NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)(points?|pts?|nats?|%)?")
-_NUMBER_HELP = "write a number with its unit, as '2 points' or 0.05 nats, or a plain decimal, as 0.02"
+_NUMBER = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)(points?|pts?|nats?|%)?"
+)
+_NUMBER_HELP = (
+    "write a number with its unit, as '2 points' or 0.05 nats, or a plain decimal, as 0.02"
+)
 _TOKEN = re.compile(rf"{_QUOTED}|>=|<=|==|[><=@:,]|\s+|[^\s><=@:,\"']+|.", re.DOTALL)
 _ALL_UNITS = frozenset(unit for units in _UNITS_OF.values() for unit in units)
 MOST_CHARACTERS = 2000
-NEAREST = 1e-4  # to the end of a range: one record in ten thousand
-# Limits beyond these are met by everything: the largest target of an audit; a loss of single-precision
-# probabilities stays below 104 nats.
-_LARGEST = {"fraction": math.inf, "ratio": math.inf, "nats": 1e3, "epsilon": 1e6}
 
 
 class GroupSelector(NamedTuple):
@@ -78,15 +89,7 @@ class GateRule:
 
     def fails(self, value: float) -> bool:
         """Whether one number meets the failing condition."""
-        match self.operator:
-            case ">":
-                return value > self.number
-            case ">=":
-                return value >= self.number
-            case "<":
-                return value < self.number
-            case "<=":
-                return value <= self.number
+        return _FAILS[self.operator](value, self.number)
 
     @property
     def fails_above(self) -> bool:
@@ -94,16 +97,16 @@ class GateRule:
         return self.operator in (">", ">=")
 
     @property
+    def is_overall(self) -> bool:
+        """Whether it is about all test rows together."""
+        return self.group is not None and self.group.bare == ALL_ROWS
+
+    @property
     def limits_gaps(self) -> bool:
         """Whether it says how large a gap may be."""
         return self.metric.kind == "gap" and self.fails_above and not self.is_change
 
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        return self.said_of("any private method")
-
-    def said_of(self, every: str) -> str:
+    def words(self, every: str = "any private method") -> str:
         """The condition in words.
 
         Args:
@@ -112,10 +115,15 @@ class GateRule:
         how = f", {_STATISTICS[self.statistic]}," if self.statistic != "interval" else ""
         change = "change since the baseline of the " if self.is_change else ""
         what = f"{change}{self.metric.words}{how}{self._where(every)}"
-        return f"fails if the {what} is {_OPERATORS[self.operator]} {self._said()}".replace(",,", ",")
+        return f"fails if the {what} is {_OPERATORS[self.operator]} {self._said()}".replace(
+            ",,", ","
+        )
 
     def _said(self) -> str:
-        """The number, and what it is in points or per cent, so that nobody takes 2 for two points."""
+        """The number, and what it is in points or per cent.
+
+        So that nobody takes 2 for two points.
+        """
         number = f"{self.number:g}"
         if self.metric.unit != "fraction":
             return number
@@ -129,7 +137,9 @@ class GateRule:
         if self.metric.kind == "arm":
             return arm
         if self.group is None:
-            return f" of any group{arm}" if self.metric.kind == "group" else arm
+            if self.metric.kind == "group":
+                return f" of any group{arm}"
+            return arm
         if self.group.bare:
             rows = "all test rows" if self.group.bare == ALL_ROWS else self.group.bare
             return f" for {rows}{arm}"
@@ -150,42 +160,57 @@ def parse_rule(text: str) -> GateRule:
     """Read one rule.
 
     Raises:
-        ConfigError: It does not follow the grammar, names an unknown metric or statistic, or can
-            never fail or never pass.
+        ConfigError: It does not follow the grammar, names an unknown metric or statistic, or has a
+            limit outside of what the metric can be.
     """
     if len(text) > MOST_CHARACTERS:
         raise ConfigError(f"a rule of {len(text):,} characters is too long", hint=_HELP)
     tokens = [t for t in _TOKEN.findall(text.strip()) if not t.isspace()]
     shown = " ".join(text.split())
     places = [i for i, token in enumerate(tokens) if token in _OPERATORS]
-    wrong = [t for t in tokens if t == "=="]
-    if wrong:
-        raise ConfigError(
-            f"rule {_cut(shown)} has '==', which no measured number meets", hint="use > >= < <="
-        )
     if not places:
         raise ConfigError(
-            f"rule {_cut(shown)} has no operator (> >= < <=); a shell takes an unquoted > for itself",
+            f"rule {_cut(shown)} has no operator (> >= < <=); a shell takes an unquoted > for "
+            "itself",
             hint=_HELP,
         )
     if len(places) > 1:
-        raise ConfigError(f"rule {_cut(shown)} has more than one operator", hint="give --fail-on twice")
+        raise ConfigError(
+            f"rule {_cut(shown)} has more than one operator", hint="give --fail-on twice"
+        )
     subject, right = tokens[: places[0]], tokens[places[0] + 1 :]
     name, group, arm = _parts(subject, shown)
-    metric, statistic, is_change = _metric(name, shown)
+    statistic: Statistic = "interval"
+    head, _, last = name.rpartition(".")
+    if last in _STATISTICS and head:
+        name, statistic = head, cast(Statistic, last)
+        head, _, last = name.rpartition(".")
+    is_change = last == DELTA and bool(head)
+    metric = find_metric(head if is_change else name)
     if metric.kind == "arm" and group is not None:
         raise ConfigError(
             f"rule {_cut(shown)}: {metric.name} is of a method, not of a group", hint="leave @ out"
         )
     if metric.kind == "mean_gap" and group is not None and group.names:
-        raise ConfigError(f"rule {_cut(shown)}: a mean gap is over all groups", hint="use @GROUPING or no @")
+        raise ConfigError(
+            f"rule {_cut(shown)}: a mean gap is over all groups", hint="use @GROUPING or no @"
+        )
     if metric.kind == "gap" and group is not None and len(group.names) > 2:
-        raise ConfigError(f"rule {_cut(shown)}: a gap is between two groups", hint="@sex=F,M, or @sex=F")
-    operator = cast(Operator, tokens[places[0]])
+        raise ConfigError(
+            f"rule {_cut(shown)}: a gap is between two groups", hint="@sex=F,M, or @sex=F"
+        )
     number = _number(right, metric, shown)
-    rule = GateRule(shown, metric, statistic, is_change, group, arm, operator, number)
-    _refuse_foregone(rule)
-    return rule
+    low, high, low_open, high_open = metric.bounds(is_change=is_change)
+    is_below = number < low or (number == low and low_open)
+    if is_below or number > high or (number == high and high_open):
+        change = "the change in " if is_change else ""
+        where = f"lies between {low:g} and {high:g}" if high < math.inf else f"is not below {low:g}"
+        hint = "a rule states what fails; choose a number that some models meet and others do not"
+        if 1 <= abs(number) <= 100 and metric.unit in ("fraction", "ratio"):
+            hint = f"for {number:g} in a hundred write {number / 100:g} or {number:g}%"
+        raise ConfigError(f"rule {_cut(shown)}: {change}{metric.name} {where}", hint=hint)
+    fails = cast(Operator, tokens[places[0]])
+    return GateRule(shown, metric, statistic, is_change, group, arm, fails, number)
 
 
 def _number(tokens: list[str], metric: Metric, shown: str) -> float:
@@ -202,54 +227,13 @@ def _number(tokens: list[str], metric: Metric, shown: str) -> float:
     if unit is None:
         return number
     if unit not in _UNITS_OF.get(metric.unit, ()):
-        counted = f"is counted in {metric.unit}" if metric.unit == "nats" else "has no such unit"
         raise ConfigError(
-            f"rule {_cut(shown)}: {metric.name} {counted}, so {_cut(text)} says nothing",
-            hint=f"write the number alone, as {match[1]}" if metric.unit != "ratio" else "write 0.8 or 80%",
+            f"rule {_cut(shown)}: {metric.name} is not counted in {unit}",
+            hint=f"write the number alone, as {match[1]}",
         )
-    return number if metric.unit == "nats" else float(Decimal(match[1]) / 100)
-
-
-def _refuse_foregone(rule: GateRule) -> None:
-    """Refuse a rule that is decided before anything is measured: it would guard nothing."""
-    low, high, low_open, high_open = rule.metric.bounds(is_change=rule.is_change)
-    x = rule.number
-    below = x < low or (x == low and (low_open or rule.operator in (">=", "<")))
-    above = x > high or (x == high and (high_open or rule.operator in (">", "<=")))
-    largest = _LARGEST.get(rule.metric.unit, _LARGEST["epsilon"] if rule.metric.key != "delta" else 1.0)
-    if abs(x) > largest:
-        raise ConfigError(
-            f"rule {_cut(rule.text)} guards nothing: a limit beyond {largest:,.0f} on {rule.metric.name} is "
-            "none",
-            hint=_meant(rule),
-        )
-    near = high - x if rule.fails_above else x - low if rule.metric.kind != "arm" else math.inf
-    if not below and not above and 0 < near < NEAREST:
-        end = high if rule.fails_above else low
-        raise ConfigError(
-            f"rule {_cut(rule.text)} can hardly fail: its number is nearer than {NEAREST:g} to {end:g}, the "
-            f"end of what {rule.metric.name} can be",
-            hint=_meant(rule),
-        )
-    if not below and not above:
-        return
-    outcome = "never" if above == rule.fails_above else "always"
-    change = "the change in " if rule.is_change else ""
-    where = f"lies between {low:g} and {high:g}" if high < math.inf else f"is not below {low:g}"
-    raise ConfigError(
-        f"rule {_cut(rule.text)} would {outcome} fail: {change}{rule.metric.name} {where}",
-        hint=_meant(rule),
-    )
-
-
-def _meant(rule: GateRule) -> str:
-    """What a number outside of the range was probably meant to be."""
-    x, unit = rule.number, rule.metric.unit
-    if 1 <= abs(x) <= 100 and unit == "fraction":
-        return f"for {x:g} in a hundred write {x / 100:g}, {x:g}pt or {x:g}%"
-    if 1 < abs(x) <= 100 and unit == "ratio":
-        return f"for {x:g} % write {x / 100:g} or {x:g}%"
-    return "a rule states what fails; choose a number that some models meet and others do not"
+    if metric.unit == "nats":
+        return number
+    return float(Decimal(match[1]) / 100)
 
 
 def _parts(tokens: list[str], shown: str) -> tuple[str, GroupSelector | None, str]:
@@ -259,7 +243,9 @@ def _parts(tokens: list[str], shown: str) -> tuple[str, GroupSelector | None, st
     # An arm has signs of its own: dpsgd:as-published@3.
     arm = "".join(_unquoted(token) for token in after)
     if colon < len(tokens) and not arm:
-        raise ConfigError(f"rule {_cut(shown)} names no method after ':'", hint="for example :dpsgd")
+        raise ConfigError(
+            f"rule {_cut(shown)} names no method after ':'", hint="for example :dpsgd"
+        )
     at = before.index("@") if "@" in before else len(before)
     name, selector = before[:at], before[at + 1 :]
     if len(name) != 1:
@@ -272,7 +258,7 @@ def _selector(tokens: list[str], shown: str) -> GroupSelector:
     """``sex=F``, ``sex=F,M``, ``sex`` or ``F``; names with signs or blanks are quoted."""
     bad = ConfigError(
         f"rule {_cut(shown)}: the part after @ is not a group",
-        hint="""write @sex=F, or with quotes @"marital status"="never married" """.strip(),
+        hint="""write @sex=F, or with quotes @"marital status"="never married\"""",
     )
     if "=" not in tokens:
         if len(tokens) != 1 or not _is_name(tokens[0]):
@@ -284,35 +270,6 @@ def _selector(tokens: list[str], shown: str) -> GroupSelector:
     if tokens[1:2] != ["="] or not is_list or not all(map(_is_name, [*grouping, *listed])):
         raise bad
     return GroupSelector(_unquoted(grouping[0]), tuple(map(_unquoted, listed)), "")
-
-
-def _metric(name: str, shown: str) -> tuple[Metric, Statistic, bool]:
-    """``accuracy_gap.delta.ci_high`` -> metric, ``ci_high``, True."""
-    statistic: Statistic = "interval"
-    head, _, last = name.rpartition(".")
-    if last in _STATISTICS and head:
-        name, statistic = head, cast(Statistic, last)
-        head, _, last = name.rpartition(".")
-    is_change = last == DELTA and bool(head)
-    name = head if is_change else name
-    try:
-        return find_metric(name), statistic, is_change
-    except ConfigError:
-        stem, _, wrong = name.rpartition(".")
-        if stem and _is_metric(stem):
-            known = ", ".join((*_STATISTICS, DELTA))
-            raise ConfigError(
-                f"rule {_cut(shown)}: unknown statistic {wrong!r}", hint=f"known: {known}"
-            ) from None
-        raise
-
-
-def _is_metric(name: str) -> bool:
-    try:
-        find_metric(name)
-    except ConfigError:
-        return False
-    return True
 
 
 def _is_name(token: str) -> bool:

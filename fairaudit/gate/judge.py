@@ -1,4 +1,7 @@
-"""One number against one rule. Three outcomes: what cannot be told is inconclusive, never a pass."""
+"""One number against one rule.
+
+Three outcomes: what cannot be told is inconclusive, never a pass.
+"""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -11,8 +14,8 @@ from fairaudit.results.estimates import NOTHING, Ends, Interval
 
 STRADDLES = "the 95 % interval includes the threshold"
 ONLY_ALONE = (
-    "beyond the limit by itself, but not once the interval is shared by all numbers of the rule for this "
-    "method"
+    "beyond the limit by itself, but not once the interval is shared by all numbers of the rule "
+    "for this method"
 )
 
 
@@ -20,8 +23,9 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
     """What the rule says of one target.
 
     A rule about an interval fails where all of it meets the failing condition and passes where none
-    of it does. To fail, the interval is the one that holds for all numbers of the rule about that arm
-    together, for one of many is found beyond a threshold by luck; to pass all, each one's own suffices.
+    of it does. To fail, the interval is the one that holds for all numbers of the rule about that
+    arm together, for one of many is found beyond a threshold by luck; to pass all, each one's own
+    suffices.
 
     Args:
         rule: The condition.
@@ -29,7 +33,14 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
         among: How many numbers of that arm the rule is held against.
     """
     reading, number = target.reading, target.reading.number
-    shared = _shared(reading, among)
+    shared = number.ends
+    if shared is not None and number.value is not None and not number.is_exact and among > 1:
+        factor = growth(reading.variances, seeds=reading.n_seeds, among=among)
+        if reading.is_size:
+            is_largest = reading.variances is None
+            shared = widened_size(number.value, shared, factor, is_largest=is_largest)
+        else:
+            shared = widened(number.value, shared, factor)
     outcome, reason = _outcome(rule, reading, shared)
     return GateTarget(
         arm=target.arm,
@@ -38,20 +49,23 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
         group=target.group,
         outcome=outcome,
         value=number.value,
-        low=number.ends.low if number.ends else None,
-        high=number.ends.high if number.ends else None,
-        shared_low=shared.low if shared else None,
-        shared_high=shared.high if shared else None,
+        low=number.low,
+        high=number.high,
+        shared_low=None if shared is None else shared.low,
+        shared_high=None if shared is None else shared.high,
         reason=reason,
     )
 
 
-def change(now: TargetReading, before: TargetReading | None, *, same_trainings: bool) -> TargetReading:
+def change(
+    now: TargetReading, before: TargetReading | None, *, same_trainings: bool
+) -> TargetReading:
     """The change of a number between two reports.
 
     Its interval runs from the least to the largest difference of the two. That holds whatever the
-    reports share (rows, seeds, or nothing), since standard deviations add up to no less than that of
-    a difference. Only the same trainings cannot have changed: others may show equal numbers by chance.
+    reports share (rows, seeds, or nothing), since standard deviations add up to no less than that
+    of a difference. Only the same trainings cannot have changed: others may show equal numbers by
+    chance.
 
     Args:
         now: Of the report.
@@ -60,7 +74,9 @@ def change(now: TargetReading, before: TargetReading | None, *, same_trainings: 
     """
     if before is None:
         return replace(now, number=NOTHING, reason="the baseline has no such number")
-    reason = now.reason or (f"in the baseline: {before.reason}" if before.reason else "")
+    reason = now.reason
+    if not reason and before.reason:
+        reason = f"in the baseline: {before.reason}"
     mine, theirs = now.number, before.number
     if mine.value is None or theirs.value is None:
         return replace(now, number=NOTHING, reason=reason or "undefined")
@@ -85,60 +101,47 @@ def change(now: TargetReading, before: TargetReading | None, *, same_trainings: 
 
 def _difference(a: float | None, b: float | None) -> float | None:
     """In decimals, as both stand in their files: 3.1 - 3.0 is 0.1, and not a little above it."""
-    return None if a is None or b is None else float(Decimal(repr(float(a))) - Decimal(repr(float(b))))
-
-
-def _shared(reading: TargetReading, among: int) -> Ends | None:
-    number, ends = reading.number, reading.number.ends
-    if ends is None or number.value is None:
+    if a is None or b is None:
         return None
-    if number.is_exact:
-        return ends
-    factor = growth(reading.variances, seeds=reading.n_seeds, among=among)
-    if factor == 1.0:
-        return ends
-    if reading.is_size:
-        return widened_size(number.value, ends, factor, is_largest=reading.variances is None)
-    return widened(number.value, ends, factor)
+    return float(Decimal(repr(float(a))) - Decimal(repr(float(b))))
 
 
 def _outcome(rule: GateRule, reading: TargetReading, shared: Ends | None) -> tuple[Outcome, str]:
-    ends = reading.number.ends
-    if reading.reason or reading.number.value is None:
+    number = reading.number
+    if reading.reason or number.value is None:
         return "inconclusive", reading.reason or "undefined"
-    if rule.statistic != "interval":
-        number = _plain(rule, reading)
-        if number is None:
+    ends = number.ends
+    if rule.statistic == "interval":
+        if ends is None or shared is None:
+            return "inconclusive", "it has no interval"
+        if all(map(rule.fails, shared)):
+            return "fail", ""
+        failing = sum(map(rule.fails, ends))
+        if failing:
+            return "inconclusive", ONLY_ALONE if failing == len(ends) else STRADDLES
+    else:
+        plain = _statistic(rule, reading)
+        if plain is None:
             return "inconclusive", f"it has no {rule.statistic}"
-        return ("fail", "") if rule.fails(number) else _passed(rule, reading, Ends(number, number))
-    if ends is None or shared is None:
-        return "inconclusive", "it has no interval"
-    if all(rule.fails(end) for end in shared):
-        return "fail", ""
-    if not any(rule.fails(end) for end in ends):
-        return _passed(rule, reading, ends)
-    if all(rule.fails(end) for end in ends):
-        return "inconclusive", ONLY_ALONE
-    return "inconclusive", STRADDLES
-
-
-def _passed(rule: GateRule, reading: TargetReading, ends: Ends) -> tuple[Outcome, str]:
-    """A pass, unless the rows that were not judged could make it a failure."""
-    if reading.slack and (rule.fails(ends.low - reading.slack) or rule.fails(ends.high + reading.slack)):
+        if rule.fails(plain):
+            return "fail", ""
+        ends = Ends(plain, plain)
+    # A pass, unless the rows that were not judged could make it a failure.
+    if rule.fails(ends.low - reading.slack) or rule.fails(ends.high + reading.slack):
         return "inconclusive", reading.unjudged
     return "pass", ""
 
 
-def _plain(rule: GateRule, reading: TargetReading) -> float | None:
-    """The plain number that the rule names."""
-    ends = reading.number.ends
-    match rule.statistic:
-        case "ci_low":
-            return ends.low if ends else None
-        case "ci_high":
-            return ends.high if ends else None
-        case "max":
-            known = [abs(v) if reading.is_size else v for v in reading.seeds if v is not None]
-            return max(known) if known and len(known) == len(reading.seeds) else None
-        case _:
-            return reading.number.value
+def _statistic(rule: GateRule, reading: TargetReading) -> float | None:
+    if rule.statistic == "mean":
+        return reading.number.value
+    if rule.statistic == "ci_low":
+        return reading.number.low
+    if rule.statistic == "ci_high":
+        return reading.number.high
+    known = [value for value in reading.seeds if value is not None]
+    if not known or len(known) < len(reading.seeds):
+        return None
+    if reading.is_size:
+        return max(map(abs, known))
+    return max(known)

@@ -5,7 +5,15 @@ import re
 from typing import Literal, NamedTuple
 
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.metrics.registry import METRICS, PARTS, Unit, base_metric, costs, of_leakage, within_model
+from fairaudit.metrics.registry import (
+    METRICS,
+    PARTS,
+    Unit,
+    base_metric,
+    costs,
+    of_leakage,
+    within_model,
+)
 
 Kind = Literal["arm", "group", "gap", "mean_gap"]
 
@@ -36,8 +44,8 @@ class Metric(NamedTuple):
     Args:
         name: As it was written.
         key: The name under which the report holds it.
-        kind: ``arm`` (of a guarantee), ``group``, ``gap`` (the largest, or of named groups), ``mean_gap``
-            (over all pairs of groups).
+        kind: ``arm`` (of a guarantee), ``group``, ``gap`` (the largest, or of named groups),
+            ``mean_gap`` (over all pairs of groups).
         words: For people.
     """
 
@@ -76,14 +84,18 @@ class Metric(NamedTuple):
         """
         if self.kind == "arm":
             top = 1.0 if self.key == "delta" else math.inf
-            return Bounds(-top, top) if is_change else Bounds(0.0, top, low_open=True, high_open=True)
+            if is_change:
+                return Bounds(-top, top)
+            return Bounds(0.0, top, low_open=True, high_open=True)
         spec = METRICS[self.base]
         if self.key.startswith("change.") and self.kind == "group":
             return Bounds(-spec.width, spec.width)
         top = spec.bounds[1] if spec.cost_of else spec.width
         if is_change:
             return Bounds(-top, top)
-        return Bounds(0.0, top, high_open=True) if self.kind != "group" else Bounds(*spec.bounds)
+        if self.kind != "group":
+            return Bounds(0.0, top, high_open=True)
+        return Bounds(*spec.bounds)
 
 
 def metric_names() -> tuple[str, ...]:
@@ -95,7 +107,10 @@ def metric_names() -> tuple[str, ...]:
     gaps += [f"{prefix}.{name}{_GAP}" for prefix in ("reference", "change") for name in beside]
     gaps += [name + _MEAN_GAP for name in costs()]
     parts = [
-        f"{name}{suffix}.{part}" for name in costs() for suffix in ("", _GAP, _MEAN_GAP) for part in PARTS
+        f"{name}{suffix}.{part}"
+        for name in costs()
+        for suffix in ("", _GAP, _MEAN_GAP)
+        for part in PARTS
     ]
     return (*gaps, _OF_LEAKAGE, *groups, *parts, *OF_ARM)
 
@@ -113,7 +128,9 @@ def find_metric(name: str) -> Metric:
     whole, _, part = name.rpartition(".")
     if part in PARTS and whole.removesuffix(_MEAN_GAP).removesuffix(_GAP) in costs():
         metric = find_metric(whole)
-        return Metric(name, f"{metric.key}.{part}", metric.kind, f"{metric.words}, the part {PARTS[part]}")
+        return Metric(
+            name, f"{metric.key}.{part}", metric.kind, f"{metric.words}, the part {PARTS[part]}"
+        )
     for suffix, kind, words in _SUFFIXES:
         stem = name.removesuffix(suffix)
         if suffix and stem == name:
@@ -146,7 +163,11 @@ def _words(stem: str, *, is_gap: bool) -> str | None:
     plain, of_class = (rate[1], f" of class {rate[2]}") if rate else (stem, "")
     base = plain.rpartition(".")[2]
     spec = METRICS.get(base)
-    if spec is None or (rate and "positive" not in spec.needs) or (is_gap and "both rates" in spec.needs):
+    if (
+        spec is None
+        or (rate and "positive" not in spec.needs)
+        or (is_gap and "both rates" in spec.needs)
+    ):
         return None
     prefix, said = plain.removesuffix(base), spec.words
     if not prefix:

@@ -39,8 +39,8 @@ def appearing(path: Path, *, mode: int = 0o600, lasting: bool = False) -> Iterat
 
     Args:
         path, mode: As of :func:`write_atomically`.
-        lasting: As that one writes. Else it is for what can be made again: not forced to the disk, so a power
-            cut may leave damage.
+        lasting: As that one writes. Else it is for what can be made again: not forced to the disk,
+            so a power cut may leave damage.
 
     Raises:
         OutputError: The directory is not writable, or the disk is full.
@@ -83,7 +83,9 @@ def is_plain_file(path: Path) -> bool:
 
 
 def refuse_unusable(out: Path) -> None:
-    """Find out whether files can be written to a folder, or the folder be made; nothing is left there.
+    """Find out whether files can be written to a folder, or the folder be made.
+
+    Nothing is left there.
 
     Raises:
         OutputError: It is a file or lies below one, a link to nowhere, or not writable.
@@ -105,7 +107,9 @@ def refuse_unusable(out: Path) -> None:
 def output_error(path: Path, error: OSError) -> OutputError:
     """The one line that a user sees when the output cannot be written."""
     if error.errno in _FULL:
-        return OutputError(f"no space left to write {path}", hint="free some space, or choose another --out")
+        return OutputError(
+            f"no space left to write {path}", hint="free some space, or choose another --out"
+        )
     if error.errno in _FORBIDDEN:
         return OutputError(f"{path} is not writable", hint="choose another --out")
     reason = (error.strerror or str(error)).lower()

@@ -13,10 +13,13 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def code_digest(modules: Iterable[str]) -> str:
-    """Identity of the code of modules: their files, and those of the modules that they are built from.
+    """Identity of the code of modules.
 
-    Imports are followed into a module's own package, into code that is not installed and into this
-    package's methods; other libraries and the standard library are left out.
+    Their files, and those of the modules that they are built from.
+
+    Imports are followed into a module's own package (of this one: into its own folder), into code
+    that is not installed and into this package's methods; other libraries and the standard library
+    are left out.
 
     Args:
         modules: Names as in an import statement. One that has no file adds nothing.
@@ -32,10 +35,12 @@ def code_digest(modules: Iterable[str]) -> str:
 
 
 def imported_libraries(modules: Iterable[str]) -> frozenset[str]:
-    """Top-level names of other libraries that modules import, or the code beside them that is theirs."""
+    """Top-level names of libraries that modules import, or the code beside them."""
     found = _closure(modules)
     own = {name.partition(".")[0] for name in found} | {_PACKAGE}
-    names = {each.partition(".")[0] for name, path in found.items() for each in _imported(name, path)}
+    names = {
+        each.partition(".")[0] for name, path in found.items() for each in _imported(name, path)
+    }
     return frozenset(names - own - sys.stdlib_module_names)
 
 
@@ -49,6 +54,7 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
     """Module name -> its file, for these modules and all that they import of code like theirs."""
     roots = set(modules)
     packages = {name.partition(".")[0] for name in roots} - {_PACKAGE}
+    packages |= {name.rpartition(".")[0] for name in roots if name.startswith(f"{_PACKAGE}.")}
     found: dict[str, Path] = {}
     seen, waiting = set[str](), list(roots)
     while waiting:
@@ -64,7 +70,7 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
 def _is_followed(name: str, path: Path, packages: set[str]) -> bool:
     top = name.partition(".")[0]
     if top == _PACKAGE:
-        return f"{name}.".startswith(f"{_METHODS}.")
+        return any(f"{name}.".startswith(f"{folder}.") for folder in (_METHODS, *packages))
     # An installer puts a library into its usual folder, or a record of it beside it.
     home = path.parents[name.count(".") + (path.name == "__init__.py")]
     is_library = not _INSTALLED.isdisjoint(path.parts) or any(home.glob(f"{top}-*.dist-info"))
@@ -91,9 +97,13 @@ def _file(name: str) -> Path | None:
     file, folders = _top(top)
     if parts:
         places = [folder.joinpath(*parts) for folder in folders]
-        files = [file for place in places for file in (place / "__init__.py", place.with_suffix(".py"))]
+        files = [
+            file for place in places for file in (place / "__init__.py", place.with_suffix(".py"))
+        ]
         file = next((file for file in files if file.is_file()), None)
-    return file if file is not None and file.is_file() else None
+    if file is not None and file.is_file():
+        return file
+    return None
 
 
 def _imported(name: str, path: Path) -> Iterator[str]:
@@ -111,8 +121,13 @@ def _imported(name: str, path: Path) -> Iterator[str]:
             for alias in node.names:
                 yield from _with_parents(alias.name)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            origin = ".".join([*above, *([node.module] if node.module else [])])
+            above: list[str] = []
+            if node.level:
+                parts = package.split(".")
+                above = parts[: len(parts) - node.level + 1]
+            if node.module:
+                above.append(node.module)
+            origin = ".".join(above)
             for alias in node.names:  # a name, or a module of the package
                 yield from _with_parents(f"{origin}.{alias.name}")
 

@@ -20,7 +20,8 @@ from fairaudit.errors import OutputError
 
 _PREFIX = "fairaudit-tmp-"
 _NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")  # as tempfile makes them
-# The address of a socket has 104 bytes on macOS and 108 on Linux; multiprocessing adds two names, C a zero.
+# The address of a socket has 104 bytes on macOS and 108 on Linux; multiprocessing adds two names, C
+# a zero.
 _LONGEST = 104 - len("/pymp-abcdefgh/listener-abcdefgh") - 1
 _SHORT = Path("/tmp")
 
@@ -36,7 +37,9 @@ def scratch() -> Path:
         base = Path(tempfile.gettempdir())
         for place in {base, _SHORT}:
             _remove_abandoned(place)
-        if len(os.fsencode(base / f"{_PREFIX}abcdefgh")) > _LONGEST and os.access(_SHORT, os.W_OK | os.X_OK):
+        if len(os.fsencode(base / f"{_PREFIX}abcdefgh")) > _LONGEST and os.access(
+            _SHORT, os.W_OK | os.X_OK
+        ):
             base = _SHORT
         while True:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
@@ -45,7 +48,8 @@ def scratch() -> Path:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise OutputError(
-            f"no temporary folder can be made: {reason}", hint="set TMPDIR to a folder that can be written"
+            f"no temporary folder can be made: {reason}",
+            hint="set TMPDIR to a folder that can be written",
         ) from error
     # After what multiprocessing does at its end, for it wants to remove its own folder itself.
     Finalize(None, shutil.rmtree, (folder,), {"ignore_errors": True}, exitpriority=-1000)
@@ -73,7 +77,10 @@ def _remove_abandoned(base: Path) -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    """The lock of a private folder of this user; None where somebody holds it, or there is no such folder."""
+    """The lock of a private folder of this user.
+
+    None where somebody holds it, or there is no such folder.
+    """
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

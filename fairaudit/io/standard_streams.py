@@ -14,7 +14,8 @@ class Stream(io.TextIOWrapper):
     """A stream that takes everything, though its other end may be gone, full or closed.
 
     Attributes:
-        lost: Why what was written did not arrive; None also where a reader has seen enough and left.
+        lost: Why what was written did not arrive; None also where a reader has seen enough and
+            left.
         before: What this stands for; it would close the file that both write to if nobody held it.
     """
 
@@ -52,15 +53,17 @@ def write_to_nothing(stream: TextIO) -> None:
 def secure() -> None:
     """Make the streams of this process such; call it before anything is opened.
 
-    A file would take the number of a closed stream, and what is printed would go into the file. What an
-    encoding has no character for is written as JSON escapes it.
+    A file would take the number of a closed stream, and what is printed would go into the file.
+    What an encoding has no character for is written as JSON escapes it.
     """
     codecs.register_error(_ESCAPED, _escaped)
     for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_RDWR)):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, mode)  # takes the lowest free number; what is written to 1 must be missed
+            os.open(
+                os.devnull, mode
+            )  # takes the lowest free number; what is written to 1 must be missed
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (lives as long as this)
     sys.stdout, sys.stderr = _secured(sys.stdout, 1), _secured(sys.stderr, 2)
@@ -83,7 +86,10 @@ def _secured(stream: TextIO | None, number: int) -> TextIO:
 
 
 def _buffer_of(stream: io.TextIOWrapper, number: int) -> BinaryIO:
-    """A buffer on what the descriptor is now; the old one may be of a file where there is a pipe."""
+    """A buffer on what the descriptor is now.
+
+    The old one may be of a file where there is a pipe.
+    """
     try:
         is_own = stream.fileno() == number
         stream.flush()

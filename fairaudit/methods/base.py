@@ -78,7 +78,8 @@ class Task:
         public: The student pool, for a method that needs one.
         checkpoints: Steps that a method which trains by steps keeps for readings after training.
         records: Id of every training record, [N]: the same whatever other records there are.
-        device: Where a method that trains by steps computes; its records and readings stay on the CPU.
+        device: Where a method that trains by steps computes; its records and readings stay on the
+            CPU.
     """
 
     arm: str
@@ -118,7 +119,8 @@ class TrainedReplicates:
         trace: Readings over time.
         event: What training did, counted as it went, or None where nothing is claimed.
         checkpoints: The steps that the task asked for.
-        kept: Raw intermediate values, name -> tensor, for the readings after training; never stored.
+        kept: Raw intermediate values, name -> tensor, for the readings after training; never
+            stored.
     """
 
     network: Stacked | Predictor
@@ -150,7 +152,10 @@ def diverged(arm: str, seed: int, learning_rate: float, what: str) -> DivergedEr
 
 
 class Method(ABC):
-    """A way to train; its privacy events stand in the catalog, which needs neither data nor torch."""
+    """A way to train; its privacy events stand in the catalog.
+
+    Which needs neither data nor torch.
+    """
 
     @abstractmethod
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
@@ -164,8 +169,8 @@ class Method(ABC):
         """Train several tasks of one seed as :meth:`fit` trains each; None for one that diverged.
 
         Args:
-            tasks: Of one model and one pool, of one repeat each; they may differ in numbers, length and
-                streams.
+            tasks: Of one model and one pool, of one repeat each; they may differ in numbers, length
+                and streams.
 
         Returns:
             In their order. Readings over time may be left out.

@@ -1,7 +1,7 @@
 """The list of methods, without torch: `plan`, `methods` and the report read only this.
 
-Beside our own stand those of plugins, and trainers of the user's own, of which ``module:function`` is all
-that is known.
+Beside our own stand those of plugins, and trainers of the user's own, of which ``module:function``
+is all that is known.
 """
 
 import importlib
@@ -12,9 +12,9 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, packages_distributions, version
 
+from fairaudit.capabilities import added
 from fairaudit.errors import ConfigError, did_you_mean, said
 from fairaudit.io.code_digest import has_file, imported_libraries
-from fairaudit.methods.ablation import ABLATION
 from fairaudit.methods.dpsgd import DPSGD
 from fairaudit.methods.dpsgd_f import DPSGD_F
 from fairaudit.methods.dpsgd_matched import DPSGD_MATCHED
@@ -60,18 +60,25 @@ BUILT_IN: tuple[MethodSpec, ...] = (
     PATE_HARD,
     PATE_SOFT_CLEAN,
     PATE_SOFT,
-    *ABLATION,
 )
 
 
 @cache
 def catalog() -> dict[str, MethodSpec]:
-    """Every method by name: the built-in ones, then those of the entry points `fairaudit.methods`.
+    """Every method by name.
+
+    The built-in ones, those of capabilities, then those of the entry points `fairaudit.methods`.
 
     Raises:
-        ConfigError: An entry point cannot be imported, is not a MethodSpec, or takes a name that is taken.
+        ConfigError: An entry point cannot be imported, is not a MethodSpec, or takes a name that is
+            taken.
     """
     methods = {spec.name: spec for spec in BUILT_IN}
+    for specs in added("methods"):
+        methods.update({spec.name: spec for spec in specs})
+    for additions in added("additions"):
+        for name, addition in additions.items():
+            methods[name] = methods[name].extended(addition)
     for point in entry_points(group=GROUP):
         where = f"entry point {point.name!r} of group {GROUP}"
         try:
@@ -79,28 +86,35 @@ def catalog() -> dict[str, MethodSpec]:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            dist = point.dist.name if point.dist else "what installed it"
+            if point.dist:
+                dist = point.dist.name
+            else:
+                dist = "what installed it"
             raise ConfigError(
                 f"{where} cannot be imported: {said(error)}", hint=f"repair or uninstall {dist}"
             ) from error
         if not isinstance(spec, MethodSpec) or spec.name in methods:
-            raise ConfigError(f"{where} is no new method", hint="docs/extending.md says what a method is")
+            raise ConfigError(
+                f"{where} is no new method", hint="docs/extending.md says what a method is"
+            )
         methods[spec.name], _HOMES[spec.name] = spec, point.value
     return methods
 
 
 def is_third_party(spec: MethodSpec) -> bool:
     """Whether somebody else wrote it."""
-    return all(spec is not own for own in BUILT_IN)
+    return spec.name in _HOMES
 
 
 def home_of(spec: MethodSpec) -> str:
     """``module:ATTRIBUTE`` where a third-party method is defined, or "" for one of our own."""
-    return _HOMES[spec.name] if is_third_party(spec) else ""
+    return _HOMES.get(spec.name, "")
 
 
 def find(name: str) -> MethodSpec:
-    """The method of that name or alias; imports nothing beyond the catalog, for names come from files.
+    """The method of that name or alias.
+
+    Imports nothing beyond the catalog, for names come from files.
 
     Raises:
         ConfigError: Unknown name.
@@ -113,7 +127,9 @@ def find(name: str) -> MethodSpec:
 
 
 def admit(names: Iterable[str]) -> None:
-    """Import those that are ``package.module:ATTRIBUTE``: from then on they are found like all others.
+    """Import those that are ``package.module:ATTRIBUTE``.
+
+    From then on they are found like all others.
 
     Raises:
         ConfigError: A module that holds no new method there.
@@ -134,7 +150,9 @@ def admit(names: Iterable[str]) -> None:
                 hint="run where the module lies, or name its folder in PYTHONPATH",
             ) from error
         if not isinstance(spec, MethodSpec):
-            raise ConfigError(f"{name} is no MethodSpec", hint="docs/extending.md says what a method is")
+            raise ConfigError(
+                f"{name} is no MethodSpec", hint="docs/extending.md says what a method is"
+            )
         if methods.setdefault(spec.name, spec) is not spec and _HOMES.get(spec.name) != name:
             raise ConfigError(
                 f"{name} is named {spec.name!r}, as another method is", hint="name it otherwise"
@@ -158,7 +176,8 @@ def admit_trainers(names: Iterable[str], *, own_reference: bool) -> None:
         for spec in methods_of(name, own_reference=own_reference):
             if methods.get(spec.name, spec).trainer != name:
                 raise ConfigError(
-                    f"two trainers would be called {spec.name!r}: {methods[spec.name].trainer} and {name}",
+                    f"two trainers would be called {spec.name!r}: {methods[spec.name].trainer} and "
+                    f"{name}",
                     hint="name one of the modules otherwise",
                 )
             methods[spec.name], _HOMES[spec.name] = spec, name
@@ -176,14 +195,17 @@ def methods_of(trainer: str, *, own_reference: bool) -> tuple[MethodSpec, ...]:
 
     Args:
         trainer: ``package.module:function``.
-        own_reference: Whether its cost is measured against what it trains without privacy, else sgd.
+        own_reference: Whether its cost is measured against what it trains without privacy, else
+            sgd.
 
     Raises:
         ConfigError: No such name.
     """
     path, _, function = trainer.partition(":")
     if not function.isidentifier() or not all(part.isidentifier() for part in path.split(".")):
-        raise ConfigError(f"--trainer {trainer!r} names no function", hint="use package.module:function")
+        raise ConfigError(
+            f"--trainer {trainer!r} names no function", hint="use package.module:function"
+        )
     name = f"{path.rpartition('.')[2]}.{function}"
     reference = MethodSpec(
         name=f"{name}{REFERENCE_OF}",
@@ -206,11 +228,13 @@ def methods_of(trainer: str, *, own_reference: bool) -> tuple[MethodSpec, ...]:
         own_code=True,
         reference=reference.name if own_reference else REFERENCE,
     )
-    return (reference, own) if own_reference else (own,)
+    if own_reference:
+        return (reference, own)
+    return (own,)
 
 
 def libraries_of(trainer: str) -> dict[str, str]:
-    """Versions of the distributions that a trainer's module imports, or the code beside it that is its own.
+    """Versions of the distributions that a trainer's module imports, or the code beside it.
 
     Raises:
         ConfigError: There is no such module.

@@ -1,7 +1,9 @@
-"""Which methods of somebody else passed ``fairaudit methods --check`` on this machine, and with which code.
+"""Which methods of somebody else passed ``fairaudit methods --check`` on this machine.
 
-The record is one small file per code in the user's cache. An audit trains the same whether it is there or
-not; the report says of the arm which of the two it found.
+And with which code.
+
+The record is one small file per code in the user's cache. An audit trains the same whether it is
+there or not; the report says of the arm which of the two it found.
 """
 
 import hashlib
@@ -22,7 +24,9 @@ def as_checked(spec: MethodSpec) -> Guarantee:
         passed = json.loads(_record(spec).read_bytes())["code"] == _code(spec)
     except (OSError, ValueError, TypeError, KeyError):
         passed = False
-    return Guarantee.CHECKED if passed else Guarantee.UNCHECKED
+    if passed:
+        return Guarantee.CHECKED
+    return Guarantee.UNCHECKED
 
 
 def remember(spec: MethodSpec) -> None:
@@ -39,7 +43,12 @@ def remember(spec: MethodSpec) -> None:
 
 def _code(spec: MethodSpec) -> str:
     """Identity of all that the method is made of, what it says of itself included."""
-    objects = (home_of(spec), spec.trainer, spec.readings, *(variant.trainer for variant in spec.variants))
+    objects = (
+        home_of(spec),
+        spec.trainer,
+        spec.readings,
+        *(variant.trainer for variant in spec.variants),
+    )
     code = code_digest({name.partition(":")[0] for name in objects if name})
     return hashlib.sha256(f"{__version__}\n{spec.name}\n{code}".encode()).hexdigest()
 

@@ -1,6 +1,7 @@
 """What a trainer of the user's own is given, and what it gives back: ``docs/trainers.md``.
 
-A trainer is a function ``train(data: TrainingData, privacy: Privacy | None, seed: int) -> Predictor``.
+A trainer is a function
+``train(data: TrainingData, privacy: Privacy | None, seed: int) -> Predictor``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Privacy:
         accountant: What computed epsilon, with its version; of a claim.
 
     Raises:
-        ValueError: A number outside of its range, or a text of several lines or more than 200 characters.
+        ValueError: A number outside of its range, or a text of several lines or more than 200
+            characters.
     """
 
     epsilon: float
@@ -40,7 +42,9 @@ class Privacy:
         """Refuse what is no claim."""
         for name, highest in (("epsilon", math.inf), ("delta", 1.0)):
             value = getattr(self, name)
-            number = float("nan") if isinstance(value, bool | str) else float(value)
+            number = math.nan
+            if not isinstance(value, bool | str):
+                number = float(value)
             if not 0.0 <= number < highest or (name == "epsilon" and number == 0.0):
                 raise ValueError(f"{name} is {value!r}")
             object.__setattr__(self, name, number)
@@ -55,10 +59,11 @@ class TrainingData:
     """One seed's training records; a copy that belongs to the trainer.
 
     Args:
-        features: [n, d] float32, encoded as for the methods of this program; images [n, C, H, W]. With
-            ``--raw`` a DataFrame of the n rows' feature columns as they stand in the file.
+        features: [n, d] float32, encoded as for the methods of this program; images [n, C, H, W].
+            With ``--raw`` a DataFrame of the n rows' feature columns as they stand in the file.
         labels: [n] int64, places in ``classes``.
-        groups: [n] int64, places in ``group_names``; None unless ``--trainer-groups`` asks for them.
+        groups: [n] int64, places in ``group_names``; None unless ``--trainer-groups`` asks for
+            them.
         classes: Names of the Y classes; probabilities are in this order.
         group_names: Names of the groups of the first ``--group``, where ``groups`` are given.
         names: Names of the d inputs; of images none.
@@ -73,8 +78,14 @@ class TrainingData:
 
 
 class Predictor(Protocol):
-    """What a trainer returns. It may carry ``claimed``, a :class:`Privacy`: the epsilon that it claims."""
+    """What a trainer returns.
+
+    It may carry ``claimed``, a :class:`Privacy`: the epsilon that it claims.
+    """
 
     def predict_proba(self, features: NDArray[np.float32] | pd.DataFrame, /) -> ArrayLike:
-        """Probabilities [n, Y] in the order of ``TrainingData.classes``, for features as in training."""
+        """Probabilities [n, Y] in the order of ``TrainingData.classes``.
+
+        For features as in training.
+        """
         ...

@@ -1,13 +1,15 @@
 """The documented rules behind every number that a user leaves out; functions of public sizes only.
 
 None of them looks at a record: they read the number of training records, the number of columns, the
-model's name and the noise that the target asks for, all known before training, so they cost no privacy.
-Their constants are those of least regret on public tables (``benchmarks/defaults.py``).
+model's name and the noise that the target asks for, all known before training, so they cost no
+privacy. Their constants are those of least regret on public tables (``benchmarks/defaults.py``).
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from fairaudit.errors import ConfigError
 
 NETWORK_GRADIENT = 10.0  # two layers of 256 units start with gradients of 5 to 10
 BORNE = 0.7  # nats by which all noise of a training may move a logit
@@ -46,14 +48,15 @@ class PublicSizes:
     def longest_gradient(self) -> float:
         """A typical record's longest gradient: clipped to it, hardly any gradient is.
 
-        A standardised numeric column and a one-hot encoded categorical column each add about 1 to the
-        expected squared norm of an input and the bias adds 1; at the outputs it is at most sqrt(2).
+        A standardised numeric column and a one-hot encoded categorical column each add about 1 to
+        the expected squared norm of an input and the bias adds 1; at the outputs it is at most
+        sqrt(2).
         """
         if self.is_linear:
             return math.sqrt(2.0 * (self.columns + 1.0))
-        return (
-            max(NETWORK_GRADIENT, 1.5 * math.sqrt(self.columns)) if self.model == "cnn" else NETWORK_GRADIENT
-        )
+        if self.model == "cnn":
+            return max(NETWORK_GRADIENT, 1.5 * math.sqrt(self.columns))
+        return NETWORK_GRADIENT
 
     @property
     def noise_spread(self) -> float:
@@ -122,40 +125,56 @@ class Setting:
 
     def admits(self, value: float, sizes: PublicSizes) -> bool:
         """Whether the value lies in the range; NaN does not."""
-        high = self.high.value(sizes) if isinstance(self.high, Rule) else self.high
         if self.or_zero and value == 0:
             return True
-        return self.low <= value <= high and (not self.whole or value == int(value))
+        if self.whole and value != round(value, 0):
+            return False
+        return self.low <= value <= self.highest(sizes)
+
+    def highest(self, sizes: PublicSizes) -> float:
+        """The largest value for given sizes."""
+        if isinstance(self.high, Rule):
+            return self.high.value(sizes)
+        return self.high
 
     def range(self, sizes: PublicSizes | None = None) -> str:
         """The range in words; without sizes, what its end depends on is named."""
         if not isinstance(self.high, Rule):
             high = _end(self.high)
+        elif sizes is None:
+            high = self.high.text
         else:
-            high = self.high.text if sizes is None else f"{_end(self.high.value(sizes))} ({self.high.text})"
+            high = f"{_end(self.high.value(sizes))} ({self.high.text})"
         kind = f"{'0 or ' if self.or_zero else ''}a {'whole ' if self.whole else ''}number"
         return f"{kind} from {_end(self.low)} to {high}"
 
 
 def _end(value: float) -> str:
-    return f"{int(value):,}" if value == int(value) else f"{value:g}"
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:g}"
 
 
 def _step(sizes: PublicSizes) -> float:
     """Without noise twice the inverse of the loss's smoothness; noise makes it shorter.
 
-    With gradients of norm G a softmax regression has smoothness G^2 / 4 at most. All noise of a training
-    together moves a logit by about step * C * s * G, s the noise spread.
+    With gradients of norm G a softmax regression has smoothness G^2 / 4 at most. All noise of a
+    training together moves a logit by about step * C * s * G, s the noise spread.
     """
     bound = sizes.longest_gradient
-    slope = bound if sizes.is_linear else NETWORK_GRADIENT
+    if sizes.is_linear:
+        slope = bound
+    else:
+        slope = NETWORK_GRADIENT
     plain = 4.0 / slope**2
-    return min(plain, BORNE / (slope * bound * sizes.noise_spread)) if sizes.noise_spread else plain
+    if sizes.noise_spread:
+        return min(plain, BORNE / (slope * bound * sizes.noise_spread))
+    return plain
 
 
 _BOUND = Rule(
-    "sqrt(2 (columns + 1)), a typical record's longest gradient, for linear models; 10 for networks, "
-    "for cnn 1.5 sqrt(pixels) if that is more",
+    "sqrt(2 (columns + 1)), a typical record's longest gradient, for linear models; 10 for "
+    "networks, for cnn 1.5 sqrt(pixels) if that is more",
     lambda s: s.longest_gradient,
 )
 _OF_GRADIENT = "norm of a record's gradient"
@@ -226,7 +245,9 @@ SCHEDULE_RULES: dict[str, Rule] = {
     ),
     "epochs": Rule(
         "20, or what 1,000 steps take if that is more (at most 100); 500 steps for networks",
-        lambda s: min(100, max(20, math.ceil((1000 if s.is_linear else 500) * _batch(s) / s.n_public))),
+        lambda s: min(
+            100, max(20, math.ceil((1000 if s.is_linear else 500) * _batch(s) / s.n_public))
+        ),
     ),
 }
 
@@ -243,3 +264,16 @@ def _batch(sizes: PublicSizes) -> float:
 def default_delta(n_public: int) -> float:
     """The largest power of ten that is at most 1 / (10 N)."""
     return float(f"1e{math.floor(-math.log10(10.0 * n_public) + 1e-12)}")
+
+
+def refuse_large_delta(delta: float, n_public: int) -> None:
+    """Stop where delta is not below 1/N.
+
+    Raises:
+        ConfigError: It is not; the hint names the default.
+    """
+    if not delta < 1.0 / n_public:
+        raise ConfigError(
+            f"delta {delta:g} is not below 1/N = {1 / n_public:.2g}: a record might be published",
+            hint=f"use --delta {default_delta(n_public):g}",
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING  # noqa: TID251 - it is read without torch
 from fairaudit.engine.rules import FlatClip
 from fairaudit.methods.defaults import FLAT
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import MEAN, PUBLISHED, Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import Guarantee, MethodSpec
 
 if TYPE_CHECKING:
     from fairaudit.methods.base import Task
@@ -20,7 +20,6 @@ DPSGD = MethodSpec(
     guarantee=Guarantee.ESTABLISHED,
     trainer=f"{__name__}:DpSgd",
     settings=FLAT,
-    variants=(Variant("as-published", MEAN, f"{PUBLISHED}.clipping:DpSgdAsPublished"),),
 )
 
 

@@ -1,4 +1,7 @@
-"""DPSGD-F: clipping bounds of each group's own, from noised counts of the records that are clipped."""
+"""DPSGD-F: clipping bounds of each group's own.
+
+From noised counts of the records that are clipped.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar  # noqa: TID251 - it is read without 
 from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.methods.defaults import COUNT_NOISE_MULTIPLIER, FLAT, Rule, Setting
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import FIXED, MEAN, PUBLISHED, Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import Guarantee, MethodSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,36 +36,20 @@ DPSGD_F = MethodSpec(
             default=Rule("1 + the number of groups", lambda s: 1.0 + s.groups),
         ),
         "against_batch": Setting(
-            "whether a group's clipped share is compared with the batch's, or (0) with the mean over groups",
+            "whether a group's clipped share is compared with the batch's, or (0) with the mean "
+            "over groups",
             0.0,
             1.0,
             whole=True,
             default=Rule(
-                "1: a group's clipped share is compared with the batch's (0: with the mean over groups)",
+                "1: a group's clipped share is compared with the batch's (0: with the mean over "
+                "groups)",
                 lambda s: 1.0,
             ),
         ),
     },
     side_queries={"count": "count_noise_multiplier"},
     reads_groups=True,
-    variants=(
-        Variant(
-            "as-published-x21",
-            f"{FIXED} a bound can be negative or as large as it likes",
-            f"{PUBLISHED}.clipping:DpSgdFXu",
-        ),
-        Variant(
-            "as-published-e23",
-            f"noise is set by the base bound though groups are clipped to larger ones; {MEAN}",
-            f"{PUBLISHED}.clipping:DpSgdFEsipova",
-        ),
-        Variant(
-            "author-code",
-            "noise is set by the largest bound among the groups that were drawn, so its size reveals "
-            "which groups are in the batch",
-            f"{PUBLISHED}.clipping:DpSgdFAuthors",
-        ),
-    ),
 )
 
 
@@ -82,14 +69,17 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
     least 0. Noise is set by the largest bound over ALL K groups, drawn or not: the groups that are
     in the batch are data.
 
-    Source: Xu et al. 2021, Alg. 2; docs/methods.md 3.5. Guarantee: scale * norm <= max_k C_k for every norm;
+    Source: Xu et al. 2021, Alg. 2; docs/methods.md 3.5. Guarantee: scale * norm <= max_k C_k for
+    every norm;
     one record adds 1 to one of the 2K counts.
     """
 
     max_grad_norm: float  # C0, the bound of a group that nothing sets apart
     count_noise_multiplier: float  # sigma_1, in records
     largest_bound_ratio: float  # kappa: C_k is at most kappa * C0
-    against_batch: bool  # shares are compared with the batch's share, or with their mean over groups
+    against_batch: (
+        bool  # shares are compared with the batch's share, or with their mean over groups
+    )
     noise_multiplier: float  # sigma of the gradient; for the trace alone
 
     query_name: ClassVar[str] = "count"

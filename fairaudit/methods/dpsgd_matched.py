@@ -18,7 +18,8 @@ SETTLED = 0.8  # share of the steps, counted from the last, that a matched thres
 DPSGD_MATCHED = MethodSpec(
     name="dpsgd-matched",
     aliases=("matched",),
-    summary="control: dpsgd that clips at the threshold global-adapt settled on, with its effective step",
+    summary="control: dpsgd that clips at the threshold global-adapt settled on, with its "
+    "effective step",
     source="control of this project for Esipova et al. 2023, Alg. 2",
     guarantee=Guarantee.ESTABLISHED,
     trainer=f"{__name__}:DpSgdMatched",
@@ -31,8 +32,8 @@ class DpSgdMatched(DpSgd):
     """DPSGD that clips at the threshold global-adapt settled on, with its effective step.
 
     global-adapt is flat clipping at Z with the step times C/Z. If this arm does as well, clipping
-    less is what helped, not scaling globally. It reads released thresholds of the same seed's run, so
-    its own use composes with that run's; it serves the audit, not a release.
+    less is what helped, not scaling globally. It reads released thresholds of the same seed's run,
+    so its own use composes with that run's; it serves the audit, not a release.
 
     Source: docs/methods.md 3.4.
     """

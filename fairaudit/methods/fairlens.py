@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar  # noqa: TID251 - it is read without 
 from fairaudit.engine.rules import Objective, PublicFacts
 from fairaudit.methods.defaults import FLAT, SMALLEST_COUNT, Rule, Setting
 from fairaudit.methods.dpsgd import DpSgd
-from fairaudit.methods.spec import MEAN, PUBLISHED, Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import Guarantee, MethodSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,24 +17,20 @@ if TYPE_CHECKING:
     from fairaudit.methods.base import Task
 
 NOISE_STDS = 2.0  # a running count within so many noise stds of 0 says nothing of its group
-_COUPLED = (
-    "the penalty depends on the whole batch, so adding one record changes every record's clipped gradient: "
-    "the sum moves by up to 2|B| + 1 bounds where one is claimed"
-)
-_GAMMA1 = {
-    "gamma1": Setting("weight of the penalty on gradients", 0.0, 1e6, default=Rule("1", lambda s: 1.0))
-}
-
 FAIRLENS = MethodSpec(
     name="fairlens",
-    summary="dpsgd whose loss also pulls the groups' mean distances to the decision boundary together",
+    summary="dpsgd whose loss also pulls the groups' mean distances to the decision boundary "
+    "together",
     source="Tran et al. 2021, eq. (6), in a form of this tool in which no record sees another",
     guarantee=Guarantee.ESTABLISHED,
     trainer=f"{__name__}:FairLensDecoupled",
     settings={
         **FLAT,
         "gamma2": Setting(
-            "weight of the penalty on distances to the boundary", 0.0, 1e6, default=Rule("1", lambda s: 1.0)
+            "weight of the penalty on distances to the boundary",
+            0.0,
+            1e6,
+            default=Rule("1", lambda s: 1.0),
         ),
         "statistic_noise_ratio": Setting(
             "noise multiplier of the groups' statistics over the gradient's",
@@ -62,15 +58,6 @@ FAIRLENS = MethodSpec(
     },
     relative_queries={"statistics": "statistic_noise_ratio"},
     reads_groups=True,
-    variants=(
-        Variant(
-            "as-published",
-            f"{_COUPLED}; {MEAN}",
-            f"{PUBLISHED}.fairlens:FairLensEsipova",
-            _GAMMA1,
-        ),
-        Variant("t21-eq6", f"{_COUPLED}; {MEAN}", f"{PUBLISHED}.fairlens:FairLensTran", _GAMMA1),
-    ),
 )
 
 
@@ -85,14 +72,15 @@ class GroupStatistics:
 
 @dataclass(frozen=True, slots=True)
 class FairLens(Objective[GroupStatistics]):
-    """Cross-entropy plus gamma2 sum_a |E_a s - E s|, s = 1 - sum_c f_c^2, decoupled between records.
+    """Cross-entropy plus gamma2 sum_a |E_a s - E s|, s = 1 - sum_c f_c^2, record by record.
 
     The penalty's gradient is E[w_a grad s] with w_k = xi_k / p_k - sum_a xi_a, xi_a the sign of
     E_a s - E s. Only shares and means couple the records; they are released with noise, and each
     record's own gradient follows from the released weights. A construction of this tool, not of the
     paper, whose own penalty bounds no record's influence.
 
-    Source: Tran et al. 2021, eq. (6), practical form; docs/methods.md 3.7. Guarantee: the output gradient of
+    Source: Tran et al. 2021, eq. (6), practical form; docs/methods.md 3.7. Guarantee: the output
+    gradient of
     a record depends on that record and on released values; a row of the query is at most 1 long.
     """
 
@@ -148,9 +136,11 @@ class FairLens(Objective[GroupStatistics]):
         share = share.clamp_min(self.smallest_share)
         share = share / share.sum(1, keepdim=True)
         mean = sums / counts.clamp_min(self.smallest_count)
-        overall = sums.sum(1, keepdim=True) / counts.sum(1, keepdim=True).clamp_min(self.smallest_count)
-        # The mean of a group that the noise drowns (one without members, the first steps) has a random
-        # sign, which would push all other records; it is left out. The bound is public.
+        overall = sums.sum(1, keepdim=True) / counts.sum(1, keepdim=True).clamp_min(
+            self.smallest_count
+        )
+        # The mean of a group that the noise drowns (one without members, the first steps) has a
+        # random sign, which would push all other records; it is left out. The bound is public.
         heard = counts > NOISE_STDS * self.running_noise
         sign = (mean - overall).sign().where(heard, 0.0)
         return sign / share - sign.sum(1, keepdim=True)
@@ -165,7 +155,10 @@ class FairLens(Objective[GroupStatistics]):
     ) -> Tensor:
         """(f - y) + gamma2 w_a ds/dz, ds/dz = -2 f (f - sum_c f_c^2)."""
         f = logits.softmax(-1)
-        table = released.weights if group.dim() == 2 else released.weights[0]
+        if group.dim() == 2:
+            table = released.weights
+        else:
+            table = released.weights[0]
         weight = table.gather(-1, group).unsqueeze(-1)
         slope = f * (f.square().sum(-1, keepdim=True) - f) * 2.0
         return (f - targets).addcmul(weight, slope, value=self.gamma2)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar  # noqa: TID251 - it is read wit
 from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.methods.defaults import COUNT_NOISE_MULTIPLIER, FLAT, THRESHOLD, Rule, Setting
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import MEAN, PUBLISHED, Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import Guarantee, MethodSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +20,8 @@ THRESHOLD_CEILING = 1e4  # largest threshold, in units of max_grad_norm
 GLOBAL_ADAPT = MethodSpec(
     name="global-adapt",
     aliases=("dpsgd-global-adapt", "adapt"),
-    summary="scale every gradient by C/Z, longer ones down to C; Z follows a noised count; add noise",
+    summary="scale every gradient by C/Z, longer ones down to C; Z follows a noised count; add "
+    "noise",
     source="Esipova et al. 2023, Alg. 2",
     guarantee=Guarantee.ESTABLISHED,
     trainer=f"{__name__}:GlobalAdapt",
@@ -28,7 +29,11 @@ GLOBAL_ADAPT = MethodSpec(
         **FLAT,
         "threshold": THRESHOLD,
         "tolerance": Setting(
-            "a norm above so many Z counts as exceeding", 0.0, 1e6, "Z", default=Rule("1", lambda s: 1.0)
+            "a norm above so many Z counts as exceeding",
+            0.0,
+            1e6,
+            "Z",
+            default=Rule("1", lambda s: 1.0),
         ),
         "threshold_learning_rate": Setting(
             "how far Z shrinks where nothing exceeds it",
@@ -41,13 +46,6 @@ GLOBAL_ADAPT = MethodSpec(
     },
     side_queries={"count": "count_noise_multiplier"},
     scales_by_threshold=True,
-    variants=(
-        Variant(
-            "as-published",
-            f"{MEAN}; the count is divided by it too, without noise of its own",
-            f"{PUBLISHED}.clipping:GlobalAdaptAsPublished",
-        ),
-    ),
 )
 
 
@@ -64,10 +62,11 @@ class ThresholdState:
 class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
     """Scale every gradient by C/Z, or down to C if longer than Z; Z follows the noised count.
 
-    Equal to flat clipping at Z with the step times C/Z, which is why `dpsgd-matched` is its control.
-    The count is divided by qN, not by the realised batch size as published.
+    Equal to flat clipping at Z with the step times C/Z, which is why `dpsgd-matched` is its
+    control. The count is divided by qN, not by the realised batch size as published.
 
-    Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3. Guarantee: scale * norm <= max_grad_norm for
+    Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3. Guarantee: scale * norm <=
+    max_grad_norm for
     every norm and every Z > 0; one record moves the count by at most 1.
     """
 
@@ -95,7 +94,9 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
 
     def query(self, state: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
         """1 for a record whose norm exceeds tau Z, [R, B, 1]."""
-        return (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype).unsqueeze(-1)
+        return (
+            (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype).unsqueeze(-1)
+        )
 
     def update(self, state: ThresholdState, answer: Tensor) -> ThresholdState:
         """Keep the noised share of exceeding records."""
@@ -120,7 +121,10 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
 
 
 class GlobalAdapt(GradientMethod):
-    """Global scaling with an adaptive threshold. Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3."""
+    """Global scaling with an adaptive threshold.
+
+    Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3.
+    """
 
     clip: ClassVar[type[GlobalAdaptiveClip]] = GlobalAdaptiveClip
 

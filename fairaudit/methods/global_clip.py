@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any  # noqa: TID251 - it is read without torch
 from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.methods.defaults import FLAT, THRESHOLD
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import MEAN, PUBLISHED, Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import Guarantee, MethodSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +24,6 @@ GLOBAL = MethodSpec(
     trainer=f"{__name__}:Global",
     settings={**FLAT, "threshold": THRESHOLD},
     scales_by_threshold=True,
-    variants=(Variant("as-published", MEAN, f"{PUBLISHED}.clipping:GlobalAsPublished"),),
 )
 
 
@@ -32,7 +31,8 @@ GLOBAL = MethodSpec(
 class GlobalClip(ClippingRule["Tensor"]):
     """Scale every gradient by C/Z; drop those longer than Z.
 
-    Source: Bu et al. 2021; docs/methods.md 3.2. Guarantee: scale * norm <= max_grad_norm for every norm.
+    Source: Bu et al. 2021; docs/methods.md 3.2. Guarantee: scale * norm <= max_grad_norm for every
+    norm.
     """
 
     max_grad_norm: float  # C

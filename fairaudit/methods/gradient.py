@@ -1,7 +1,7 @@
 """Methods that train by gradient steps: a rule, a release, and nothing else to tell them apart.
 
-What a step is made of is imported when one is trained, so that the files of methods, which hold what each
-is beside its rule, can be read without torch.
+What a step is made of is imported when one is trained, so that the files of methods, which hold
+what each is beside its rule, can be read without torch.
 """
 
 from __future__ import annotations
@@ -62,13 +62,17 @@ class GradientMethod(Method):
             outcome = train(network, task.pool.to(task.device), training)
         if not _is_sound(network):
             raise diverged(task.arm, task.seed, self.learning_rate(task), "parameters")
-        return TrainedReplicates(network, outcome.trace, outcome.event, checkpoints=outcome.checkpoints)
+        return TrainedReplicates(
+            network, outcome.trace, outcome.event, checkpoints=outcome.checkpoints
+        )
 
     def fit_all(self, tasks: Sequence[Task]) -> list[TrainedReplicates | None]:
-        """Small models of one length side by side, where the method's parts can; the others in turn.
+        """Small models of one length side by side, where the method's parts can.
 
-        What goes side by side follows from public numbers, never from time or load, for the two ways differ
-        by the rounding of their sums.
+        The others in turn.
+
+        What goes side by side follows from public numbers, never from time or load, for the two
+        ways differ by the rounding of their sums.
         """
         from fairaudit.engine.abreast import at_once
         from fairaudit.engine.replicates import stack
@@ -85,7 +89,9 @@ class GradientMethod(Method):
             for start in range(0, len(places), size):
                 some = places[start : start + size]
                 own = [tasks[place] for place in some]
-                models = self._abreast(own) if len(own) > 1 else None
+                models = None
+                if len(own) > 1:
+                    models = self._abreast(own)
                 found |= zip(some, models or super().fit_all(own), strict=True)
         return [found[place] for place in range(len(tasks))]
 
@@ -107,7 +113,9 @@ class GradientMethod(Method):
             for task, theta in zip(tasks, network.theta.unbind(), strict=True):
                 alone = stack([task.model], first.seed, first.device)
                 alone.theta.copy_(theta)
-                models.append(TrainedReplicates(alone, Trace(), event) if _is_sound(alone) else None)
+                models.append(
+                    TrainedReplicates(alone, Trace(), event) if _is_sound(alone) else None
+                )
         return models
 
     def _set_up(self, task: Task, observers: Sequence[Observer]) -> tuple[Stacked, Training]:
@@ -142,6 +150,7 @@ class GradientMethod(Method):
 def _is_sound(network: Stacked) -> bool:
     """Whether something was learned. Reads released values only (rule R9).
 
-    Records that overflow count as zero, so an exploded model may stand still at huge finite parameters.
+    Records that overflow count as zero, so an exploded model may stand still at huge finite
+    parameters.
     """
     return bool((network.theta.abs() <= LARGEST_PARAMETER).all())

@@ -35,9 +35,9 @@ def sensitivity(
 ) -> float:
     """How far adding or removing one record can move the released point.
 
-    ``L / (n0 lambda)`` with L the largest gradient of a record, ``sqrt(R^2 + b^2)`` for two classes and
-    sqrt(2) times that for more, plus twice what the solver may have left: it stops at a gradient of
-    TOLERANCE, so TOLERANCE / lambda away.
+    ``L / (n0 lambda)`` with L the largest gradient of a record, ``sqrt(R^2 + b^2)`` for two classes
+    and sqrt(2) times that for more, plus twice what the solver may have left: it stops at a
+    gradient of TOLERANCE, so TOLERANCE / lambda away.
 
     Args:
         feature_norm: R.
@@ -64,9 +64,14 @@ class BoundedRecords(NamedTuple):
 
 
 def bounded(pool: TrainingPool, inputs: BoundedInputs) -> Iterable[BoundedRecords]:
-    """All records of a pool, as often as they are asked for; made anew where it does not keep them."""
+    """All records of a pool, as often as they are asked for.
+
+    Made anew where it does not keep them.
+    """
     made = _Bounded(pool, inputs)
-    return list(made) if pool.in_memory else made
+    if pool.in_memory:
+        return list(made)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +116,18 @@ class OutputPerturbation(Method):
         if draws is None or multiplier <= 0:
             weights = point.expand(task.repeats, -1, -1).clone()
             return TrainedReplicates(LogisticModels(weights, inputs), Trace(), None, kept)
-        weights = point + noise_std(task) * draws.fill(point.new_empty(task.repeats, *point.shape[1:]))
+        weights = point + noise_std(task) * draws.fill(
+            point.new_empty(task.repeats, *point.shape[1:])
+        )
         event = self.event(multiplier, draws)
         return TrainedReplicates(LogisticModels(weights, inputs), Trace(), event, kept)
 
     def _near(self, task: Task, inputs: BoundedInputs) -> Tensor | None:
         """Where to start: the minimiser of some records, or None to start at zero.
 
-        Reading all records once takes longer than this, where they are not in memory, and each of Newton's
-        rounds reads them. What is found does not depend on the start, but for the solver's tolerance.
+        Reading all records once takes longer than this, where they are not in memory, and each of
+        Newton's rounds reads them. What is found does not depend on the start, but for the solver's
+        tolerance.
         """
         pool = task.pool
         if pool.in_memory:

@@ -1,7 +1,7 @@
 """Output perturbation and its reference; the solver and the noise are in ``minimiser``."""
 
 from fairaudit.methods.defaults import NOISE_DRAWS, NOISE_MULTIPLIER, WIDE, Rule, Setting
-from fairaudit.methods.spec import GaussianMechanism, Guarantee, MethodSpec, Need, Variant
+from fairaudit.methods.spec import GaussianMechanism, Guarantee, MethodSpec, Need
 
 _TRAINERS = "fairaudit.methods.minimiser"
 _POINT = {
@@ -43,15 +43,5 @@ OUTPUT_PERTURBATION = MethodSpec(
     needs=(Need.CONVEX_MODEL,),
     gaussian=GaussianMechanism("minimiser"),
     reference="exact-minimiser",
-    readings="fairaudit.diagnostics.perturbation:read",
     part="regularisation",
-    variants=(
-        Variant(
-            "group-normalise",
-            "each group is standardised by its own mean and deviation, which are released without noise; "
-            "the group label is needed at prediction",
-            "fairaudit.methods.published.normalised:GroupNormalised",
-            reads_groups=True,
-        ),
-    ),
 )

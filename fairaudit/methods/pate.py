@@ -8,7 +8,13 @@ from fairaudit.methods.defaults import (
     Search,
     Setting,
 )
-from fairaudit.methods.spec import Conversion, GaussianMechanism, Guarantee, MethodSpec, Need, Variant
+from fairaudit.methods.spec import (
+    Conversion,
+    GaussianMechanism,
+    Guarantee,
+    MethodSpec,
+    Need,
+)
 
 _TRAINERS = "fairaudit.methods.teachers"
 _RECORDS = Rule("the number of training records", lambda s: float(s.n_public))
@@ -30,7 +36,8 @@ _TEACHERS = {
         "records",
         whole=True,
         default=Rule(
-            "every record of the student pool, at most 20,000", lambda s: float(max(1, min(20_000, s.pool)))
+            "every record of the student pool, at most 20,000",
+            lambda s: float(max(1, min(20_000, s.pool))),
         ),
     ),
     "teacher_penalty": Setting(
@@ -52,9 +59,9 @@ _TEACHERS = {
 _PUBLIC = ("features and groups of the student pool, which are taken as public",)
 
 
-# Tran and Fioretto 2023, eqs (1), (2), define a sum where their theorems need a mean: from a sum of losses
-# plus lambda |theta|^2 to their mean plus (lambda'/2) |theta|^2. A teacher's mean is over the expected N / k
-# records: its own number is not public.
+# Tran and Fioretto 2023, eqs (1), (2), define a sum where their theorems need a mean: from a sum of
+# losses plus lambda |theta|^2 to their mean plus (lambda'/2) |theta|^2. A teacher's mean is over
+# the expected N / k records: its own number is not public.
 _SUM = "weight of the squared norm of {} parameters beside a sum of losses"
 _OF_SUMS = {
     "student_penalty_of_sum": Conversion(
@@ -70,13 +77,6 @@ _OF_SUMS = {
         Setting(_SUM.format("a teacher's"), 1e-9, 1e9, "nats"),
     ),
 }
-_UNPROJECTED = Variant(
-    "no-project",
-    "labels as printed, which may be negative or exceed 1; the projection is post-processing, so the "
-    "privacy is the same",
-    f"{_TRAINERS}:PateSoftUnprojected",
-    guarantee=Guarantee.ESTABLISHED,
-)
 
 
 def _clean(kind: str) -> MethodSpec:
@@ -95,7 +95,7 @@ def _clean(kind: str) -> MethodSpec:
     )
 
 
-def _noised(kind: str, label: str, *variants: Variant) -> MethodSpec:
+def _noised(kind: str, label: str) -> MethodSpec:
     return MethodSpec(
         name=f"pate-{kind}",
         summary=f"teachers on disjoint records vote; a student on public records learns {label}",
@@ -107,14 +107,12 @@ def _noised(kind: str, label: str, *variants: Variant) -> MethodSpec:
         needs=(Need.PUBLIC_POOL,),
         gaussian=GaussianMechanism("votes", count="queries"),
         reference=f"pate-{kind}-clean",
-        readings="fairaudit.diagnostics.votes:read",
         part="partition",
         unprotected=_PUBLIC,
-        variants=variants,
     )
 
 
 PATE_HARD_CLEAN = _clean("hard")
 PATE_HARD = _noised("hard", "the winning class of the noised votes")
 PATE_SOFT_CLEAN = _clean("soft")
-PATE_SOFT = _noised("soft", "the noised shares of the votes, projected to the simplex", _UNPROJECTED)
+PATE_SOFT = _noised("soft", "the noised shares of the votes, projected to the simplex")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar  # noqa: TID251 - it is read without 
 from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.methods.defaults import COUNT_NOISE_MULTIPLIER, FLAT, SMALLEST_COUNT, Rule, Setting
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import FIXED, PUBLISHED, Guarantee, MethodSpec, Variant
+from fairaudit.methods.spec import Guarantee, MethodSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 REWEIGHT = MethodSpec(
     name="reweight",
     aliases=("naive",),
-    summary="clip each record's gradient to C, weigh groups by their inverse noised counts; add noise",
+    summary="clip each record's gradient to C, weigh groups by their inverse noised counts; add "
+    "noise",
     source="Xu et al. 2021, Alg. 3",
     guarantee=Guarantee.ESTABLISHED,
     trainer=f"{__name__}:Reweight",
@@ -35,13 +36,6 @@ REWEIGHT = MethodSpec(
     },
     side_queries={"count": "count_noise_multiplier"},
     reads_groups=True,
-    variants=(
-        Variant(
-            "as-published",
-            f"{FIXED} a weight can be negative or as large as it likes",
-            f"{PUBLISHED}.clipping:ReweightXu",
-        ),
-    ),
 )
 
 
@@ -60,7 +54,8 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
     Floor and cap keep a small or negative noised count from making a weight, and with it the noise,
     as large as it likes; they act on released values and cost nothing.
 
-    Source: Xu et al. 2021, Alg. 3 ("Naive"); docs/methods.md 3.6. Guarantee: scale * norm <= C max_k theta_k
+    Source: Xu et al. 2021, Alg. 3 ("Naive"); docs/methods.md 3.6. Guarantee: scale * norm <= C
+    max_k theta_k
     for every norm, the maximum over ALL K groups; one record adds 1 to one count.
     """
 
@@ -80,7 +75,8 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
     def init(self, replicates: int, facts: PublicFacts) -> GroupWeightState:
         """Weight 1 for every group."""
         return GroupWeightState(
-            facts.expected_batch_size.new_ones(replicates, facts.n_groups), facts.expected_batch_size
+            facts.expected_batch_size.new_ones(replicates, facts.n_groups),
+            facts.expected_batch_size,
         )
 
     def query(self, state: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
@@ -104,7 +100,10 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
         return clipped.mul_(released.weight.gather(1, group))
 
     def describe(self, released: GroupWeightState) -> dict[str, Tensor]:
-        """theta_k, and the noise over it: the multiplier that a record of group k effectively has."""
+        """theta_k, and the noise over it.
+
+        The multiplier that a record of group k effectively has.
+        """
         largest = released.weight.amax(1, keepdim=True)
         return {
             "group_weight": released.weight,

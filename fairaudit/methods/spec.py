@@ -5,7 +5,7 @@ What a method releases, and the noise with which it meets a target, follow from 
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -13,17 +13,6 @@ from fairaudit.errors import PrivacyError
 from fairaudit.methods.defaults import EPOCHS_SEARCH, PublicSizes, Search, Setting
 from fairaudit.privacy.accounting import calibrate, calibrate_gaussian
 from fairaudit.privacy.events import Gaussian, NoisyRelease, PrivacyEvent, SampledGaussian
-
-PUBLISHED = "fairaudit.methods.published"  # where their trainers are
-MEAN = (
-    "divides by the realised batch size: one record shifts the mean by up to twice the noise's unit, "
-    "and the batch size itself is revealed"
-)
-FIXED = (
-    "printed for batches of a fixed size, where replacing a record moves the counts by sqrt(2) and the sum "
-    "by twice the bound (here they are Poisson samples); noised counts have no floor, so"
-)
-
 
 Settings = Mapping[str, float]
 REFERENCE = "sgd"
@@ -51,7 +40,8 @@ class SampledMechanism:
 
     Args:
         side_queries: Query name -> the setting that holds its noise multiplier.
-        relative_queries: Query name -> the setting that holds its noise multiplier over the gradient's.
+        relative_queries: Query name -> the setting that holds its noise multiplier over the
+            gradient's.
     """
 
     side_queries: Mapping[str, str]
@@ -60,12 +50,12 @@ class SampledMechanism:
     def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> SampledGaussian:
         """One joint release per step. Source: docs/methods.md 2.1."""
         sigma = settings["noise_multiplier"]
-        side = [
-            *(NoisyRelease(query, settings[name] * sigma) for query, name in self.relative_queries.items()),
-            *(NoisyRelease(query, settings[name]) for query, name in self.side_queries.items()),
-        ]
-        gradient = NoisyRelease("gradient", sigma)
-        return SampledGaussian(steps_per_epoch, steps_per_epoch * epochs, (gradient, *side))
+        releases = [NoisyRelease("gradient", sigma)]
+        for query, name in self.relative_queries.items():
+            releases.append(NoisyRelease(query, settings[name] * sigma))
+        for query, name in self.side_queries.items():
+            releases.append(NoisyRelease(query, settings[name]))
+        return SampledGaussian(steps_per_epoch, steps_per_epoch * epochs, tuple(releases))
 
     def calibrated(
         self, settings: Settings, steps_per_epoch: int, epochs: int, *, delta: float, target: float
@@ -73,8 +63,8 @@ class SampledMechanism:
         """The gradient's noise multiplier, beside the queries' own."""
         side = tuple(settings[name] for name in self.side_queries.values())
         together = calibrate(steps_per_epoch, steps_per_epoch * epochs, delta, target, side)
-        # Queries in proportion to the gradient's noise take a fixed part of what is left: 1 / sigma^2 of
-        # the step is (1 + sum 1 / ratio^2) / sigma_gradient^2.
+        # Queries in proportion to the gradient's noise take a fixed part of what is left: 1 /
+        # sigma^2 of the step is (1 + sum 1 / ratio^2) / sigma_gradient^2.
         parts = 0.0
         for name in self.relative_queries.values():
             if settings[name] <= 0.0:
@@ -109,16 +99,22 @@ class GaussianMechanism:
         return calibrate_gaussian(self._count(settings), delta, target)
 
     def _count(self, settings: Settings) -> int:
-        return 1 if self.count is None else int(settings[self.count])
+        if self.count is None:
+            return 1
+        return int(settings[self.count])
 
 
 class Guarantee(StrEnum):
     """Whether a proof stands behind an arm's epsilon."""
 
     ESTABLISHED = "established"
-    # Of arms of somebody else's method, which says ESTABLISHED of itself: the epsilon is its own claim.
+    # Of arms that train a user's own module: what it keeps beside its attributes is not seen.
+    CONDITIONAL = "established if the module keeps nothing of what it reads"
+    # Of arms of somebody else's method, which says ESTABLISHED of itself: the epsilon is its own
+    # claim.
     UNCHECKED = "third-party, not checked by fairaudit"
     CHECKED = "third-party, passed fairaudit's checks"
+    CHECKED_CONDITIONAL = f"{CHECKED}, if the module keeps nothing of what it reads"
     # Of a trainer of the user's own, whose epsilon is known when it has trained, if it says one.
     CLAIMED = "claimed by the trainer, not checked"
     NOT_ESTABLISHED = "not established"
@@ -128,6 +124,24 @@ class Guarantee(StrEnum):
     def has_epsilon(self) -> bool:
         """Whether an epsilon stands beside it that this program accounts for."""
         return self not in (Guarantee.CLAIMED, Guarantee.NOT_ESTABLISHED, Guarantee.NONE)
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether this program proves it, of an own module on its condition."""
+        return self in (Guarantee.ESTABLISHED, Guarantee.CONDITIONAL)
+
+    @property
+    def rests_on_module(self) -> bool:
+        """Whether it holds only if a user's own module keeps nothing of what it reads."""
+        return self in (Guarantee.CONDITIONAL, Guarantee.CHECKED_CONDITIONAL)
+
+    def of_own_module(self) -> "Guarantee":
+        """What it comes to where a user's own module is trained."""
+        conditional = {
+            Guarantee.ESTABLISHED: Guarantee.CONDITIONAL,
+            Guarantee.CHECKED: Guarantee.CHECKED_CONDITIONAL,
+        }
+        return conditional.get(self, self)
 
 
 class Need(StrEnum):
@@ -157,6 +171,21 @@ class Variant:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     guarantee: Guarantee = Guarantee.NOT_ESTABLISHED
     reads_groups: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MethodAddition:
+    """What a capability adds to a method.
+
+    Args:
+        variants: Published forms.
+        readings, meanings, columns: As of :class:`MethodSpec`.
+    """
+
+    variants: tuple[Variant, ...] = ()
+    readings: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,20 +219,24 @@ class MethodSpec:
         settings: The numbers that it reads, by name, in the order in which they are decided.
         conversions: Other names under which a setting can be given, in a paper's convention.
         needs: What data or model must offer, beside group labels.
-        side_queries: Released beside the gradient: query name -> the setting that holds its noise multiplier.
-        relative_queries: The same with noise in proportion: query name -> the setting that holds its noise
-            multiplier over the gradient's.
+        side_queries: Released beside the gradient: query name -> the setting that holds its noise
+            multiplier.
+        relative_queries: The same with noise in proportion: query name -> the setting that holds
+            its noise multiplier over the gradient's.
         gaussian: What it releases of all records at once; None: it trains by steps on samples.
-        scales_by_threshold: Its gradients shrink by C/Z, so a linear model's shared step is scaled by Z/C.
+        scales_by_threshold: Its gradients shrink by C/Z, so a linear model's shared step is scaled
+            by Z/C.
         reads_groups: Group labels enter training (disparate treatment).
         reference: Method its cost is measured against, or None for a reference itself.
         reference_of: The method whose settings this reference takes, or None.
         settings_of: The method whose settings an ablation takes, or None.
         control_of: The method whose series it reads, or None.
         source_series: Which series.
-        ablation: No noise and no guarantee, to take a method apart; `all` leaves it out.
+        method_set: The name by which ``--method`` asks for it and for others at once that take a
+            method apart, without noise and guarantee; `all` leaves them out. "" for other methods.
         readings: ``module:function`` that reads a finished training for the report, or "".
         meanings: What each of these readings is, by name, with its unit.
+        columns: What the values of a reading are called, where they are not one of each group.
         unprotected: What its guarantee leaves out beside what every guarantee does.
         part: What its cost without noise is called, one of ``metrics.registry.PARTS``.
         variants: Published forms.
@@ -229,26 +262,46 @@ class MethodSpec:
     settings_of: str | None = None
     control_of: str | None = None
     source_series: str = "threshold"
-    ablation: bool = False
+    method_set: str = ""
     readings: str = ""
     meanings: Mapping[str, str] = field(default_factory=dict)
     unprotected: tuple[str, ...] = ()
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     part: str = "clipping"
     variants: tuple[Variant, ...] = ()
     own_code: bool = False
 
+    def extended(self, addition: MethodAddition) -> "MethodSpec":
+        """The method with what a capability adds to it."""
+        return replace(
+            self,
+            variants=self.variants + addition.variants,
+            readings=addition.readings or self.readings,
+            meanings={**self.meanings, **addition.meanings},
+            columns={**self.columns, **addition.columns},
+        )
+
     def setting(self, name: str) -> Setting:
         """What one of ``known_settings`` is, which values it may have, and its default."""
-        of_variants = {name: each for variant in self.variants for name, each in variant.settings.items()}
+        of_variants = {
+            name: each for variant in self.variants for name, each in variant.settings.items()
+        }
         converted = {given: conversion.setting for given, conversion in self.conversions.items()}
         return {**of_variants, **converted, **self.settings}[name]
 
     @property
     def search(self) -> dict[str, Search]:
-        """Where tuning looks, by the setting's name; ``epochs`` beside them where it trains by steps."""
-        found = {name: setting.search for name, setting in self.settings.items()}
-        schedule = {"epochs": EPOCHS_SEARCH} if self.trains_by_steps else {}
-        return {name: search for name, search in found.items() if search is not None} | schedule
+        """Where tuning looks, by the setting's name.
+
+        ``epochs`` beside them where it trains by steps.
+        """
+        places = {}
+        for name, setting in self.settings.items():
+            if setting.search is not None:
+                places[name] = setting.search
+        if self.trains_by_steps:
+            places["epochs"] = EPOCHS_SEARCH
+        return places
 
     @property
     def is_private(self) -> bool:
@@ -282,7 +335,9 @@ class MethodSpec:
         return self.gaussian or SampledMechanism(self.side_queries, self.relative_queries)
 
     def without_noise(self, settings: Mapping[str, float]) -> dict[str, float] | None:
-        """The settings of the arm's noise-free twin: no noise on gradients, side queries answered exactly.
+        """The settings of the arm's noise-free twin.
+
+        No noise on gradients, side queries answered exactly.
 
         Returns:
             None where there is nothing to take away, or where the reference is that twin.
@@ -291,7 +346,9 @@ class MethodSpec:
             return None
         return {**settings, **dict.fromkeys(("noise_multiplier", *self.side_queries.values()), 0.0)}
 
-    def events(self, settings: Mapping[str, float], steps_per_epoch: int, epochs: int) -> PrivacyEvent | None:
+    def events(
+        self, settings: Mapping[str, float], steps_per_epoch: int, epochs: int
+    ) -> PrivacyEvent | None:
         """What one run releases; no data argument, so epsilon is known before training.
 
         Returns:

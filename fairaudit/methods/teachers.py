@@ -1,4 +1,4 @@
-"""PATE: teachers on disjoint records vote, noised votes label a public pool, a student learns from it.
+"""PATE: teachers on disjoint records label a public pool by noised votes for a student.
 
 Source: Papernot et al. 2017, 2018; Tran and Fioretto 2023; docs/methods.md 5.
 """
@@ -21,7 +21,13 @@ from fairaudit.engine.replicates import stack, tape_of
 from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import DivergedError
 from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
-from fairaudit.models.convex import BoundedInputs, LogisticModels, LogisticProblems, minimise, scores
+from fairaudit.models.convex import (
+    BoundedInputs,
+    LogisticModels,
+    LogisticProblems,
+    minimise,
+    scores,
+)
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 from fairaudit.privacy.streams import numpy_stream, seed_of
@@ -53,8 +59,8 @@ class Descent:
 def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent: Descent) -> None:
     """Train ``network`` in place on the mean cross-entropy of the drawn records.
 
-    Replicates that diverge are left as they are: where each has records of its own, to stop for one would
-    tell of its records.
+    Replicates that diverge are left as they are: where each has records of its own, to stop for one
+    would tell of its records.
 
     Args:
         network: R replicates.
@@ -66,7 +72,8 @@ def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent
     for _ in range(descent.steps):
         x, targets = draw()
         logits = tape.forward(x[0] if single else x)
-        logits = logits.unsqueeze(0) if single else logits
+        if single:
+            logits = logits.unsqueeze(0)
         delta = targets.sum(-1, keepdim=True) * torch.softmax(logits, -1) - targets
         delta = delta / targets.shape[1]
         tape.backward(delta[0] if single else delta)
@@ -90,9 +97,9 @@ def refuse_diverged(network: Stacked, descent: Descent) -> None:
 class Pate(Method):
     """What both kinds of label share. A repeat is a draw of the noise; teachers are trained once.
 
-    A record's teacher depends on its own id alone, each teacher on its own records alone: one record
-    moves one vote per query. The inputs' encoding is fitted on the pool, never on the teachers' records,
-    for what is fitted across shards would let one record move every vote.
+    A record's teacher depends on its own id alone, each teacher on its own records alone: one
+    record moves one vote per query. The inputs' encoding is fitted on the pool, never on the
+    teachers' records, for what is fitted across shards would let one record move every vote.
     """
 
     keeps_the_simplex: ClassVar[bool] = True
@@ -136,13 +143,9 @@ class PateSoft(Pate):
     def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
         """Shares; without the projection they may be negative, and the loss unbounded below."""
         shares = (votes + noise) / task.settings["teachers"]
-        return project_to_simplex(shares) if self.keeps_the_simplex else shares
-
-
-class PateSoftUnprojected(PateSoft):
-    """As printed: post-processing is left out, so the privacy is that of the default."""
-
-    keeps_the_simplex = False
+        if self.keeps_the_simplex:
+            return project_to_simplex(shares)
+        return shares
 
 
 class PateHardClean(PateHard):
@@ -188,15 +191,21 @@ def query_rows(task: Task) -> Tensor:
 def assign_teachers(records: NDArray[np.int64], teachers: int, seed: int) -> NDArray[np.int64]:
     """Each record's teacher, [N] in 0..teachers-1, from its own id and the seed alone.
 
-    Cutting a permutation into equal blocks would move most records to other teachers when one is added.
+    Cutting a permutation into equal blocks would move most records to other teachers when one is
+    added.
     """
     key = seed_of(seed, "split", "teachers").to_bytes(8, "little")
     digests = (hashlib.blake2b(r.tobytes(), digest_size=8, key=key).digest() for r in records)
-    return np.fromiter((int.from_bytes(d, "little") % teachers for d in digests), np.int64, len(records))
+    return np.fromiter(
+        (int.from_bytes(d, "little") % teachers for d in digests), np.int64, len(records)
+    )
 
 
 def collect_votes(task: Task, queried: Tensor) -> Tensor:
-    """How many teachers vote for each class, [m, Y] float64; a teacher without records votes class 0."""
+    """How many teachers vote for each class, [m, Y] float64.
+
+    A teacher without records votes class 0.
+    """
     assert task.records is not None, "PATE needs ids of the training records"
     teachers = int(task.settings["teachers"])
     teacher = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
@@ -273,20 +282,29 @@ def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes:
     def draw() -> tuple[Tensor, Tensor]:
         rows = torch.stack(
             [
-                shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))] if len(shard) else nobody
+                shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))]
+                if len(shard)
+                else nobody
                 for shard, stream in zip(shards, streams, strict=True)
             ]
         )
         batch = task.pool.gather(rows, rows < task.pool.n_records)
         # As of INPUTS, each record by itself.
         lengths = batch.norms.view(*rows.shape, *[1] * len(task.pool.shape))
-        x = torch.where(torch.isfinite(lengths), batch.inputs * (LONGEST / lengths).clamp_max(1.0), 0.0)
+        x = torch.where(
+            torch.isfinite(lengths), batch.inputs * (LONGEST / lengths).clamp_max(1.0), 0.0
+        )
         return x, batch.targets
 
     # A public number of steps: one that followed a shard's size would follow its records.
     steps = task.epochs * math.ceil(task.n_public / teachers / BATCH)
-    descend(network, draw, Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"]))
-    # A teacher that diverged votes as one without records does: by its own shard, and stopping would tell.
+    descend(
+        network,
+        draw,
+        Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"]),
+    )
+    # A teacher that diverged votes as one without records does: by its own shard, and stopping
+    # would tell.
     finite = network.theta.isfinite().all(1)
     empty = torch.tensor([len(shard) == 0 for shard in shards]) | ~finite
     for start in range(0, len(queried), QUERIES_AT_ONCE):

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from fairaudit.data.dataset import Grouping
-from fairaudit.metrics.descriptive import with_shuffles
 from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
 from fairaudit.metrics.intervals import EvaluatedRecords, Float64, Int64, MetricTable, estimate
 from fairaudit.metrics.registry import CONSTANT, METRICS, costs, spec_of, within_model
@@ -23,9 +22,12 @@ from fairaudit.metrics.within_model import LabelOutcome, Predictions
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, estimated, undefined
 
 FIXED_SPLIT = (
-    "the expected gap over training randomness given this training set, on new people of the same population"
+    "the expected gap over training randomness given this training set, on new people of the same "
+    "population"
 )
-SEVERAL_SPLITS = "the expected gap after retraining on a new sample of the same population"
+SEVERAL_SPLITS = (
+    "the expected gap of models trained on rows of this file, on new people of the same population"
+)
 ONE_MODEL = "these models' gap on new people of the same population; another training may differ"
 NO_SEED = "no seed finished in every method that is compared"
 NO_POSITIVE = "no positive or favourable class is known: rates are given per class"
@@ -72,13 +74,16 @@ def compare(
         positive: The class that rates are about, or None.
         n_classes: Y.
         fixed_split: All seeds share one split; only names the estimand.
-        one_model: One model of each arm is what is measured, not how such models are trained; then the
-            intervals are over test records alone.
+        one_model: One model of each arm is what is measured, not how such models are trained; then
+            the intervals are over test records alone.
         favourable: The class that who is selected is given; None for the positive one.
         twin: The arm without its noise, or None where there is none.
     """
     private, baseline = _paired(private, baseline)
-    outcome, estimand = LabelOutcome(n_classes, positive, favourable), _estimand(fixed_split, one_model)
+    outcome, estimand = (
+        LabelOutcome(n_classes, positive, favourable),
+        _estimand(fixed_split, one_model),
+    )
     cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
         return _nothing((arm, reference, grouping.name), outcome, cut, estimand)
@@ -89,12 +94,8 @@ def compare(
     if positive is not None:
         tables |= impact_change(tables, cut.eligible)
     alone = _against_constant(private, labels, records, outcome)
-    tables = _about(tables, one_model)
     train = _training(private, baseline, len(cut.names))
-    gaps = [g for table in tables.values() for g in gaps_of(table, cut)]
-    tables |= _about(alone, one_model)
-    gaps = with_shuffles(gaps, (arm, grouping.name), private, baseline, labels, records, cut, outcome)
-    return _comparison((arm, reference, grouping.name), estimand, cut, tables, train, gaps)
+    return _comparison((arm, reference, grouping.name), estimand, cut, tables, alone, train)
 
 
 def _parts(
@@ -116,16 +117,18 @@ def _parts(
     if not lacking:
         return found
     reason = f"the noise-free twin has no result at seed {lacking[0]}"
-    return {
-        name: replace(table, by_seed=np.full_like(table.by_seed, np.nan), reason=reason)
-        for name, table in found.items()
-    }
+    for name, table in found.items():
+        found[name] = replace(table, by_seed=np.full_like(table.by_seed, np.nan), reason=reason)
+    return found
 
 
 def _against_constant(
-    predictions: Sequence[Predictions], labels: Int64, records: EvaluatedRecords, outcome: LabelOutcome
+    predictions: Sequence[Predictions],
+    labels: Int64,
+    records: EvaluatedRecords,
+    outcome: LabelOutcome,
 ) -> dict[str, MetricTable]:
-    """Every cost against the model that predicts the classes' shares in the training rows for everybody."""
+    """Every cost against the model that predicts the training rows' class shares."""
     constant = []
     for p in predictions:
         if p.train_classes is None:
@@ -147,29 +150,30 @@ def measure_reference(
     one_model: bool = False,
     favourable: int | None = None,
 ) -> Measured:
-    """The within-model metrics of one arm by itself; no cost, no change. Arguments as ``compare``."""
+    """The within-model metrics of one arm by itself; no cost, no change.
+
+    Arguments as ``compare``.
+    """
     baseline = sorted(baseline, key=lambda p: p.seed)
-    outcome, estimand = LabelOutcome(n_classes, positive, favourable), _estimand(fixed_split, one_model)
+    outcome, estimand = (
+        LabelOutcome(n_classes, positive, favourable),
+        _estimand(fixed_split, one_model),
+    )
     cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
         return _nothing((arm, "", grouping.name), outcome, cut, estimand)
     tables = own_tables(baseline, labels, records, outcome)
     if positive is not None:
-        tables["impact_ratio"] = impact_ratio(tables["selection_rate"], "impact_ratio", cut.eligible)[0]
-    tables = _about(tables, one_model)
+        tables["impact_ratio"] = impact_ratio(
+            tables["selection_rate"], "impact_ratio", cut.eligible
+        )[0]
+    alone = _against_constant(baseline, labels, records, outcome)
     train = _training(baseline, (), len(cut.names))
-    gaps = [g for table in tables.values() for g in gaps_of(table, cut)]
-    tables |= _about(_against_constant(baseline, labels, records, outcome), one_model)
-    return _comparison((arm, "", grouping.name), estimand, cut, tables, train, gaps)
+    return _comparison((arm, "", grouping.name), estimand, cut, tables, alone, train)
 
 
 def _estimand(fixed_split: bool, one_model: bool) -> str:
     return ONE_MODEL if one_model else FIXED_SPLIT if fixed_split else SEVERAL_SPLITS
-
-
-def _about(tables: Mapping[str, MetricTable], one_model: bool) -> dict[str, MetricTable]:
-    """The tables with what their intervals are about."""
-    return {name: replace(table, one_model=one_model) for name, table in tables.items()}
 
 
 def _paired(
@@ -180,7 +184,9 @@ def _paired(
     kept = sorted((p for p in private if p.seed in of_seed), key=lambda p: p.seed)
     matched = [of_seed[p.seed] for p in kept]
     for a, b in zip(kept, matched, strict=True):
-        assert np.array_equal(a.rows, b.rows), f"seed {a.seed}: the arms were tested on different rows"
+        assert np.array_equal(a.rows, b.rows), (
+            f"seed {a.seed}: the arms were tested on different rows"
+        )
     return kept, matched
 
 
@@ -201,27 +207,31 @@ class _Training(NamedTuple):
     counts: Float64
 
 
-def _training(private: Sequence[Predictions], baseline: Sequence[Predictions], n_groups: int) -> _Training:
+def _training(
+    private: Sequence[Predictions], baseline: Sequence[Predictions], n_groups: int
+) -> _Training:
     """Training accuracy and loss per group; over all rows weighted by the groups' sizes."""
     found: dict[str, Float64] = {}
+    on_training = [spec.name for spec in within_model() if spec.is_on_training]
     for prefix, predictions in (("", private), ("reference.", baseline)):
-        if predictions:
-            counts = np.array([p.train_count for p in predictions], dtype=np.float64)
-            for metric in (spec.name for spec in within_model() if spec.is_on_training):
-                values = np.array([p.over_runs(getattr(p, f"train_{metric}")) for p in predictions])
-                weighted = np.where(counts > 0, values, 0.0) * counts
-                with np.errstate(invalid="ignore"):
-                    overall = weighted.sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
-                of_groups = np.where(counts > 0, values, np.nan)
-                found[f"{prefix}train.{metric}"] = np.concatenate([of_groups, overall], axis=1)
-    if baseline:
-        for cost in (METRICS[name] for name in costs()):
-            if cost.is_on_training:
-                own, other = found[f"train.{cost.cost_of}"], found[f"reference.train.{cost.cost_of}"]
-                rise = METRICS[cost.cost_of].rise
-                found[f"train.{cost.name}"] = rise * own - rise * other
-    counts = np.array([np.append(p.train_count, p.train_count.sum()) for p in private], dtype=np.float64)
-    return _Training(found, counts.mean(axis=0) if private else np.zeros(n_groups + 1))
+        counts = np.array([p.train_count for p in predictions], dtype=np.float64)
+        for metric in on_training if predictions else ():
+            values = np.array([p.over_runs(getattr(p, f"train_{metric}")) for p in predictions])
+            weighted = np.where(counts > 0, values, 0.0) * counts
+            with np.errstate(invalid="ignore"):
+                overall = weighted.sum(axis=1) / counts.sum(axis=1)
+            of_groups = np.where(counts > 0, values, np.nan)
+            found[f"{prefix}train.{metric}"] = np.column_stack([of_groups, overall])
+    for name in costs() if baseline else ():
+        metric = METRICS[name].cost_of
+        if METRICS[name].is_on_training:
+            rise = METRICS[metric].rise
+            own, other = found[f"train.{metric}"], found[f"reference.train.{metric}"]
+            found[f"train.{name}"] = rise * own - rise * other
+    if not private:
+        return _Training(found, np.zeros(n_groups + 1))
+    mean = np.mean([p.train_count for p in private], axis=0)
+    return _Training(found, np.append(mean, mean.sum()))
 
 
 def _training_estimate(name: str, by_seed: Float64) -> Estimate:
@@ -250,10 +260,30 @@ def _comparison(
     estimand: str,
     cut: GroupSelection,
     tables: Mapping[str, MetricTable],
+    alone: Mapping[str, MetricTable],
     train: _Training,
-    gaps: Sequence[Gap],
 ) -> Measured:
-    groups = [_measure(k, cut, tables, train) for k in range(len(cut.names) + 1)]
+    """``alone`` are tables of groups by themselves, of which no gap is told."""
+    told, gaps, divided_by = {}, list[Gap](), {}
+    for name, table in (*tables.items(), *alone.items()):
+        told[name] = replace(table, one_model=cut.one_model)
+        if name not in alone:
+            gaps += gaps_of(told[name], cut)
+        if table.divisor is not None:
+            divided_by[name] = cut.names[table.divisor]
+    groups = [_measure(k, cut, told, train) for k in range(len(cut.names) + 1)]
+    worst = _worst(groups[:-1], cut)
+    return _measured(names, estimand, groups, gaps, worst, divided_by)
+
+
+def _measured(
+    names: tuple[str, str, str],
+    estimand: str,
+    groups: Sequence[GroupMeasure],
+    gaps: Sequence[Gap] = (),
+    worst: Mapping[str, str] | None = None,
+    divided_by: Mapping[str, str] | None = None,
+) -> Measured:
     return Measured(
         arm=names[0],
         reference=names[1],
@@ -262,10 +292,8 @@ def _comparison(
         overall=groups[-1],
         by_group=tuple(groups[:-1]),
         gaps=tuple(gaps),
-        worst=_worst(groups[:-1], cut),
-        divided_by={
-            name: cut.names[table.divisor] for name, table in tables.items() if table.divisor is not None
-        },
+        worst=dict(worst or {}),
+        divided_by=dict(divided_by or {}),
     )
 
 
@@ -273,31 +301,31 @@ def _measure(
     k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], train: _Training
 ) -> GroupMeasure:
     """All numbers of group k, or of all test rows where k is K."""
-    is_group = k < len(cut.names)
-    estimates = {
-        name: estimate(reading(table, cut, k))
-        for name, table in tables.items()
-        if not name.startswith("change.")
-    }
+    group, reason = "", cut.too_few_seeds
+    if k < len(cut.names):
+        group, reason = cut.names[k], cut.too_few(k) or reason
+    estimates, ungated = {}, {}
+    for name, table in tables.items():
+        if name.startswith("change."):
+            continue
+        estimates[name] = estimate(reading(table, cut, k))
+        if why := too_few_for_gates(table, cut, [k]):
+            ungated[name] = why
     sides = ("", "reference.") if "reference.accuracy" in tables else ("",)
     for side in sides:
         for spec in within_model():
             if spec.needs_a_class:
                 estimates.setdefault(side + spec.name, undefined(NO_POSITIVE, spec.unit))
-    estimates |= {name: _training_estimate(name, values[:, k]) for name, values in train.by_seed.items()}
-    reason = (cut.too_few(k) if is_group else "") or cut.too_few_seeds
+    for name, values in train.by_seed.items():
+        estimates[name] = _training_estimate(name, values[:, k])
     return GroupMeasure(
-        group=cut.names[k] if is_group else "",
+        group=group,
         n_test=int(cut.counts[k]),
         n_train=float(train.counts[k]),
         gated=not reason,
         reason=reason,
         estimates=estimates,
-        ungated={
-            name: why
-            for name in estimates
-            if name in tables and (why := too_few_for_gates(tables[name], cut, [k]))
-        },
+        ungated=ungated,
     )
 
 
@@ -305,16 +333,14 @@ def _worst(groups: Sequence[GroupMeasure], cut: GroupSelection) -> dict[str, str
     """Metric -> the group that fares worst, among groups that are large enough."""
     worst: dict[str, str] = {}
     for metric in groups[0].estimates if groups else ():
-        values = {
-            groups[k].group: value
-            for k in cut.eligible
-            if (value := groups[k].estimates[metric].value) is not None
-        }
-        if len(values) > 1:
-            pick = max if spec_of(metric).worst == "highest" else min
-            name = pick(values, key=lambda name: values[name])
-            if list(values.values()).count(values[name]) == 1:  # a tie has no worst
-                worst[metric] = name
+        ranked = []
+        for k in cut.eligible:
+            value = groups[k].estimates[metric].value
+            if value is not None:
+                ranked.append((value, groups[k].group))
+        ranked.sort(reverse=spec_of(metric).worst == "highest")
+        if len(ranked) > 1 and ranked[0][0] != ranked[1][0]:  # a tie has no worst
+            worst[metric] = ranked[0][1]
     return worst
 
 
@@ -329,46 +355,39 @@ def _nothing(
     keys = [*lost, *within, *(f"reference.{m}" for m in within)] if names[1] else within
     estimates = {key: undefined(NO_SEED, spec_of(key).unit) for key in keys}
     groups = [
-        GroupMeasure(group=name, n_test=0, n_train=0.0, gated=False, reason=NO_SEED, estimates=estimates)
+        GroupMeasure(
+            group=name, n_test=0, n_train=0.0, gated=False, reason=NO_SEED, estimates=estimates
+        )
         for name in (*cut.names, "")
     ]
-    return Measured(
-        arm=names[0],
-        reference=names[1],
-        grouping=names[2],
-        estimand=estimand,
-        overall=groups[-1],
-        by_group=tuple(groups[:-1]),
-        gaps=(),
-        worst={},
-    )
+    return _measured(names, estimand, groups)
 
 
 NO_PROBABILITIES = "predictions are labels; this needs probabilities"
 
 
 def of_labels(comparison: Measured) -> Measured:
-    """The comparison with every number that needs probabilities made undefined, and its gaps gone."""
-    return comparison.model_copy(
-        update={
-            "overall": _of_labels(comparison.overall),
-            "by_group": tuple(map(_of_labels, comparison.by_group)),
-            "gaps": tuple(gap for gap in comparison.gaps if not _needs_probabilities(gap.metric)),
-            "worst": {m: group for m, group in comparison.worst.items() if not _needs_probabilities(m)},
-        }
-    )
+    """The comparison with every number that needs probabilities made undefined.
 
-
-def _of_labels(measure: GroupMeasure) -> GroupMeasure:
-    estimates = {
-        name: undefined(NO_PROBABILITIES, estimate.unit, estimate.n_test)
-        if _needs_probabilities(name)
-        else estimate
-        for name, estimate in measure.estimates.items()
+    And its gaps gone.
+    """
+    groups = []
+    for measure in (*comparison.by_group, comparison.overall):
+        estimates = dict(measure.estimates)
+        for name, one in estimates.items():
+            if not _of_classes(name):
+                estimates[name] = undefined(NO_PROBABILITIES, one.unit, one.n_test)
+        ungated = {name: measure.ungated[name] for name in filter(_of_classes, measure.ungated)}
+        groups.append(measure.model_copy(update={"estimates": estimates, "ungated": ungated}))
+    update = {
+        "overall": groups[-1],
+        "by_group": tuple(groups[:-1]),
+        "gaps": tuple(gap for gap in comparison.gaps if _of_classes(gap.metric)),
+        "worst": {name: comparison.worst[name] for name in filter(_of_classes, comparison.worst)},
     }
-    ungated = {name: why for name, why in measure.ungated.items() if not _needs_probabilities(name)}
-    return measure.model_copy(update={"estimates": estimates, "ungated": ungated})
+    return comparison.model_copy(update=update)
 
 
-def _needs_probabilities(metric: str) -> bool:
-    return "probabilities" in spec_of(metric).needs
+def _of_classes(metric: str) -> bool:
+    """Whether the predicted classes alone say it."""
+    return "probabilities" not in spec_of(metric).needs

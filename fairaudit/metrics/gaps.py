@@ -1,4 +1,7 @@
-"""Gaps between groups: which may be compared, what each comparison says, what size would find it."""
+"""Gaps between groups.
+
+Which may be compared, what each comparison says, what size would find it.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -52,8 +55,8 @@ def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
     """The gap that an audit of this size would find with power .80; None without an interval.
 
     A gap is found when it exceeds the half-width h of its interval, so this is ``h + t_.80 SE`` at
-    Satterthwaite's degrees of freedom. ``t_.975 SE`` in place of h finds only .72 of such gaps at 5 seeds
-    where both variances are equal; this finds .79 to .80. Source: docs/methods.md 6.7.
+    Satterthwaite's degrees of freedom. ``t_.975 SE`` in place of h finds only .72 of such gaps at 5
+    seeds where both variances are equal; this finds .79 to .80. Source: docs/methods.md 6.7.
     """
     return None if spread.reason else _size(spread).detectable(pairs)
 
@@ -102,7 +105,10 @@ def seeds_needed(spread: Spread, pairs: int = 1) -> int | None:
 
 
 def _growth(grown: Callable[[float], _Size], spread: Spread, pairs: int) -> float | None:
-    """The factor, right to 2 %, at which a grown audit detects the gap seen; None where none does."""
+    """The factor, right to 2 %, at which a grown audit detects the gap seen.
+
+    None where none does.
+    """
     gap = abs(spread.value)
 
     def detects(factor: float) -> bool:
@@ -150,7 +156,10 @@ class GroupSelection:
         if not n:
             return f"group {self.names[k]!r} has no test records"
         if n < LEAST_RECORDS:
-            return f"group {self.names[k]!r} has {numbered(n, 'test record')}; {LEAST_RECORDS} are needed"
+            return (
+                f"group {self.names[k]!r} has {numbered(n, 'test record')}; {LEAST_RECORDS} are "
+                "needed"
+            )
         return ""
 
     @property
@@ -237,7 +246,6 @@ def _gap(table: MetricTable, cut: GroupSelection, groups: tuple[int, int], famil
         minimum_detectable=finite(minimum_detectable(spread)),
         rows_needed=rows_needed(spread),
         seeds_needed=seeds_needed(spread),
-        shuffle_p=None,
         gated=not reason,
         reason=reason,
     )
@@ -275,7 +283,7 @@ def direction(metric: str, a: str, b: str | None, value: float) -> str:
 
 
 def _extremes(table: MetricTable, cut: GroupSelection, family: int) -> list[Gap]:
-    """The largest gap, and for costs and their parts of three groups or more the mean over pairs."""
+    """The largest gap; for costs of three groups or more also the mean over pairs."""
     eligible = cut.eligible
     usable = [k for k in eligible if not np.isnan(table.by_seed[:, k]).any()]
     if len(usable) < 2:
@@ -306,11 +314,12 @@ def _extremes(table: MetricTable, cut: GroupSelection, family: int) -> list[Gap]
         signed=estimate(top, family),
         absolute=every,
         simultaneous=every,
-        direction=direction(table.name, cut.names[a], cut.names[b], top.value) if is_resolved else "",
+        direction=direction(table.name, cut.names[a], cut.names[b], top.value)
+        if is_resolved
+        else "",
         minimum_detectable=finite(minimum_detectable(top, family)),
         rows_needed=rows_needed(top, family),
         seeds_needed=seeds_needed(top, family),
-        shuffle_p=None,
         gated=not reason,
         reason=reason,
     )
@@ -352,7 +361,6 @@ def _of_no_pair(
         minimum_detectable=None,
         rows_needed=None,
         seeds_needed=None,
-        shuffle_p=None,
         gated=not reason,
         reason=reason,
     )

@@ -3,8 +3,8 @@
 A metric is reduced once to a :class:`MetricTable`; then every contrast (a group, a pair, a group
 against everybody) is a few look-ups. No bootstrap. Source: docs/methods.md 6.3.
 
-Y_s is the contrast at seed s, of S, and D their mean. Seeds are exchangeable, so E var_s(Y_s) = Var(Y_s) -
-Cov(Y_s, Y_t) and therefore
+Y_s is the contrast at seed s, of S, and D their mean. Seeds are exchangeable, so E var_s(Y_s) =
+Var(Y_s) - Cov(Y_s, Y_t) and therefore
 
     Var(D) = E V_seed + Cov(Y_s, Y_t),   V_seed = var_s(Y_s) / S.
 
@@ -16,43 +16,13 @@ Two seeds covary through the records that both tested. With psi_si the influence
 
     interval: D +- sqrt(t^2_{S-1} V_seed + z^2 V_shared).
 
-On one split V_shared is what a record does at every seed alike; with a split for each seed also only as far
-as both tested it. V_rec in its place counts V_rec - V_shared twice, for V_seed holds as much in expectation
-(``conservative``, used for a group alone, where skewed seeds have nothing that makes up for them and the
-narrow form holds .929); V_rec taken off V_seed takes off too much. Where Y_s is normal the interval holds at
-least its level (Banerjee 1960, Sankhya 22, for t and z as for several t). Not in it: splits of one file also
-share training rows, and what that adds has no unbiased estimate (Bengio and Grandvalet 2004).
-
-Share of nominal 95 % intervals of a gap that held it (``benchmarks/coverage.py``, 4,000 audits a cell; least
-over splits, metrics and sizes of the seeds' effects) and mean width, that of the conservative form being 1::
-
-    seeds                                       3     5    10    20   width
-    accuracy                                 .955  .951  .950  .946     .93
-    loss, 210 test rows a group or more      .946  .949  .949  .944     .90
-    small groups                             .966  .967  .971  .964     .95
-    five groups, all pairs at once           .971  .971  .969  .976     .96
-    exponential seeds in both groups         .966  .962  .957  .955     .95
-    exponential seeds in one group           .955  .945  .943  .943     .94
-    exponential seeds, one group alone       .954  .954  .950  .959    1.00
-    loss of small groups, not gated          .959  .955  .942  .936     .94
-    15 % bad seeds in one group              .940  .908  .859  .905     .95
-
-and with models that are really trained (``tests/metrics/test_coverage.py``; 1,500 rows and a minority of 30 %
-unless said)::
-
-                                     files  accuracy  loss
-    logistic, 3 splits                 400      .965  .968
-    logistic, 5 splits                 400      .960  .968
-    logistic, 10 splits                300      .963  .950
-    logistic, 20 splits                200      .930  .945
-    logistic, 5 splits, 5,000 rows     300      .940  .947
-    logistic, fixed split, 5 seeds     250      .980  .960
-    logistic, fixed split, 10 seeds    150      .953  .913
-    logistic, balanced                 400      .953  .968
-    logistic, minority of 5 %          400      .973  .940
-    MLP, 5 splits                      150      .973  .960
-    MLP, fixed split, 5 seeds          100     1.000  .960
-    all                              3,050      .961  .955
+On one split V_shared is what a record does at every seed alike; with a split for each seed also
+only as far as both tested it. V_rec in its place counts V_rec - V_shared twice, for V_seed holds as
+much in expectation (``conservative``, used for a group alone, where skewed seeds have nothing that
+makes up for them); V_rec taken off V_seed takes off too much. Where Y_s is normal the interval
+holds at least its level (Banerjee 1960, Sankhya 22, for t and z as for several t). It is about
+models trained on rows of one file: what a new file adds has no unbiased estimate (Bengio and
+Grandvalet 2004). How often it holds: ``benchmarks/coverage.py``, ``benchmarks/trainings.py``.
 """
 
 import math
@@ -108,7 +78,10 @@ class EvaluatedRecords:
         return cls(groups[ids], ids, tuple(place[r] for r in rows), n_groups)
 
     def count(self, wanted: NDArray[np.bool_] | None = None) -> Int64:
-        """Distinct records per group and in all, ``[K + 1]``; only where ``wanted`` [U] if given."""
+        """Distinct records per group and in all, ``[K + 1]``.
+
+        Only where ``wanted`` [U] if given.
+        """
         groups = self.groups if wanted is None else self.groups[wanted]
         per_group = np.bincount(groups, minlength=self.n_groups)
         return np.append(per_group, len(groups)).astype(np.int64)
@@ -124,8 +97,8 @@ class MetricTable:
         name: Metric name.
         unit: Of its values.
         by_seed: ``[S, K + 1]``; NaN where undefined.
-        covariance: Test-record covariances ``[2, K + 1, K + 1]``, the floor on their diagonals: that of the
-            mean over seeds, and that of two seeds. NaN where no honest ones exist.
+        covariance: Test-record covariances ``[2, K + 1, K + 1]``, the floor on their diagonals:
+            that of the mean over seeds, and that of two seeds. NaN where no honest ones exist.
         counts: Distinct records behind each value, ``[K + 1]``.
         reason: Why there is no value or no interval, or "".
         one_model: The interval is about this one model on new people, not about its training.
@@ -159,7 +132,8 @@ class Spread:
         unit: Of Y.
         bounds: Where D lies.
         reason: Why it is undefined or without interval, or "".
-        own_variance: V_own, what V_seed holds of test records in expectation: V_rec less what seeds share.
+        own_variance: V_own, what V_seed holds of test records in expectation: V_rec less what seeds
+            share.
     """
 
     by_seed: Float64
@@ -189,7 +163,10 @@ class Spread:
 
 
 def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: float = 1) -> float:
-    """``sqrt(t^2 seed_variance + z^2 record_variance)`` of ``seeds`` seeds, for one of ``pairs``."""
+    """``sqrt(t^2 seed_variance + z^2 record_variance)`` of ``seeds`` seeds.
+
+    For one of ``pairs``.
+    """
     t, z = quantiles(1 - 0.025 / pairs, max(1, seeds - 1))
     return math.sqrt(t**2 * seed_variance + z**2 * record_variance)
 
@@ -205,6 +182,23 @@ def quantiles(level: float, degrees: float) -> tuple[float, float]:
 def floor_variance(counts: Int64) -> Float64:
     """Variance that "no disagreement seen" still leaves, ``2 / (n + 2)^2``. For fractions only."""
     return np.asarray(2.0 / (counts + 2.0) ** 2, dtype=np.float64)
+
+
+def steadiness(covariance: Float64, seeds: int) -> Float64:
+    """Correlation of a record's influences at two seeds on each value, ``[K + 1]``, from 0 to 1.
+
+    1 where no record contributes, for then nothing says that seeds differ in it.
+
+    Args:
+        covariance: As of :meth:`Influences.covariance`, of one metric, ``[2, K + 1, K + 1]``.
+        seeds: S.
+    """
+    of_mean, of_two_seeds = np.diagonal(covariance, axis1=1, axis2=2)
+    of_one_seed = seeds * of_mean - (seeds - 1) * of_two_seeds
+    correlation = np.ones(len(of_mean))
+    np.divide(of_two_seeds, of_one_seed, out=correlation, where=of_one_seed > 0)
+    clipped: Float64 = np.clip(correlation, 0.0, 1.0)
+    return clipped
 
 
 class Influences:
@@ -225,7 +219,8 @@ class Influences:
     def add(self, place: Int64, within: Float64, whole: Float64) -> None:
         """Add one seed; for a mean the influences are ``(d_i - m_k) / n_k``.
 
-        A record tested at several seeds adds up here, before anything is squared: it is the cluster.
+        A record tested at several seeds adds up here, before anything is squared: it is the
+        cluster.
 
         Args:
             place: Of each row among the records, ``[n]``.
@@ -303,7 +298,8 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
         n_test=int(n_test),
         n_min=int(n_min),
         unit=table.unit,
-        reason=table.reason or _why_undefined(len(seeds) - len(defined), len(seeds), v_rec, table.one_model),
+        reason=table.reason
+        or _why_undefined(len(seeds) - len(defined), len(seeds), v_rec, table.one_model),
         bounds=table.bounds if b is None else (least - most, most - least),
         own_variance=v_own,
     )
@@ -335,7 +331,8 @@ def estimate(spread: Spread, pairs: int = 1) -> Estimate:
 def absolute(spread: Spread, pairs: int = 1) -> Estimate:
     """|D|, taken after averaging over seeds, with its interval.
 
-    It begins at |D| - h where the signed interval excludes 0, else at 0. Source: docs/methods.md 6.5.
+    It begins at |D| - h where the signed interval excludes 0, else at 0. Source: docs/methods.md
+    6.5.
     """
     return _around(spread, abs(spread.value), spread.half_width(pairs), signed=False)
 
@@ -353,7 +350,9 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     if np.isnan(halves).any():
         return top
     sizes = 0.0, max(map(abs, spreads[0].bounds))
-    low, high = _within((values - halves).max(), float(values.max()), (values + halves).max(), sizes)
+    low, high = _within(
+        (values - halves).max(), float(values.max()), (values + halves).max(), sizes
+    )
     return top.model_copy(update={"low": low, "high": high, "reason": ""})
 
 
@@ -379,20 +378,27 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
     )
 
 
-def _within(low: float, value: float, high: float, bounds: tuple[float, float]) -> tuple[float, float]:
-    """The ends, cut at the bounds; a value that rounding leaves beyond one stays in. NaN stays NaN."""
+def _within(
+    low: float, value: float, high: float, bounds: tuple[float, float]
+) -> tuple[float, float]:
+    """The ends, cut at the bounds; a value that rounding leaves beyond one stays in.
+
+    NaN stays NaN.
+    """
     return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))
 
 
 def among(one: Estimate, many: float) -> Estimate:
     """The estimate with an interval that holds for ``many`` of its kind at once (Bonferroni).
 
-    At most 5 % of audits have one of the many whose interval misses the truth, so whichever a sentence picks,
-    it is wrong in at most 5 %. Source: docs/methods.md 6.5.
+    At most 5 % of audits have one of the many whose interval misses the truth, so whichever a
+    sentence picks, it is wrong in at most 5 %. Source: docs/methods.md 6.5.
     """
     if one.value is None or one.low is None or one.high is None:
         return one
-    half = half_width((one.training_sd or 0.0) ** 2, (one.records_sd or 0.0) ** 2, one.n_seeds, many)
+    half = half_width(
+        (one.training_sd or 0.0) ** 2, (one.records_sd or 0.0) ** 2, one.n_seeds, many
+    )
     return one.model_copy(
         update={"low": min(one.low, one.value - half), "high": max(one.high, one.value + half)}
     )

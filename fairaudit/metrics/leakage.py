@@ -1,25 +1,31 @@
 """Membership inference by group: what a trained model tells of who was in its training rows.
 
-Every seed is a target, the others are its shadow models. With phi_is the log odds of record i's true class
-under the model of seed s, and b_is whether that model trained on it, the score of i at target s is the log
-likelihood ratio of two normals,
+Every seed is a target, the others are its shadow models. With phi_is the log odds of record i's
+true class under the model of seed s, and b_is whether that model trained on it, the score of i at
+target s is the log likelihood ratio of two normals,
 
     log N(phi_is; out_i + D_i, d_in) - log N(phi_is; out_i, d_out),
 
-all of it from the other seeds: d_in and d_out are the deviations of phi from a record's own means with and
-without it, pooled over all records; D_i is the difference of these means, drawn towards its mean over all
-records by as much as chance explains of its spread; out_i is the mean without the record that fits all of its
-shadows given D_i. Source: Carlini et al. 2022, section V, the online attack with one variance for all. They
-train hundreds of shadows; at sixteen a record's own difference is mostly chance, and the attack that takes it
-as it is finds less (docs/leakage.md). The target's own model is in none of these, and no membership of it is.
+all of it from the other seeds: d_in and d_out are the deviations of phi from a record's own means
+with and without it, pooled over all records; D_i is the difference of these means, drawn towards
+its mean over all records by as much as chance explains of its spread; out_i is the mean without the
+record that fits all of its shadows given D_i. Source: Carlini et al. 2022, section V, the online
+attack with one variance for all. They train hundreds of shadows; at sixteen a record's own
+difference is mostly chance, and the attack that takes it as it is finds less (docs/leakage.md). The
+target's own model is in none of these, and no membership of it is.
 
-Of n non-members' scores the j-th largest is exceeded by a new non-member's with chance j / (n + 1) exactly.
-So an attacker accuses outsiders at the rate a, and not these rows alone, where his threshold is the j-th and
-(j + 1)-th largest in the shares that make j / (n + 1) average a, ties broken by coins. Without a leak the
-true positive rate then is a at every size of a group.
+Of n non-members' scores the j-th largest is exceeded by a new non-member's with chance j / (n + 1)
+exactly. So an attacker accuses outsiders at the rate a, and not these rows alone, where his
+threshold is the j-th and (j + 1)-th largest in the shares that make j / (n + 1) average a, ties
+broken by coins. Without a leak the true positive rate then is a at every size of a group.
 
-One threshold for all groups accuses members and outsiders of a group alike more often where its scores spread
-more. So groups are compared by how much more often members are accused there: ``leakage_advantage``.
+One threshold for all groups accuses members and outsiders of a group alike more often where its
+scores spread more. So groups are compared by how much more often members are accused there:
+``leakage_advantage``.
+
+Intervals take of test records what two targets share; the rest is in the differences between
+targets. Targets also share their shadows, which moves the area under the curve of a group alone by
+half of what is left: simulated in ``benchmarks/leakage.py``.
 """
 
 from collections.abc import Sequence
@@ -30,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.metrics.intervals import EvaluatedRecords, Float64, Int64, MetricTable
+from fairaudit.metrics.registry import WITHIN, base_metric
 from fairaudit.metrics.tables import ArmScores, add_tables
 from fairaudit.metrics.within_model import PROBABILITY_FLOOR, LabelOutcome, SeedScores
 
@@ -39,14 +46,15 @@ LEAST_TARGETS = 8  # of seven shadows, one record in 64 has none of a side
 _LEAST_VARIANCE = 1e-24  # models that are all alike leave none
 _AROUND = 0.5  # of a rate, to either side: where its slope is read
 # The rates of false accusations within a group, and of one threshold for all.
-WITHIN = {"leakage_tpr": 0.05, "leakage_tpr_at_1": 0.01}
 GLOBAL_RATE = 0.05
 _OF_ONE_THRESHOLD = ("leakage_tpr_global", "leakage_fpr_global")
 METRICS_OF_LEAKAGE = ("leakage_auc", *WITHIN, *_OF_ONE_THRESHOLD, "leakage_advantage")
 
 
 def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Float64:
-    """Of the true class, ``log p_y - log sum of the others``, which loses nothing where p_y is near 1.
+    """Of the true class, ``log p_y - log sum of the others``.
+
+    Which loses nothing where p_y is near 1.
 
     Args:
         probabilities: ``[n, Y]``.
@@ -124,22 +132,26 @@ def _drawn_in(difference: Float64, chance: Float64) -> Float64:
     known = np.isfinite(chance)
     count = np.maximum(known.sum(axis=1, keepdims=True), 1)
     mean = np.where(known, difference, 0.0).sum(axis=1, keepdims=True) / count
-    spread = np.where(known, (difference - mean) ** 2 - chance, 0.0).sum(axis=1, keepdims=True) / count
+    spread = (
+        np.where(known, (difference - mean) ** 2 - chance, 0.0).sum(axis=1, keepdims=True) / count
+    )
     real = np.maximum(spread, 0.0)
     drawn: Float64 = mean + real / (real + chance) * (difference - mean)
     return drawn
 
 
 def area(members: Float64, others: Float64) -> tuple[float, Float64, Float64]:
-    """The chance that a member's score exceeds another's, ties counting half, and each one's placement.
+    """The chance that a member's score exceeds another's, ties counting half.
+
+    And each one's placement.
 
     Args:
         members: ``[n1]``.
         others: ``[n0]``.
 
     Returns:
-        The area under the ROC curve; the share of the others below each member, ``[n1]``; of the members
-        above each other, ``[n0]``. Source: DeLong, DeLong and Clarke-Pearson 1988.
+        The area under the ROC curve; the share of the others below each member, ``[n1]``; of the
+        members above each other, ``[n0]``. Source: DeLong, DeLong and Clarke-Pearson 1988.
     """
     below = _below(members, others)
     above = 1.0 - _below(others, members)
@@ -166,7 +178,11 @@ def accused(members: Float64, others: Float64, rate: float) -> Float64:
     share = min(place - lower, 1.0)
     falling = np.sort(others)[::-1]
     first = _exceeds(members, falling, lower)
-    return first if share == 0.0 else (1.0 - share) * first + share * _exceeds(members, falling, lower + 1)
+    return (
+        first
+        if share == 0.0
+        else (1.0 - share) * first + share * _exceeds(members, falling, lower + 1)
+    )
 
 
 def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
@@ -176,12 +192,14 @@ def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
     threshold = falling[j - 1]
     tied = np.count_nonzero(falling == threshold)
     rank = j - np.count_nonzero(falling > threshold)
-    chance: Float64 = np.where(scores == threshold, rank / (tied + 1.0), (scores > threshold).astype(float))
+    chance: Float64 = np.where(
+        scores == threshold, rank / (tied + 1.0), (scores > threshold).astype(float)
+    )
     return chance
 
 
 def wrongly_accused(others: Float64, rate: float) -> Float64:
-    """Chance with which each of some non-members is accused by the threshold that all the rest of them set.
+    """Chance with which each non-member is accused by the threshold of all the others.
 
     Args:
         others: Scores, ``[n0]``.
@@ -190,7 +208,9 @@ def wrongly_accused(others: Float64, rate: float) -> Float64:
     ordered, accusations = np.sort(others), rate * len(others)
     above = len(others) - np.searchsorted(ordered, others, "right")
     tied = len(others) - np.searchsorted(ordered, others, "left") - above
-    chance: Float64 = (np.minimum(above + tied, accusations) - np.minimum(above, accusations)) / tied
+    chance: Float64 = (
+        np.minimum(above + tied, accusations) - np.minimum(above, accusations)
+    ) / tied
     return chance
 
 
@@ -209,7 +229,9 @@ class Attack(NamedTuple):
 def attack_tables(
     private: Attack, baseline: Attack | None, groups: Int64, n_groups: int
 ) -> tuple[dict[str, MetricTable], EvaluatedRecords]:
-    """A table for every metric of leakage: of an arm and, beside a reference, of that and of the change.
+    """A table for every metric of leakage.
+
+    Of an arm and, beside a reference, of that and of the change.
 
     Arms are paired: a seed's membership is the same in both.
 
@@ -242,7 +264,10 @@ def attack_tables(
 
 
 def _add(
-    tables: dict[str, MetricTable], prefix: str, seeds: Sequence[SeedScores], records: EvaluatedRecords
+    tables: dict[str, MetricTable],
+    prefix: str,
+    seeds: Sequence[SeedScores],
+    records: EvaluatedRecords,
 ) -> None:
     scores = ArmScores(records, len(METRICS_OF_LEAKAGE))
     for place, seed in zip(records.places, seeds, strict=True):
@@ -250,12 +275,15 @@ def _add(
     found: dict[str, MetricTable] = {}
     add_tables(found, scores, records, LabelOutcome(2, None), METRICS_OF_LEAKAGE, prefix)
     for name, table in found.items():
-        of_mean = table.covariance[0]
-        tables[name] = replace(table, covariance=np.stack([of_mean, of_mean]))
+        of_mean, of_two_targets = table.covariance
+        alone = of_two_targets
+        if base_metric(name) == "leakage_auc":
+            alone = (of_mean + of_two_targets) / 2
+        tables[name] = replace(table, covariance=np.stack([alone, of_two_targets]))
 
 
 def _slopes(score: Float64, member: Bools, usable: Bools, groups: Int64, n_groups: int) -> Float64:
-    """How fast each metric rises with the rate of false accusations, mean over targets, ``[M, K + 1]``."""
+    """Slope of each metric in the rate of false accusations, mean over targets, ``[M, K + 1]``."""
     lower, upper = (
         np.mean(
             [
@@ -271,8 +299,10 @@ def _slopes(score: Float64, member: Bools, usable: Bools, groups: Int64, n_group
     return slopes
 
 
-def _values(score: Float64, member: Bools, groups: Int64, n_groups: int, *, factor: float) -> Float64:
-    """Every metric of one target with the rates of false accusations times a factor, ``[M, K + 1]``."""
+def _values(
+    score: Float64, member: Bools, groups: Int64, n_groups: int, *, factor: float
+) -> Float64:
+    """Every metric of one target with its false accusation rates scaled, ``[M, K + 1]``."""
     found = np.full((len(METRICS_OF_LEAKAGE), n_groups + 1), np.nan)
     for k in range(n_groups + 1):
         inside = np.ones(len(groups), bool) if k == n_groups else groups == k
@@ -285,11 +315,14 @@ def _values(score: Float64, member: Bools, groups: Int64, n_groups: int, *, fact
     return found
 
 
-def _seed_scores(score: Float64, member: Bools, groups: Int64, n_groups: int, slopes: Float64) -> SeedScores:
+def _seed_scores(
+    score: Float64, member: Bools, groups: Int64, n_groups: int, slopes: Float64
+) -> SeedScores:
     """The metrics of one target with every record's influence.
 
-    A record's is its part of a mean; a non-member's also moves the threshold, and with it a rate by the slope
-    of that rate. Of a threshold for all groups that part is counted for the record's own group.
+    A record's is its part of a mean; a non-member's also moves the threshold, and with it a rate by
+    the slope of that rate. Of a threshold for all groups that part is counted for the record's own
+    group.
     """
     n, m = len(score), len(METRICS_OF_LEAKAGE)
     values, within, whole = np.full((m, n_groups + 1), np.nan), np.zeros((m, n)), np.zeros((m, n))
@@ -304,13 +337,23 @@ def _seed_scores(score: Float64, member: Bools, groups: Int64, n_groups: int, sl
         values[0, k], below, above = area(score[ins], score[outs])
         target[0, ins], target[0, outs] = _parts(below), _parts(above)
         for at, rate in enumerate(WITHIN.values(), start=1):
-            chance, wrongly = accused(score[ins], score[outs], rate), wrongly_accused(score[outs], rate)
+            chance, wrongly = (
+                accused(score[ins], score[outs], rate),
+                wrongly_accused(score[outs], rate),
+            )
             values[at, k] = chance.mean()
             target[at, ins], target[at, outs] = _parts(chance), -slopes[at, k] * _parts(wrongly)
-        chance, wrongly = accused(score[ins], everyone, GLOBAL_RATE), wrongly_of_all[inside[~member]]
+        chance, wrongly = (
+            accused(score[ins], everyone, GLOBAL_RATE),
+            wrongly_of_all[inside[~member]],
+        )
         moved = _parts(wrongly) * len(wrongly) / len(everyone)
         tpr, fpr, advantage = range(1 + len(WITHIN), m)
-        values[[tpr, fpr, advantage], k] = chance.mean(), wrongly.mean(), chance.mean() - wrongly.mean()
+        values[[tpr, fpr, advantage], k] = (
+            chance.mean(),
+            wrongly.mean(),
+            chance.mean() - wrongly.mean(),
+        )
         target[tpr, ins], target[tpr, outs] = _parts(chance), -slopes[tpr, k] * moved
         target[fpr, outs] = _parts(wrongly) - slopes[fpr, k] * moved
         target[advantage] = target[tpr] - target[fpr]

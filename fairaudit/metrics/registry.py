@@ -1,8 +1,9 @@
-"""Every metric that a report may hold: its names, what it needs, how it is computed, how it is read.
+"""Every metric that a report may hold.
 
-Tables, gaps, rules, the comparison of reports, pages and the reference read this list, so adding a metric is
-one entry here, and adding a cost is one, too. Nothing is imported to compute with: what only reads a stored
-report needs the descriptions, and starts without NumPy.
+Its names, what it needs, how it is computed, how it is read.
+
+Tables, gaps, rules, the comparison of reports, pages and the reference read this list, so adding a
+metric is one entry here, and adding a cost is one, too.
 """
 
 import math
@@ -11,14 +12,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 Unit = Literal["fraction", "ratio", "nats"]
-# ``metrics.within_model.Rows``, what a metric is computed from: of NumPy's arrays, which reading a stored
-# report does not import.
+# ``metrics.within_model.Rows``, what a metric is computed from: of NumPy's arrays, which reading a
+# stored report does not import.
 Rows = Any
-LEAST_FOR_LEAKAGE = 100  # records, of which half are no members and five per cent of those two or three
+LEAST_FOR_LEAKAGE = (
+    100  # records, of which half are no members and five per cent of those two or three
+)
+UNDERTRAINED_BY = 0.01  # accuracy below the scikit-learn baseline from which costs cannot be read
+# metric of an attack within a group -> rate of false accusations
+WITHIN = {"leakage_tpr": 0.05, "leakage_tpr_at_1": 0.01}
 LEAST_AT_ONE = 1_000  # of which half, 500, are no members
 
-# A cost is that of the method without its noise, and the noise's. The first is named after what else the
-# method does to a model: no epsilon removes it.
+# A cost is that of the method without its noise, and the noise's. The first is named after what
+# else the method does to a model: no epsilon removes it.
 PARTS = {
     "clipping": "of clipping and schedule, without any noise",
     "regularisation": "of regularisation, without any noise",
@@ -37,31 +43,34 @@ class MetricSpec:
         name: In reports, rules and data frames.
         words: What it is, as in "gap between groups in WORDS".
         worst: Which group fares worst: that of the highest or of the lowest value.
-        compute: ``Rows`` of one model -> a numerator and a denominator of each row, ``[n]``: it is the ratio
-            of their sums; or ``SeedScores``, for what is no such ratio. None for what is made of the
-            tables of other metrics.
+        compute: ``Rows`` of one model -> a numerator and a denominator of each row, ``[n]``: it is
+            the ratio of their sums; or ``SeedScores``, for what is no such ratio. None for what is
+            made of the tables of other metrics.
         unit: What it is counted in.
         bounds: Between which two numbers it lies.
-        needs: ``probabilities``: undefined where predictions are labels. ``positive``: it is about one class
-            against the rest; where no positive class is known there is one for each, as ``tpr[2]``.
-            ``favourable``: it turns on which outcome people want. ``score``: it ranks rows by the
-            probability of one class. ``groups``: it compares groups, so all rows together have none.
-            ``reference``: it compares two models. ``leakage``: it is of the separate trainings of
-            ``--leakage``, and a report holds it apart. ``both rates``: one of a pair that says something
-            together alone, so it has no gap.
-        is_judged: A difference is worse for somebody; else it is higher or lower, and whom it harms depends
-            on what the outcome means to them.
-        is_mean: A mean over rows that predictions do not choose, so that a row moves it by so much at most.
-        least_records: Distinct test records of a group below which it has no interval, beyond what is
-            asked of every metric.
+        needs: ``probabilities``: undefined where predictions are labels. ``positive``: it is about
+            one class against the rest; where no positive class is known there is one for each, as
+            ``tpr[2]``. ``favourable``: it turns on which outcome people want. ``score``: it ranks
+            rows by the probability of one class. ``groups``: it compares groups, so all rows
+            together have none. ``reference``: it compares two models. ``leakage``: it is of the
+            separate trainings of ``--leakage``, and a report holds it apart. ``both rates``: one of
+            a pair that says something together alone, so it has no gap.
+        is_judged: A difference is worse for somebody; else it is higher or lower, and whom it harms
+            depends on what the outcome means to them.
+        is_mean: A mean over rows that predictions do not choose, so that a row moves it by so much
+            at most.
+        least_records: Distinct test records of a group below which it has no interval, beyond what
+            is asked of every metric.
         least_gated: Such records below which gates do not read it.
         no_interval: Why it has no interval, or "".
-        rests_on: Metrics before it in the list; it rests on the fewest records that any of them does.
+        rests_on: Metrics before it in the list; it rests on the fewest records that any of them
+            does.
         header: Of a column; "" for the name in words.
         is_in_summary: The console shows it where predictions are scored.
         has_own_section: A report shows it apart from the other metrics within a model.
         is_on_training: It is also measured on training rows.
-        cost_of: The metric of one model by how much which is worse than under the reference; "" for no cost.
+        cost_of: The metric of one model by how much which is worse than under the reference; "" for
+            no cost.
     """
 
     name: str
@@ -120,7 +129,10 @@ class MetricSpec:
 
 
 def cost_of(metric: MetricSpec, name: str, words: str, header: str = "") -> MetricSpec:
-    """How much worse a computed metric is than under the reference; it rests on the same records."""
+    """How much worse a computed metric is than under the reference.
+
+    It rests on the same records.
+    """
     return replace(
         metric,
         name=name,

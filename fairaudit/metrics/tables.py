@@ -13,12 +13,15 @@ from fairaudit.metrics.intervals import (
     Int64,
     MetricTable,
     floor_variance,
+    steadiness,
 )
 from fairaudit.metrics.registry import METRICS, base_metric, costs, spec_of
 from fairaudit.metrics.within_model import LabelOutcome, Predictions, SeedScores, seed_scores
 
 INFLUENCE_BYTES = 2**28  # that the influences of all records on some metrics may take
-BYTES_PER_INFLUENCE = 2 * 3 * 17  # at one seed and over all, of two arms and their change: own, every, behind
+BYTES_PER_INFLUENCE = (
+    2 * 3 * 17
+)  # at one seed and over all, of two arms and their change: own, every, behind
 
 
 class ArmScores:
@@ -29,7 +32,8 @@ class ArmScores:
         metrics: M.
 
     Attributes:
-        influences: Of the records on them. behind: Records that each rests on at any seed, ``[M, U]``.
+        influences: Of the records on them. behind: Records that each rests on at any seed,
+            ``[M, U]``.
     """
 
     def __init__(self, records: EvaluatedRecords, metrics: int) -> None:
@@ -71,7 +75,8 @@ def both_tables(
     for metrics in _some_at_a_time(outcome, records):
         ours, theirs, change = (ArmScores(records, len(metrics)) for _ in range(3))
         for p, q, place in zip(private, baseline, records.places, strict=True):
-            score, beside = (_seed_scores(r, labels, records, place, outcome, metrics) for r in (p, q))
+            score = _seed_scores(p, labels, records, place, outcome, metrics)
+            beside = _seed_scores(q, labels, records, place, outcome, metrics)
             ours.add(place, score)
             theirs.add(place, beside)
             change.add(place, score.minus(beside))
@@ -83,7 +88,10 @@ def both_tables(
 
 
 def own_tables(
-    predictions: Sequence[Predictions], labels: Int64, records: EvaluatedRecords, outcome: LabelOutcome
+    predictions: Sequence[Predictions],
+    labels: Int64,
+    records: EvaluatedRecords,
+    outcome: LabelOutcome,
 ) -> dict[str, MetricTable]:
     """One table per metric of one arm. Arguments as of :func:`both_tables`."""
     tables: dict[str, MetricTable] = {}
@@ -140,15 +148,20 @@ def add_tables(
         if spec.rests_on:
             own, scored = metric.removeprefix(spec.name), f"[{outcome.scored}]"
             suffix = own or ("" if outcome.positive is not None else scored)
-            count = np.minimum.reduce([tables[prefix + name + suffix].counts for name in spec.rests_on])
+            count = np.minimum.reduce(
+                [tables[prefix + name + suffix].counts for name in spec.rests_on]
+            )
         (low, high), width = spec.bounds, spec.width
-        floor = width**2 * np.diag(floor_variance(count)) if math.isfinite(width) else 0.0
+        floor = np.zeros(len(count))
+        if math.isfinite(width):
+            steady = steadiness(covariance[:, m], len(values))
+            floor = width**2 * floor_variance(count) * steady
         bounds = (-width, width) if prefix == "change." else (low, high)
         tables[prefix + metric] = MetricTable(
             prefix + metric,
             spec.unit,
             values[:, m],
-            covariance[:, m] + floor,
+            covariance[:, m] + np.diag(floor),
             count,
             spec.no_interval,
             bounds=bounds,
@@ -162,7 +175,8 @@ def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:
         spec = METRICS[METRICS[cost].cost_of]
         for name, table in change.items():
             if base_metric(name) == spec.name:
-                own = cost + name.removeprefix(f"change.{spec.name}")  # of one class, as [2], or of all
+                of_class = name.removeprefix(f"change.{spec.name}")  # as [2], or ""
+                own = cost + of_class
                 found[own] = replace(table, name=own, by_seed=spec.rise * table.by_seed)
     return found
 
@@ -187,17 +201,21 @@ def costs_between(
     metrics = [name for name in outcome.metrics if base_metric(name) in behind]
     change = ArmScores(records, len(metrics))
     for p, q, place in zip(after, before, records.places, strict=True):
-        later, earlier = (_seed_scores(r, labels, records, place, outcome, metrics) for r in (p, q))
+        later = _seed_scores(p, labels, records, place, outcome, metrics)
+        earlier = _seed_scores(q, labels, records, place, outcome, metrics)
         change.add(place, later.minus(earlier))
     changed: dict[str, MetricTable] = {}
     add_tables(changed, change, records, outcome, metrics, "change.")
-    return {
-        f"{name}.{part}": replace(table, name=f"{name}.{part}")
-        for name, table in cost_tables(changed).items()
-    }
+    found = {}
+    for cost, table in cost_tables(changed).items():
+        name = f"{cost}.{part}"
+        found[name] = replace(table, name=name)
+    return found
 
 
-def impact_ratio(selection: MetricTable, name: str, eligible: Sequence[int]) -> tuple[MetricTable, Float64]:
+def impact_ratio(
+    selection: MetricTable, name: str, eligible: Sequence[int]
+) -> tuple[MetricTable, Float64]:
     """Selection rate over that of the most selected group, with the delta method's Jacobian.
 
     The most selected group is chosen once, on the mean over seeds, among the eligible groups.
@@ -234,12 +252,18 @@ def impact_ratio(selection: MetricTable, name: str, eligible: Sequence[int]) -> 
 
 def _no_ratio(selection: MetricTable, name: str, reason: str) -> tuple[MetricTable, Float64]:
     table = replace(
-        selection, name=name, unit="ratio", by_seed=np.full_like(selection.by_seed, np.nan), reason=reason
+        selection,
+        name=name,
+        unit="ratio",
+        by_seed=np.full_like(selection.by_seed, np.nan),
+        reason=reason,
     )
     return table, np.zeros(selection.covariance.shape[1:])
 
 
-def impact_change(tables: dict[str, MetricTable], eligible: Sequence[int]) -> dict[str, MetricTable]:
+def impact_change(
+    tables: dict[str, MetricTable], eligible: Sequence[int]
+) -> dict[str, MetricTable]:
     """Impact ratio of both arms and its change, each arm against its own most selected group."""
     private, to_private = impact_ratio(tables["selection_rate"], "impact_ratio", eligible)
     reference, to_reference = impact_ratio(

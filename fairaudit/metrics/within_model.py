@@ -34,7 +34,8 @@ class Predictions:
         probabilities: ``[P, n, Y]``, P private runs of this seed (1 for the reference).
         train_accuracy, train_loss: Training split, per group, ``[P, K]``; train_count ``[K]``.
         train_classes: Training rows of each class, ``[Y]``; None where they are not known.
-        weights: Of the runs, ``[P]``, sum 1: those of a search count as often as it would release them.
+        weights: Of the runs, ``[P]``, sum 1: those of a search count as often as it would release
+            them.
             None: all alike.
     """
 
@@ -57,7 +58,9 @@ class Predictions:
 
 def predicted_class(probabilities: NDArray[np.float32]) -> NDArray[np.int64]:
     """The most probable class of each record, ``[P, n]``; a tie goes to the lower class index."""
-    if probabilities.shape[-1] == 2:  # a comparison is ten times faster than argmax over two columns
+    if (
+        probabilities.shape[-1] == 2
+    ):  # a comparison is ten times faster than argmax over two columns
         upper: NDArray[np.int64] = (probabilities[..., 1] > probabilities[..., 0]).astype(np.int64)
         return upper
     classes: NDArray[np.int64] = np.argmax(probabilities, axis=-1)
@@ -126,7 +129,9 @@ class LabelOutcome:
 
     @property
     def measured(self) -> Iterator[tuple[str, MetricSpec, int | None]]:
-        """Each computed metric by name, in the order of :class:`SeedScores`, with the class it is about.
+        """Each computed metric by name, in the order of :class:`SeedScores`.
+
+        With the class it is about.
 
         ``tpr[2]`` is the rate of class 2. Neighbours in the registry that are about one class stand
         together for each class.
@@ -220,7 +225,8 @@ class EvaluatedRows:
         n_groups: K.
         outcome: Which classes count.
         predicted: Index of the most probable class, ``[n]``.
-        correct: 1.0 where that is the true one, else 0.0; NaN where an output is not finite, ``[n]``.
+        correct: 1.0 where that is the true one, else 0.0; NaN where an output is not finite,
+            ``[n]``.
         target: The class that a metric is about which needs ``positive``; -1 for any other metric.
     """
 
@@ -244,7 +250,15 @@ class EvaluatedRows:
     ) -> "EvaluatedRows":
         """The rows of one run, with what follows from its probabilities."""
         correct = record_correct(probabilities[None], labels)[0]
-        return cls(probabilities, labels, groups, n_groups, outcome, predicted_class(probabilities), correct)
+        return cls(
+            probabilities,
+            labels,
+            groups,
+            n_groups,
+            outcome,
+            predicted_class(probabilities),
+            correct,
+        )
 
     @property
     def everyone(self) -> Float64:
@@ -274,8 +288,14 @@ class EvaluatedRows:
         return self._where_known(self.predicted == self.outcome.selected(self.target))
 
     def auc(self) -> SeedScores:
-        """Area under the ROC curve of the scored class. Source: DeLong et al. 1988 (placement values)."""
-        score, truth = self.probabilities[:, self.outcome.scored], self.labels == self.outcome.scored
+        """Area under the ROC curve of the scored class.
+
+        Source: DeLong et al. 1988 (placement values).
+        """
+        score, truth = (
+            self.probabilities[:, self.outcome.scored],
+            self.labels == self.outcome.scored,
+        )
         n = len(score)
         values = np.full((1, self.n_groups + 1), np.nan)
         within, whole = np.zeros((1, n)), np.zeros((1, n))
@@ -290,9 +310,9 @@ class EvaluatedRows:
     def calibration(self) -> SeedScores:
         """Expected calibration error over 10 bins of equal width, weighted by rows.
 
-        Two classes: the scored class's probability against its frequency. More: the confidence of the
-        prediction against its accuracy (Guo et al. 2017). It is biased upward, more in small groups:
-        noise in a bin counts as miscalibration. So it carries no interval.
+        Two classes: the scored class's probability against its frequency. More: the confidence of
+        the prediction against its accuracy (Guo et al. 2017). It is biased upward, more in small
+        groups: noise in a bin counts as miscalibration. So it carries no interval.
         """
         if self.outcome.n_classes == 2 and self.outcome.scored is not None:
             forecast = self.probabilities[:, self.outcome.scored].astype(np.float64)
@@ -303,14 +323,19 @@ class EvaluatedRows:
         usable = np.where(np.isfinite(forecast), forecast, 0.0)
         bins = np.minimum((usable * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
         cell, n_cells = self.groups * CALIBRATION_BINS + bins, self.n_groups * CALIBRATION_BINS
-        cells = np.bincount(cell, forecast - event, n_cells).reshape(self.n_groups, CALIBRATION_BINS)
+        cells = np.bincount(cell, forecast - event, n_cells).reshape(
+            self.n_groups, CALIBRATION_BINS
+        )
         sizes = np.bincount(self.groups, minlength=self.n_groups)
         with np.errstate(invalid="ignore"):
             per_group = np.abs(cells).sum(axis=1) / sizes
         every = np.abs(cells.sum(axis=0)).sum() / len(self.labels)
         nothing = np.zeros((1, len(self.labels)))
         return SeedScores(
-            np.append(per_group, every)[None], nothing, nothing, np.ones((1, len(self.labels)), dtype=bool)
+            np.append(per_group, every)[None],
+            nothing,
+            nothing,
+            np.ones((1, len(self.labels)), dtype=bool),
         )
 
     def _where_known(self, holds: NDArray[np.bool_]) -> Float64:
@@ -328,7 +353,9 @@ def _one_run(rows: EvaluatedRows, wanted: frozenset[str]) -> SeedScores:
         if is_done:
             parts += neighbours
         else:
-            tops, bottoms = (np.array(each, dtype=np.float64) for each in zip(*neighbours, strict=True))
+            tops, bottoms = (
+                np.array(each, dtype=np.float64) for each in zip(*neighbours, strict=True)
+            )
             parts.append(_ratios(tops, bottoms, rows.groups, rows.n_groups))
     return SeedScores(*(np.concatenate(field) for field in zip(*parts, strict=True)))
 
@@ -358,9 +385,15 @@ def _sums(values: Float64, groups: Int64, n_groups: int) -> Float64:
 
 
 def _placements(
-    order: NDArray[np.intp], score: NDArray[np.float32], truth: NDArray[np.bool_], influence: Float64
+    order: NDArray[np.intp],
+    score: NDArray[np.float32],
+    truth: NDArray[np.bool_],
+    influence: Float64,
 ) -> float:
-    """AUC of the rows in ``order`` (ascending score); writes their influences, returns NaN if undefined."""
+    """AUC of the rows in ``order`` (ascending score).
+
+    Writes their influences, returns NaN if undefined.
+    """
     s, t = score[order], truth[order]
     positives = int(t.sum())
     negatives = len(t) - positives

@@ -1,9 +1,11 @@
-"""The exact minimiser of L2-regularised logistic regression: damped Newton in float64, R problems at once.
+"""The exact minimiser of L2-regularised logistic regression.
+
+Damped Newton in float64, R problems at once.
 
     J_r(theta) = (1/n_r) sum_i w_ri sum_c t_ric loss_c(theta; x_ri) + (lambda/2) |theta|^2
 
-The constant input, where there is one, is penalised like the others: J is lambda-strongly convex only
-then, and both the sensitivity of the minimiser and the theorems on students need that.
+The constant input, where there is one, is penalised like the others: J is lambda-strongly convex
+only then, and both the sensitivity of the minimiser and the theorems on students need that.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,7 +42,10 @@ class Problems(Protocol):
         """Of one solution: rows, one for two classes and one per class for more; columns d."""
 
     def at_once(self) -> Iterator[tuple[Tensor, "Problems"]]:
-        """Indices, and those problems, as many as memory allows; their targets carry every divisor."""
+        """Indices, and those problems, as many as memory allows.
+
+        Their targets carry every divisor.
+        """
 
     def part(self, rows: Tensor) -> "Problems":
         """The problems of those indices."""
@@ -81,8 +86,19 @@ class LogisticProblems:
     def at_once(self) -> Iterator[tuple[Tensor, "LogisticProblems"]]:
         """Chunks of the problems."""
         size = 8 * self.targets.shape[1] * (self.features.shape[-1] + 4 * self.targets.shape[2])
-        for rows in torch.split(torch.arange(self.replicates), max(1, _CHUNK_BYTES // max(1, size))):
-            yield rows, _normalised(self.part(rows))
+        for rows in torch.split(
+            torch.arange(self.replicates), max(1, _CHUNK_BYTES // max(1, size))
+        ):
+            part = self.part(rows)
+            targets = part.targets
+            count = torch.full((len(rows),), float(targets.shape[1]), dtype=targets.dtype)
+            if part.weights is not None:
+                targets = targets * part.weights.unsqueeze(-1)
+                count = part.weights.sum(1)
+            divisor = count if part.divisor is None else part.divisor
+            # With these targets J is a plain sum over records.
+            targets = targets / divisor.clamp_min(1.0)[:, None, None]
+            yield rows, LogisticProblems(part.features, targets, part.penalty)
 
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
         """As many records at once as what is computed of them has room."""
@@ -95,8 +111,12 @@ class LogisticProblems:
     def part(self, rows: Tensor) -> "LogisticProblems":
         """The problems of those indices."""
         features = self.features if self.features.dim() == 2 else self.features[rows]
-        divisor = None if self.divisor is None else self.divisor[rows]
-        weights = None if self.weights is None else self.weights[rows]
+        divisor = None
+        if self.divisor is not None:
+            divisor = self.divisor[rows]
+        weights = None
+        if self.weights is not None:
+            weights = self.weights[rows]
         return LogisticProblems(features, self.targets[rows], self.penalty, divisor, weights)
 
 
@@ -162,20 +182,27 @@ def minimise(problems: Problems, start: Tensor | None = None) -> Tensor:
     height, width = problems.shape
     if height * width > MOST_PARAMETERS:
         raise TrainingError(
-            f"an exact minimiser of {height * width:,} parameters, above the {MOST_PARAMETERS:,} supported",
+            f"an exact minimiser of {height * width:,} parameters, above the {MOST_PARAMETERS:,} "
+            "supported",
             hint="drop columns, or raise --merge-rare",
         )
     found = torch.zeros(problems.replicates, height, width, dtype=torch.float64)
-    found = found if start is None else start.clone()
+    if start is not None:
+        found = start.clone()
     for rows, part in problems.at_once():
         found[rows] = _newton(part, found[rows])
     return found
 
 
 def scores(features: Tensor, theta: Tensor) -> Tensor:
-    """Logits [R, n, Y] of features [(R,) n, d] under solutions [R, H, d]; class 0 scores 0 where H is 1."""
+    """Logits [R, n, Y] of features [(R,) n, d] under solutions [R, H, d].
+
+    Class 0 scores 0 where H is 1.
+    """
     found = torch.matmul(features, theta.mT)
-    return torch.cat((torch.zeros_like(found), found), -1) if theta.shape[-2] == 1 else found
+    if theta.shape[-2] == 1:
+        return torch.cat((torch.zeros_like(found), found), -1)
+    return found
 
 
 def losses(logits: Tensor, targets: Tensor) -> Tensor:
@@ -193,23 +220,11 @@ def hessian_traces(features: Tensor, theta: Tensor) -> Tensor:
     return spread * features.square().sum(-1)
 
 
-def _normalised(problems: LogisticProblems) -> LogisticProblems:
-    """With targets that carry weight and divisor: J is a plain sum over records then."""
-    targets = problems.targets
-    count = torch.full((len(targets),), float(targets.shape[1]), dtype=targets.dtype)
-    if problems.weights is not None:
-        targets = targets * problems.weights.unsqueeze(-1)
-        count = problems.weights.sum(1)
-    divisor = count if problems.divisor is None else problems.divisor
-    targets = targets / divisor.clamp_min(1.0)[:, None, None]
-    return LogisticProblems(problems.features, targets, problems.penalty)
-
-
 def _newton(problems: Problems, theta: Tensor) -> Tensor:
     """Newton steps, halved until the gradient is shorter.
 
-    Its norm is a merit function as good as J (J is strongly convex), and unlike J it still tells better
-    from worse at the last digits.
+    Its norm is a merit function as good as J (J is strongly convex), and unlike J it still tells
+    better from worse at the last digits.
     """
     open_ = torch.arange(len(theta))
     gradient = _gradient(problems, theta)
@@ -218,7 +233,8 @@ def _newton(problems: Problems, theta: Tensor) -> Tensor:
         open_ = open_[norm[open_] > TOLERANCE]
         if not len(open_):
             return theta
-        part, here = problems.part(open_), theta[open_]
+        part = problems.part(open_)
+        here = theta[open_]
         step = _step(part, here, gradient[open_])
         reach = torch.ones(len(open_), dtype=theta.dtype)
         for _ in range(_HALVINGS):
@@ -229,9 +245,12 @@ def _newton(problems: Problems, theta: Tensor) -> Tensor:
             if not worse.any():
                 break
             reach = torch.where(worse, reach / 2, reach)
-        theta[open_], gradient[open_], norm[open_] = there, slope, length
+        theta[open_] = there
+        gradient[open_] = slope
+        norm[open_] = length
     raise TrainingError(
-        f"the exact minimiser was not reached: gradient norm {float(norm.max()):.1e} after {_ROUNDS} rounds",
+        f"the exact minimiser was not reached: gradient norm {float(norm.max()):.1e} after "
+        f"{_ROUNDS} rounds",
         hint="use a larger penalty",
     )
 
@@ -240,7 +259,8 @@ def _gradient(problems: Problems, theta: Tensor) -> Tensor:
     """[R, H, d]."""
     total = problems.penalty * theta
     for features, targets in problems.pieces():
-        mass, found = targets.sum(-1, keepdim=True), torch.matmul(features, theta.mT)
+        mass = targets.sum(-1, keepdim=True)
+        found = torch.matmul(features, theta.mT)
         if theta.shape[-2] == 1:
             residual = mass * torch.sigmoid(found) - targets[..., 1:]
         else:
@@ -253,25 +273,20 @@ def _step(problems: Problems, theta: Tensor, gradient: Tensor) -> Tensor:
     """H^-1 gradient, [R, H, d]."""
     steps = []
     for r, own in enumerate(gradient):
-        factor, failed = torch.linalg.cholesky_ex(_hessian(problems, theta, r))
-        if failed:  # targets of negative mass: the loss has no minimum, or none that Newton can promise
+        hessian = theta.new_zeros(own.numel(), own.numel())
+        for features, targets in problems.pieces():
+            x = features if features.dim() == 2 else features[r]
+            hessian += _curvature(x, targets[r].sum(-1), theta[r])
+        hessian.diagonal().add_(problems.penalty)
+        factor, failed = torch.linalg.cholesky_ex(hessian)
+        # Targets of negative mass: the loss has no minimum, or none that Newton can promise.
+        if failed:
             raise TrainingError(
                 "the regularised loss is not convex on these targets",
                 hint="use a larger penalty, or projected labels",
             )
         steps.append(torch.cholesky_solve(own.reshape(-1, 1), factor).view_as(own))
     return torch.stack(steps)
-
-
-def _hessian(problems: Problems, theta: Tensor, r: int) -> Tensor:
-    """[H d, H d] of problem r."""
-    size = theta[r].numel()
-    total = theta.new_zeros(size, size)
-    for features, targets in problems.pieces():
-        x = features if features.dim() == 2 else features[r]
-        total += _curvature(x, targets[r].sum(-1), theta[r])
-    total.diagonal().add_(problems.penalty)
-    return total
 
 
 def _curvature(x: Tensor, mass: Tensor, theta: Tensor) -> Tensor:
@@ -293,10 +308,12 @@ def _curvature(x: Tensor, mass: Tensor, theta: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class BoundedInputs:
-    """Inputs of norm at most ``sqrt(norm^2 + intercept^2)``: clipped first, then the constant appended.
+    """Inputs of norm at most ``sqrt(norm^2 + intercept^2)``.
 
-    Appending first would scale each record's constant by its own norm; clipping to the norm and then
-    claiming it of the longer row would under-noise by up to 41 %. Source: docs/methods.md 4.2.
+    Clipped first, then the constant appended.
+
+    Appending first would scale each record's constant by its own norm; clipping to the norm and
+    then claiming it of the longer row would under-noise by up to 41 %. Source: docs/methods.md 4.2.
 
     Args:
         norm: R, or infinity for no clipping.
@@ -310,9 +327,15 @@ class BoundedInputs:
     deviations: Tensor | None = None
 
     def __call__(self, features: Tensor, groups: Tensor) -> Tensor:
-        """[n, d] of records of those groups -> [n, d (+ 1)] float64; what is not finite becomes 0."""
-        width, constant = features.shape[1], self.intercept != 0.0
-        out = features.new_full((len(features), width + constant), self.intercept, dtype=torch.float64)
+        """[n, d] of records of those groups -> [n, d (+ 1)] float64.
+
+        What is not finite becomes 0.
+        """
+        width = features.shape[1]
+        constant = self.intercept != 0.0
+        out = features.new_full(
+            (len(features), width + constant), self.intercept, dtype=torch.float64
+        )
         for start in range(0, len(features), _ROWS_AT_ONCE):
             piece = slice(start, start + _ROWS_AT_ONCE)
             out[piece, :width] = features[piece]
@@ -358,10 +381,9 @@ class LogisticModels:
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
         """[n, d] of records of those groups -> [R, n, Y] float32, in chunks."""
-        parts = [
-            torch.softmax(scores(self.inputs(x, g), self.weights), -1).float()
-            for x, g in zip(
-                torch.split(features, _ROWS_AT_ONCE), torch.split(groups, _ROWS_AT_ONCE), strict=True
-            )
-        ]
+        parts = []
+        for start in range(0, max(len(features), 1), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            logits = scores(self.inputs(features[rows], groups[rows]), self.weights)
+            parts.append(torch.softmax(logits, -1).float())
         return torch.cat(parts, 1)

@@ -1,16 +1,15 @@
 """Models by name, which know nothing of privacy: our factories, and a user's own.
 
-Ours draw their start from one named stream. A user's is code that this program did not write, found by name
-and called with two facts.
+Ours draw their start from one named stream. A user's is code that this program did not write, found
+by name and called with two facts.
 """
 
 import hashlib
 import importlib
-import itertools
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -20,19 +19,27 @@ from fairaudit.errors import ConfigError, FairauditError, did_you_mean, said
 from fairaudit.io.code_digest import code_digest
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
-_CALL = "it is called as factory(input_shape, classes), with (d,) for tables and (C, H, W) for images"
+_CALL = (
+    "it is called as factory(input_shape, classes), with (d,) for tables and (C, H, W) for images"
+)
 
 
 def make_model(
-    name: str, inputs: int | Shape, classes: int, *, hidden: Sequence[int], activation: str, seed: int
+    name: str,
+    inputs: int | Shape,
+    classes: int,
+    *,
+    hidden: Sequence[int],
+    activation: str,
+    seed: int,
 ) -> nn.Sequential:
     """A model with PyTorch's usual start, drawn from the stream of ``seed``.
 
-    ``logistic`` is softmax regression. ``mlp`` has the given hidden widths. ``cnn`` has two convolutions
-    of 32 and 16 channels, 3 x 3, no padding, no pooling, as the code behind Esipova et al. 2023; it
-    reads images channels first. ``logistic-squashed`` feeds sigmoids of the logits into the
-    cross-entropy, as that code does on Dutch: a loss that cannot fall below 0.31 nats, offered for
-    reproduction only.
+    ``logistic`` is softmax regression. ``mlp`` has the given hidden widths. ``cnn`` has two
+    convolutions of 32 and 16 channels, 3 x 3, no padding, no pooling, as the code behind Esipova et
+    al. 2023; it reads images channels first. ``logistic-squashed`` feeds sigmoids of the logits
+    into the cross-entropy, as that code does on Dutch: a loss that cannot fall below 0.31 nats,
+    offered for reproduction only.
 
     Args:
         name: One of MODELS.
@@ -48,36 +55,29 @@ def make_model(
     if name not in MODELS:
         raise ConfigError(f"unknown model {name!r}", hint=did_you_mean(name, MODELS))
     shape = (inputs,) if isinstance(inputs, int) else inputs
-    act = ACTIVATIONS[activation]
+    function = ACTIVATIONS[activation]
+    layers: list[nn.Module] = []
     with torch.device("meta"):  # nothing is drawn from the global generator
-        layers = (
-            _convolutions(shape, classes, act)
-            if name == "cnn"
-            else _linears((math.prod(shape), *(hidden if name == "mlp" else ()), classes), act)
-        )
+        if name == "cnn":
+            height, width, channels = shape
+            for out in CNN_CHANNELS:
+                layers += [nn.Conv2d(channels, out, CNN_KERNEL), function()]
+                height -= CNN_KERNEL - 1
+                width -= CNN_KERNEL - 1
+                channels = out
+            layers += [nn.Flatten(), nn.Linear(height * width * channels, classes)]
+        else:
+            inner = hidden if name == "mlp" else ()
+            fan_in = math.prod(shape)
+            for fan_out in inner:
+                layers += [nn.Linear(fan_in, fan_out), function()]
+                fan_in = fan_out
+            layers.append(nn.Linear(fan_in, classes))
     if name == "logistic-squashed":
         layers.append(nn.Sigmoid())
     model = nn.Sequential(*layers).to_empty(device="cpu")
     start(model, torch.Generator().manual_seed(seed))
     return model
-
-
-def _linears(widths: Sequence[int], activation: type[nn.Module]) -> list[nn.Module]:
-    layers: list[nn.Module] = []
-    for number, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
-        if number:
-            layers.append(activation())
-        layers.append(nn.Linear(fan_in, fan_out))
-    return layers
-
-
-def _convolutions(shape: Shape, classes: int, activation: type[nn.Module]) -> list[nn.Module]:
-    height, width, channels = shape
-    layers: list[nn.Module] = []
-    for out in CNN_CHANNELS:
-        layers += [nn.Conv2d(channels, out, CNN_KERNEL), activation()]
-        height, width, channels = height - CNN_KERNEL + 1, width - CNN_KERNEL + 1, out
-    return [*layers, nn.Flatten(), nn.Linear(height * width * channels, classes)]
 
 
 def start(model: nn.Module, generator: torch.Generator) -> None:
@@ -90,18 +90,38 @@ def start(model: nn.Module, generator: torch.Generator) -> None:
 
 
 def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
-    """What the factory ``package.module:factory`` makes; its start is drawn from the global generators.
+    """What the factory ``package.module:factory`` makes.
+
+    Its start is drawn from the global generators.
 
     Args:
         name: Of the factory.
-        shape: Of a record, (d,) or (H, W, C): images are channels last in this program and channels first for
-            the factory.
+        shape: Of a record, (d,) or (H, W, C): images are channels last in this program and channels
+            first for the factory.
         classes: Y.
 
     Raises:
         ConfigError: The factory cannot be found, or does not make a module.
     """
-    factory = _factory(name)
+    path, _, attribute = name.partition(":")
+    if not path or not attribute.isidentifier():
+        raise ConfigError(f"--model {name!r} names no factory", hint="use package.module:factory")
+    folder = os.getcwd()  # an installed command does not look for modules where it is run
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        module = importlib.import_module(path)
+    except BaseException as error:
+        hint = "run where the module lies, or name its folder in PYTHONPATH"
+        raise _user_error(f"module {path!r} of --model cannot be imported:", error, hint) from error
+    factory = getattr(module, attribute, None)
+    if factory is None:
+        hint = did_you_mean(attribute, list(vars(module)))
+        raise ConfigError(f"module {path!r} has no {attribute!r}", hint=hint)
+    if not callable(factory):
+        raise ConfigError(
+            f"{name} is of type {type(factory).__name__} and cannot be called", hint=_CALL
+        )
     given = shape if len(shape) == 1 else (shape[2], *shape[:2])
     try:
         module = factory(given, classes)
@@ -133,11 +153,14 @@ def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -
         raise
     except BaseException as error:
         hint = "tables come as [n, d], images as [n, C, H, W], float32"
-        raise _user_error(f"the model of --model {name} cannot read its input:", error, hint) from error
+        raise _user_error(
+            f"the model of --model {name} cannot read its input:", error, hint
+        ) from error
     shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
     if shape != (len(records), classes):
         raise ConfigError(
-            f"the model of --model {name} puts out {shape} for {len(records)} records of {classes} classes",
+            f"the model of --model {name} puts out {shape} for {len(records)} records of {classes} "
+            "classes",
             hint=f"put out [n, {classes}], the logits",
         )
 
@@ -150,30 +173,10 @@ def digest(name: str, module: nn.Module) -> str:
     content = hashlib.sha256(f"{name}\n{module}\n{code}\n".encode())
     for key, value in [*module.named_parameters(), *module.named_buffers()]:
         content.update(f"{key} {tuple(value.shape)} {value.requires_grad}\n".encode())
-        content.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        content.update(
+            value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        )
     return content.hexdigest()
-
-
-def _factory(name: str) -> Callable[[Shape, int], object]:
-    path, _, attribute = name.partition(":")
-    if not path or not attribute.isidentifier():
-        raise ConfigError(f"--model {name!r} names no factory", hint="use package.module:factory")
-    folder = os.getcwd()  # an installed command does not look for modules where it is run
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        module = importlib.import_module(path)
-    except BaseException as error:
-        hint = "run where the module lies, or name its folder in PYTHONPATH"
-        raise _user_error(f"module {path!r} of --model cannot be imported:", error, hint) from error
-    factory = getattr(module, attribute, None)
-    if factory is None:
-        names = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == path]
-        raise ConfigError(f"module {path!r} has no {attribute!r}", hint=did_you_mean(attribute, names))
-    if not callable(factory):
-        raise ConfigError(f"{name} is of type {type(factory).__name__} and cannot be called", hint=_CALL)
-    found: Callable[[Shape, int], object] = factory
-    return found
 
 
 def _user_error(what: str, error: BaseException, hint: str) -> ConfigError:

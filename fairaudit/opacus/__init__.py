@@ -1,4 +1,7 @@
-"""The clipping rules of this program in a training loop of one's own that uses Opacus: docs/opacus.md."""
+"""The clipping rules of this program in a training loop of one's own that uses Opacus.
+
+Docs/opacus.md.
+"""
 
 from importlib import import_module
 

@@ -16,7 +16,8 @@ class Accountant:
     Args:
         planned: What the whole training releases, or None at noise multiplier 0.
         target_delta: At which :meth:`epsilon` answers.
-        target_epsilon: What the noise was set for: a step beyond the plan is refused. None: no step is.
+        target_epsilon: What the noise was set for: a step beyond the plan is refused. None: no step
+            is.
         guarantee: Who stands behind the epsilon.
         steps: Taken so far, empty batches included.
 
@@ -31,7 +32,9 @@ class Accountant:
 
     def event(self) -> SampledGaussian | None:
         """What the steps so far released; None where nothing is claimed."""
-        return None if self.planned is None else replace(self.planned, steps=self.steps)
+        if self.planned is None:
+            return None
+        return replace(self.planned, steps=self.steps)
 
     def epsilon(self, delta: float | None = None) -> float:
         """Epsilon of the steps so far, for adding or removing one record; inf without noise.
@@ -44,7 +47,9 @@ class Accountant:
         """
         event, delta = self.event(), checked_delta(self.target_delta if delta is None else delta)
         if event is None:
-            return math.inf if self.steps else 0.0
+            if self.steps:
+                return math.inf
+            return 0.0
         return epsilon(event, delta)
 
     def charge(self) -> None:
@@ -55,8 +60,8 @@ class Accountant:
         """
         if self.planned is not None and self.target_epsilon and self.steps >= self.planned.steps:
             raise PrivacyError(
-                f"the {self.planned.steps:,} steps that epsilon {shown_up(self.target_epsilon)} was planned "
-                "for are taken",
+                f"the {self.planned.steps:,} steps that epsilon {shown_up(self.target_epsilon)} "
+                "was planned for are taken",
                 hint="train anew with more epochs in make_private",
             )
         self.steps += 1

@@ -1,7 +1,7 @@
 """The step of fairaudit's engine as an Opacus optimizer: Opacus computes the records' gradients."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch.utils.data import Sampler
 from fairaudit.engine.devices import working_on
 from fairaudit.engine.loop import Asking, scaled
 from fairaudit.engine.release import GaussianRelease
-from fairaudit.engine.rules import ClippingRule, PublicFacts
+from fairaudit.engine.rules import ClippingRule, PublicFacts, leaves
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.opacus.accountant import Accountant
@@ -32,17 +32,21 @@ class Streams(NamedTuple):
 
 
 class PoissonBatches(Sampler[list[int]]):
-    """The engine's Poisson samples as a batch sampler; a record's coin is exactly 1 / steps_per_epoch.
+    """The engine's Poisson samples as a batch sampler.
+
+    A record's coin is exactly 1 / steps_per_epoch.
 
     Args:
         records: In the data set.
         steps_per_epoch: Batches of one iteration, empty ones included.
+        ahead: Whether processes draw batches before they are asked for.
     """
 
     begun: Callable[[], object] = staticmethod(lambda: None)  # called when an iteration begins
 
-    def __init__(self, records: int, steps_per_epoch: int) -> None:
-        self.records, self.steps_per_epoch = records, steps_per_epoch
+    def __init__(self, records: int, steps_per_epoch: int, *, ahead: bool) -> None:
+        self.records, self.steps_per_epoch, self.ahead = records, steps_per_epoch, ahead
+        self.dealt: deque[int] = deque()  # sizes of the batches that no step has taken
 
     def deal(self, stream: np.random.Generator) -> None:
         """Draw from this stream from now on."""
@@ -54,7 +58,24 @@ class PoissonBatches(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         self.begun()
         for _ in range(self.steps_per_epoch):
-            yield self._sampler.draw()[0].tolist()
+            batch = self._sampler.draw()[0].tolist()
+            self.dealt.append(len(batch))
+            yield batch
+
+    def take(self, records: int) -> None:
+        """Use one batch up.
+
+        Raises:
+            ConfigError: No batch of so many records is the next.
+        """
+        skipped = len(self.dealt) > 1 and not self.ahead
+        if not self.dealt or skipped or self.dealt[0] != records:
+            raise ConfigError(
+                f"a step of {records:,} records is not of the loader's next batch",
+                hint="take one step for every batch of the loader that make_private returned, the "
+                "empty ones too",
+            )
+        self.dealt.popleft()
 
 
 class _Part(NamedTuple):
@@ -66,10 +87,13 @@ class _Part(NamedTuple):
 
 
 class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
-    """An Opacus optimizer whose step is that of fairaudit's engine: ask, scale, sum, add noise, divide by qN.
+    """An Opacus optimizer whose step is that of fairaudit's engine.
 
-    :func:`make_private` makes it. ``accountant`` says what its steps cost. Where a batch comes in parts
-    (``BatchMemoryManager``), a rule that asks about the batch keeps the records' gradients until its last.
+    Ask, scale, sum, add noise, divide by qN.
+
+    :func:`make_private` makes it. ``accountant`` says what its steps cost. Where a batch comes in
+    parts (``BatchMemoryManager``), a rule that asks about the batch keeps the records' gradients
+    until its last.
 
     Args:
         optimizer: The PyTorch optimizer, which moves the parameters along released gradients.
@@ -108,16 +132,21 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         batches.deal(fresh.sampling)
         batches.begun = self._forget
         with working_on(self._device):
-            self._rule = Asking(rule, 1, facts, fresh.query)
+            self._rule = Asking(rule, 1, facts, fresh.query, is_limited=sigma > 0)
         self._release = GaussianRelease(sigma, fresh.noise)
         self._trained = self.params
         self._group: Tensor | None = None
         self._forget()
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Opacus' schedulers of noise and bounds would reach neither the rule nor the accountant."""
-        if name in ("noise_multiplier", "max_grad_norm") and self.__dict__.get(name, value) != value:
-            raise ConfigError(f"{name} is fixed: epsilon was planned with it", hint="give it to make_private")
+        """Opacus' schedulers would reach neither the rule nor the accountant."""
+        if (
+            name in ("noise_multiplier", "max_grad_norm")
+            and self.__dict__.get(name, value) != value
+        ):
+            raise ConfigError(
+                f"{name} is fixed: epsilon was planned with it", hint="give it to make_private"
+            )
         super().__setattr__(name, value)
 
     def set_groups(self, group: Tensor) -> None:
@@ -147,7 +176,10 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._group = group.to(self._device, torch.int64)
 
     def describe(self) -> dict[str, Tensor]:
-        """The rule's state by name, [1, ...] each, as a threshold or bounds of groups: all released."""
+        """The rule's state by name, [1, ...] each, as a threshold or bounds of groups.
+
+        All released.
+        """
         described: dict[str, Tensor] = self._rule.part.describe(self._rule.released)
         return described
 
@@ -157,13 +189,16 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         return 1
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
-        """Release the step's gradient into ``p.grad``; False after a part of a batch that is not its last.
+        """Release the step's gradient into ``p.grad``.
+
+        False after a part of a batch that is not its last.
 
         Args:
             closure: Not read: ``step`` has called it.
 
         Raises:
-            ConfigError: Groups are missing, or the parameters are others than those of ``make_private``.
+            ConfigError: Groups are missing, the loss is not of the returned criterion, the batch
+                not the loader's next, or the parameters are others than those of ``make_private``.
             PrivacyError: The planned steps are taken.
         """
         if [id(p) for p in self.params] != [id(p) for p in self._trained]:
@@ -185,7 +220,11 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         """The wrapped optimizer's, with the rule's state and the steps taken."""
         return {
             **self.original_optimizer.state_dict(),
-            _OWN: {**self._identity, "steps": self.accountant.steps, "rule": _leaves(self._rule.state)},
+            _OWN: {
+                **self._identity,
+                "steps": self.accountant.steps,
+                "rule": [tensor.cpu() for tensor in _tensors(self._rule.state)],
+            },
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -195,8 +234,13 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             state_dict: Of :meth:`state_dict`.
 
         Raises:
-            ConfigError: It is not of such a training.
+            ConfigError: It is not of such a training, or this one has taken steps.
         """
+        if self.accountant.steps:
+            raise ConfigError(
+                f"a state cannot replace {self.accountant.steps:,} steps that were taken",
+                hint="load it before the first step, into what make_private has just returned",
+            )
         kept = dict(state_dict)
         own = kept.pop(_OWN, None)
         if own is None:
@@ -206,13 +250,21 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         for name, value in self._identity.items():
             if own.get(name) != value:
                 raise ConfigError(
-                    f"the state is of another training: {name} is {own.get(name)!r} there and {value!r} here",
+                    f"the state is of another training: {name} is {own.get(name)!r} there and "
+                    f"{value!r} here",
                     hint="call make_private with the numbers of that training",
                 )
+        steps, saved, tensors = own.get("steps"), own.get("rule"), _tensors(self._rule.state)
+        if type(steps) is not int or steps < 0 or not _fit(tensors, saved):
+            raise ConfigError(
+                "the state is damaged: its steps or its rule's state are not of this training",
+                hint="load one of its state_dict()",
+            )
         self.original_optimizer.load_state_dict(kept)
-        self._rule.state = self._rule.released = _filled(self._rule.state, iter(own["rule"]))
-        self.accountant.steps = own["steps"]
-        fresh = self._streams(own["steps"])
+        for tensor, value in zip(tensors, saved, strict=True):
+            tensor.copy_(value)
+        self.accountant.steps = steps
+        fresh = self._streams(steps)
         self._rule.noise, self._release.noise = fresh.query, fresh.noise
         self._batches.deal(fresh.sampling)
         self._forget()
@@ -220,27 +272,63 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
     @property
     def _identity(self) -> dict[str, object]:
         """What two trainings must share for one to go on with the other's state."""
-        schedule = {"n_public": self.facts.n_public, "steps_per_epoch": len(self._batches)}
-        numbers = {k: v for k, v in self.arm.settings.items() if k != "learning_rate"}
-        return {"method": self.arm.method, **schedule, "groups": self.facts.n_groups, **numbers}
+        numbers = dict(self.arm.settings)
+        numbers.pop("learning_rate")  # that of the wrapped optimizer counts
+        return {
+            "method": self.arm.method,
+            "n_public": self.facts.n_public,
+            "steps_per_epoch": len(self._batches),
+            "groups": self.facts.n_groups,
+            "classes": self.facts.n_classes,
+            **numbers,
+        }
 
     def _forget(self) -> None:
         """Nothing of a batch that broke off reaches the next: a record would be in it twice."""
         self._waiting: list[_Part] = []
         self._sums: Tensor | None = None
         self._sensitivity: Tensor | None = None
+        self._records = 0  # of this step's batch so far
+        self._checked: int | None = None  # records of the loss that waits for its step
         self._step_skip_queue.clear()
+        self._batches.dealt.clear()
+
+    def passed(self, records: int) -> None:
+        """Note that the loss of so many records is made of each record's own."""
+        self._checked = records
+
+    def _admit(self, records: int, last: bool) -> None:
+        """Count a part of the batch, and charge the step with its last.
+
+        Raises:
+            ConfigError: Its loss was not checked, or the batch is not the loader's next.
+            PrivacyError: The planned steps are taken.
+        """
+        checked, self._checked = self._checked, None
+        if checked != records:
+            raise ConfigError(
+                "the loss of a step does not come from the criterion of make_private",
+                hint="call backward() on what the returned criterion gives for the batch",
+            )
+        self._records += records
+        if last:
+            size, self._records = self._records, 0
+            self._batches.take(size)
+            self.accountant.charge()
 
     def _gather(self, last: bool) -> None:
         """Take a part of the batch from the backward pass, and scale what can be scaled."""
-        self._waiting.append(self._part())
-        if last:
-            self.accountant.charge()
+        part = self._part()
+        self._admit(part.norms.shape[1], last)
+        self._waiting.append(part)
         if last or self._rule.part.query_noise_multiplier is None:
             self._scale()
 
     def _part(self) -> _Part:
-        """Norms and gradients of its records; a record whose gradient is not finite is zero (rule R6)."""
+        """Norms and gradients of its records.
+
+        A record whose gradient is not finite is zero (rule R6).
+        """
         gradients = []
         for p in self.params:
             flat = self._get_flat_grad_sample(p)
@@ -262,7 +350,8 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         if group is None or len(group) != records:
             given = "none" if group is None else f"{len(group):,}"
             raise ConfigError(
-                f"{self.arm.method} reads the group of each of {records:,} records, and {given} are given",
+                f"{self.arm.method} reads the group of each of {records:,} records, and {given} "
+                "are given",
                 hint="call optimizer.set_groups(group) with the groups of every batch",
             )
         return group.unsqueeze(0)
@@ -283,20 +372,27 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._sums = flat if self._sums is None else self._sums.add_(flat)
 
     def _close(self) -> None:
-        """Noise, once, then the divisor: what is released goes to ``p.grad``, and the rule moves on."""
+        """Noise, once, then the divisor.
+
+        What is released goes to ``p.grad``, and the rule moves on.
+        """
         assert self._sums is not None
         assert self._sensitivity is not None
         released = self._release([self._sums], self._sensitivity, self.facts)[0]
         if self.loss_reduction == "sum":
             released = released * self.facts.expected_batch_size
-        for p, part in zip(self.params, torch.split(released, [p.numel() for p in self.params]), strict=True):
+        for p, part in zip(
+            self.params, torch.split(released, [p.numel() for p in self.params]), strict=True
+        ):
             p.grad = part.view_as(p).to(p)
         self._rule.step()
         self._sums = self._sensitivity = None
 
 
 class GhostOptimizer(RuleOptimizer):
-    """The same with ghost clipping: the rule is asked for factors between Opacus' two backward passes.
+    """The same with ghost clipping.
+
+    The rule is asked for factors between Opacus' two backward passes.
 
     A rule that asks about the batch has to see all of it, so such a batch cannot come in parts.
     """
@@ -307,24 +403,27 @@ class GhostOptimizer(RuleOptimizer):
         """Each record's factor [B], from the norms of the records' gradients [B].
 
         Raises:
-            ConfigError: Two backward passes for one step; a part of a batch for a rule that asks about it.
+            ConfigError: Two backward passes for one step; a part of a batch for a rule that asks
+                about it.
             TrainingError: A gradient that is not finite: a factor cannot leave its record out.
         """
         last = not self._check_skip_next_step(pop_next=False)
         if self._made:
-            raise ConfigError("a second backward pass before a step", hint="call optimizer.step() after each")
+            raise ConfigError(
+                "a second backward pass before a step", hint="call optimizer.step() after each"
+            )
         if not last and self._rule.part.query_noise_multiplier is not None:
             raise ConfigError(
                 f"{self.arm.method} asks about a whole batch, and ghost clipping sees a part of it",
-                hint="use grad_sample_mode='hooks' with BatchMemoryManager, or no BatchMemoryManager",
+                hint="use grad_sample_mode='hooks' with BatchMemoryManager, or no "
+                "BatchMemoryManager",
             )
         if not bool(norms.isfinite().all()):
             raise TrainingError(
                 "a record's gradient is not finite, and ghost clipping cannot leave a record out",
                 hint="use grad_sample_mode='hooks', where such a record counts as zero",
             )
-        if last:
-            self.accountant.charge()
+        self._admit(len(norms), last)
         with working_on(self._device), torch.no_grad():
             norms = norms.to(self.facts.expected_batch_size).unsqueeze(0)
             found, self._sensitivity = scaled(self._rule, norms, self._groups(norms.shape[1]))
@@ -342,44 +441,33 @@ class GhostOptimizer(RuleOptimizer):
                 hint="call backward() on what make_private's criterion returns, then step()",
             )
         self._made = False
-        self._add([p.grad.detach().reshape(-1).to(self.facts.expected_batch_size) for p in self.params])
+        self._add(
+            [p.grad.detach().reshape(-1).to(self.facts.expected_batch_size) for p in self.params]
+        )
 
 
-def _leaves(state: object) -> list[object]:
-    """Tensors and numbers of a rule's state, in their order."""
-    parts = _parts(state)
-    if parts is None:
-        return [state.cpu() if isinstance(state, Tensor) else state]
-    return [leaf for part in parts for leaf in _leaves(part)]
+def _tensors(state: object) -> list[Tensor]:
+    """What is saved of a rule's state, in its order.
+
+    Raises:
+        ConfigError: It holds something else.
+    """
+    tensors = []
+    for leaf in leaves(state):
+        if not isinstance(leaf, Tensor):
+            raise ConfigError(
+                f"the rule's state holds a {type(leaf).__name__}, which cannot be saved",
+                hint="a state is made of tensors, dataclasses, tuples, lists and dicts",
+            )
+        tensors.append(leaf)
+    return tensors
 
 
-def _filled(state: object, leaves: Iterator[object]) -> object:
-    """A state of the same make with other leaves."""
-    parts = _parts(state)
-    if parts is None:
-        leaf = next(leaves)
-        return leaf.to(state) if isinstance(leaf, Tensor) and isinstance(state, Tensor) else leaf
-    filled = [_filled(part, leaves) for part in parts]
-    if is_dataclass(state) and not isinstance(state, type):
-        names = [each.name for each in fields(state) if each.init]
-        return replace(state, **dict(zip(names, filled, strict=True)))
-    if isinstance(state, dict):
-        return dict(zip(state, filled, strict=True))
-    make: Any = type(state)
-    return make(*filled) if hasattr(state, "_fields") else make(filled)
-
-
-def _parts(state: object) -> list[object] | None:
-    """What a state is made of; None for a leaf."""
-    if is_dataclass(state) and not isinstance(state, type):
-        return [getattr(state, each.name) for each in fields(state) if each.init]
-    if isinstance(state, dict):
-        return list(state.values())
-    if isinstance(state, tuple | list):
-        return list(state)
-    if state is None or isinstance(state, Tensor | int | float | str):
-        return None
-    raise ConfigError(
-        f"the rule's state holds a {type(state).__name__}, which cannot be saved",
-        hint="a state is made of tensors, numbers, dataclasses, tuples, lists and dicts",
-    )
+def _fit(tensors: list[Tensor], saved: object) -> bool:
+    """Whether what was saved can be the values of these tensors."""
+    if not isinstance(saved, list) or len(saved) != len(tensors):
+        return False
+    for tensor, value in zip(tensors, saved, strict=True):
+        if not isinstance(value, Tensor) or value.shape != tensor.shape:
+            return False
+    return True

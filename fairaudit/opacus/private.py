@@ -1,6 +1,8 @@
 """From a model, an optimizer and a loader to their private counterparts."""
 
+import copy
 import importlib
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,13 +20,15 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from fairaudit.config.value_sources import resolve_config
+from fairaudit.engine.layers import is_plain
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import ConfigError, TrainingError, said
 from fairaudit.methods.base import Task
 from fairaudit.methods.catalog import admit, find
-from fairaudit.methods.defaults import PublicSizes
+from fairaudit.methods.defaults import PublicSizes, refuse_large_delta
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.opacus.accountant import Accountant
+from fairaudit.opacus.criterion import CheckedCriterion
 from fairaudit.opacus.optimizer import GhostOptimizer, PoissonBatches, RuleOptimizer, Streams
 from fairaudit.planning.arms import Arm, Schedule, make_arms
 from fairaudit.planning.settings import SettingsResolver
@@ -51,7 +55,7 @@ def make_private(
     classes: int = 2,
     n_public: int | None = None,
     seed: int | None = None,
-    criterion: nn.Module | None = None,
+    criterion: Callable[..., torch.Tensor],
     grad_sample_mode: str = "hooks",
     loss_reduction: str = "mean",
     batch_first: bool = True,
@@ -59,28 +63,30 @@ def make_private(
 ) -> tuple[Any, ...]:
     """Make one training private with a method of this program.
 
-    The loader deals Poisson samples, so batches differ in size and may be empty; an empty one takes a step
-    like any other. Use no other loader, and step once for each of its batches.
+    The loader deals Poisson samples, so batches differ in size and may be empty; an empty one takes
+    a step like any other. Use the returned criterion and no other loader, and step once for each of
+    its batches.
 
     Args:
         model: What is trained; its frozen parameters stay as they are.
         optimizer: A PyTorch optimizer of the model's parameters; schedulers may move its step size.
-        loader: Over a data set that can be indexed. Its batch size divides ``n_public`` into the steps of an
-            epoch, rounded up; its sampler is replaced.
-        method: Name, or ``module:ATTRIBUTE`` of a plugin; one that has a clipping rule, trains by steps and
-            has a guarantee.
+        loader: Over a data set that can be indexed. Its batch size divides ``n_public`` into the
+            steps of an epoch, rounded up; its sampler is replaced.
+        method: Name, or ``module:ATTRIBUTE`` of a plugin; one that has a clipping rule, trains by
+            steps and has a guarantee.
         target_delta: At which epsilon is meant.
         target_epsilon: What ``epochs`` may cost, noised counts included.
         noise_multiplier: In its place: noise on the gradient over its sensitivity.
         epochs: Passes that are planned.
         max_grad_norm: Clipping bound C.
-        groups: K, how many groups of records there are, for a method that reads them; ``set_groups`` of the
-            returned optimizer then takes the groups of every batch.
+        groups: K, how many groups of records there are, for a method that reads them;
+            ``set_groups`` of the returned optimizer then takes the groups of every batch.
         classes: Y, for a rule that reads it.
         n_public: N, where the number of records is not public.
-        seed: None draws noise and samples from the operating system, AES-256 in counter mode under it. A
-            number makes them repeatable and faster: for tests.
-        criterion: The loss, where ``grad_sample_mode`` is ``ghost``.
+        seed: None draws noise and samples from the operating system, AES-256 in counter mode under
+            it. A number makes them repeatable and faster: for tests.
+        criterion: The loss of outputs [B, ...] and targets [B, ...]: the mean, or sum, of the
+            single records' losses. Another is refused at the first batch that shows it.
         grad_sample_mode: How Opacus takes gradients: ``hooks``, ``functorch`` or ``ghost``.
         loss_reduction: ``mean`` or ``sum``, as of the loss.
         batch_first: Whether a batch's first axis counts its records.
@@ -88,15 +94,25 @@ def make_private(
             ``fairaudit plan`` follows for a network.
 
     Returns:
-        Model, optimizer and loader; with ``ghost`` model, optimizer, criterion and loader. The optimizer is
-        a ``RuleOptimizer``; its ``accountant.epsilon()`` is what was spent so far.
+        Model, optimizer, criterion and loader. The optimizer is a ``RuleOptimizer``; its
+        ``accountant.epsilon()`` is what was spent so far.
 
     Raises:
-        ConfigError: A method without such a rule; numbers, a loader or an optimizer that do not fit.
+        ConfigError: A method without such a rule; numbers, a loader or an optimizer that do not
+            fit.
         PrivacyError: No noise meets the target.
         TrainingError: A layer that mixes records.
     """
-    _check_options(target_epsilon, noise_multiplier, criterion, grad_sample_mode)
+    if grad_sample_mode not in MODES:
+        raise ConfigError(
+            f"grad_sample_mode {grad_sample_mode!r} is not supported",
+            hint=f"use {', '.join(MODES)}; PyTorch's expanded weights (ew) take no empty batch",
+        )
+    if (target_epsilon is None) == (noise_multiplier is None):
+        raise ConfigError(
+            "either a target or its noise is needed",
+            hint="give target_epsilon, or noise_multiplier",
+        )
     trained = _check_loop(model, optimizer, loader)
     trainer = _trainer(method, groups)
     options = {
@@ -107,13 +123,15 @@ def make_private(
         "settings": {method: settings} if settings else {},
     }
     schedule = _schedule(loader, epochs, n_public)
-    arm = _arm(method, options, schedule, groups)
+    refuse_large_delta(target_delta, schedule.n_public)
+    arm = _arm(method, options, schedule, groups, own_module=_has_own_code(model))
     task = _task(arm, schedule, groups, classes)
     norms = trained[0].new_empty(0, dtype=torch.promote_types(trained[0].dtype, torch.float32))
     event = arm.privacy.event
     assert event is None or isinstance(event, SampledGaussian)
-    batches = PoissonBatches(_records(loader), schedule.steps_per_epoch)
-    kind = RuleOptimizer if criterion is None else GhostOptimizer
+    ahead = loader.num_workers > 0
+    batches = PoissonBatches(_records(loader), schedule.steps_per_epoch, ahead=ahead)
+    kind = GhostOptimizer if grad_sample_mode == "ghost" else RuleOptimizer
     private = kind(
         optimizer,
         arm=arm,
@@ -124,30 +142,26 @@ def make_private(
         accountant=Accountant(event, target_delta, target_epsilon, arm.privacy.guarantee),
         loss_reduction=loss_reduction,
     )
-    wrapped = _wrapped(model, grad_sample_mode, loss_reduction, batch_first)
+    try:
+        wrapped = wrap_model(
+            model, grad_sample_mode, batch_first=batch_first, loss_reduction=loss_reduction
+        )
+    except NotImplementedError as error:
+        raise TrainingError(
+            f"Opacus cannot take gradients record by record: {said(error)}",
+            hint="try another grad_sample_mode",
+        ) from error
+    wrapped.forbid_grad_accumulation()
     dealt = _loader(loader, batches, batch_first)
-    if not isinstance(private, GhostOptimizer):
-        return wrapped, private, dealt
-    # Opacus' criterion asks the model for factors; the rule answers.
-    asked: Any = wrapped
-    asked.get_clipping_coef = lambda: private.factors(asked.get_norm_sample())
-    return wrapped, private, DPLossFastGradientClipping(wrapped, private, criterion, loss_reduction), dealt
-
-
-def _check_options(
-    target: float | None, noise_multiplier: float | None, criterion: nn.Module | None, mode: str
-) -> None:
-    if mode not in MODES:
-        why = ": PyTorch's expanded weights take no empty batch" if mode == "ew" else ""
-        raise ConfigError(f"grad_sample_mode {mode!r} is not supported{why}", hint=f"use {', '.join(MODES)}")
-    if (criterion is not None) != (mode == "ghost"):
-        raise ConfigError(
-            "ghost clipping, and it alone, takes the criterion", hint="give criterion= your loss"
+    ghost = None
+    if isinstance(private, GhostOptimizer):
+        # Opacus' criterion asks the model for factors; the rule answers.
+        wrapped.get_clipping_coef = lambda: private.factors(wrapped.get_norm_sample())
+        ghost = DPLossFastGradientClipping(
+            wrapped, private, copy.deepcopy(criterion), loss_reduction
         )
-    if (target is None) == (noise_multiplier is None):
-        raise ConfigError(
-            "either a target or its noise is needed", hint="give target_epsilon, or noise_multiplier"
-        )
+    checked = CheckedCriterion(criterion, ghost, loss_reduction, private.passed)
+    return wrapped, private, checked, dealt
 
 
 def _trainer(method: str, groups: int) -> GradientMethod:
@@ -175,9 +189,13 @@ def _trainer(method: str, groups: int) -> GradientMethod:
         if getattr(type(trainer), part, None) is not getattr(GradientMethod, part)
     ]
     if not isinstance(trainer, GradientMethod) or own:
-        what = "the loss that it differentiates" if "objective" in own else "how it trains or releases"
+        if "objective" in own:
+            what = "the loss that it differentiates"
+        else:
+            what = "how it trains or releases"
         raise ConfigError(
-            f"{spec.name} cannot be a loop's method: {what} is its own, and not a clipping rule alone",
+            f"{spec.name} cannot be a loop's method: {what} is its own, and not a clipping rule "
+            "alone",
             hint=_USABLE,
         )
     if groups < (2 if spec.reads_groups else 1):
@@ -203,7 +221,9 @@ def _check_loop(
             hint="pass PyTorch's own, before any wrapping",
         )
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        raise ConfigError("a training that is spread over processes is not supported", hint="use one process")
+        raise ConfigError(
+            "a training that is spread over processes is not supported", hint="use one process"
+        )
     known = {id(p) for p in model.parameters()}
     chosen = [p for group in optimizer.param_groups for p in group["params"]]
     trained = [p for p in chosen if p.requires_grad]
@@ -216,7 +236,8 @@ def _check_loop(
         )
     if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
         raise ConfigError(
-            "the loader cannot deal Poisson samples", hint="use a DataLoader over a data set with an index"
+            "the loader cannot deal Poisson samples",
+            hint="use a DataLoader over a data set with an index",
         )
     if not _records(loader):
         raise ConfigError("the data set has no record", hint="check how it is read")
@@ -236,19 +257,39 @@ def _records(loader: DataLoader[Any]) -> int:
 
 def _schedule(loader: DataLoader[Any], epochs: int, n_public: int | None) -> Schedule:
     """As an audit's plan: steps of an epoch are N over the batch size, rounded up."""
-    records = _records(loader) if n_public is None else n_public
+    if n_public is None:
+        records = _records(loader)
+    else:
+        records = n_public
     if epochs < 1 or records < 1:
-        raise ConfigError("epochs and n_public are whole numbers above 0", hint=f"{epochs=}, {n_public=}")
+        raise ConfigError(
+            "epochs and n_public are whole numbers above 0", hint=f"{epochs=}, {n_public=}"
+        )
     if loader.batch_size is None and n_public is not None:
-        raise ConfigError("n_public needs a loader with a batch size", hint="DataLoader(batch_size=...)")
-    return Schedule(records, ceil(records / loader.batch_size) if loader.batch_size else len(loader), epochs)
+        raise ConfigError(
+            "n_public needs a loader with a batch size", hint="DataLoader(batch_size=...)"
+        )
+    return Schedule(
+        records, ceil(records / loader.batch_size) if loader.batch_size else len(loader), epochs
+    )
 
 
-def _arm(method: str, options: dict[str, Any], schedule: Schedule, groups: int) -> Arm:
+def _has_own_code(model: nn.Module) -> bool:
+    """Whether some part of a model is neither PyTorch's nor Opacus', or does more than its type."""
+    for part in model.modules():
+        if not is_plain(part) or not type(part).__module__.startswith(("torch.", "opacus.")):
+            return True
+    return False
+
+
+def _arm(
+    method: str, options: dict[str, Any], schedule: Schedule, groups: int, *, own_module: bool
+) -> Arm:
     """The arm that a plan would hold for these options: its numbers, noise and guarantee."""
     config = resolve_config({**options, "data": ".", "method": (method,), "twins": False}).config
     sizes = PublicSizes(schedule.n_public, columns=0, model="mlp", groups=groups)
-    arms = make_arms(SettingsResolver(config, sizes), schedule, options["delta"])
+    numbers = SettingsResolver(config, sizes)
+    arms = make_arms(numbers, schedule, options["delta"], own_module=own_module)
     return next(arm for arm in arms if arm.method == find(method).name)
 
 
@@ -274,7 +315,10 @@ def _task(arm: Arm, schedule: Schedule, groups: int, classes: int) -> Task:
 
 
 def _streams(seed: int | None, arm: str, taken: int) -> Streams:
-    """Those of an audit's arm at that seed; after a state was loaded others, for noise is used once."""
+    """Those of an audit's arm at that seed.
+
+    After a state was loaded others, for noise is used once.
+    """
     after = f"/after {taken}" if taken else ""
     with from_operating_system() if seed is None else nullcontext():
         return Streams(
@@ -282,23 +326,6 @@ def _streams(seed: int | None, arm: str, taken: int) -> Streams:
             noise_stream(seed or 0, "query", f"{arm}/rule{after}", 1),
             numpy_stream(seed or 0, "sampling", f"shared{after}"),
         )
-
-
-def _wrapped(model: nn.Module, mode: str, loss_reduction: str, batch_first: bool) -> nn.Module:
-    """The model with per-sample gradients by Opacus.
-
-    Raises:
-        TrainingError: Opacus cannot take them.
-    """
-    try:
-        wrapped: nn.Module = wrap_model(model, mode, batch_first=batch_first, loss_reduction=loss_reduction)
-    except NotImplementedError as error:
-        raise TrainingError(
-            f"Opacus cannot take gradients record by record: {said(error)}",
-            hint="try another grad_sample_mode",
-        ) from error
-    wrapped.forbid_grad_accumulation()  # type: ignore[operator]
-    return wrapped
 
 
 def _loader(loader: DataLoader[Any], batches: PoissonBatches, batch_first: bool) -> DataLoader[Any]:

@@ -1,19 +1,23 @@
-"""The arms of an audit: which numbers each trains with, and what it guarantees, before any training."""
+"""The arms of an audit.
+
+Which numbers each trains with, and what it guarantees, before any training.
+"""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, PrivacyError, numbered
-from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, find
+from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, Variant, admit, find
 from fairaudit.methods.defaults import effective_step
 from fairaudit.planning.chosen import chosen_methods, chosen_trainers, refuse_beside_a_search
 from fairaudit.planning.guarantees import ArmPrivacy, of_one_training, of_search, of_trainer
 from fairaudit.planning.settings import SettingsResolver, check_settings
 from fairaudit.privacy.accounting import calibrate
 from fairaudit.tuning.charge import Around, charged_search, uncharged_search
-from fairaudit.tuning.search import Reuse, Tuning
+from fairaudit.tuning.search import Tuning
 
 SELF_CHECK = "self-check"
 KEPT_STEPS = 8  # of a training, unless --diagnostics-every says otherwise
@@ -41,7 +45,10 @@ class Schedule:
         return self.steps_per_epoch * self.epochs
 
     def kept(self, every: int | None) -> tuple[int, ...]:
-        """Steps kept for readings after training: every so many, or eight from the first to the last."""
+        """Steps kept for readings after training.
+
+        Every so many, or eight from the first to the last.
+        """
         if every is not None:
             return tuple(range(0, self.steps, every))
         if self.steps <= KEPT_STEPS:
@@ -73,12 +80,11 @@ class Arm:
         reads_groups: Group labels enter training.
         trainer: ``module:Class``.
         repeats: Private runs per seed; 1 for a reference.
-        shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms); a self-check
-            arm draws its own.
+        shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms); a
+            self-check arm draws its own.
         has_twin: It is trained once more without its noise, on the same streams.
         tuning: How its settings are sought at each seed; None: ``settings`` are its own.
         is_own_code: ``trainer`` is a function of the user's, asked for ``privacy.target_epsilon``.
-        reuse: How it takes over a setting that another arm's search found at each seed, or None.
     """
 
     key: str
@@ -95,7 +101,6 @@ class Arm:
     has_twin: bool = False
     tuning: Tuning | None = None
     is_own_code: bool = False
-    reuse: Reuse | None = None
 
     @property
     def has_noisy_steps(self) -> bool:
@@ -113,7 +118,8 @@ def make_schedule(numbers: SettingsResolver) -> Schedule:
     batch = config.batch_size or int(numbers.by_rule("batch_size"))
     if batch > sizes.n_public:
         raise ConfigError(
-            f"batch size {batch:,} is larger than the {numbered(sizes.n_public, 'training record')}",
+            f"batch size {batch:,} is larger than the "
+            f"{numbered(sizes.n_public, 'training record')}",
             hint=f"use --batch-size {sizes.n_public} or less",
         )
     return Schedule(
@@ -123,8 +129,12 @@ def make_schedule(numbers: SettingsResolver) -> Schedule:
     )
 
 
-def make_arms(numbers: SettingsResolver, schedule: Schedule, delta: float) -> tuple[Arm, ...]:
+def make_arms(
+    numbers: SettingsResolver, schedule: Schedule, delta: float, *, own_module: bool = False
+) -> tuple[Arm, ...]:
     """The references, then every method in every asked form and at every asked epsilon.
+
+    ``own_module``: what is trained is a module that the layer table lacks.
 
     Raises:
         ConfigError: Unknown method, variant or setting.
@@ -137,56 +147,64 @@ def make_arms(numbers: SettingsResolver, schedule: Schedule, delta: float) -> tu
     refuse_beside_a_search(config)
     chosen = chosen_methods(numbers)
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
-    arms = [_arm(numbers, schedule, delta, find(name), None, None) for name in references]
-    targets: tuple[float | None, ...] = config.epsilon if config.noise_multiplier is None else (None,)
+    build = partial(_arm, numbers, schedule, delta, own_module)
+    arms = [build(find(name), None, None) for name in references]
+    targets: tuple[float | None, ...] = (
+        config.epsilon if config.noise_multiplier is None else (None,)
+    )
     if not targets:
-        raise ConfigError("no target epsilon is given", hint="use --epsilon 3, or --noise-multiplier SIGMA")
+        raise ConfigError(
+            "no target epsilon is given", hint="use --epsilon 3, or --noise-multiplier SIGMA"
+        )
     for target in targets:
         for spec in chosen:
-            if spec.ablation and target != targets[0]:
+            if spec.method_set and target != targets[0]:
                 continue  # no epsilon to sweep
             forms = [None, *(v.name for v in spec.variants if v.name in config.variant)]
-            arms += [_arm(numbers, schedule, delta, spec, form, target) for form in forms]
-            if config.self_check and not spec.control_of and not spec.ablation:
+            arms += [build(spec, form, target) for form in forms]
+            if config.self_check and not spec.control_of and not spec.method_set:
                 arms.append(_self_check(arms[-len(forms)]))
-    return (*arms, *_own_arms(config, trainers, targets))
-
-
-def _own_arms(
-    config: AuditConfig, trainers: Sequence[MethodSpec], targets: Sequence[float | None]
-) -> Iterator[Arm]:
-    """Every trainer of the user's own, its reference once and the trainer at every epsilon."""
     for spec in trainers:
         for target in targets if spec.reference else (None,):
-            arm = Arm(
-                key=f"{spec.name}@{target:g}" if target is not None and len(targets) > 1 else spec.name,
-                method=spec.name,
-                variant=None,
-                settings={},
-                privacy=of_trainer(spec, target),
-                reference=spec.reference,
-                source=None,
-                reads_groups=config.trainer_groups,
-                trainer=spec.trainer,
-                repeats=config.repeats if spec.reference else 1,
-                shares_samples=False,
-                is_own_code=True,
-            )
-            yield arm
+            key = spec.name
+            if target is not None and len(targets) > 1:
+                key += f"@{target:g}"
+            arms.append(_own_arm(config, spec, key, target))
             if config.self_check and spec.reference:
-                yield _self_check(arm)
+                arms.append(_self_check(arms[-1]))
+    return tuple(arms)
+
+
+def _own_arm(config: AuditConfig, spec: MethodSpec, key: str, target: float | None) -> Arm:
+    return Arm(
+        key=key,
+        method=spec.name,
+        variant=None,
+        settings={},
+        privacy=of_trainer(spec, target),
+        reference=spec.reference,
+        source=None,
+        reads_groups=config.trainer_groups,
+        trainer=spec.trainer,
+        repeats=config.repeats if spec.reference else 1,
+        shares_samples=False,
+        is_own_code=True,
+    )
 
 
 def _arm(
     numbers: SettingsResolver,
     schedule: Schedule,
     delta: float,
+    own_module: bool,
     spec: MethodSpec,
     form: str | None,
     target: float | None,
 ) -> Arm:
     config = numbers.config
-    suffix = f"@{target:g}" if target is not None and len(config.epsilon) > 1 and not spec.ablation else ""
+    suffix = ""
+    if target is not None and len(config.epsilon) > 1 and not spec.method_set:
+        suffix = f"@{target:g}"
     variant = next((v for v in spec.variants if v.name == form), None)
     if spec.gaussian and target is None and config.epsilon:
         target = config.epsilon[0]  # a gradient's noise multiplier says nothing about it
@@ -194,31 +212,25 @@ def _arm(
         target = None  # the method's own noise speaks louder than the audit's target
 
     def resolved(goal: float | None) -> dict[str, float]:
-        known = _knowing_noise(numbers, spec, schedule, delta, goal)
-        settings = _settings(known, spec, tuple(variant.settings) if variant else ())
-        if "noise_multiplier" in spec.settings:
-            length = schedule.steps_per_epoch, schedule.epochs
-            settings["noise_multiplier"] = (
-                _given_noise(known, spec)
-                if goal is None
-                else spec.mechanism.calibrated(settings, *length, delta=delta, target=goal)
-            )
-        _refuse_large_count_noise(spec, settings, schedule)
-        return settings
+        return _resolved(numbers, schedule, delta, spec, variant, goal)
 
+    found = None
     if config.tune is None:
-        settings, found = resolved(target), None
+        settings = resolved(target)
     else:
         search = charged_search if config.tune_privacy == "charged" else uncharged_search
-        around = Around(spec, resolved, numbers.sizes, schedule.steps_per_epoch, schedule.epochs, delta)
+        around = Around(
+            spec, resolved, numbers.sizes, schedule.steps_per_epoch, schedule.epochs, delta
+        )
         found = search(around.search(config.tune, config.tune_for), config.tune, delta, target)
         settings = dict(found.tuning.settings)
     if variant and variant.guarantee is not Guarantee.ESTABLISHED:
         privacy = ArmPrivacy(Guarantee.NOT_ESTABLISHED, variant.reason, target_epsilon=target)
     else:
         event = spec.events(settings, schedule.steps_per_epoch, schedule.epochs)
-        privacy = of_one_training(spec, event, delta, target)
-        privacy = privacy if found is None else of_search(privacy, found, delta)
+        privacy = of_one_training(spec, event, delta, target, own_module=own_module)
+        if found is not None:
+            privacy = of_search(privacy, found, delta)
     return Arm(
         key=f"{spec.name}{':' + form if form else ''}{suffix}",
         method=spec.name,
@@ -231,13 +243,57 @@ def _arm(
         trainer=variant.trainer if variant else spec.trainer,
         repeats=config.repeats if spec.reference else 1,
         shares_samples=spec.trains_by_steps,
-        has_twin=config.twins and spec.reference == REFERENCE and spec.without_noise(settings) is not None,
+        has_twin=config.twins
+        and spec.reference == REFERENCE
+        and spec.without_noise(settings) is not None,
         tuning=found.tuning if found else None,
     )
 
 
+def _resolved(
+    numbers: SettingsResolver,
+    schedule: Schedule,
+    delta: float,
+    spec: MethodSpec,
+    variant: Variant | None,
+    target: float | None,
+) -> dict[str, float]:
+    """The arm's numbers, noise that meets the target included."""
+    known = _knowing_noise(numbers, spec, schedule, delta, target)
+    settings = _settings(known, spec, tuple(variant.settings) if variant else ())
+    if "noise_multiplier" in spec.settings:
+        if target is None:
+            sigma = _given_noise(known, spec)
+        else:
+            length = schedule.steps_per_epoch, schedule.epochs
+            sigma = spec.mechanism.calibrated(settings, *length, delta=delta, target=target)
+        settings["noise_multiplier"] = sigma
+    # Rules that do not scale by a threshold bound what a noised count can do.
+    for name in spec.side_queries.values() if spec.scales_by_threshold else ():
+        spread = settings[name] / schedule.expected_batch_size
+        if spread > LARGEST_COUNT_NOISE:
+            largest = LARGEST_COUNT_NOISE * schedule.expected_batch_size
+            # The schedule rounds a batch down to N / ceil(N / batch); the one named must survive
+            # that.
+            steps = math.floor(schedule.n_public * LARGEST_COUNT_NOISE / settings[name])
+            batch = ""
+            if steps:
+                batch = f"a batch size of {math.ceil(schedule.n_public / steps)} or more, or "
+            raise PrivacyError(
+                f"{spec.name}: {name} {settings[name]:g} over the expected batch size "
+                f"{schedule.expected_batch_size:,.1f} is {spread:.2g}, above "
+                f"{LARGEST_COUNT_NOISE}: the threshold would follow noise alone",
+                hint=f"use {batch}{name} of {math.floor(largest * 1e3) / 1e3:g} or less",
+            )
+    return settings
+
+
 def _knowing_noise(
-    numbers: SettingsResolver, spec: MethodSpec, schedule: Schedule, delta: float, target: float | None
+    numbers: SettingsResolver,
+    spec: MethodSpec,
+    schedule: Schedule,
+    delta: float,
+    target: float | None,
 ) -> SettingsResolver:
     """The numbers, whose rules then read what noise the target asks of the gradient alone.
 
@@ -245,17 +301,20 @@ def _knowing_noise(
     """
     if "noise_multiplier" not in spec.settings or not spec.trains_by_steps:
         return numbers
-    sigma = (
-        _given_noise(numbers, spec)
-        if target is None
-        else calibrate(schedule.steps_per_epoch, schedule.steps, delta, target)
-    )
+    if target is None:
+        sigma = _given_noise(numbers, spec)
+    else:
+        sigma = calibrate(schedule.steps_per_epoch, schedule.steps, delta, target)
     batch = schedule.expected_batch_size
-    sizes = replace(numbers.sizes, noise_multiplier=sigma, steps=schedule.steps, expected_batch_size=batch)
+    sizes = replace(
+        numbers.sizes, noise_multiplier=sigma, steps=schedule.steps, expected_batch_size=batch
+    )
     return replace(numbers, sizes=sizes)
 
 
-def _settings(numbers: SettingsResolver, spec: MethodSpec, beside: tuple[str, ...]) -> dict[str, float]:
+def _settings(
+    numbers: SettingsResolver, spec: MethodSpec, beside: tuple[str, ...]
+) -> dict[str, float]:
     """The arm's numbers: its own setting, else the shared option, else the rule.
 
     A control takes the settings of the method that it controls, a reference those of its method;
@@ -271,7 +330,9 @@ def _settings(numbers: SettingsResolver, spec: MethodSpec, beside: tuple[str, ..
     converted = {c.into: name for name, c in spec.conversions.items() if name in own}
     for into, name in converted.items():
         if into in own:
-            raise ConfigError(f"{spec.name}: {name} and {into} say the same twice", hint="give one of them")
+            raise ConfigError(
+                f"{spec.name}: {name} and {into} say the same twice", hint="give one of them"
+            )
     settings: dict[str, float] = {}
     for name in (*spec.settings, *beside):
         if name != "noise_multiplier" and name not in converted:
@@ -279,47 +340,47 @@ def _settings(numbers: SettingsResolver, spec: MethodSpec, beside: tuple[str, ..
             if value is None:
                 value = numbers.default(spec, name)
                 # Z is never below C: a larger bound that is given moves it along.
-                value = max(value, settings["max_grad_norm"]) if name == "threshold" else value
+                if name == "threshold":
+                    value = max(value, settings["max_grad_norm"])
             settings[name] = numbers.checked(spec, name, value)
     for name, given in converted.items():
         value = spec.conversions[given].value(own[given], settings, numbers.sizes)
         settings[name] = numbers.checked(spec, name, value)
-    scaled = find(spec.control_of) if spec.control_of else spec
-    if scaled.scales_by_threshold and "learning_rate" not in own:
-        bound = settings["max_grad_norm"]
-        threshold = own.get("threshold", config.threshold) or max(numbers.default(scaled, "threshold"), bound)
-        settings["learning_rate"] = effective_step(settings["learning_rate"], threshold, bound)
-        if not settings["learning_rate"] <= LARGEST_STEP:
-            raise ConfigError(
-                f"{spec.name}: the step {settings['learning_rate']:g} that makes up for C/Z is too large",
-                hint=f"a smaller learning rate or threshold, a larger clipping bound than "
-                f"{settings['max_grad_norm']:g}",
-            )
+    if "learning_rate" not in own:
+        _make_up_for_scaling(numbers, spec, settings)
     return settings
+
+
+def _make_up_for_scaling(
+    numbers: SettingsResolver, spec: MethodSpec, settings: dict[str, float]
+) -> None:
+    """Where gradients are scaled by C/Z, a longer step.
+
+    Raises:
+        ConfigError: A step that float32 cannot hold.
+    """
+    scaled = spec
+    if spec.control_of:
+        scaled = find(spec.control_of)
+    if not scaled.scales_by_threshold:
+        return
+    bound = settings["max_grad_norm"]
+    threshold = numbers.own(spec).get("threshold", numbers.config.threshold)
+    if not threshold:
+        threshold = max(numbers.default(scaled, "threshold"), bound)
+    step = effective_step(settings["learning_rate"], threshold, bound)
+    if not step <= LARGEST_STEP:
+        raise ConfigError(
+            f"{spec.name}: the step {step:g} that makes up for C/Z is too large",
+            hint=f"a smaller learning rate or threshold, a larger clipping bound than {bound:g}",
+        )
+    settings["learning_rate"] = step
 
 
 def _given_noise(numbers: SettingsResolver, spec: MethodSpec) -> float:
     given = numbers.own(spec).get("noise_multiplier", numbers.config.noise_multiplier)
     assert given is not None
     return numbers.checked(spec, "noise_multiplier", given)
-
-
-def _refuse_large_count_noise(spec: MethodSpec, settings: Mapping[str, float], schedule: Schedule) -> None:
-    if not spec.scales_by_threshold:
-        return  # other rules bound what a noised count can do
-    for name in spec.side_queries.values():
-        spread = settings[name] / schedule.expected_batch_size
-        if spread > LARGEST_COUNT_NOISE:
-            largest = LARGEST_COUNT_NOISE * schedule.expected_batch_size
-            # The schedule rounds a batch down to N / ceil(N / batch); the one named must survive that.
-            steps = math.floor(schedule.n_public * LARGEST_COUNT_NOISE / settings[name])
-            batch = f"a batch size of {math.ceil(schedule.n_public / steps)} or more, or " if steps else ""
-            raise PrivacyError(
-                f"{spec.name}: {name} {settings[name]:g} over the expected batch size "
-                f"{schedule.expected_batch_size:,.1f} is {spread:.2g}, above {LARGEST_COUNT_NOISE}: "
-                "the threshold would follow noise alone",
-                hint=f"use {batch}{name} of {math.floor(largest * 1e3) / 1e3:g} or less",
-            )
 
 
 def _self_check(arm: Arm) -> Arm:

@@ -1,17 +1,19 @@
-"""Which methods an audit trains: those asked for, as far as data, model and the other options admit them."""
+"""Which methods an audit trains.
+
+Those asked for, as far as data, model and the other options admit them.
+"""
 
 from typing import NamedTuple
 
 from fairaudit.config.option_words import option_given
 from fairaudit.config.options import OF_TRAINERS, AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.methods.ablation import NAME as ABLATION_SET
 from fairaudit.methods.catalog import admit_trainers, catalog, find, methods_of
 from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.planning.settings import SettingsResolver
 
-SETS = ("all", ABLATION_SET)  # names of several methods
+EVERY_METHOD = "all"
 ONE_SETTING = "leave it out, or leave out --tune"
 RECORDS_PER_TEACHER = 100
 CONVEX = "logistic"
@@ -27,7 +29,9 @@ class Lacking(NamedTuple):
 def unmet(spec: MethodSpec, sizes: PublicSizes) -> Lacking | None:
     """The first need of ``spec`` that data and model do not meet, or None."""
     if Need.CONVEX_MODEL in spec.needs and sizes.model != CONVEX:
-        return Lacking(f"needs a convex model, and the model is {sizes.model}", f"use --model {CONVEX}")
+        return Lacking(
+            f"needs a convex model, and the model is {sizes.model}", f"use --model {CONVEX}"
+        )
     if Need.PUBLIC_POOL not in spec.needs:
         return None
     least = 2 * RECORDS_PER_TEACHER
@@ -35,7 +39,9 @@ def unmet(spec: MethodSpec, sizes: PublicSizes) -> Lacking | None:
         reason = f"needs {least} training records for two teachers, and there are {sizes.n_public}"
         return Lacking(reason, "use a larger table")
     if sizes.pool < 1:
-        return Lacking("needs a student pool, and the test rows are too few to halve", "use --public-data")
+        return Lacking(
+            "needs a student pool, and the test rows are too few to halve", "use --public-data"
+        )
     return None
 
 
@@ -48,14 +54,20 @@ def refuse_beside_a_search(config: AuditConfig) -> None:
     if config.tune is None:
         if alone := option_given(config, ("tune_for", "tune_privacy")):
             raise ConfigError(f"{alone} is about a search, and there is none", hint="add --tune 20")
-    elif config.repeats > 1:
-        raise ConfigError("--repeats trains one setting again, --tune trains several", hint="leave out one")
-    elif config.diagnostics == "full":
-        raise ConfigError("--diagnostics full reads one setting, --tune trains several", hint="leave out one")
-    elif ABLATION_SET in config.method:
+        return
+    if config.repeats > 1:
         raise ConfigError(
-            f"--method {ABLATION_SET} is about one setting, --tune tries several", hint=ONE_SETTING
+            "--repeats trains one setting again, --tune trains several", hint="leave out one"
         )
+    if config.diagnostics == "full":
+        raise ConfigError(
+            "--diagnostics full reads one setting, --tune trains several", hint="leave out one"
+        )
+    for name in config.method:
+        if name in _method_sets():
+            raise ConfigError(
+                f"--method {name} is about one setting, --tune tries several", hint=ONE_SETTING
+            )
 
 
 def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
@@ -78,51 +90,70 @@ def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
 
 def _admitted(numbers: SettingsResolver) -> dict[str, MethodSpec]:
     """The methods asked for by name, and with `all` those that data and model admit."""
-    asked = [find(name) for name in numbers.config.method if name not in SETS]
+    names, sets = numbers.config.method, _method_sets()
+    asked = [find(name) for name in names if name != EVERY_METHOD and name not in sets]
     specs = {spec.name: spec for spec in asked if spec.reference is not None}
     for spec in specs.values():
         lacking = _lacking(numbers, spec)
         if lacking:
             raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
-    if ABLATION_SET in numbers.config.method:
-        specs |= {spec.name: spec for spec in catalog().values() if spec.ablation}
-    if "all" in numbers.config.method:
-        for spec in (spec for spec in catalog().values() if not (spec.ablation or spec.own_code)):
-            lacking = _lacking(numbers, spec)
-            if spec.reference is not None and lacking:
-                numbers.omitted[spec.name] = f"it {lacking.reason}"
-            elif spec.reference is not None:
-                specs.setdefault(spec.name, spec)
+    for spec in catalog().values():
+        if spec.method_set in names:
+            specs[spec.name] = spec
+    for spec in catalog().values() if EVERY_METHOD in names else ():
+        if spec.method_set or spec.own_code or spec.reference is None:
+            continue
+        lacking = _lacking(numbers, spec)
+        if lacking:  # the plan says so
+            numbers.omitted[spec.name] = f"it {lacking.reason}"
+        else:
+            specs.setdefault(spec.name, spec)
     return specs
+
+
+def _method_sets() -> set[str]:
+    """Names that stand for several methods, beside ``all``."""
+    return {spec.method_set for spec in catalog().values()} - {""}
 
 
 def _lacking(numbers: SettingsResolver, spec: MethodSpec) -> Lacking | None:
     """The first need of the method that is not met: of data and model, or noise of its own."""
-    if numbers.config.tune and (spec.control_of or spec.ablation):
+    if numbers.config.tune and (spec.control_of or spec.method_set):
         return Lacking("is about one setting, and --tune tries several", ONE_SETTING)
-    noiseless = spec.gaussian and not numbers.config.epsilon and "noise_multiplier" not in numbers.own(spec)
+    noiseless = (
+        spec.gaussian and not numbers.config.epsilon and "noise_multiplier" not in numbers.own(spec)
+    )
     reason = "adds no noise to gradients, so --noise-multiplier does not set its noise"
     remedy = f"give --epsilon instead, or --settings {spec.name}.noise_multiplier=SIGMA"
     return unmet(spec, numbers.sizes) or (Lacking(reason, remedy) if noiseless else None)
 
 
 def chosen_trainers(config: AuditConfig) -> tuple[MethodSpec, ...]:
-    """The trainers of a plan as methods, each after its own reference; from then on they are found by name.
+    """The trainers of a plan as methods, each after its own reference.
+
+    From then on they are found by name.
 
     Raises:
         ConfigError: A name that is none; an option that goes with no trainer, or not with one.
     """
     if not config.trainer:
         if alone := option_given(config, OF_TRAINERS):
-            raise ConfigError(f"{alone} is about a trainer, and there is none", hint="add --trainer")
+            raise ConfigError(
+                f"{alone} is about a trainer, and there is none", hint="add --trainer"
+            )
         return ()
     if config.tune is not None:
-        raise ConfigError("--tune varies settings of our methods, not of --trainer", hint="leave out one")
+        raise ConfigError(
+            "--tune varies settings of our methods, not of --trainer", hint="leave out one"
+        )
     if config.noise_multiplier is not None:
         raise ConfigError(
-            "--trainer is asked for an epsilon, and --noise-multiplier gives none", hint="use --epsilon"
+            "--trainer is asked for an epsilon, and --noise-multiplier gives none",
+            hint="use --epsilon",
         )
     own_reference = config.reference == "trainer"
     admit_trainers(config.trainer, own_reference=own_reference)
-    specs = [spec for name in config.trainer for spec in methods_of(name, own_reference=own_reference)]
+    specs = [
+        spec for name in config.trainer for spec in methods_of(name, own_reference=own_reference)
+    ]
     return tuple({spec.name: find(spec.name) for spec in specs}.values())

@@ -1,13 +1,15 @@
-"""How much work a plan is: counted from public sizes, never by a clock, so that equal plans count alike.
+"""How much work a plan is.
 
-The unit is a multiplication of a record by a weight on its way forward; everything else is what it amounts
-to, as ``benchmarks/diagnostics_cost.py`` measures it beside counts.
+Counted from public sizes, never by a clock, so that equal plans count alike.
+
+The unit is a multiplication of a record by a weight on its way forward; everything else is what it
+amounts to, as ``benchmarks/diagnostics_cost.py`` measures it beside counts.
 """
 
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fairaudit.config.model_names import BY_LOOP, BY_TABLE, BY_VMAP, LINEAR, ModelFacts
+from fairaudit.config.model_names import BY_TABLE, BY_VMAP, LINEAR, ModelFacts
 from fairaudit.config.options import AuditConfig
 from fairaudit.methods.catalog import find
 from fairaudit.planning.arms import Arm, Schedule
@@ -15,11 +17,10 @@ from fairaudit.planning.arms import Arm, Schedule
 STEP = 1.2e6  # what a step costs whatever its size: calls, noise, the update
 RECORD = 2_500.0  # a record in a step, weights aside
 VMAP_FACTOR = 30.0  # one weight of a model outside the layer table takes as many
-CALL = 1e7  # a record of a model that only a loop runs
 INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 CHECKPOINT = 2e8  # of a checkpoint, whatever its size: correlations and their intervals
 PASSES = 1.4  # gradients of all training records at a checkpoint
-CURVATURE_RECORDS = 20_000.0  # gradients of one record that a checkpoint's traces and eigenvalues amount to
+CURVATURE_RECORDS = 20_000.0  # gradients of a record that a checkpoint's curvature amounts to
 BATCHES = 72  # at a checkpoint: those of a pilot and the most that it can ask for
 BATCH_RECORDS = 1_500.0  # gradients of one record that the curvature along a batch's amounts to
 ANGLE_BATCHES = 16  # at a checkpoint where angles alone are read
@@ -28,12 +29,12 @@ MOST = 0.5  # of the training's work, which readings may take unasked
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The work of one audit.
+    """The work of one seed of an audit.
 
     Args:
-        training: Of all steps, twins included.
-        full, angles: Of the readings of checkpoints that ``--diagnostics full`` takes, and of those that find
-            angles alone.
+        training: Of all steps, twins and searches included.
+        full, angles: Of the readings of checkpoints that ``--diagnostics full`` takes, and of those
+            that find angles alone.
     """
 
     training: float
@@ -61,34 +62,41 @@ def effort(
         arms, schedule: What is trained.
         facts, model: Of the model.
     """
-    weights = products(config, facts, model)
-    record, batch = RECORD + weights, schedule.expected_batch_size
-    curvature = (
-        0.0 if model in LINEAR and facts.gradients == BY_TABLE else 1.0
-    )  # of a linear model it is known in closed form
-    kept, passes = len(schedule.kept(config.diagnostics_every)), PASSES * schedule.n_public * record
-    common = CHECKPOINT + curvature * CURVATURE_RECORDS * record
-    sums = STEP + batch * record
-    private = common + passes + BATCHES * (sums + curvature * BATCH_RECORDS * record)
-    trained = [arm for arm in arms if find(arm.method).trains_by_steps]
-    return Effort(
-        training=sum(a.repeats * (1 + a.has_twin) for a in trained) * schedule.steps * sums,
-        full=kept * sum(a.repeats * (private if a.reference else common) for a in trained),
-        angles=len(schedule.kept(None))
-        * sum(a.repeats for a in trained if a.reference)
-        * (passes + ANGLE_BATCHES * sums),
-    )
-
-
-def products(config: AuditConfig, facts: ModelFacts, model: str) -> float:
-    """Multiplications of one record on its way, those of a linear model of a table aside."""
-    if facts.gradients == BY_LOOP:
-        return CALL
+    products = 0.0  # multiplications of a record on its way, those of a linear model aside
     if facts.gradients == BY_VMAP:
-        return VMAP_FACTOR * (facts.parameters or 0)
-    if facts.products is not None:
-        return facts.products
-    return 0.0 if model != "mlp" else sum(a * b for a, b in pairwise((INPUTS, *config.hidden)))
+        products = VMAP_FACTOR * (facts.parameters or 0)
+    elif facts.products is not None:
+        products = facts.products
+    elif model == "mlp":
+        products = sum(a * b for a, b in pairwise((INPUTS, *config.hidden)))
+    record = RECORD + products
+    step = STEP + schedule.expected_batch_size * record
+    passes = PASSES * schedule.n_public * record
+    # The curvature of a linear model is known in closed form.
+    is_closed = model in LINEAR and facts.gradients == BY_TABLE
+    if is_closed:
+        curvature = 0.0
+    else:
+        curvature = record
+    reference_reading = CHECKPOINT + CURVATURE_RECORDS * curvature
+    private_reading = reference_reading + passes + BATCHES * (step + BATCH_RECORDS * curvature)
+    angle_reading = passes + ANGLE_BATCHES * step
+    checkpoints = len(schedule.kept(config.diagnostics_every))
+    angle_checkpoints = len(schedule.kept(None))
+    training = full = angles = 0.0
+    for arm in arms:
+        if not find(arm.method).trains_by_steps:
+            continue
+        trainings: float = arm.repeats * (1 + arm.has_twin)
+        if arm.tuning is not None:
+            trainings *= arm.tuning.trials * arm.tuning.mean_length
+        training += trainings * schedule.steps * step
+        if arm.reference:
+            full += arm.repeats * checkpoints * private_reading
+            angles += arm.repeats * angle_checkpoints * angle_reading
+        else:
+            full += arm.repeats * checkpoints * reference_reading
+    return Effort(training, full, angles)
 
 
 def choose_level(effort: Effort, *, searches: bool = False) -> tuple[str, str]:

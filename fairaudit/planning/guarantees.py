@@ -22,8 +22,8 @@ class ArmPrivacy:
         epsilon_pld: Headline epsilon of one run at the plan's delta.
         epsilon_rdp: For comparison with papers. None where nothing is claimed.
         target_epsilon: What it was calibrated to, or None (noise multiplier given).
-        selection: What a charged search releases; ``event`` is then one training at the default setting, and
-            the search's epsilon is by RDP alone, for PLD knows no such search.
+        selection: What a charged search releases; ``event`` is then one training at the default
+            setting, and the search's epsilon is by RDP alone, for PLD knows no such search.
         base_epsilon: PLD epsilon of one training of that search, the dearest candidate.
     """
 
@@ -38,19 +38,34 @@ class ArmPrivacy:
 
     @property
     def epsilon(self) -> float | None:
-        """The headline: by PLD, or by RDP where that alone accounts for it; None where nothing is claimed."""
-        return self.epsilon_pld if self.selection is None else self.epsilon_rdp
+        """The headline: by PLD, or by RDP where that alone accounts for it.
+
+        None where nothing is claimed.
+        """
+        if self.selection is None:
+            return self.epsilon_pld
+        return self.epsilon_rdp
 
 
 def of_one_training(
-    spec: MethodSpec, event: PrivacyEvent | None, delta: float, target: float | None
+    spec: MethodSpec,
+    event: PrivacyEvent | None,
+    delta: float,
+    target: float | None,
+    *,
+    own_module: bool = False,
 ) -> ArmPrivacy:
-    """The guarantee of a method that releases ``event``, at ``delta``."""
+    """The guarantee of a method that releases ``event``, at ``delta``.
+
+    ``own_module``: what is trained is a module that the layer table lacks.
+    """
     if event is None:
-        reason = "not private" if not spec.is_private else "noise multiplier 0: not private"
+        reason = "noise multiplier 0: not private" if spec.is_private else "not private"
         return ArmPrivacy(Guarantee.NONE, reason)
     pld, rdp = epsilon(event, delta, "pld"), epsilon(event, delta, "rdp")
     guarantee = as_checked(spec) if is_third_party(spec) else spec.guarantee
+    if own_module:
+        guarantee = guarantee.of_own_module()
     return ArmPrivacy(guarantee, "", event, pld, rdp, target)
 
 
@@ -60,20 +75,26 @@ def of_search(one: ArmPrivacy, found: Charged, delta: float) -> ArmPrivacy:
         return one
     cost = found.charge.epsilon(delta)
     if found.tuning.selection is None:
-        proof = "established" if one.guarantee is Guarantee.ESTABLISHED else "claimed by its author"
+        proof = one.guarantee.value if one.guarantee.is_proved else "claimed by its author"
         reason = (
-            f"{proof} for one training (epsilon {shown_up(one.epsilon_pld or 0.0)}); the search over "
-            f"{found.tuning.trials} settings is not charged, and charged it costs {shown_up(cost)}"
+            f"{proof} for one training (epsilon {shown_up(one.epsilon_pld or 0.0)}); the search "
+            f"over {found.tuning.trials} settings is not charged, and charged it costs "
+            f"{shown_up(cost)}"
         )
         return ArmPrivacy(Guarantee.NOT_ESTABLISHED, reason, target_epsilon=one.target_epsilon)
     base = max(epsilon(event, delta, "pld") for event in found.charge.trainings)
     reason = (
-        f"the search is charged: the best of {found.tuning.selection}, by a score with noise "
-        f"of {found.tuning.score_noise:.3g} records on each count; one training costs {shown_up(base)}; "
-        "figures of a step are those of the default setting"
+        f"the search is charged: the best of {found.tuning.selection}, by a score with noise of "
+        f"{found.tuning.score_noise:.3g} records on each count; one training costs "
+        f"{shown_up(base)}; figures of a step are those of the default setting"
     )
     return replace(
-        one, reason=reason, epsilon_pld=None, epsilon_rdp=cost, selection=found.charge, base_epsilon=base
+        one,
+        reason=reason,
+        epsilon_pld=None,
+        epsilon_rdp=cost,
+        selection=found.charge,
+        base_epsilon=base,
     )
 
 

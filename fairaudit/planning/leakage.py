@@ -13,7 +13,8 @@ from fairaudit.planning.arms import Arm
 
 NOT_ATTACKED = "not_attacked"
 LEAST_ROWS = 200  # of the table: half of them are trained on
-# No stream of these trainings is one of the audit's: a noise that two models shared could be taken away.
+# No stream of these trainings is one of the audit's: a noise that two models shared could be taken
+# away.
 FIRST_SEED = 1_000_000
 
 
@@ -25,7 +26,9 @@ def refuse_leakage(config: AuditConfig) -> None:
     """
     if not config.leakage:
         if alone := option_given(config, ["leakage_seeds"]):
-            raise ConfigError(f"{alone} is of an attack, and none was asked for", hint="add --leakage")
+            raise ConfigError(
+                f"{alone} is of an attack, and none was asked for", hint="add --leakage"
+            )
     elif config.trainer:
         raise ConfigError(
             "--leakage attacks methods of this program, not code of your own",
@@ -73,7 +76,7 @@ def is_attacked(arm: Arm, config: AuditConfig) -> bool:
     """Whether an arm takes part: one that somebody may ship, whose pool is of other rows."""
     spec = find(arm.method)
     from_rows = Need.PUBLIC_POOL in spec.needs and config.public_data is None
-    return arm.source is None and not spec.ablation and not from_rows
+    return arm.source is None and not spec.method_set and not from_rows
 
 
 def not_attacked(planned: Sequence[Arm], attacked: Sequence[Arm]) -> Iterator[Notice]:
@@ -82,13 +85,13 @@ def not_attacked(planned: Sequence[Arm], attacked: Sequence[Arm]) -> Iterator[No
     pools = [
         arm.key
         for arm in planned
-        if arm.key not in kept and arm.source is None and not find(arm.method).ablation
+        if arm.key not in kept and arm.source is None and not find(arm.method).method_set
     ]
     if pools:
         yield Notice(
             NOT_ATTACKED,
-            f"--leakage does not attack {', '.join(pools)}: the student learns from half of the rows "
-            "that are not members, so these are no outsiders",
+            f"--leakage does not attack {', '.join(pools)}: the student learns from half of the "
+            "rows that are not members, so these are no outsiders",
             "give the student records of its own: --public-data FILE",
             level="notice",
         )

@@ -12,12 +12,18 @@ from fairaudit.data.split import training_size, validation_groups, validation_si
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import REFERENCE, find, libraries_of
-from fairaudit.methods.defaults import PublicSizes, default_delta
+from fairaudit.methods.defaults import PublicSizes, default_delta, refuse_large_delta
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, Schedule, make_arms, make_schedule
-from fairaudit.planning.effort import choose_level, effort
+from fairaudit.planning.effort import Effort, choose_level, effort
 from fairaudit.planning.guarantees import ArmPrivacy
-from fairaudit.planning.leakage import NOT_ATTACKED, is_attacked, leakage_config, not_attacked, refuse_leakage
+from fairaudit.planning.leakage import (
+    NOT_ATTACKED,
+    is_attacked,
+    leakage_config,
+    not_attacked,
+    refuse_leakage,
+)
 from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
@@ -66,12 +72,15 @@ class Plan:
         arms: The reference first.
         jobs: Seed-major, so that a seed's encoding is reused.
         origins: Resolved setting -> the rule that set it, for the report.
-        epsilon_if_all_released: PLD epsilon of releasing every private model of established arms, or None.
+        epsilon_if_all_released: PLD epsilon of releasing every private model of established arms,
+            or None.
         notices: Warnings of the plan itself.
         model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting.
-        reads_angles: How far clipping turns the step is read of checkpoints, though not everything is.
-        by_coins: Every seed trains on a random half of the rows and leaves how sure its model is of each row.
+        reads_angles: How far clipping turns the step is read of checkpoints, though not everything
+            is.
+        by_coins: Every seed trains on a random half of the rows and leaves how sure its model is of
+            each row.
         leakage: The plan of such trainings, where membership inference was asked for.
         ways: What is trained beside a search, by name: plans of fixed settings over the same seeds.
     """
@@ -94,20 +103,30 @@ class Plan:
     ways: "Mapping[str, Plan]" = field(default_factory=dict)
 
     @property
+    def effort(self) -> Effort:
+        """The work of one of its seeds."""
+        return effort(self.config, self.arms, self.schedule, self.model_facts, self.model)
+
+    @property
     def every_job(self) -> tuple[Job, ...]:
         """Its jobs and those of its ways, seed by seed."""
-        jobs = [*self.jobs, *(job for way in self.ways.values() for job in way.jobs)]
+        jobs = list(self.jobs)
+        for way in self.ways.values():
+            jobs += way.jobs
         return tuple(sorted(jobs, key=lambda job: job.seed))
 
     @property
     def trainings(self) -> int:
         """How many models all of them train, those without noise aside."""
-        return len(self.jobs) * (self.config.tune or 1) + sum(len(way.jobs) for way in self.ways.values())
+        of_ways = len(self.every_job) - len(self.jobs)
+        return len(self.jobs) * (self.config.tune or 1) + of_ways
 
     @property
     def all_jobs(self) -> tuple[Job, ...]:
         """Every training of a run, those of ``leakage`` last."""
-        return (*self.every_job, *(self.leakage.every_job if self.leakage else ()))
+        if self.leakage is None:
+            return self.every_job
+        return self.every_job + self.leakage.every_job
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
@@ -122,37 +141,67 @@ def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
         keys: Of arms; what they are measured against and what they read come along.
         seeds: How many, at most those of the plan.
     """
-    wanted = {REFERENCE, *keys}
-    while more := {
-        other
-        for arm in plan.arms
-        if arm.key in wanted
-        for other in (arm.reference, arm.source)
-        if other is not None and other not in wanted
-    }:
-        wanted |= more
+    wanted: set[str] = set()
+    waiting = [REFERENCE, *keys]
+    while waiting:
+        key = waiting.pop()
+        if key not in wanted:
+            wanted.add(key)
+            arm = plan.arm(key)
+            waiting += filter(None, (arm.reference, arm.source))
     config = plan.config.model_copy(update={"seeds": seeds})
     arms = tuple(arm for arm in plan.arms if arm.key in wanted)
     jobs = tuple(job for job in plan.jobs if job.arm in wanted and job.seed < config.seed + seeds)
     released = _epsilon_of_everything(arms, seeds, plan.delta)
     return replace(
-        plan, config=config, arms=arms, jobs=jobs, epsilon_if_all_released=released, ways={}, leakage=None
+        plan,
+        config=config,
+        arms=arms,
+        jobs=jobs,
+        epsilon_if_all_released=released,
+        ways={},
+        leakage=None,
     )
 
 
-# Options that no result depends on once the arms are resolved; all others void a cached result, so a
-# new option does until it is put here.
+# Options that no result depends on once the arms are resolved; all others void a cached result, so
+# a new option does until it is put here.
 _NOT_IN_A_RESULT = {
-    "data", "public_data", "method", "variant", "preset", "settings", "epsilon", "noise_multiplier", "delta",
-    "max_grad_norm", "threshold", "learning_rate", "epochs", "batch_size", "n_public", "model", "seed",
-    "seeds", "repeats", "self_check", "twins", "infer", "compare", "suppress_below", "out", "format",
+    "data",
+    "public_data",
+    "method",
+    "variant",
+    "preset",
+    "settings",
+    "epsilon",
+    "noise_multiplier",
+    "delta",
+    "max_grad_norm",
+    "threshold",
+    "learning_rate",
+    "epochs",
+    "batch_size",
+    "n_public",
+    "model",
+    "seed",
+    "seeds",
+    "repeats",
+    "self_check",
+    "twins",
+    "compare",
+    "suppress_below",
+    "out",
+    "format",
     "favourable",
     *OF_TRAINERS,  # said in the jobs of trainers
-    "leakage", "leakage_seeds",  # of other trainings
-    "tune", "tune_for", "tune_privacy",  # an arm's search says what of them it depends on
+    "leakage",
+    "leakage_seeds",  # of other trainings
+    "tune",
+    "tune_for",
+    "tune_privacy",  # an arm's search says what of them it depends on
     *GATES,
     *EXECUTION,
-}  # fmt: skip
+}
 
 
 def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None = None) -> Plan:
@@ -175,31 +224,37 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
     return replace(plan, leakage=half, notices=(*plan.notices, *left_out))
 
 
-def _plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None, *, by_coins: bool) -> Plan:
+def _plan(
+    config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None, *, by_coins: bool
+) -> Plan:
     n_public = config.n_public or training_size(dataset, config)
+    fitted, groups = n_public, 1
+    if config.tune:
+        fitted -= validation_size(n_public)
+    if dataset.groupings:
+        groups = len(dataset.groupings[0].names)
     sizes = PublicSizes(
-        n_public - validation_size(n_public) if config.tune else n_public,
+        fitted,
         max(1, dataset.n_raw_inputs),
         resolve_model(config.model, dataset.image_shape),
-        len(dataset.groupings[0].names) if dataset.groupings else 1,
+        groups,
         pool_size(dataset, config),
     )
     numbers = SettingsResolver(config, sizes)
     schedule = make_schedule(numbers)
     delta = config.delta or default_delta(n_public)
-    if delta >= 1.0 / n_public:
-        raise ConfigError(
-            f"delta {delta:g} is not below 1/N = {1 / n_public:.2g}: a record might be published",
-            hint=f"use --delta {default_delta(n_public):g}",
-        )
-    planned = make_arms(numbers, schedule, delta)
-    arms = tuple(arm for arm in planned if is_attacked(arm, config)) if by_coins else planned
+    refuse_large_delta(delta, n_public)
+    facts = own_model
+    if facts is None:
+        facts = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
+    planned = make_arms(numbers, schedule, delta, own_module=bool(facts.outside))
+    arms = planned
+    if by_coins:
+        arms = tuple(arm for arm in planned if is_attacked(arm, config))
     _refuse_small_groups(config, dataset, arms)
     if config.raw and dataset.image_shape is not None:
         raise ConfigError("--raw gives rows of a table, and these are images", hint="leave it out")
     origins = dict(numbers.origins)
-    known = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
-    facts = known if own_model is None else own_model
     work = effort(config, arms, schedule, facts, sizes.model)
     if config.diagnostics == "auto":
         level, origins["diagnostics"] = choose_level(work, searches=config.tune is not None)
@@ -213,7 +268,9 @@ def _plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None, *
         schedule=schedule,
         delta=delta,
         arms=arms,
-        jobs=_jobs(config, dataset, identity, schedule, delta, arms, angles=angles, by_coins=by_coins),
+        jobs=_jobs(
+            config, dataset, identity, schedule, delta, arms, angles=angles, by_coins=by_coins
+        ),
         origins=origins,
         epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
         notices=(*_notices(numbers, arms), *not_attacked(planned, arms)),
@@ -237,38 +294,52 @@ def _jobs(
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
     pool = pool_digest(config)
-    code = {modules: code_digest(modules) for modules in set(map(_modules, arms))}
     libraries = {arm.trainer: libraries_of(arm.trainer) for arm in arms if arm.is_own_code}
+    code = {modules: code_digest(modules) for modules in set(map(_modules, arms))}
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
         ids: dict[str, str] = {}
         for arm in arms:
-            source = ids.get(arm.source) if arm.source else None
+            source = None
+            if arm.source:
+                source = ids.get(arm.source)
             event = arm.privacy.event
             reads_pool = Need.PUBLIC_POOL in find(arm.method).needs
             parts: dict[str, object] = {
-                "digest": dataset.digest, "data": data, "model": model[0],
+                "digest": dataset.digest,
+                "data": data,
+                "model": model[0],
                 "schedule": [schedule.n_public, schedule.steps_per_epoch, schedule.epochs],
-                "arm": arm.key, "trainer": arm.trainer, "code": code[_modules(arm)],
+                "arm": arm.key,
+                "trainer": arm.trainer,
+                "code": code[_modules(arm)],
                 "settings": dict(arm.settings),
                 "event": [event.effective_noise_multiplier, delta] if event else None,
-                "seed": seed, "repeats": arm.repeats, "source": source, "twin": arm.has_twin,
-                **({"pool": pool} if reads_pool and pool else {}),
-                **({"angles": True} if angles and arm.reference else {}),
-                **({"by_coins": True} if by_coins else {}),
-                **({"own_model": model[1]} if model[1] else {}),
-                **({"tuning": arm.tuning.to_json()} if arm.tuning else {}),
-            }  # fmt: skip
+                "seed": seed,
+                "repeats": arm.repeats,
+                "source": source,
+                "twin": arm.has_twin,
+            }
+            if reads_pool and pool:
+                parts["pool"] = pool
+            if angles and arm.reference:
+                parts["angles"] = True
+            if by_coins:
+                parts["by_coins"] = True
+            if model[1]:
+                parts["own_model"] = model[1]
+            if arm.tuning:
+                parts["tuning"] = arm.tuning.to_json()
             if arm.is_own_code:
+                parts["libraries"] = libraries[arm.trainer]
                 asked = arm.privacy.target_epsilon
-                parts |= {
-                    "libraries": libraries[arm.trainer],
-                    "asked": None if asked is None else [asked, delta],
-                    "given": {
-                        "raw": config.raw, "groups": config.trainer_groups, "version": config.trainer_version
-                    },
-                    "twice": trains_twice(config, arm, seed),
-                }  # fmt: skip
+                parts["asked"] = None if asked is None else [asked, delta]
+                parts["given"] = {
+                    "raw": config.raw,
+                    "groups": config.trainer_groups,
+                    "version": config.trainer_version,
+                }
+                parts["twice"] = trains_twice(config, arm, seed)
             ids[arm.key] = job_id(parts)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
     return tuple(jobs)
@@ -292,7 +363,8 @@ def _epsilon_of_everything(arms: tuple[Arm, ...], seeds: int, delta: float) -> f
     all other runs have samples of their own and compose.
     """
     private = [(arm, arm.privacy.event) for arm in arms if arm.privacy.event is not None]
-    # Candidates of one number share their batches over the arms, and a search cannot be split in steps.
+    # Candidates of one number share their batches over the arms, and a search cannot be split in
+    # steps.
     if not private or any(arm.tuning is not None for arm in arms):
         return None
     shared = [e for arm, e in private if arm.shares_samples and isinstance(e, SampledGaussian)]
@@ -313,7 +385,8 @@ def _refuse_small_groups(config: AuditConfig, dataset: Dataset, arms: tuple[Arm,
     for k, rows in enumerate(validation_groups(dataset, config).tolist()):
         if k != grouping.missing and rows < least:
             raise ConfigError(
-                f"--tune-for worst-group: {grouping.names[k]} has {numbered(rows, 'validation row')}; "
+                f"--tune-for worst-group: {grouping.names[k]} has "
+                f"{numbered(rows, 'validation row')}; "
                 f"with noise of {noise:.3g} on its counts, {least} are needed",
                 hint="use --tune-for accuracy, a larger --epsilon, or a larger table",
             )
@@ -322,16 +395,20 @@ def _refuse_small_groups(config: AuditConfig, dataset: Dataset, arms: tuple[Arm,
 def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notice]:
     for name, why in numbers.omitted.items():
         yield Notice("method_left_out", f"{name} is left out: {why}", level="notice")
-    shown = {arm.key: shown_up(arm.privacy.epsilon) for arm in arms if arm.privacy.epsilon is not None}
+    shown = {}
+    for arm in arms:
+        if arm.privacy.epsilon is not None:
+            shown[arm.key] = shown_up(arm.privacy.epsilon)
     if numbers.config.noise_multiplier is not None and len(set(shown.values())) > 1:
+        each = ", ".join(f"{key} {epsilon}" for key, epsilon in shown.items())
         yield Notice(
             "unequal_epsilon",
-            "all methods share one noise multiplier, so their epsilons differ: "
-            + ", ".join(f"{key} {epsilon}" for key, epsilon in shown.items()),
+            f"all methods share one noise multiplier, so their epsilons differ: {each}",
             "use --epsilon to compare methods at one epsilon",
         )
     seeds = numbers.config.seeds
     if seeds < 5:
-        left = "a single one leaves no interval, and no measurement is gated"
-        left = left if seeds == 1 else "intervals are wide and not gated"
+        left = "intervals are wide and not gated"
+        if seeds == 1:
+            left = "a single one leaves no interval, and no measurement is gated"
         yield Notice("few_seeds", f"{numbered(seeds, 'seed')}: {left}", "use --seeds 5 or more")

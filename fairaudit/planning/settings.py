@@ -1,4 +1,7 @@
-"""Where the numbers of an audit's methods come from: given, else by rule; in their ranges, and read."""
+"""Where the numbers of an audit's methods come from: given, else by rule.
+
+In their ranges, and read.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -50,17 +53,19 @@ class SettingsResolver:
         rule = spec.setting(name).default
         if rule is None:
             raise ConfigError(
-                f"{spec.name}: {name} has no default", hint=f"give it: --settings {spec.name}.{name}=VALUE"
+                f"{spec.name}: {name} has no default",
+                hint=f"give it: --settings {spec.name}.{name}=VALUE",
             )
         self.origins[name] = rule.text
         return rule.value(self.sizes)
 
     def own(self, spec: MethodSpec) -> dict[str, float]:
-        """The settings that name the method, over those that name what it controls or is the reference of."""
+        """Settings that name the method, over those of what it controls or is the reference of."""
         own: dict[str, float] = {}
         for wanted in (spec.model, spec.name):
             for name, values in self.config.settings.items():
-                own |= values if find(name).name == wanted else {}
+                if find(name).name == wanted:
+                    own |= values
         return own
 
     def checked(self, spec: MethodSpec, name: str, value: float) -> float:
@@ -83,20 +88,20 @@ def check_settings(numbers: SettingsResolver) -> None:
     seen: dict[tuple[str, str], str] = {}
     for name, values in numbers.config.settings.items():
         spec = find(name)
-        inherited = find(spec.model).known_settings if spec.model else ()
-        known = tuple(dict.fromkeys((*spec.known_settings, *inherited)))
+        model = find(spec.model) if spec.model else spec
+        known = tuple(dict.fromkeys((*spec.known_settings, *model.known_settings)))
         for setting, value in values.items():
             if setting not in known:
                 raise ConfigError(
-                    f"method {spec.name!r} has no setting {setting!r}", hint=did_you_mean(setting, known)
+                    f"method {spec.name!r} has no setting {setting!r}",
+                    hint=did_you_mean(setting, known),
                 )
             if seen.setdefault((spec.name, setting), name) != name:
                 raise ConfigError(
                     f"{name}.{setting} and {seen[spec.name, setting]}.{setting} say the same twice",
                     hint="give one of them",
                 )
-            owner = spec if setting in spec.known_settings or spec.model is None else find(spec.model)
-            numbers.checked(owner, setting, value)
+            numbers.checked(spec if setting in spec.known_settings else model, setting, value)
 
 
 def unread_settings(
@@ -111,19 +116,25 @@ def unread_settings(
     read: set[Place] = set()
     for method, settings in trained:
         spec = find(method)
-        names = (*settings, *spec.conversions, *(("threshold",) if spec.control_of else ()))
-        read |= {(each, name) for each in (spec.name, spec.model) if each for name in names}
+        names = {*settings, *spec.conversions}
+        if spec.control_of:
+            names.add("threshold")
+        for name in names:
+            read.add((spec.name, name))
+            if spec.model:
+                read.add((spec.model, name))
     methods = {method for method, _ in read}
     unread: dict[Place, Unread] = {}
     for given, values in numbers.config.settings.items():
         spec = find(given)
+        untrained = Unread(f"{spec.name} is not trained", f"--method {spec.name}")
+        if spec.name in numbers.omitted:
+            untrained = Unread(f"{untrained.why}: {numbers.omitted[spec.name]}", "")
         for name in values:
             if spec.name not in methods:
-                left_out = numbers.omitted.get(spec.name)
-                why = f"{spec.name} is not trained{f': {left_out}' if left_out else ''}"
-                unread[given, name] = Unread(why, "" if left_out else f"--method {spec.name}")
+                unread[given, name] = untrained
             elif (spec.name, name) not in read:
-                forms = [v.name for v in spec.variants if name in v.settings]
+                forms = [variant.name for variant in spec.variants if name in variant.settings]
                 remedy = f"--variant {forms[0]}" if forms else ""
                 unread[given, name] = Unread("no form that is trained reads it", remedy)
     return unread

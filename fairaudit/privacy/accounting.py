@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from fairaudit.errors import PrivacyError
 from fairaudit.privacy.events import Gaussian, NoisyRelease, PrivacyEvent, SampledGaussian, shown_up
 
 Accountant = Literal["pld", "rdp"]
+_OfLibrary = Any  # dp_accounting has no types
 
 SMALLEST_DELTA = 1e-10  # below it the accountant's own rounding is as large as delta
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.02, 1e4
@@ -31,18 +32,6 @@ class _Charge(NamedTuple):
     steps_per_epoch: int
     sigma: float
     steps: int
-
-
-class _LossDistribution(Protocol):
-    def self_compose(self, num_times: int) -> "_LossDistribution": ...
-    def compose(self, privacy_loss_distribution: "_LossDistribution") -> "_LossDistribution": ...
-    def get_epsilon_for_delta(self, delta: float) -> float: ...
-    def get_delta_for_epsilon(self, epsilon: float) -> float: ...
-
-
-class _Accountant(Protocol):
-    def get_epsilon(self, target_delta: float) -> float: ...
-    def get_delta(self, target_epsilon: float) -> float: ...
 
 
 def epsilon(event: PrivacyEvent, delta: float, accountant: Accountant = "pld") -> float:
@@ -71,10 +60,12 @@ def composed_epsilon(
     """PLD epsilon of releasing several runs, each event ``count`` times with samples of its own.
 
     Runs that train on one and the same Poisson sample are no independent runs: :func:`joint` makes
-    one event of them first. ``coarsely`` is for many unlike events: an upper bound too, at a fraction of
-    the time, larger by up to half a per cent.
+    one event of them first. ``coarsely`` is for many unlike events: an upper bound too, at a
+    fraction of the time, larger by up to half a per cent.
     """
-    return _epsilon(_charges(events_with_counts), checked_delta(delta), "pld", _COARSE if coarsely else 1)
+    return _epsilon(
+        _charges(events_with_counts), checked_delta(delta), "pld", _COARSE if coarsely else 1
+    )
 
 
 def privacy_curve(
@@ -82,16 +73,20 @@ def privacy_curve(
 ) -> tuple[Callable[[float], float], float] | None:
     """One run's epsilon -> delta, and the largest epsilon of use; None where nothing is proved.
 
-    For adding and for removing a record; never too small. ``rdp``, for mechanisms without a privacy loss
-    distribution, knows no negative epsilons.
+    For adding and for removing a record; never too small. ``rdp``, for mechanisms without a privacy
+    loss distribution, knows no negative epsilons.
     """
     charges = _charges([(event, 1)])
-    size = math.inf if any(charge.sigma == 0.0 for charge in charges) else _rdp(charges, CURVE_DELTA)
+    if any(charge.sigma == 0.0 for charge in charges):
+        size = math.inf
+    else:
+        size = _rdp(charges, CURVE_DELTA)
     if size > LARGEST_CURVE:
         return None
     if accountant == "rdp":
         return _rdp_accountant(charges).get_delta, 2.0 * size + 5.0
-    # Rounding losses up adds to delta with the number of steps; so many digits leave rates right to 1e-4.
+    # Rounding losses up adds to delta with the number of steps; so many digits leave rates right to
+    # 1e-4.
     interval = _COARSE * _interval(size) * min(1.0, math.sqrt(1e3 / max(c.steps for c in charges)))
     return _composed(charges, interval).get_delta_for_epsilon, 2.0 * size + 5.0
 
@@ -106,7 +101,9 @@ def joint(events: Sequence[SampledGaussian]) -> SampledGaussian:
         ValueError: No event, or events whose steps differ: they cannot share a sample.
     """
     if len({(event.steps_per_epoch, event.steps) for event in events}) != 1:
-        raise ValueError("only events of equal sampling rate and equal steps can share their samples")
+        raise ValueError(
+            "only events of equal sampling rate and equal steps can share their samples"
+        )
     releases = tuple(release for event in events for release in event.releases)
     return SampledGaussian(events[0].steps_per_epoch, events[0].steps, releases)
 
@@ -139,7 +136,10 @@ def calibrate(
         return sigma
     releases = tuple(NoisyRelease("side", noise) for noise in side_noise_multipliers)
     side = SampledGaussian(steps_per_epoch, steps, releases)
-    left = sigma**-2 - side.effective_noise_multiplier**-2 if min(side_noise_multipliers) > 0 else -1.0
+    if min(side_noise_multipliers) > 0:
+        left = sigma**-2 - side.effective_noise_multiplier**-2
+    else:
+        left = -1.0
     if left <= 0.0:
         raise _side_too_costly(side, sigma, delta, target_epsilon)
     return 1.0 / math.sqrt(left)
@@ -149,7 +149,8 @@ def calibrate_gaussian(count: int, delta: float, target_epsilon: float) -> float
     """The noise multiplier with which ``count`` unsampled Gaussian releases meet a target epsilon.
 
     Raises:
-        ValueError: ``delta`` outside (0, 1). PrivacyError: Too small a delta, as in :func:`epsilon`.
+        ValueError: ``delta`` outside (0, 1). PrivacyError: Too small a delta, as in
+            :func:`epsilon`.
 
     Source: Balle and Wang 2018, exact; docs/methods.md 2.4.
     """
@@ -174,12 +175,16 @@ def describe() -> dict[str, str]:
 
 
 def checked_delta(delta: float) -> float:
-    """Delta, where it can be accounted for. Raises: as :func:`epsilon`; ValueError outside (0, 1)."""
+    """Delta, where it can be accounted for.
+
+    Raises: as :func:`epsilon`; ValueError outside (0, 1).
+    """
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must lie between 0 and 1, not {delta}")
     if delta < SMALLEST_DELTA:
         raise PrivacyError(
-            f"delta {delta:g} is below {SMALLEST_DELTA:g}, where floating point cannot account for it",
+            f"delta {delta:g} is below {SMALLEST_DELTA:g}, where floating point cannot account for "
+            "it",
             hint=f"use --delta {SMALLEST_DELTA:g} or more",
         )
     return delta
@@ -191,7 +196,10 @@ def _charges(events_with_counts: Iterable[tuple[PrivacyEvent, int]]) -> tuple[_C
     for event, count in events_with_counts:
         # The inverse of an inverse is off by a bit or two; no accountant sees the 12th digit.
         sigma = float(f"{event.effective_noise_multiplier:.12g}")
-        rate = 1 if isinstance(event, Gaussian) else event.steps_per_epoch
+        if isinstance(event, Gaussian):
+            rate = 1
+        else:
+            rate = event.steps_per_epoch
         if event.steps * count > 0:
             steps[rate, sigma] += event.steps * count
     return tuple(_Charge(rate, sigma, total) for (rate, sigma), total in sorted(steps.items()))
@@ -205,11 +213,16 @@ def _epsilon(
         return math.inf
     if accountant == "pld" and charges and all(charge.steps_per_epoch == 1 for charge in charges):
         return _exact(charges, delta)
-    by_rdp = _rdp(charges, delta) if charges else 0.0
+    if charges:
+        by_rdp = _rdp(charges, delta)
+    else:
+        by_rdp = 0.0
     if accountant == "rdp" or not 0.0 < by_rdp < _PLD_LIMIT:
         return by_rdp
     value = _pld(charges, delta, coarseness * _interval(by_rdp))
-    if value < 0.25 * by_rdp:  # RDP is far off where noise is tiny or steps are few, and so was the interval
+    if (
+        value < 0.25 * by_rdp
+    ):  # RDP is far off where noise is tiny or steps are few, and so was the interval
         value = _pld(charges, delta, coarseness * _interval(value))
     return value
 
@@ -228,9 +241,13 @@ def _interval(size: float) -> float:
     """The discretisation for an epsilon of about that size.
 
     The usual one between 1 and 7. Finer below, where rounding up T small losses would show; coarser
-    above, where the distribution would fill the memory. In powers of two, so that neighbours share it.
+    above, where the distribution would fill the memory. In powers of two, so that neighbours share
+    it.
     """
-    relative = size if size < 1.0 else max(1.0, size / 5.0)
+    if size < 1.0:
+        relative = size
+    else:
+        relative = max(1.0, size / 5.0)
     return float(_INTERVAL * 2.0 ** round(math.log2(_bounded(relative, 1e-3, 1e4))))
 
 
@@ -239,7 +256,7 @@ def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
         return float(_rdp_accountant(charges).get_epsilon(delta))
 
 
-def _rdp_accountant(charges: tuple[_Charge, ...]) -> "_Accountant":
+def _rdp_accountant(charges: tuple[_Charge, ...]) -> _OfLibrary:
     with quiet():
         import dp_accounting  # lazily: 2 s
         from dp_accounting import rdp  # lazily: 2 s
@@ -249,36 +266,34 @@ def _rdp_accountant(charges: tuple[_Charge, ...]) -> "_Accountant":
             gaussian = dp_accounting.GaussianDpEvent(charge.sigma)
             step = dp_accounting.PoissonSampledDpEvent(1.0 / charge.steps_per_epoch, gaussian)
             accountant.compose(step, charge.steps)
-        found: _Accountant = accountant
-        return found
+        return accountant
 
 
 def _pld(charges: tuple[_Charge, ...], delta: float, interval: float) -> float:
     return float(_composed(charges, interval).get_epsilon_for_delta(delta))
 
 
-def _composed(charges: tuple[_Charge, ...], interval: float) -> _LossDistribution:
-    first, *others = [
-        _one_step(1, charge.sigma / math.sqrt(charge.steps), interval)  # full batches: one Gaussian, exactly
-        if charge.steps_per_epoch == 1
-        else _one_step(charge.steps_per_epoch, charge.sigma, interval).self_compose(charge.steps)
-        for charge in charges
-    ]
-    for other in others:
-        first = first.compose(other)
-    return first
+def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
+    whole = None
+    for charge in charges:
+        if charge.steps_per_epoch == 1:  # full batches: one Gaussian, exactly
+            steps = _one_step(1, charge.sigma / math.sqrt(charge.steps), interval)
+        else:
+            step = _one_step(charge.steps_per_epoch, charge.sigma, interval)
+            steps = step.self_compose(charge.steps)
+        whole = steps if whole is None else whole.compose(steps)
+    return whole
 
 
 @lru_cache(maxsize=32)
-def _one_step(steps_per_epoch: int, sigma: float, interval: float) -> _LossDistribution:
+def _one_step(steps_per_epoch: int, sigma: float, interval: float) -> _OfLibrary:
     """The privacy loss of one step: what ``PLDAccountant`` builds, kept between compositions."""
     with quiet():
         from dp_accounting.pld import privacy_loss_distribution  # lazily: 2 s
 
-        step: _LossDistribution = privacy_loss_distribution.from_gaussian_mechanism(
+        return privacy_loss_distribution.from_gaussian_mechanism(
             sigma, sampling_prob=1.0 / steps_per_epoch, value_discretization_interval=interval
         )
-        return step
 
 
 @lru_cache(maxsize=256)
@@ -287,7 +302,8 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
     sigma, slope = _searched(steps_per_epoch, steps, delta, target)
     seen: tuple[float, float] | None = None
     for _ in range(30):
-        # Few digits: the last ones of an accountant change with the libraries, and bits of noise with them.
+        # Few digits: the last ones of an accountant change with the libraries, and bits of noise
+        # with them.
         sigma = min(_rounded_up(sigma, digits=6), LARGEST_SIGMA)
         value = _epsilon((_Charge(steps_per_epoch, sigma, steps),), delta, "pld")
         at_the_floor = sigma <= SMALLEST_SIGMA and value <= target
@@ -295,7 +311,8 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
             return sigma
         if sigma == LARGEST_SIGMA and value > target:
             break
-        # Where all that the steps reveal lies within delta, so small a target has no noise of its own.
+        # Where all that the steps reveal lies within delta, so small a target has no noise of its
+        # own.
         if value == 0.0:
             return sigma
         point = (math.log(sigma), math.log(value))
@@ -311,13 +328,11 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
     )
 
 
-class _Found(NamedTuple):
-    sigma: float
-    slope: float  # d log(epsilon) / d log(sigma)
+def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> tuple[float, float]:
+    """Where a coarse accountant meets the target, and d log(epsilon) / d log(sigma) there.
 
-
-def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> _Found:
-    """Where a coarse accountant meets the target: secants on logarithms, from a closed-form guess."""
+    Secants on logarithms, from a closed-form guess.
+    """
     interval = _COARSE * _interval(target)
 
     def excess(log_sigma: float) -> float:
@@ -337,11 +352,14 @@ def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> 
         if abs(there - here) > 1e-3:
             slope = _bounded((then - found) / (there - here), -8.0, -0.2)
         here, found = there, then
-    return _Found(math.exp(here), slope)
+    return math.exp(here), slope
 
 
 def _guess(steps_per_epoch: int, steps: int, delta: float, target: float) -> float:
-    """Near sigma_total, by the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)). Source: Bu et al. 2020."""
+    """Near sigma_total, by the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)).
+
+    Source: Bu et al. 2020.
+    """
     with quiet():
         import dp_accounting  # lazily: 2 s
 
@@ -355,15 +373,20 @@ def _bounded(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
 
 
-def _side_too_costly(side: SampledGaussian, sigma: float, delta: float, target: float) -> PrivacyError:
+def _side_too_costly(
+    side: SampledGaussian, sigma: float, delta: float, target: float
+) -> PrivacyError:
     alone = epsilon(side, delta)
     # Twice the total leaves the gradient at most 1.2 times the noise that it has without queries.
     enough = _rounded_up(2.0 * sigma * math.sqrt(len(side.releases)), digits=3)
-    reachable = f"--epsilon {_rounded_up(1.5 * alone, digits=2):g} or more, or " if alone < math.inf else ""
+    if alone < math.inf:
+        reachable = f"--epsilon {_rounded_up(1.5 * alone, digits=2):g} or more, or "
+    else:
+        reachable = ""
     noises = ", ".join(f"{release.noise_multiplier:g}" for release in side.releases)
     return PrivacyError(
-        f"epsilon {target:g} cannot be met: the private counts of each step (noise multiplier {noises}) "
-        f"alone cost {shown_up(alone)}",
+        f"epsilon {target:g} cannot be met: the private counts of each step (noise multiplier "
+        f"{noises}) alone cost {shown_up(alone)}",
         hint=f"use {reachable}a count_noise_multiplier of {enough:g} or more",
     )
 
@@ -372,7 +395,9 @@ def _rounded_up(value: float, digits: int) -> float:
     """The next number of that many significant digits, never below ``value``."""
     unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
     rounded = float(f"{math.ceil(value / unit) * unit:.{digits}g}")
-    return rounded if rounded >= value else float(f"{rounded + unit:.{digits}g}")
+    if rounded >= value:
+        return rounded
+    return float(f"{rounded + unit:.{digits}g}")
 
 
 @contextmanager

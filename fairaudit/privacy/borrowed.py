@@ -14,8 +14,8 @@ from torch import Tensor
 def global_stream(*labels: int) -> Iterator[None]:
     """Inside the block, foreign code's draws follow from ``labels`` alone, on every device.
 
-    Those of PyTorch, NumPy and Python. For starts and dropout masks of models that this program did not
-    write; no noise of a release is drawn from it.
+    Those of PyTorch, NumPy and Python. For starts and dropout masks of models that this program did
+    not write; no noise of a release is drawn from it.
     """
     digest = hashlib.sha256(repr(labels).encode()).digest()
     drawn, numbers = random.getstate(), np.random.get_state()

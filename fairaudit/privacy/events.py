@@ -8,14 +8,19 @@ MOST_DECIMALS = 6  # of an epsilon that people read
 
 
 def shown_up(epsilon: float) -> str:
-    """An epsilon for people, rounded up: 3.0049 is shown as 3.01, so that none is understated anywhere.
+    """An epsilon for people, rounded up.
+
+    3.0049 is shown as 3.01, so that none is understated anywhere.
 
     Two decimals, or two digits of a small number: 0.01 for 0.005 would be twice the truth.
     """
     exact = Decimal(repr(float(epsilon)))
     if not exact.is_finite():
         return "infinite"
-    decimals = min(MOST_DECIMALS, max(2, 1 - exact.adjusted())) if exact else 2
+    if exact:
+        decimals = min(MOST_DECIMALS, max(2, 1 - exact.adjusted()))
+    else:
+        decimals = 2
     return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_CEILING):f}"
 
 
@@ -60,7 +65,10 @@ class SampledGaussian:
 
     @property
     def effective_noise_multiplier(self) -> float:
-        """sigma_eff, the multiplier of the one Gaussian that is at least as revealing; 0 without noise."""
+        """sigma_eff, the multiplier of the one Gaussian that is at least as revealing.
+
+        0 without noise.
+        """
         if any(r.noise_multiplier == 0.0 for r in self.releases):
             return 0.0
         return 1.0 / math.sqrt(sum(r.noise_multiplier**-2 for r in self.releases))
@@ -120,7 +128,9 @@ def event_to_json(event: PrivacyEvent) -> dict[str, object]:
         "kind": "sampled-gaussian",
         "steps_per_epoch": event.steps_per_epoch,
         "steps": event.steps,
-        "releases": [{"name": r.name, "noise_multiplier": r.noise_multiplier} for r in event.releases],
+        "releases": [
+            {"name": r.name, "noise_multiplier": r.noise_multiplier} for r in event.releases
+        ],
     }
 
 

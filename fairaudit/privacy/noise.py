@@ -11,14 +11,16 @@ from torch import Tensor
 
 from fairaudit.privacy.streams import KeyStream, Purpose, is_secure, numpy_stream, seed_of
 
-# What PyTorch draws in float32 comes of uniforms of 24 bits: it ends at 5.768, and its steps grow towards
-# that end. A record whose gradient is as long as its bound shifts a draw by 1 / sigma, so a shifted draw
-# beyond that end would tell it was there. What lies beyond TAIL is drawn anew, from uniforms of 53 bits.
+# What PyTorch draws in float32 comes of uniforms of 24 bits: it ends at 5.768, and its steps grow
+# towards that end. A record whose gradient is as long as its bound shifts a draw by 1 / sigma, so a
+# shifted draw beyond that end would tell it was there. What lies beyond TAIL is drawn anew, from
+# uniforms of 53 bits.
 TAIL = 4.5
 _NORMAL = NormalDist()
 _BEYOND = 0.5 * math.erfc(TAIL / math.sqrt(2.0))  # P(Z > TAIL)
 
-# A search for tails takes as long for many small draws as for one, so these are made some steps ahead.
+# A search for tails takes as long for many small draws as for one, so these are made some steps
+# ahead.
 AHEAD = 16
 _SMALL = 1024  # values of one replicate's draw
 AT_ONCE = 2**15  # values from a key stream: few enough for a processor's cache
@@ -42,7 +44,10 @@ class _Stream:
         self._tail = numpy_stream(seed, "tail")
 
     def fill(self, row: Tensor, draws: Sequence[Tensor]) -> None:
-        """Overwrite a contiguous row on the CPU; ``draws`` are its parts, made as if asked for singly."""
+        """Overwrite a contiguous row on the CPU.
+
+        ``draws`` are its parts, made as if asked for singly.
+        """
         for draw in draws:
             draw.normal_(generator=self._bulk)
         if not row.numel():
@@ -58,12 +63,14 @@ class _Stream:
 
 
 class _SecureStream:
-    """One replicate's noise from a key stream, by uniforms of 53 bits: up to 12, so no tail is to be mended.
+    """One replicate's noise from a key stream, by uniforms of 53 bits.
 
-    Each value is half the sum of four normals, two pairs by Box and Muller. A float that came of one or
-    two uniforms can be told from one that cannot have, which gives away what it was added to; of four
-    there are 2**159 candidates. Source: Holohan and Braghin 2021, "Secure random sampling in differential
-    privacy", n = 2; what Opacus does in its secure mode.
+    Up to 12, so no tail is to be mended.
+
+    Each value is half the sum of four normals, two pairs by Box and Muller. A float that came of
+    one or two uniforms can be told from one that cannot have, which gives away what it was added
+    to; of four there are 2**159 candidates. Source: Holohan and Braghin 2021, "Secure random
+    sampling in differential privacy", n = 2; what Opacus does in its secure mode.
     """
 
     __slots__ = ("_words",)
@@ -77,7 +84,10 @@ class _SecureStream:
             part.copy_(self._normals(len(part)))
 
     def _normals(self, size: int) -> Tensor:
-        """[size] float64. The pair cos a + sin a is sqrt(2) cos(a - pi / 4): one cosine of an even angle."""
+        """[size] float64. The pair cos a + sin a is sqrt(2) cos(a - pi / 4).
+
+        One cosine of an even angle.
+        """
         words = self._words(4 * size) >> np.uint64(11)
         uniform = torch.from_numpy(words.view(np.int64)).double()
         radius, angle = uniform[: 2 * size], uniform[2 * size :]
@@ -87,7 +97,10 @@ class _SecureStream:
 
 
 class _Ahead:
-    """Room for AHEAD draws of one kind; its views are made once, for one costs as much as a small draw."""
+    """Room for AHEAD draws of one kind.
+
+    Its views are made once, for one costs as much as a small draw.
+    """
 
     __slots__ = ("draws", "kind", "left", "rows")
 
@@ -107,8 +120,9 @@ class GaussianNoise:
     not change its noise with its hardware.
 
     Args:
-        seeds: One seed per replicate, ``[R]``; they must differ in their last 32 bits, which are all
-            that PyTorch's generator reads. Inside :func:`from_operating_system` they decide nothing.
+        seeds: One seed per replicate, ``[R]``; they must differ in their last 32 bits, which are
+            all that PyTorch's generator reads. Inside :func:`from_operating_system` they decide
+            nothing.
 
     Raises:
         ValueError: Two replicates would draw the same noise; their difference would carry none.
@@ -144,7 +158,10 @@ class GaussianNoise:
 
     @property
     def draws(self) -> int:
-        """How often :meth:`fill` was called: exactly once per logical step (docs/methods.md 1.3, R10)."""
+        """How often :meth:`fill` was called.
+
+        Exactly once per logical step (docs/methods.md 1.3, R10).
+        """
         return self._draws
 
     def fill(self, out: Tensor) -> Tensor:
@@ -162,12 +179,18 @@ class GaussianNoise:
         self._draws += 1
         if out.numel() <= _SMALL * replicates:
             return out.copy_(self._next(shape, out.dtype))
-        # A strided row is drawn by another kernel, in another order: the bits would follow the layout.
+        # A strided row is drawn by another kernel, in another order: the bits would follow the
+        # layout.
         direct = out.is_cpu and out.is_contiguous()
-        target = out if direct else torch.empty(shape, dtype=out.dtype, device="cpu")
+        if direct:
+            target = out
+        else:
+            target = torch.empty(shape, dtype=out.dtype, device="cpu")
         for stream, row in zip(self._streams, target.unbind(), strict=True):
             stream.fill(row, (row,))
-        return out if direct else out.copy_(target)
+        if direct:
+            return out
+        return out.copy_(target)
 
     def _next(self, shape: torch.Size, dtype: torch.dtype) -> Tensor:
         """The next of the draws made ahead; one of another kind starts anew."""
@@ -182,7 +205,9 @@ class GaussianNoise:
         return ahead.draws[ahead.left]
 
 
-def noise_stream(seed: int, purpose: Purpose, arm_key: str, repeats: int, *, first: int = 0) -> GaussianNoise:
+def noise_stream(
+    seed: int, purpose: Purpose, arm_key: str, repeats: int, *, first: int = 0
+) -> GaussianNoise:
     """The noise of one arm at one audit seed, one stream per repeat.
 
     Args:
@@ -192,4 +217,6 @@ def noise_stream(seed: int, purpose: Purpose, arm_key: str, repeats: int, *, fir
         repeats: R, private runs trained side by side; more of them change none of the others.
         first: Number of the first of them, where others have been drawn before.
     """
-    return GaussianNoise([seed_of(seed, purpose, arm_key, first + repeat) for repeat in range(repeats)])
+    return GaussianNoise(
+        [seed_of(seed, purpose, arm_key, first + repeat) for repeat in range(repeats)]
+    )

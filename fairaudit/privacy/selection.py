@@ -1,9 +1,9 @@
 """What it costs to train at several settings and release the best: Papernot and Steinke 2022.
 
-A search draws K, then releases the best by its score of K independent draws of one mechanism: a candidate
-from a public prior, its training on the fit rows, its score on the validation rows. That K is random is what
-makes the search cheap: a fixed K lets its best tell that the K-1 others were worse. It is charged by Renyi
-divergences. docs/tuning.md 3.
+A search draws K, then releases the best by its score of K independent draws of one mechanism: a
+candidate from a public prior, its training on the fit rows, its score on the validation rows. That
+K is random is what makes the search cheap: a fixed K lets its best tell that the K-1 others were
+worse. It is charged by Renyi divergences. docs/tuning.md 3.
 """
 
 import math
@@ -28,7 +28,9 @@ _ALMOST_ZERO = 1e-300  # a delta so small that no divergence is taken for none
 Float64 = NDArray[np.float64]
 SCORE = "score"
 _LESS = "use a larger --epsilon, a smaller --tune, or --tune-privacy uncharged"
-TOLERANCE = 5e-3  # a base meets its target from below to within this fraction; its own noise to 0.2 %
+TOLERANCE = (
+    5e-3  # a base meets its target from below to within this fraction; its own noise to 0.2 %
+)
 _DIGITS = 4  # of a base: arms of one schedule then ask for the same noise, which is computed once
 _NEAR = 0.02  # of logarithms: closer a base is not sought where a smaller one cannot be met
 _SMALLEST, _LARGEST = 1e-3, 1e6  # of a base, and of a score's noise multiplier
@@ -97,7 +99,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         if not (1.0 < self.mean < math.inf and 0.0 <= self.shape < math.inf):
-            raise ValueError(f"no distribution of tries has mean {self.mean:g} and shape {self.shape:g}")
+            raise ValueError(
+                f"no distribution of tries has mean {self.mean:g} and shape {self.shape:g}"
+            )
 
     def __str__(self) -> str:
         return f"{self.mean:g} tries on average (truncated negative binomial, shape {self.shape:g})"
@@ -108,7 +112,9 @@ class Selection:
         low, high = -60.0, 0.0  # of log(gamma); the mean falls as gamma grows
         for _ in range(200):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if self._mean(math.exp(middle)) > self.mean else (low, middle)
+            low, high = (
+                (middle, high) if self._mean(math.exp(middle)) > self.mean else (low, middle)
+            )
         return math.exp(0.5 * (low + high))
 
     def _mean(self, gamma: float) -> float:
@@ -133,22 +139,25 @@ class Selection:
 
     def draw(self, stream: np.random.Generator) -> int:
         """K of one search, however large: by inversion of one uniform of the stream."""
-        most = math.ceil((45.0 + 10.0 * self.shape) / self.gamma)  # beyond is less than a uniform's last bit
+        most = math.ceil(
+            (45.0 + 10.0 * self.shape) / self.gamma
+        )  # beyond is less than a uniform's last bit
         reached = np.cumsum(self.tries(most)[:-1])
         return int(np.searchsorted(reached, stream.random(), side="right")) + 1
 
     def chances(self, n: int) -> Float64:
-        """The probability that the j-th best of n candidates is the best of K of them, ``[n]``, sum 1.
+        """Probability that the j-th best of n candidates is the best of K of them, ``[n]``.
 
-        K is cut at n, and the K are drawn without replacement: the expectation of a search over which
-        candidates it draws, and how many, given n that were trained.
+        K is cut at n, and the K are drawn without replacement: the expectation of a search over
+        which candidates it draws, and how many, given n that were trained.
         """
         return self.tries(n) @ best_of_some(n)
 
     def divergences(self, base: Float64) -> Float64:
         """Renyi divergences of the best of K draws, from those of one draw, at ``ORDERS``.
 
-        Source: Papernot and Steinke 2022, Theorem 2, its second order chosen best; divergences grow with
+        Source: Papernot and Steinke 2022, Theorem 2, its second order chosen best; divergences grow
+        with
         the order, so a larger order's bound holds as well.
         """
         orders = np.asarray(ORDERS)
@@ -161,9 +170,9 @@ class Selection:
         """Epsilon of the best of K draws for a record that every draw may read.
 
         Args:
-            events: What a draw may release: one for every kind of candidate that the prior has. Which
-                candidate is drawn is public, so a draw diverges no more than the worst of them, at each
-                order.
+            events: What a draw may release: one for every kind of candidate that the prior has.
+                Which candidate is drawn is public, so a draw diverges no more than the worst of
+                them, at each order.
             delta: In (0, 1).
         """
         return epsilon_of_divergences(self.worst(events), delta)
@@ -177,7 +186,7 @@ class Selection:
         return epsilon_of_divergences(self.divergences(np.zeros(len(ORDERS))), delta)
 
     def score_noise(self, delta: float, target: float) -> float:
-        """The noise multiplier of a score with which a record that only the scores read meets a target."""
+        """Noise multiplier of a score with which a record that only scores read meets a target."""
         return _score_noise(self, delta, target)
 
 
@@ -185,8 +194,8 @@ class Selection:
 class SelectionEvent:
     """Everything that a charged search releases, as data.
 
-    A record is in the fit rows, which ``trainings`` read, or in the validation rows, which ``score`` reads;
-    in both never.
+    A record is in the fit rows, which ``trainings`` read, or in the validation rows, which
+    ``score`` reads; in both never.
 
     Args:
         selection: The number of tries.
@@ -200,7 +209,9 @@ class SelectionEvent:
 
     def epsilons(self, delta: float) -> tuple[float, float]:
         """For a fit record, and for a validation record."""
-        return self.selection.epsilon(self.trainings, delta), self.selection.epsilon([self.score], delta)
+        return self.selection.epsilon(self.trainings, delta), self.selection.epsilon(
+            [self.score], delta
+        )
 
     def epsilon(self, delta: float) -> float:
         """For any record."""
@@ -212,7 +223,7 @@ class SelectionEvent:
 
 
 def best_of_some(n: int) -> Float64:
-    """P(the best of k of n candidates, without replacement, is the j-th best), ``[k, j]`` of k, j = 1..n."""
+    """P(the best of k of n candidates, drawn once each, is the j-th best), ``[k, j]``."""
     found = np.zeros((n, n))
     for k in range(1, n + 1):
         for j in range(1, n - k + 2):
@@ -221,22 +232,29 @@ def best_of_some(n: int) -> Float64:
 
 
 def base_epsilon(
-    selection: Selection, events: Callable[[float], Sequence[PrivacyEvent]], delta: float, target: float
+    selection: Selection,
+    events: Callable[[float], Sequence[PrivacyEvent]],
+    delta: float,
+    target: float,
 ) -> float:
     """The epsilon of one training with which a whole search meets a target.
 
     Args:
         selection: The number of tries.
         delta: In (0, 1).
-        events: From the epsilon that every candidate's noise is calibrated to, to what they release.
+        events: From the epsilon that every candidate's noise is calibrated to, to what they
+            release.
         target: Not exceeded; missed by at most half a per cent.
 
     Raises:
-        PrivacyError: No noise meets it: the search alone costs more, or what it leaves to a training is less
-            than noise can meet there.
+        PrivacyError: No noise meets it: the search alone costs more, or what it leaves to a
+            training is less than noise can meet there.
     """
     _refuse_below_least(selection, delta, target)
-    low, high = math.log(_SMALLEST), math.log(target)  # a search costs more than one of its trainings
+    low, high = (
+        math.log(_SMALLEST),
+        math.log(target),
+    )  # a search costs more than one of its trainings
     here, unmet = math.log(0.5 * target), None
     for _ in range(40):
         base = _rounded_down(math.exp(here))
@@ -255,13 +273,15 @@ def base_epsilon(
         else:
             low, unmet = max(low, math.log(base)), None
         # Nearly in proportion; bisection where that leaves what is known.
-        step = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / value) if value > 0 else high
+        step = high
+        if value > 0:
+            step = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / value)
         here = step if low < step < high else 0.5 * (low + high)
         if high - low < 1e-4:
             if low > math.log(_SMALLEST) and unmet is None:
                 return _rounded_down(math.exp(low))
             break
-    why = "whatever its noise" if unmet is None else f"which leaves less to each training: {unmet.message}"
+    why = f"which leaves less to each training: {unmet.message}" if unmet else "whatever its noise"
     raise PrivacyError(f"epsilon {target:g} cannot be met by a search, {why}", hint=_LESS)
 
 

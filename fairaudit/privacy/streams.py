@@ -1,8 +1,8 @@
 """Named random streams: one seed, one purpose, one generator; no stream can shift another.
 
-Inside :func:`from_operating_system` the same calls give streams that no seed repeats: a key from the
-operating system, and AES-256 in counter mode under it. Keys are in the memory of this process alone and go
-with it.
+Inside :func:`from_operating_system` the same calls give streams that no seed repeats: a key from
+the operating system, and AES-256 in counter mode under it. Keys are in the memory of this process
+alone and go with it.
 """
 
 import hashlib
@@ -69,16 +69,23 @@ class SecureStream:
 
     def random(self, size: int | None = None) -> Float64 | float:
         """Uniforms in [0, 1), steps of 2**-53, ``[size]``; one of them without a size."""
-        uniforms: Float64 = (self._words(1 if size is None else size) >> np.uint64(11)).astype(np.float64)
+        uniforms: Float64 = (self._words(1 if size is None else size) >> np.uint64(11)).astype(
+            np.float64
+        )
         uniforms *= 2.0**-53
-        return float(uniforms[0]) if size is None else uniforms
+        if size is None:
+            return float(uniforms[0])
+        return uniforms
 
     def standard_exponential(self, size: int) -> Float64:
         """Exponentials, ``[size]``."""
         return -np.log1p(-self.random(size))
 
     def integers(self, high: int, size: int) -> NDArray[np.int64]:
-        """Whole numbers in 0..high-1, ``[size]``; words beyond the last multiple of ``high`` anew."""
+        """Whole numbers in 0..high-1, ``[size]``.
+
+        Words beyond the last multiple of ``high`` anew.
+        """
         last = 2**64 - 2**64 % high - 1
         found = self._words(size)
         while (beyond := found > np.uint64(last)).any():
@@ -86,7 +93,10 @@ class SecureStream:
         return (found % np.uint64(high)).astype(np.int64)
 
     def permutation(self, values: int | NDArray[Values]) -> NDArray[np.int64] | NDArray[Values]:
-        """The values, or 0..values-1, in a random order: that of random words, of which no two are equal."""
+        """The values, or 0..values-1, in a random order.
+
+        That of random words, of which no two are equal.
+        """
         rows = np.arange(values) if isinstance(values, int) else values
         keys = self._words(len(rows))
         while len(np.unique(keys)) < len(keys):
@@ -99,7 +109,8 @@ class SecureStream:
 def from_operating_system() -> Iterator[None]:
     """Inside the block every stream draws from the operating system: for a model that is released.
 
-    Nothing that is drawn can be drawn again, by anybody: no seed names it, and no key outlives the process.
+    Nothing that is drawn can be drawn again, by anybody: no seed names it, and no key outlives the
+    process.
     """
     token = _SECURE.set(True)
     try:
@@ -118,7 +129,8 @@ def seed_of(seed: int, purpose: Purpose, *labels: str | int) -> int:
 
     Streams are told apart by hashing, so adding an arm, a repeat or a purpose leaves every other
     stream as it was. Noise carries the arm's name: two arms that shared their noise would reveal
-    the difference of their gradients. Inside :func:`from_operating_system` every call draws a new one.
+    the difference of their gradients. Inside :func:`from_operating_system` every call draws a new
+    one.
 
     Args:
         seed: The audit seed of this run.
@@ -132,7 +144,9 @@ def seed_of(seed: int, purpose: Purpose, *labels: str | int) -> int:
 
 
 def numpy_stream(seed: int, purpose: Purpose, *labels: str | int) -> np.random.Generator:
-    """A numpy generator for the stream of :func:`seed_of`, or one that reads the operating system's."""
+    """A numpy generator for the stream of :func:`seed_of`, or of the operating system."""
     if is_secure():
-        return cast(np.random.Generator, SecureStream())  # another draw than its own is an AttributeError
+        return cast(
+            np.random.Generator, SecureStream()
+        )  # another draw than its own is an AttributeError
     return np.random.Generator(np.random.PCG64(seed_of(seed, purpose, *labels)))

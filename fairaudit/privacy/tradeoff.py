@@ -1,13 +1,14 @@
 """Epsilon in words: whom an attacker can rightly accuse of having been in the training records.
 
-An attacker decides from the trained model whether one person's record was in it. Of those who were not, he
-accuses a share: the false positive rate. Of those who were, he can then accuse no more than a share that
-the privacy curve fixes, whatever he knows beside: for every epsilon
+An attacker decides from the trained model whether one person's record was in it. Of those who were
+not, he accuses a share: the false positive rate. Of those who were, he can then accuse no more than
+a share that the privacy curve fixes, whatever he knows beside: for every epsilon
 
     true positive rate <= delta(epsilon) + exp(epsilon) * false positive rate,
 
-and the least of these over all epsilons, negative ones included, is the exact trade-off of the accounted
-mechanism. Source: Wasserman and Zhou 2010, Theorem 2.4; Dong, Roth and Su 2022, Proposition 2.13.
+and the least of these over all epsilons, negative ones included, is the exact trade-off of the
+accounted mechanism. Source: Wasserman and Zhou 2010, Theorem 2.4; Dong, Roth and Su 2022,
+Proposition 2.13.
 """
 
 import math
@@ -56,15 +57,16 @@ def attack_rates(
 
     Args:
         event: What one run releases, or a charged search, which Renyi accounting alone bounds.
-        accountant: ``pld`` for the exact trade-off, never too small and right to 1e-4; ``rdp`` for an upper
-            bound from the curve of Renyi accounting, where there is no other.
+        accountant: ``pld`` for the exact trade-off, never too small and right to 1e-4; ``rdp`` for
+            an upper bound from the curve of Renyi accounting, where there is no other.
         rates: Of false accusations.
     """
     if isinstance(event, SelectionEvent):
         # Of the two places in which a record may be, the one that leaves an attacker more.
         places = [_rates(_of_divergences(each), rates) for each in event.divergences()]
         return tuple(
-            max(both, key=lambda rate: rate.true_positive_rate) for both in zip(*places, strict=True)
+            max(both, key=lambda rate: rate.true_positive_rate)
+            for both in zip(*places, strict=True)
         )
     if isinstance(event, Gaussian) and event.noise_multiplier > 0.0 and accountant == "pld":
         mu = math.sqrt(event.count) / event.noise_multiplier
@@ -77,19 +79,26 @@ def _rates(curve: Profile | None, rates: tuple[float, ...]) -> tuple[AttackRate,
 
 
 def profile(event: PrivacyEvent, accountant: Accountant = "pld") -> Profile | None:
-    """The whole privacy curve of one run; one (epsilon, delta) is a point of it. None: nothing is proved."""
+    """The whole privacy curve of one run; one (epsilon, delta) is a point of it.
+
+    None: nothing is proved.
+    """
     found = privacy_curve(event, accountant)
     if found is None:
         return None
     delta, most = found
-    return Profile(lambda epsilon: float(delta(epsilon)), 0.0 if accountant == "rdp" else -most, most)
+    return Profile(
+        lambda epsilon: float(delta(epsilon)), 0.0 if accountant == "rdp" else -most, most
+    )
 
 
 def _of_divergences(divergences: NDArray[np.float64]) -> Profile | None:
     size = epsilon_of_divergences(divergences, CURVE_DELTA)
     if size > LARGEST_CURVE:
         return None
-    return Profile(lambda epsilon: delta_of_divergences(divergences, epsilon), 0.0, 2.0 * size + 5.0)
+    return Profile(
+        lambda epsilon: delta_of_divergences(divergences, epsilon), 0.0, 2.0 * size + 5.0
+    )
 
 
 def of_gaussian(mu: float, false_positive_rate: float) -> float:
@@ -112,11 +121,16 @@ def of_profile(curve: Profile, false_positive_rate: float) -> float:
         return 1.0 - math.exp(-epsilon) * (1.0 - curve.delta(epsilon) - false_positive_rate)
 
     found = min(1.0, _least(accused, curve))
-    return found if curve.least < 0.0 else min(found, _least(spared, curve))
+    if curve.least < 0.0:
+        return found
+    return min(found, _least(spared, curve))
 
 
 def _least(bound: Callable[[float], float], curve: Profile) -> float:
-    """The minimum, by golden sections: the bound is convex in exp(epsilon), and any value of it is true."""
+    """The minimum, by golden sections.
+
+    The bound is convex in exp(epsilon), and any value of it is true.
+    """
     low, high = curve.least, curve.most
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = bound(left), bound(right)

@@ -1,7 +1,7 @@
-"""The trained model on rows that it did not see, against what the audit lets expect of one new training."""
+"""The trained model on held-out rows, against what the audit lets expect of one training."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,9 @@ class HeldOut:
         grouping, group: Whose; ("", "") is all rows.
         rows: Held out.
         accuracy: None without rows.
-        expected: 95 % prediction interval of one new training, or None.
+        expected: Prediction interval of one new training, or None. The intervals of all groups hold
+            together for 95 % of new trainings.
+        seeds: Of the audit, behind the interval.
         reason: Why there is none, or "".
     """
 
@@ -31,6 +33,7 @@ class HeldOut:
     rows: int
     accuracy: float | None
     expected: Ends | None
+    seeds: int
     reason: str
 
     @property
@@ -41,17 +44,27 @@ class HeldOut:
         return self.expected.low <= self.accuracy <= self.expected.high
 
 
-def prediction_interval(values: Sequence[float]) -> Ends | None:
+def prediction_interval(
+    values: Sequence[float], *, among: int = 1, least_sd: float = 0.0
+) -> Ends | None:
     """Where one more draw lies with 95 % probability, seeds being independent and about normal.
 
     ``mean +- t_{S-1} s sqrt(1 + 1/S)``: of one training, not of the mean of many.
+
+    Args:
+        values: One for each seed.
+        among: How many such intervals share the 5 %.
+        least_sd: Taken for s where that is smaller.
     """
-    if len(values) < 2:
+    seeds = len(values)
+    if seeds < 2:
         return None
     from scipy.stats import t
 
-    centre, deviation = float(np.mean(values)), float(np.std(values, ddof=1))
-    reach = float(t.ppf((1 + LEVEL) / 2, len(values) - 1)) * deviation * math.sqrt(1 + 1 / len(values))
+    centre = float(np.mean(values))
+    deviation = max(float(np.std(values, ddof=1)), least_sd)
+    quantile = float(t.isf((1 - LEVEL) / (2 * among), seeds - 1))
+    reach = quantile * deviation * math.sqrt(1 + 1 / seeds)
     return Ends(centre - reach, centre + reach)
 
 
@@ -68,34 +81,55 @@ def held_out(
         probabilities: On them, [n, Y].
     """
     correct = probabilities.argmax(1) == dataset.labels[rows]
-    several = _several(report, arm)
+    repeats = next(facts.repeats for facts in report.arms if facts.key == arm)
+    several = f"{repeats} trainings" if repeats > 1 else ""
+    if "tune" in report.config and report.config["tune"].value is not None:
+        several = "all searches that it may have been"
+    among = sum(len(grouping.names) for grouping in dataset.groupings)
     found = []
     for grouping in dataset.groupings:
         groups = grouping.groups[rows]
         for number, name in enumerate(grouping.names):
             mine = correct[groups == number]
-            if several:
-                expected, reason = None, f"each seed of the audit is a mean of {several}"
-            else:
-                expected = prediction_interval(tuple(_seeds(report, arm, grouping.name, name)))
-                reason = "" if expected else "the audit has fewer than two seeds of it"
             accuracy = float(mine.mean()) if len(mine) else None
-            found.append(HeldOut(grouping.name, name, len(mine), accuracy, expected, reason))
+            by_arm = accuracies(report, grouping.name, name)
+            seeds = by_arm.get(arm, ())
+            expected, reason = None, ""
+            if several:
+                reason = f"each seed of the audit is a mean of {several}"
+            elif len(seeds) < 2:
+                reason = "the audit has fewer than two seeds of it"
+            else:
+                least = pooled_sd(by_arm.values())
+                expected = prediction_interval(seeds, among=among, least_sd=least)
+            found.append(
+                HeldOut(grouping.name, name, len(mine), accuracy, expected, len(seeds), reason)
+            )
     return found
 
 
-def _several(report: Report, arm: str) -> str:
-    """What a seed's figure is the mean of, or "" where it is one training's."""
-    repeats = next(facts.repeats for facts in report.arms if facts.key == arm)
-    if "tune" in report.config and report.config["tune"].value is not None:
-        return "all searches that it may have been"
-    return f"{repeats} trainings" if repeats > 1 else ""
-
-
-def _seeds(report: Report, arm: str, grouping: str, group: str) -> Iterator[float]:
+def accuracies(report: Report, grouping: str, group: str) -> dict[str, tuple[float, ...]]:
+    """Arm -> a group's accuracy at each seed, the references' too."""
+    found: dict[str, tuple[float, ...]] = {}
     for comparison in report.comparisons:
-        if comparison.arm == arm and comparison.grouping == grouping:
-            for measure in comparison.by_group:
-                estimate = measure.estimates.get("accuracy")
-                if measure.group == group and estimate is not None:
-                    yield from (value for value in estimate.by_seed if value is not None)
+        if comparison.grouping != grouping:
+            continue
+        measure = next((m for m in comparison.by_group if m.group == group), None)
+        if measure is None:
+            continue
+        for arm, name in (
+            (comparison.arm, "accuracy"),
+            (comparison.reference, "reference.accuracy"),
+        ):
+            estimate = measure.estimates.get(name)
+            if arm and estimate is not None:
+                found[arm] = tuple(value for value in estimate.by_seed if value is not None)
+    return found
+
+
+def pooled_sd(by_arm: Iterable[Sequence[float]]) -> float:
+    """The standard deviation over seeds, of all arms together; 0 where none has two seeds."""
+    variances = [np.var(seeds, ddof=1) for seeds in by_arm if len(seeds) > 1]
+    if variances:
+        return math.sqrt(float(np.mean(variances)))
+    return 0.0

@@ -31,13 +31,22 @@ from fairaudit.execution.model_setup import fresh_model
 from fairaudit.io.atomic import appearing
 from fairaudit.io.code_digest import code_digest
 from fairaudit.models.convex import BoundedInputs, LogisticModels
+from fairaudit.release.choice import refuse_other_factory
 from fairaudit.release.model_folder import MODEL, RECIPE, read_folder
-from fairaudit.release.model_recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, TableInputs
+from fairaudit.release.model_recipe import (
+    Images,
+    LinearMake,
+    NetworkMake,
+    ReleaseRecipe,
+    TableInputs,
+)
 from fairaudit.release.train import WEIGHTS, named_tensors
 
 _CHANGED = "restore the folder that `fairaudit train` wrote, or train again"
 ROWS, IMAGES = 65_536, 1_024  # predicted at once
-ROW_GROUP = 2**20  # rows that stand together in a Parquet file, as where pyarrow writes a whole table
+ROW_GROUP = (
+    2**20
+)  # rows that stand together in a Parquet file, as where pyarrow writes a whole table
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,10 @@ class TablePredictions:
 
 
 class Predicting(NamedTuple):
-    """Predictions that are made as they are asked for, some rows at a time; counts are of the rows so far."""
+    """Predictions that are made as they are asked for, some rows at a time.
+
+    Counts are of the rows so far.
+    """
 
     pieces: Iterator[NDArray[np.float32]]
     at_once: int
@@ -65,12 +77,16 @@ class Predicting(NamedTuple):
     @property
     def outside(self) -> dict[str, int]:
         """As of TablePredictions."""
-        return self.inputs.outside if self.inputs else {}
+        if self.inputs:
+            return self.inputs.outside
+        return {}
 
     @property
     def missing(self) -> dict[str, int]:
         """As of TablePredictions."""
-        return self.inputs.missing if self.inputs else {}
+        if self.inputs:
+            return self.inputs.missing
+        return {}
 
     def all(self, classes: int) -> TablePredictions:
         """Of all rows."""
@@ -103,7 +119,9 @@ class ReleasedModel:
             DataError: A column is missing or holds something else; the model reads images.
         """
         if self.recipe.images is not None:
-            raise DataError("the model reads images, not a table", "use `fairaudit predict`, or predict_file")
+            raise DataError(
+                "the model reads images, not a table", "use `fairaudit predict`, or predict_file"
+            )
         return self.predict_table(_as_table(data)).probabilities
 
     def score(self, data: pd.DataFrame, labels: ArrayLike) -> float:
@@ -117,7 +135,8 @@ class ReleasedModel:
 
     def __repr__(self) -> str:
         return (
-            f"ReleasedModel({self.recipe.model.make} of {self.recipe.label!r}: {listed(self.recipe.classes)})"
+            f"ReleasedModel({self.recipe.model.make} of {self.recipe.label!r}: "
+            f"{listed(self.recipe.classes)})"
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -182,7 +201,9 @@ class ReleasedModel:
             raise DataError(f"the images are {shape}, and the model reads {images.shape}")
         pixels = pixels_of(table.column(name))
         values = np.arange(256, dtype=np.float64) / 255
-        scaled = (2 * values - 1 if images.pixel_range == "symmetric" else values).astype(np.float32)
+        scaled = (2 * values - 1 if images.pixel_range == "symmetric" else values).astype(
+            np.float32
+        )
         make = self.recipe.model
         as_rows = not (isinstance(make, NetworkMake) and sees_images(make.model))
 
@@ -198,7 +219,9 @@ class ReleasedModel:
         if isinstance(self._network, Stacked):
             found = self._network.probabilities(features)
         else:
-            found = self._network.probabilities(features, torch.zeros(len(features), dtype=torch.int64))
+            found = self._network.probabilities(
+                features, torch.zeros(len(features), dtype=torch.int64)
+            )
         probabilities: NDArray[np.float32] = found[0].numpy()
         probabilities[~np.isfinite(probabilities).all(1)] = 1.0 / len(self.recipe.classes)
         return probabilities
@@ -210,15 +233,22 @@ def _batches(source: DataSource, names: Sequence[str]) -> Iterator[pa.RecordBatc
     Several files whose types differ are read as a whole: what joins them is known only then.
     """
     if names and isinstance(source, TableFiles):
-        files = [found for file in source.files if (found := stream_columns(file, names)) is not None]
-        if len(files) == len(source.files) and all(file.schema == files[0].schema for file in files):
+        files = [
+            found for file in source.files if (found := stream_columns(file, names)) is not None
+        ]
+        if len(files) == len(source.files) and all(
+            file.schema == files[0].schema for file in files
+        ):
             return itertools.chain.from_iterable(file.rows for file in files)
     read, _ = source.read(names)
     return iter(read.to_batches())
 
 
 def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows, as many at a time as are predicted at once: how many there are moves a last digit."""
+    """The same rows, as many at a time as are predicted at once.
+
+    How many there are moves a last digit.
+    """
     held: list[pa.RecordBatch] = []
     for batch in batches:
         at = 0
@@ -233,7 +263,10 @@ def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _as_table(data: object) -> pa.Table:
-    """A table in memory as Arrow's. Raises: DataError, where it has no columns with names of their own."""
+    """A table in memory as Arrow's.
+
+    Raises: DataError, where it has no columns with names of their own.
+    """
     try:
         if isinstance(data, pd.DataFrame):
             return pa.Table.from_pandas(data, preserve_index=False)
@@ -248,11 +281,14 @@ def _as_table(data: object) -> pa.Table:
 
 
 def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
-    """The model in a folder that ``fairaudit train`` wrote; its digests are checked, nothing is unpickled.
+    """The model in a folder that ``fairaudit train`` wrote.
+
+    Its digests are checked, nothing is unpickled.
 
     Args:
         path: The folder.
-        model: ``module:factory`` of a model of your own: its code is run, so you name it, not the folder.
+        model: ``module:factory`` of a model of your own: its code is run, so you name it, not the
+            folder.
 
     Raises:
         DataError: The folder is damaged or was changed.
@@ -272,11 +308,18 @@ def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
     return ReleasedModel(recipe, _network(recipe, make, tensors, model))
 
 
-def _linear(recipe: ReleaseRecipe, make: LinearMake, tensors: dict[str, NDArray[Any]]) -> LogisticModels:
+def _linear(
+    recipe: ReleaseRecipe, make: LinearMake, tensors: dict[str, NDArray[Any]]
+) -> LogisticModels:
     heads = 1 if len(recipe.classes) == 2 else len(recipe.classes)
     size = int(np.prod(recipe.shape)) + (make.intercept != 0.0)
     weights = tensors.get(WEIGHTS)
-    if weights is None or weights.shape != (heads, size) or weights.dtype != float or len(tensors) > 1:
+    if (
+        weights is None
+        or weights.shape != (heads, size)
+        or weights.dtype != float
+        or len(tensors) > 1
+    ):
         raise _unlike(WEIGHTS)
     values = torch.from_numpy(weights.astype(np.float64))[None]
     return LogisticModels(values, BoundedInputs(make.feature_norm, make.intercept))
@@ -285,7 +328,12 @@ def _linear(recipe: ReleaseRecipe, make: LinearMake, tensors: dict[str, NDArray[
 def _network(
     recipe: ReleaseRecipe, make: NetworkMake, tensors: dict[str, NDArray[Any]], model: str | None
 ) -> Stacked:
-    _refuse_other_factory(make, model)
+    refuse_other_factory(make.model, model)
+    if model is not None and code_digest([model.partition(":")[0]]) != make.code_sha256:
+        raise ConfigError(
+            f"the code of {quoted(model)} is not what was trained",
+            hint="use the version of the training",
+        )
     images = recipe.images is not None
     shape = recipe.shape if not images or sees_images(make.model) else (int(np.prod(recipe.shape)),)
     if not is_factory(make.model):
@@ -293,7 +341,9 @@ def _network(
         wanted = sum(out * (into + 1) for out, into, _ in sizes)
         if wanted != sum(values.size for values in tensors.values()):
             raise _unlike("its layers")  # before memory is taken for what the recipe claims
-    module = fresh_model(make.model, shape, len(recipe.classes), make.hidden, make.activation, stream=0)
+    module = fresh_model(
+        make.model, shape, len(recipe.classes), make.hidden, make.activation, stream=0
+    )
     named = named_tensors(module)
     if named.keys() != tensors.keys():
         raise _unlike("its layers")
@@ -306,30 +356,14 @@ def _network(
     return stack([module])
 
 
-def _refuse_other_factory(make: NetworkMake, model: str | None) -> None:
-    if not is_factory(make.model):
-        if model is not None:
-            raise ConfigError("the folder's model is of no factory", hint="leave --model out")
-        return
-    if model is None:
-        raise ConfigError(
-            f"the model is of {quoted(make.model)}, code that is not in the folder",
-            hint=f"if you trust it: --model {make.model}, in Python model={make.model!r}",
-        )
-    if model != make.model:
-        raise ConfigError(f"the model is of {quoted(make.model)}, not of {quoted(model)}")
-    if code_digest([model.partition(":")[0]]) != make.code_sha256:
-        raise ConfigError(
-            f"the code of {quoted(model)} is not what was trained", hint="use the version of the training"
-        )
-
-
 def _unlike(what: str) -> DataError:
     return DataError(f"{MODEL} does not hold what {RECIPE} says: {what}", _CHANGED)
 
 
 def write_predictions(model: ReleasedModel, data: Path, out: Path) -> tuple[int, Predicting]:
-    """Predict a file into a table: ``prediction``, then ``probability_CLASS`` of every class, row by row.
+    """Predict a file into a table.
+
+    ``prediction``, then ``probability_CLASS`` of every class, row by row.
 
     Rows are read, predicted and written some at a time, so memory does not grow with the file.
 
@@ -342,7 +376,8 @@ def write_predictions(model: ReleasedModel, data: Path, out: Path) -> tuple[int,
         How many rows, and what of them was not as the model knows them.
 
     Raises:
-        DataError: As of :meth:`ReleasedModel.predict_file`. OutputError: The file cannot be written.
+        DataError: As of :meth:`ReleasedModel.predict_file`. OutputError: The file cannot be
+            written.
     """
     classes = pa.array(model.recipe.classes, pa.string())
     fields = [(f"probability_{name}", pa.float32()) for name in model.recipe.classes]

@@ -1,7 +1,10 @@
-"""A search for release: K fresh candidates of the public prior, of which the best by a noised score is kept.
+"""A search for release.
 
-To be used inside :func:`fairaudit.privacy.streams.from_operating_system`: K, candidates, coins and noise are
-then drawn anew by every call, and nothing of a search outlives it but the candidate that is kept.
+K fresh candidates of the public prior, of which the best by a noised score is kept.
+
+To be used inside :func:`fairaudit.privacy.streams.from_operating_system`: K, candidates, coins and
+noise are then drawn anew by every call, and nothing of a search outlives it but the candidate that
+is kept.
 """
 
 from typing import NamedTuple
@@ -31,11 +34,13 @@ class Kept(NamedTuple):
     model: Sanitised
 
 
-def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_public: int) -> Kept:
+def best_of_tries(
+    arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_public: int
+) -> Kept:
     """Train and score K candidates, one after the other, and keep the best.
 
-    K is as large as it is drawn, and nobody is told how large: of a K that is known the best would tell
-    that the others were worse. Losing candidates are gone before the next one is trained.
+    K is as large as it is drawn, and nobody is told how large: of a K that is known the best would
+    tell that the others were worse. Losing candidates are gone before the next one is trained.
 
     Args:
         arm: With a charged search.
@@ -44,8 +49,8 @@ def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n
         n_public: Training rows, those for validation among them: a public constant.
 
     Raises:
-        TrainingError: Out of memory, or no row to train on; never for what a training did, which the score
-            would tell.
+        TrainingError: Out of memory, or no row to train on; never for what a training did, which
+            the score would tell.
     """
     tuning, charge = arm.tuning, arm.privacy.selection
     assert tuning is not None, f"{arm.key} has no search"
@@ -78,7 +83,10 @@ def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n
 
 
 def validation_coins(rows: int) -> NDArray[np.int64]:
-    """Places of the validation rows among training rows: a coin for each row, whatever others there are."""
+    """Places of the validation rows among training rows.
+
+    A coin for each row, whatever others there are.
+    """
     return np.flatnonzero(numpy_stream(0, "validation", "release").random(rows) < VALIDATION_SHARE)
 
 
@@ -98,8 +106,12 @@ def released_score(
     correct = np.zeros(len(rows), np.bool_)
     for start in range(0, len(rows), ROWS_AT_ONCE):
         piece = slice(start, start + ROWS_AT_ONCE)
-        inputs = torch.from_numpy(np.ascontiguousarray(prepared.encoded.train[divided.validation[piece]]))
+        inputs = torch.from_numpy(
+            np.ascontiguousarray(prepared.encoded.train[divided.validation[piece]])
+        )
         found = model.probabilities(inputs, torch.from_numpy(groups[piece])).numpy()
         correct[piece] = record_correct(found, labels[piece])[0] == 1.0
-    noise = noise_stream(0, "query", "score", 1).fill(torch.empty(1, rule.counts, dtype=torch.float64))
+    noise = noise_stream(0, "query", "score", 1).fill(
+        torch.empty(1, rule.counts, dtype=torch.float64)
+    )
     return rule.release(correct, groups, noise_std, noise[0].numpy())

@@ -3,7 +3,6 @@
 Every draw is from the operating system, and nothing is kept but the model.
 """
 
-import importlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,7 +17,6 @@ from torch import nn
 from fairaudit import __version__
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import kind_of
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.public import share_inputs
 from fairaudit.engine.devices import CPU, find_device
@@ -28,10 +26,10 @@ from fairaudit.errors import TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import on_test
 from fairaudit.execution.seed_data import SeedData, prepare_rows
-from fairaudit.execution.trials import Sanitised
+from fairaudit.execution.trials import Sanitised, method_of
 from fairaudit.io.atomic import write_atomically
 from fairaudit.io.code_digest import code_digest
-from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.base import Task, TrainedReplicates
 from fairaudit.models.convex import LogisticModels
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.streams import from_operating_system, numpy_stream
@@ -46,7 +44,7 @@ from fairaudit.release.model_folder import (
     as_json,
     write_folder,
 )
-from fairaudit.release.model_recipe import Images, LinearMake, NetworkMake, ReleaseRecipe, column_of
+from fairaudit.release.model_recipe import Images, LinearMake, NetworkMake, ReleaseRecipe
 from fairaudit.release.search import best_of_tries
 from fairaudit.release.statements import card, evidence, privacy_statement
 from fairaudit.tuning.search import Candidate
@@ -91,11 +89,12 @@ def train_for_release(choice: ReleaseChoice) -> Trained:
         prepared = prepare_rows(inputs, plan.config, split, by_pool=choice.by_pool, queries=queries)
         if prepared.public is not None and len(prepared.public.features) < queries:
             raise TrainingError(
-                f"the student needs {queries:,} records, and coins left {len(prepared.public.features):,}",
+                f"the student needs {queries:,} records, and coins left "
+                f"{len(prepared.public.features):,}",
                 hint="audit with more test rows, fewer queries, or --public-data",
             )
         task = _task(plan, arm, prepared, device)
-        method = _method(arm)
+        method = method_of(arm)
         try:
             if arm.tuning is None:
                 kept, model = None, Sanitised(method.fit(task, []), len(prepared.dataset.classes))
@@ -104,7 +103,8 @@ def train_for_release(choice: ReleaseChoice) -> Trained:
                 kept = best_of_tries(arm, method, task, prepared, n_public=plan.config.n_public)
                 model = kept.model
         except TrainingError as error:
-            raise TrainingError(error.message.replace(f" at seed {task.seed}", ""), error.hint) from None
+            message = error.message.replace(f" at seed {task.seed}", "")
+            raise TrainingError(message, error.hint) from None
     assert kept or model.event == arm.privacy.event, f"{arm.key} did {model.event}"
     trained = model.trained
     if trained is not None and not torch.isfinite(trained.parameters).all():
@@ -121,9 +121,9 @@ def train_for_release(choice: ReleaseChoice) -> Trained:
 def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
     """Training and test rows by one coin per row, whatever other rows there are.
 
-    So epsilon covers a row of the file, and not of a training set that was drawn with regard to others.
-    A split that the data bring stays. ``balance`` and ``keep`` are coins, too; the rates of ``balance``
-    are those of the groups' sizes, which count as public.
+    So epsilon covers a row of the file, and not of a training set that was drawn with regard to
+    others. A split that the data bring stays. ``balance`` and ``keep`` are coins, too; the rates of
+    ``balance`` are those of the groups' sizes, which count as public.
     """
     coins = numpy_stream(0, "split", "release")
     rows = dataset.n_rows
@@ -144,7 +144,7 @@ def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
 
 def _task(plan: Plan, arm: Arm, prepared: SeedData, device: torch.device = CPU) -> Task:
     schedule, config = plan.schedule, plan.config
-    seed = secrets.randbits(62)  # of what an own model draws while it trains; streams do not read it
+    seed = secrets.randbits(62)  # of what an own model draws in training; streams do not read it
     return Task(
         arm=arm.key,
         seed=seed,
@@ -165,13 +165,6 @@ def _task(plan: Plan, arm: Arm, prepared: SeedData, device: torch.device = CPU) 
     )
 
 
-def _method(arm: Arm) -> Method:
-    module, _, name = arm.trainer.partition(":")
-    method = getattr(importlib.import_module(module), name)()
-    assert isinstance(method, Method)
-    return method
-
-
 def named_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
     """Parameters, frozen ones too, and buffers; those of the module that a user's factory made."""
     inner = model.inner if isinstance(model, PerRecord) else model
@@ -185,7 +178,9 @@ def _model(
     network, config = trained.network, plan.config
     if isinstance(network, LogisticModels):
         assert network.inputs.means is None, "its inputs are scaled by groups"
-        make = LinearMake(make="linear", feature_norm=network.inputs.norm, intercept=network.inputs.intercept)
+        make = LinearMake(
+            make="linear", feature_norm=network.inputs.norm, intercept=network.inputs.intercept
+        )
         return {WEIGHTS: network.weights[0].numpy()}, make
     assert isinstance(network, Stacked)
     own = start.inner if isinstance(start, PerRecord) else start
@@ -202,31 +197,29 @@ def _model(
         activation=config.activation,
         code_sha256=code,
     )
-    tensors = {name: value.detach().clone().contiguous() for name, value in named_tensors(start).items()}
-    return {name: value.numpy() for name, value in tensors.items()}, network_make
+    tensors = named_tensors(start)
+    return {n: value.detach().contiguous().numpy() for n, value in tensors.items()}, network_make
 
 
 def _constant(prepared: SeedData) -> tuple[dict[str, NDArray[np.generic]], LinearMake]:
     """A model that says the same of everybody: what a search keeps of a training that diverged."""
     classes, width = len(prepared.dataset.classes), int(np.prod(prepared.encoded.test.shape[1:]))
     weights = np.zeros((1 if classes == 2 else classes, width))
-    return {WEIGHTS: weights}, LinearMake(make="linear", feature_norm=1.0, intercept=0.0, same_for_all=True)
+    return {WEIGHTS: weights}, LinearMake(
+        make="linear", feature_norm=1.0, intercept=0.0, same_for_all=True
+    )
 
 
-def _recipe(choice: ReleaseChoice, prepared: SeedData, make: NetworkMake | LinearMake) -> ReleaseRecipe:
+def _recipe(
+    choice: ReleaseChoice, prepared: SeedData, make: NetworkMake | LinearMake
+) -> ReleaseRecipe:
     dataset, config = choice.dataset, choice.plan.config
-    schema = dataset.features.schema
     shape = dataset.image_shape
     return ReleaseRecipe(
         fairaudit=__version__,
         label=dataset.label,
         classes=dataset.classes,
-        columns=()
-        if shape is not None
-        else tuple(
-            column_of(field.name, kind_of(field.type), constants, dataset.declared.get(field.name))
-            for field, constants in zip(schema, prepared.encoded.columns, strict=True)
-        ),
+        columns=prepared.encoded.columns,
         images=None
         if shape is None
         else Images(shape=shape, resized=config.resize is not None, pixel_range=config.pixel_range),
@@ -237,7 +230,7 @@ def _recipe(choice: ReleaseChoice, prepared: SeedData, make: NetworkMake | Linea
 
 def fitted_constants(prepared: SeedData) -> tuple[str, ...]:
     """What of the inputs was learned of rows, be they the pool's."""
-    return tuple(line for column in prepared.encoded.columns for line in column.fitted)
+    return tuple(line for column in prepared.encoded.columns for line in column.learned)
 
 
 def release(choice: ReleaseChoice, out: Path) -> list[HeldOut]:
@@ -248,14 +241,17 @@ def release(choice: ReleaseChoice, out: Path) -> list[HeldOut]:
         out: The folder; it must not be there.
 
     Returns:
-        Accuracy by group on the held-out rows; it stays beside the report and is no part of the folder.
+        Accuracy by group on the held-out rows; it stays beside the report and is no part of the
+        folder.
 
     Raises:
         TrainingError: Diverged, or out of memory. OutputError: The folder cannot be written.
     """
     trained = train_for_release(choice)
     write_model(choice, trained, out)
-    return held_out(choice.report, choice.audited.key, choice.dataset, trained.test, trained.probabilities)
+    return held_out(
+        choice.report, choice.audited.key, choice.dataset, trained.test, trained.probabilities
+    )
 
 
 def write_model(choice: ReleaseChoice, trained: Trained, out: Path) -> None:

@@ -6,14 +6,17 @@ from pydantic import Field
 
 from fairaudit.results.estimates import Figure, Interval, Part
 
+STEP_PARTS = ("direction", "magnitude_effective", "noise")  # which sum to a step's loss increase
+
 
 class Curve(Part):
     """One diagnostic over training: mean over seeds and repeats, ``values[observation][column]``.
 
     ``columns`` are the groups of the first grouping, or one empty name for a whole-batch number.
-    ``spread`` is the standard deviation between seeds, of the shape of ``values``; None for one seed.
-    ``low`` and ``high`` are the ends of a 95 % interval of the mean over seeds, which share records: it says
-    how steady the curve is. ``window``: The most readings that a value is a mean over, at each seed.
+    ``spread`` is the standard deviation between seeds, of the shape of ``values``; None for one
+    seed. ``low`` and ``high`` are the ends of a 95 % interval of the mean over seeds, which share
+    records: it says how steady the curve is. ``window``: The most readings that a value is a mean
+        over, at each seed.
     """
 
     name: str
@@ -39,11 +42,12 @@ class OverSeeds(Interval):
 class GroupCauses(Part):
     """One group under one arm.
 
-    ``parts`` are nats per step, means over the training's steps: direction, magnitude_effective and noise,
-    then magnitude as published, clip (in closed form) and the starred split. ``shares`` are of the sum of
-    the absolute values of the first three. ``statistics`` are means over the checkpoints. ``errors`` are the
-    standard errors of parts over the batches that they are means over; the intervals hold them too.
-    ``wanted`` are those that the number of batches was to bring, which is limited.
+    ``parts`` are nats per step, means over the training's steps: direction, magnitude_effective and
+    noise, then magnitude as published, clip (in closed form) and the starred split. ``shares`` are
+    of the sum of the absolute values of the first three. ``statistics`` are means over the
+    checkpoints. ``errors`` are the standard errors of parts over the batches that they are means
+    over; the intervals hold them too. ``wanted`` are those that the number of batches was to bring,
+    which is limited.
     """
 
     group: str
@@ -55,7 +59,10 @@ class GroupCauses(Part):
 
 
 class Correlation(Interval):
-    """Correlation over records of two readings, mean over seeds and checkpoints, with mean interval ends."""
+    """Correlation over records of two readings, mean over seeds and checkpoints.
+
+    With mean interval ends.
+    """
 
     between: tuple[str, str]
     group: str
@@ -65,9 +72,11 @@ class Correlation(Interval):
 class Association(Part):
     """How a statistic and the excess risk go together over groups.
 
-    ``correlation`` is Pearson's over the groups, mean over seeds; None with two groups, where it is 1 or
-    -1 by construction. ``agreement`` is the share of ``compared`` pairs of groups, over all seeds, at
-    which the group with more of the statistic has the higher excess risk. ``size`` is training records.
+    ``correlation`` is Pearson's over the groups, mean over seeds; None with two groups, where it is
+    1 or
+    -1 by construction. ``agreement`` is the share of ``compared`` pairs of groups, over all seeds,
+    at which the group with more of the statistic has the higher excess risk. ``size`` is training
+    records.
 
     Source: Tran et al. 2021.
     """
@@ -79,7 +88,9 @@ class Association(Part):
 
 
 class BoundRecord(Part):
-    """A lower bound on how much more ``a`` than ``b`` pays, beside the truth; means over steps and seeds.
+    """A lower bound on how much more ``a`` than ``b`` pays, beside the truth.
+
+    Means over steps and seeds.
 
     ``agreement`` is the share of steps at which bound and truth have one sign, ``positive`` that at
     which the bound says that ``a`` pays more. ``assumption`` is empty where it holds at every step.
@@ -100,10 +111,11 @@ class BoundRecord(Part):
 class ArmCauses(Part):
     """What one arm's training did to each group; ``reason`` says why there is nothing.
 
-    Of the pair that the bounds are about: ``theorem_3`` is the share of the checkpoints at which the
-    sufficient condition of Tran et al. 2021, Thm 3, holds (with its Lemma 3 corrected it suffices for full
-    batches only; None for more than two groups), ``trace_difference_error`` the standard error of the
-    difference of their Hessian traces over random probes, 0 where the traces are exact.
+    Of the pair that the bounds are about: ``theorem_3`` is the share of the checkpoints at which
+    the sufficient condition of Tran et al. 2021, Thm 3, holds (with its Lemma 3 corrected it
+    suffices for full batches only; None for more than two groups), ``trace_difference_error`` the
+    standard error of the difference of their Hessian traces over random probes, 0 where the traces
+    are exact.
     """
 
     reason: str
@@ -121,9 +133,9 @@ class ArmCauses(Part):
 class SignClaim(Part):
     """A claim of a paper as the sign of one number, and whether this audit bears it out.
 
-    ``found`` is the mean over the seeds; its interval allows for all claims of the report at once, and says
-    how steady the mean is in this file, not how true of others. The claim ``holds`` or ``fails`` where that
-    interval lies on one side of zero.
+    ``found`` is the mean over the seeds; its interval allows for all claims of the report at once,
+    and says how steady the mean is in this file, not how true of others. The claim ``holds`` or
+    ``fails`` where that interval lies on one side of zero.
     """
 
     statement: str

@@ -1,31 +1,22 @@
-"""A report as a document: sections of blocks that hold values, from which every rendering is written.
+"""A report as a document.
+
+Sections of blocks that hold values, from which every rendering is written.
 
 Nothing here is markup: text is plain, and marks are types. A renderer escapes what it writes.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from fairaudit.errors import numbered
 from fairaudit.report.panels import Panel
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import OWN_UNIT, UNKNOWN, Scale, count, written
 from fairaudit.results.estimates import DIGITS, Interval
 
-Kind: TypeAlias = Literal["pass", "fail", "inconclusive", "warning", "note"]
+Kind: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 _NAME_OF_DATA = 80  # characters of a name in the table below a chart
-
-
-class Rank(IntEnum):
-    """What a section is to its reader: tables of the first rank are whole, the last are cut first."""
-
-    MAIN = 0
-    SECOND = 1
-    DETAIL = 2
-    APPENDIX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +41,7 @@ class Badge:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """Points to other sections by their titles.
-
-    Args:
-        sections: Ids of those that it would point to.
-        nothing: What stands where the document has none of them.
-        found: Id and title of those that the document has; filled in when it is complete.
-    """
-
-    sections: tuple[str, ...]
-    nothing: str
-    found: tuple[tuple[str, str], ...] = ()
-
-
-Inline: TypeAlias = str | Strong | Code | Badge | Link
+Inline: TypeAlias = str | Strong | Code | Badge
 Words: TypeAlias = str | tuple[Inline, ...]
 
 
@@ -86,11 +62,13 @@ Cell: TypeAlias = Words | Quantity | int | float | None
 
 def bare(value: float | None, scale: Scale = OWN_UNIT) -> Quantity:
     """A number without an interval, a dash where it is undefined."""
-    return Quantity(Interval(value=value, low=None, high=None), scale._replace(is_spoken=False), UNKNOWN)
+    return Quantity(
+        Interval(value=value, low=None, high=None), scale._replace(is_spoken=False), UNKNOWN
+    )
 
 
 def words_of(cell: Cell) -> Words:
-    """A cell in words: a count with commas, any other bare number at six digits, a dash for nothing."""
+    """A cell in words: a count with commas, other numbers at six digits, a dash for nothing."""
     match cell:
         case None:
             return UNKNOWN
@@ -102,6 +80,14 @@ def words_of(cell: Cell) -> Words:
             return str(cell)
         case _:
             return cell
+
+
+def runs_of(cell: Cell) -> tuple[Inline, ...]:
+    """A cell in words, mark by mark."""
+    words = words_of(cell)
+    if isinstance(words, str):
+        return (words,)
+    return words
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +112,6 @@ class Bullets:
 
 
 @dataclass(frozen=True, slots=True)
-class Callout:
-    """A line that must be seen: a verdict or a warning."""
-
-    kind: Kind
-    title: str
-    words: Words
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
     """Text to be copied as it is."""
 
@@ -148,12 +125,10 @@ class Column:
     Args:
         title: A noun with its unit.
         is_number: Numbers stand to the right.
-        spare: Which columns a terminal leaves out where the table is too wide, the largest first; 0: none.
     """
 
     title: str
     is_number: bool = False
-    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,27 +138,13 @@ class Table:
     Args:
         columns: Their titles.
         rows: All of them.
-        most: Rows that are read at once: a text has no more, a page folds a table that has; None for any.
-        left_out: How many more rows the JSON has.
+        most: Rows that are read at once: a text has no more, a page folds a table that has; None
+            for any.
     """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     most: int | None = None
-    left_out: int = 0
-
-    def cut(self, most: int) -> "Table":
-        """With as many rows at most."""
-        over = max(len(self.rows) - most, 0)
-        return replace(self, rows=self.rows[:most], left_out=self.left_out + over)
-
-    @property
-    def note(self) -> str:
-        """What is said of rows that are left out; "" where none is."""
-        if not self.left_out:
-            return ""
-        nouns = ("more row is", "more rows are") if self.rows else ("row is", "rows are")
-        return f"{numbered(self.left_out, *nouns)} in report.json."
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +175,7 @@ class Figures:
     charts: tuple[Chart, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Details:
-    """Blocks that a reader opens; where nothing can be opened they stand below their summary."""
-
-    summary: str
-    blocks: tuple["Block", ...]
-
-
-Block: TypeAlias = Text | Heading | Bullets | Callout | Listing | Table | Figures | Details
+Block: TypeAlias = Text | Heading | Bullets | Listing | Table | Figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,18 +183,16 @@ class Section:
     """A part of a document.
 
     Args:
-        id: What links, the model card and tests know it by: letters, digits and dashes.
+        id: What links and tests know it by: letters, digits and dashes.
         title: Its heading; "" for what opens the document.
-        rank: What it is to its reader.
         blocks: What it says.
-        brief: What a terminal shows of it; None for all of it where it is of the first rank, else nothing.
+        brief: What a terminal shows of it.
     """
 
     id: str
     title: str
-    rank: Rank
     blocks: tuple[Block, ...]
-    brief: tuple[Block, ...] | None = None
+    brief: tuple[Block, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,36 +205,10 @@ class Document:
     @property
     def charts(self) -> tuple[Chart, ...]:
         """All charts, in reading order."""
-        found = (charts_of(section.blocks) for section in self.sections)
-        return tuple(chart for charts in found for chart in charts)
-
-
-def complete(title: str, sections: Sequence[Section]) -> Document:
-    """The document of some sections, each link leading to those of its sections that are there."""
-    titles = {section.id: section.title for section in sections}
-
-    def led(words: Words) -> Words:
-        if isinstance(words, str):
-            return words
-        return tuple(
-            replace(run, found=tuple((name, titles[name]) for name in run.sections if name in titles))
-            if isinstance(run, Link)
-            else run
-            for run in words
-        )
-
-    def linked(block: Block) -> Block:
-        match block:
-            case Text():
-                return Text(led(block.words))
-            case Bullets():
-                return Bullets(tuple(led(item) for item in block.items))
-            case Details():
-                return replace(block, blocks=tuple(linked(inner) for inner in block.blocks))
-            case _:
-                return block
-
-    return Document(title, tuple(replace(s, blocks=tuple(map(linked, s.blocks))) for s in sections))
+        charts: list[Chart] = []
+        for section in self.sections:
+            charts += charts_of(section.blocks)
+        return tuple(charts)
 
 
 def charts_of(blocks: Sequence[Block]) -> Iterator[Chart]:
@@ -291,33 +216,42 @@ def charts_of(blocks: Sequence[Block]) -> Iterator[Chart]:
     for block in blocks:
         if isinstance(block, Figures):
             yield from block.charts
-        elif isinstance(block, Details):
-            yield from charts_of(block.blocks)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, most: int | None = None) -> Table:
     """A table.
 
     Args:
-        head: Column titles; a title that starts with ``#`` marks a column of numbers.
+        head: Column titles; a title that starts with ``#`` marks a column of numbers. A last one,
+            ``note``, is left out where no row has one.
         rows: Cells, as many as titles.
         most: Rows that are read at once; None for any number.
     """
+    if head[-1] == "note" and not any(row[-1] for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
     columns = tuple(Column(title.removeprefix("#"), title.startswith("#")) for title in head)
-    return Table(columns, tuple(tuple(row) for row in rows), most)
+    return Table(columns, tuple(map(tuple, rows)), most)
 
 
 def data_table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
     """The numbers behind a chart, whose names may be of any length."""
-    return table(head, [[plain(c, _NAME_OF_DATA) if isinstance(c, str) else c for c in row] for row in rows])
+    shortened = []
+    for row in rows:
+        cells = [plain(cell, _NAME_OF_DATA) if isinstance(cell, str) else cell for cell in row]
+        shortened.append(cells)
+    return table(head, shortened)
 
 
 def figures(*charts: Chart | None) -> tuple[Figures, ...]:
     """The charts that there are as one block, or no block."""
-    found = tuple(chart for chart in charts if chart is not None)
-    return (Figures(found),) if found else ()
+    present = tuple(filter(None, charts))
+    if present:
+        return (Figures(present),)
+    return ()
 
 
 def bullets(items: Sequence[Words]) -> tuple[Bullets, ...]:
     """A list, or no block where there is nothing to list."""
-    return (Bullets(tuple(items)),) if items else ()
+    if items:
+        return (Bullets(tuple(items)),)
+    return ()

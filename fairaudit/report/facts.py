@@ -52,9 +52,9 @@ class ClassFacts(Part):
 class LabelFacts(Part):
     """The label and how it was found; its positive class, which rates are about (None: not known).
 
-    ``favourable`` is the outcome that people want, which selection rates and impact ratios are about.
-    ``favourable_origin`` says who said so; where nobody did, the positive class is assumed to be it,
-    and gates do not take the assumption for a fact.
+    ``favourable`` is the outcome that people want, which selection rates and impact ratios are
+    about. ``favourable_origin`` says who said so; where nobody did, the positive class is assumed
+    to be it, and gates do not take the assumption for a fact.
     """
 
     column: str
@@ -97,8 +97,8 @@ class DataFacts(Part):
     ``dropped_rows`` and ``missing`` count per group of the first grouping; a count that is
     suppressed is None. ``fitted`` lists what was learned from training rows without privacy. Of
     images, rows are images and ``images`` tells their shape; None for a table. Of given predictions
-    there are no features, so repeated rows are not known. ``outside_declaration`` counts values of declared
-    columns that are not as declared.
+    there are no features, so repeated rows are not known. ``outside_declaration`` counts values of
+    declared columns that are not as declared.
     """
 
     name: str
@@ -126,8 +126,8 @@ class DataFacts(Part):
 class TrainingFacts(Part):
     """What every arm shares: model, sampling and schedule; ``rules`` says what set each number.
 
-    ``parameters`` is None where it depends on how a seed's table is encoded; ``gradients`` says which
-    engine gives each record's gradient.
+    ``parameters`` is None where it depends on how a seed's table is encoded; ``gradients`` says
+    which engine gives each record's gradient.
     """
 
     model: str
@@ -145,7 +145,10 @@ class TrainingFacts(Part):
 
 
 class Epsilon(Part):
-    """Epsilon of one run by two accountants; rounded up. The headline is ``pld``, or ``rdp`` without it."""
+    """Epsilon of one run by two accountants; rounded up.
+
+    The headline is ``pld``, or ``rdp`` without it.
+    """
 
     pld: EpsilonFigure | None
     rdp: EpsilonFigure | None
@@ -153,7 +156,9 @@ class Epsilon(Part):
     @property
     def headline(self) -> float | None:
         """By PLD; by RDP where a search is charged, which no PLD accountant knows."""
-        return self.rdp if self.pld is None else self.pld
+        if self.pld is None:
+            return self.rdp
+        return self.pld
 
 
 class ReleaseFacts(Part):
@@ -164,7 +169,7 @@ class ReleaseFacts(Part):
 
 
 class AttackFacts(Part):
-    """The most that an attacker can do who knows everything but whether a person's record was trained on.
+    """The most that an attacker can do who knows all but whether a record was trained on.
 
     Of people who were not he accuses the share ``false_positive_rate``, of those who were at most
     ``true_positive_rate``.
@@ -177,8 +182,8 @@ class AttackFacts(Part):
 class ClaimFacts(Part):
     """What a trainer of the user's own says of its privacy; nothing of it is checked.
 
-    ``epsilon`` and ``delta`` are the largest that any of its ``trainings`` claims, None where one of them
-    claims nothing; ``asked_delta`` is what it was asked for beside ``target_epsilon``.
+    ``epsilon`` and ``delta`` are the largest that any of its ``trainings`` claims, None where one
+    of them claims nothing; ``asked_delta`` is what it was asked for beside ``target_epsilon``.
     """
 
     asked_delta: Figure
@@ -196,8 +201,8 @@ class PrivacyFacts(Part):
 
     ``guarantee`` is the status of the training mechanism given the encoded table;
     ``epsilon_if_all_released`` the PLD epsilon of releasing every private model of the audit;
-    ``attack`` what the guarantee means for an attacker, empty where none is proved; ``claim`` what a trainer
-    of the user's own says, for which all else is None or empty.
+    ``attack`` what the guarantee means for an attacker, empty where none is proved; ``claim`` what
+    a trainer of the user's own says, for which all else is None or empty.
     """
 
     guarantee: Guarantee
@@ -248,13 +253,14 @@ class FailedSeed(Part):
 class ArmFacts(Part):
     """One method in one form: its numbers, its reference and how many seeds finished.
 
-    ``trainings`` is a digest of all that the finished trainings follow from (data, options, code), or of
-    the predictions that were given: where it is equal in two reports, the trainings are the same. "" in
-    reports of earlier versions, of which it is not known.
-    ``step_shortened``: Its step is shorter than the reference's, by the rule that reads the noise, so a
-    larger epsilon makes it longer.
+    ``trainings`` is a digest of all that the finished trainings follow from (data, options, code),
+    or of the predictions that were given: where it is equal in two reports, the trainings are the
+    same.
+    ``step_shortened``: Its step is shorter than the reference's, by the rule that reads the noise,
+    so a larger epsilon makes it longer.
     ``trainer``: The user's own code that trained it, as ``module:function``, or "".
-    ``differs_by``: Of that code, by how much the probabilities of two equal trainings differ at most.
+    ``differs_by``: Of that code, by how much the probabilities of two equal trainings differ at
+        most.
     """
 
     key: str
@@ -268,7 +274,7 @@ class ArmFacts(Part):
     seeds_planned: int
     seeds_finished: int
     failed: tuple[FailedSeed, ...]
-    trainings: str = ""
+    trainings: str
     step_shortened: bool = False
     trainer: str = ""
     differs_by: Figure | None = None
@@ -285,7 +291,10 @@ class Control(Part):
 
 
 class ReportWarning(Part):
-    """Something that may bias the audit or must be known to read it; ``arm``: whom it is about, or ""."""
+    """Something that may bias the audit or must be known to read it.
+
+    ``arm``: whom it is about, or "".
+    """
 
     code: str
     level: Literal["warning", "notice"]

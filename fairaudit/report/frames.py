@@ -7,11 +7,10 @@ import pandas as pd
 
 from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.metrics.registry import costs
-from fairaudit.report.document import Chart
 from fairaudit.report.drawing import file_spec
 from fairaudit.report.model import Report
 from fairaudit.report.sections.order import document
-from fairaudit.results.estimates import Estimate, interval_of
+from fairaudit.results.estimates import Comparison, Estimate, interval_of
 
 _MIME = "application/vnd.vegalite.v6+json"
 
@@ -37,51 +36,45 @@ def group_frame(report: Report) -> pd.DataFrame:
     rows = []
     for comparison in report.costs:
         for group in comparison.by_group:
-            row: dict[str, object] = {
-                **{"arm": comparison.arm, "reference": comparison.reference, "grouping": comparison.grouping},
-                **{"group": group.group, "n_test": group.n_test, "n_train": group.n_train},
-            }
+            row = _key(comparison)
+            row |= {"group": group.group, "n_test": group.n_test, "n_train": group.n_train}
             for metric in costs():
                 cost = interval_of(group.estimates.get(metric))
                 row |= {metric: cost.value, f"{metric}_low": cost.low, f"{metric}_high": cost.high}
-            for name in ("accuracy", "reference.accuracy"):
-                row[name.replace(".", "_")] = group.value(name)
+            row["accuracy"] = group.value("accuracy")
+            row["reference_accuracy"] = group.value("reference.accuracy")
             rows.append(row)
     return pd.DataFrame(rows)
 
 
 def metric_frame(report: Report) -> pd.DataFrame:
     """See :meth:`Report.metrics`."""
-    return pd.DataFrame(
-        {
-            **{"arm": comparison.arm, "reference": comparison.reference, "grouping": comparison.grouping},
-            **{"group": group.group, "metric": metric, **_cells(estimate)},
-        }
-        for comparison in (*report.comparisons, *report.attacks)
-        for group in (*comparison.by_group, comparison.overall)
-        for metric, estimate in group.estimates.items()
-    )
+    rows = []
+    for comparison in (*report.comparisons, *report.attacks):
+        for group in (*comparison.by_group, comparison.overall):
+            for metric, estimate in group.estimates.items():
+                name = {"group": group.group, "metric": metric}
+                rows.append({**_key(comparison), **name, **_cells(estimate)})
+    return pd.DataFrame(rows)
 
 
 def gap_frame(report: Report) -> pd.DataFrame:
     """See :meth:`Report.gaps`."""
-    return pd.DataFrame(
-        {
-            **{"arm": comparison.arm, "reference": comparison.reference, "grouping": comparison.grouping},
-            "metric": gap.metric,
-            "kind": gap.kind,
-            "a": gap.a,
-            "b": gap.b,
-            **_cells(gap.signed),
-            "size": gap.absolute.value,
-            "size_low": gap.simultaneous.low,
-            "size_high": gap.simultaneous.high,
-            "direction": gap.direction,
-            "gated": gap.gated,
-        }
-        for comparison in (*report.comparisons, *report.attacks)
-        for gap in comparison.gaps
-    )
+    rows = []
+    for comparison in (*report.comparisons, *report.attacks):
+        for gap in comparison.gaps:
+            row = _key(comparison)
+            row |= {"metric": gap.metric, "kind": gap.kind, "a": gap.a, "b": gap.b}
+            row |= _cells(gap.signed)
+            row |= {
+                "size": gap.absolute.value,
+                "size_low": gap.simultaneous.low,
+                "size_high": gap.simultaneous.high,
+                "direction": gap.direction,
+                "gated": gap.gated,
+            }
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def figure(report: Report, name: str) -> NotebookChart:
@@ -89,12 +82,14 @@ def figure(report: Report, name: str) -> NotebookChart:
     known = {chart.name: chart for chart in document(report).charts}
     if name not in known:
         raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, known))
-    return notebook_chart(known[name])
+    chart = known[name]
+    spec = file_spec(chart.panels, title=chart.title, description=chart.alt)
+    return NotebookChart(dict(spec), chart.alt)
 
 
-def notebook_chart(chart: Chart) -> NotebookChart:
-    """A chart of any document, as a notebook shows it."""
-    return NotebookChart(dict(file_spec(chart.panels, title=chart.title, description=chart.alt)), chart.alt)
+def _key(comparison: Comparison) -> dict[str, object]:
+    names = ("arm", "reference", "grouping")
+    return {name: getattr(comparison, name) for name in names}
 
 
 def _cells(estimate: Estimate) -> dict[str, object]:

@@ -12,28 +12,36 @@ CONTROL_NOT_RUN = "control_not_run"  # code of the warning
 
 def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
     """The gap that stands for the comparison: the only pair's, else the largest over all groups."""
-    pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
+    pairs, largest = [], None
+    for gap in comparison.gaps:
+        if gap.metric == metric and gap.kind == "pair":
+            pairs.append(gap)
+        elif gap.metric == metric and gap.kind == "max":
+            largest = gap
     if len(pairs) == 1:
         return pairs[0]
-    return next((gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "max"), None)
+    return largest
 
 
 def named_gaps(comparison: Comparison, metric: str = COST) -> list[Gap]:
-    """The pairs that ``compare`` asked for, unless one of them already stands for the comparison."""
+    """The pairs that ``compare`` asked for, unless one already stands for the comparison."""
+    named = [gap for gap in comparison.gaps if gap.named and gap.metric == metric]
     main = main_gap(comparison, metric)
-    return [gap for gap in comparison.gaps if gap.named and gap.metric == metric and gap is not main]
+    return [gap for gap in named if gap is not main]
 
 
 def detected_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
     """The gap that sentences explain; None where no two groups are detected to differ.
 
-    The one that stands for the comparison if it is detected, else a pair that was asked for, else the largest
-    pair that is: of three groups the largest gap may be open and another one not.
+    The one that stands for the comparison if it is detected, else a pair that was asked for, else
+    the largest pair that is: of three groups the largest gap may be open and another one not.
     """
     pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
     pairs.sort(key=lambda gap: -abs(gap.signed.value or 0.0))
-    ordered = (main_gap(comparison, metric), *named_gaps(comparison, metric), *pairs)
-    return next((gap for gap in ordered if gap is not None and is_detected(gap)), None)
+    for gap in (main_gap(comparison, metric), *named_gaps(comparison, metric), *pairs):
+        if gap is not None and is_detected(gap):
+            return gap
+    return None
 
 
 def reading(gap: Gap) -> str:
@@ -43,8 +51,10 @@ def reading(gap: Gap) -> str:
     """
     if gap.absolute.value is None:
         return ""
-    told = read_words(gap.reading, gap.size, gap.limit, spec_of(gap.metric).unit)
-    return told.replace("difference detected", gap.direction, 1) if gap.direction else told
+    words = read_words(gap.reading, gap.size, gap.limit, spec_of(gap.metric).unit)
+    if gap.direction:
+        words = words.replace("difference detected", gap.direction, 1)
+    return words
 
 
 def read_words(read: Reading, size: Interval, limit: float | None, unit: str) -> str:
@@ -55,45 +65,70 @@ def read_words(read: Reading, size: Interval, limit: float | None, unit: str) ->
         limit: Or None.
         unit: Of both.
     """
-    allowed = "" if limit is None else f"limit {with_unit(limit, unit)}"
-    high = None if size.ends is None else size.ends.high
+    allowed = ""
+    if limit is not None:
+        allowed = f"limit {with_unit(limit, unit)}"
+    high = None
+    if size.ends is not None:
+        high = size.ends.high
     match read:
         case "within tolerance":
             return f"within tolerance ({allowed})"
         case "at most":
-            # The interval that is shown holds for one method and one cost; sentences choose from all.
-            chosen = " among all that is compared" if size.excludes_zero else ""
+            # The interval that is shown holds for one method and one cost; sentences choose from
+            # all.
+            chosen = ""
+            if size.excludes_zero:
+                chosen = " among all that is compared"
             return f"none detected{chosen}, at most {with_unit(high, unit)}"
         case "cannot tell":
-            return " ".join(filter(None, ("cannot tell", allowed and f"({allowed})")))
+            if allowed:
+                return f"cannot tell ({allowed})"
+            return "cannot tell"
     if limit is not None and high is not None and high <= limit:
         return f"{read}, within tolerance ({allowed})"
-    return ", ".join(filter(None, (read, allowed)))
+    if allowed:
+        return f"{read}, {allowed}"
+    return read
 
 
 def with_unit(value: float | None, unit: str) -> str:
     """A number of a report for a reader: fractions in points, losses in nats."""
     if value is None:
         return UNKNOWN
+    if unit == "nats":
+        return f"{number(value)} nats"
     if unit != "fraction":
-        return f"{number(value)} nats" if unit == "nats" else number(value)
-    points = f"{100 * value:.3g}" if abs(value) < 1e-3 else number(100 * value, decimals=1).removesuffix(".0")
-    return f"{points} point{'s' * (points != '1')}"
+        return number(value)
+    points = number(100 * value, decimals=1).removesuffix(".0")
+    if abs(value) < 1e-3:
+        points = f"{100 * value:.3g}"
+    if points == "1":
+        return f"{points} point"
+    return f"{points} points"
 
 
 def is_detected(gap: Gap) -> bool:
     """Whether a sentence may say that the two groups of a gap differ."""
-    return bool(gap.direction) if gap.detected is None else gap.detected
+    if gap.detected is None:
+        return bool(gap.direction)
+    return gap.detected
 
 
 def metric_text(metric: str, classes: Sequence[str]) -> str:
-    """``change.tpr[2]`` -> ``tpr[2] (square)``: the name that rules use, and the class that it counts."""
+    """``change.tpr[2]`` -> ``tpr[2] (square)``.
+
+    The name that rules use, and the class that it counts.
+    """
     name = metric.removeprefix("change.")
     number = name.partition("[")[2].removesuffix("]")
-    is_class = number.isdecimal() and int(number) < len(classes)
-    return f"{name} ({classes[int(number)]})" if is_class else name
+    if number.isdecimal() and int(number) < len(classes):
+        return f"{name} ({classes[int(number)]})"
+    return name
 
 
 def scale_of(metric: str) -> Scale:
     """How a metric is written where fractions are in points: a loss stays in nats."""
-    return POINTS if spec_of(metric).unit == "fraction" else OWN_UNIT
+    if spec_of(metric).unit == "fraction":
+        return POINTS
+    return OWN_UNIT

@@ -1,22 +1,25 @@
-"""What was measured beside comparisons: selection, the reference, readings, sweeps, searches, attacks."""
+"""What was measured beside comparisons.
+
+Selection, the reference, readings, sweeps, searches, attacks.
+"""
 
 from typing import Literal
 
 from pydantic import Field
 
+from fairaudit.metrics.registry import UNDERTRAINED_BY, WITHIN
 from fairaudit.report.decomposition import Curve, Decomposition
 from fairaudit.report.facts import ArmFacts, AttackFacts, FailedSeed, PrivacyFacts
 from fairaudit.report.summary import MisalignmentSummary
 from fairaudit.results.estimates import Comparison, EpsilonFigure, Estimate, Figure, Interval, Part
 from fairaudit.results.estimates import Way as WayName
 
-UNDERTRAINED_BY = 0.01  # accuracy below the scikit-learn baseline from which costs cannot be read
-
 
 class SelectionRates(Part):
     """How often one arm gives the favourable outcome, and impact ratios.
 
-    ``reference``: the group that the ratios divide by, most selected of those with enough test rows.
+    ``reference``: the group that the ratios divide by, most selected of those with enough test
+        rows.
     """
 
     arm: str
@@ -32,8 +35,9 @@ class SelectionRates(Part):
 class ChangedGap(Part):
     """A gap within a model that private training is shown to change.
 
-    ``change`` is by how much the difference of ``metric``, ``a`` minus ``b``, is larger than under the
-    reference; its interval holds for all metrics, pairs of groups and arms of the report together.
+    ``change`` is by how much the difference of ``metric``, ``a`` minus ``b``, is larger than under
+    the reference; its interval holds for all metrics, pairs of groups and arms of the report
+    together.
     """
 
     arm: str
@@ -61,13 +65,18 @@ class SklearnBaseline(Part):
 
     @property
     def reading(self) -> str:
-        """Where the reference stands beside the other model, in words; "" where either is not known."""
+        """Where the reference stands beside the other model, in words.
+
+        "" where either is not known.
+        """
         if self.reference_accuracy is None or self.baseline_accuracy is None:
             return ""
         if self.undertrained:
             return "reference undertrained, costs cannot be read"
         above = self.reference_accuracy - self.baseline_accuracy
-        return f"{100 * above:.1f} points above it" if above > UNDERTRAINED_BY else "within one point"
+        if above > UNDERTRAINED_BY:
+            return f"{100 * above:.1f} points above it"
+        return "within one point"
 
 
 class Reading(Part):
@@ -96,7 +105,8 @@ class Claim(Part):
 class Diagnostics(Part):
     """Readings of the training itself, by arm; exact functions of raw data, not private.
 
-    ``level``: What was read, as it was resolved. ``misalignment``: Arm -> how far clipping turns its steps.
+    ``level``: What was read, as it was resolved. ``misalignment``: Arm -> how far clipping turns
+        its steps.
     """
 
     level: str
@@ -108,7 +118,10 @@ class Diagnostics(Part):
 
 
 class SweepPoint(Part):
-    """One arm of a sweep: its target, the epsilon it reached, each group's cost in accuracy, and its gap."""
+    """One arm of a sweep.
+
+    Its target, the epsilon it reached, each group's cost in accuracy, and its gap.
+    """
 
     arm: str
     target_epsilon: Figure
@@ -127,7 +140,10 @@ class Sweep(Part):
 
 
 class Searched(Part):
-    """Where one number of an arm was sought: between two ends, log-uniformly, or among some values."""
+    """Where one number of an arm was sought.
+
+    Between two ends, log-uniformly, or among some values.
+    """
 
     default: Figure
     low: Figure
@@ -138,12 +154,13 @@ class Searched(Part):
 class Tried(Part):
     """One candidate at one seed.
 
-    ``settings`` are all of the arm's numbers, noise included. ``released_score`` is what the choice reads,
-    noise included where the search is charged; the exact one stays with the trainings. ``weight`` is the
-    probability that it is the one that is kept, ``selected`` marks the best released score. ``accuracy`` is
-    on the test rows, a fraction; ``gap`` is the largest difference between two groups in the cost of privacy,
-    beside the reference as it was tuned at that seed (None of a reference, or where groups are too small).
-    Both describe one model on one split and have no interval.
+    ``settings`` are all of the arm's numbers, noise included. ``released_score`` is what the choice
+    reads, noise included where the search is charged; the exact one stays with the trainings.
+    ``weight`` is the probability that it is the one that is kept, ``selected`` marks the best
+    released score. ``accuracy`` is on the test rows, a fraction; ``gap`` is the largest difference
+    between two groups in the cost of privacy, beside the reference as it was tuned at that seed
+    (None of a reference, or where groups are too small). Both describe one model on one split and
+    have no interval.
     """
 
     number: int
@@ -176,12 +193,13 @@ class SearchedSeed(Part):
 class ArmSearch(Part):
     """How one arm's settings were sought, and what that costs.
 
-    ``base_epsilon`` is that of one training by PLD, the dearest candidate's; None where nothing is charged.
-    ``score_noise`` is the standard deviation of the noise on each count of a score, in records, 0 for an
-    exact score; ``mean_tries`` the mean of the number of tries that is charged, ``shape_tries`` the shape of
-    its truncated negative binomial distribution (1: geometric, 0: logarithmic), both None where exactly all
-    are made. ``noise_multiplier`` is that of the default setting within the search,
-    ``uncharged_noise_multiplier`` that of one ordinary training which spends all of epsilon.
+    ``base_epsilon`` is that of one training by PLD, the dearest candidate's; None where nothing is
+    charged. ``score_noise`` is the standard deviation of the noise on each count of a score, in
+    records, 0 for an exact score; ``mean_tries`` the mean of the number of tries that is charged,
+    ``shape_tries`` the shape of its truncated negative binomial distribution (1: geometric, 0:
+    logarithmic), both None where exactly all are made. ``noise_multiplier`` is that of the default
+    setting within the search, ``uncharged_noise_multiplier`` that of one ordinary training which
+    spends all of epsilon.
     """
 
     arm: str
@@ -192,15 +210,14 @@ class ArmSearch(Part):
     uncharged_noise_multiplier: Figure | None
     score_noise: Figure
     seeds: tuple[SearchedSeed, ...]
-    shape_tries: Figure | None = 0.0  # what every search was charged for before it was stored
+    shape_tries: Figure | None
 
 
 class Way(Part):
-    """What settings cost that no search of the arm's own found.
+    """What settings cost that no search found: every arm at its default setting.
 
-    ``default``: every arm at its default setting. ``reused``: every arm at the setting with which its
-    reference scores best at that seed. Each is an ordinary training on all training rows at all of epsilon;
-    arms are named ``dpsgd:default`` and ``dpsgd:reused@3``.
+    Ordinary trainings on all training rows at all of epsilon; arms are named ``dpsgd:default`` and
+    ``dpsgd:default@3``.
     """
 
     name: WayName
@@ -210,10 +227,11 @@ class Way(Part):
 
 
 class Tuning(Part):
-    """The search for settings of every arm, and the ways beside it.
+    """The search for settings of every arm, and the default setting beside it.
 
-    ``gains`` are every arm at its default setting (``dpsgd:default``) against itself as it was tuned
-    (``dpsgd``), seed by seed: their ``privacy_cost`` and ``excess_risk`` are what searching gains.
+    ``gains`` are every arm at its default setting (``dpsgd:default``) against itself as it was
+    tuned (``dpsgd``), seed by seed: their ``privacy_cost`` and ``excess_risk`` are what searching
+    gains.
     """
 
     trials: int
@@ -221,7 +239,7 @@ class Tuning(Part):
     is_charged: bool
     searches: tuple[ArmSearch, ...]
     ways: tuple[Way, ...]
-    gains: tuple[Comparison, ...] = ()  # empty in reports of earlier versions
+    gains: tuple[Comparison, ...] = ()
 
     def gain(self, arm: str, grouping: str) -> Comparison | None:
         """That of a tuned arm; None where it was not measured."""
@@ -232,16 +250,14 @@ class Tuning(Part):
         return next((search for search in self.searches if search.arm == arm), None)
 
 
-WITHIN_GROUP = {"leakage_tpr": 0.05, "leakage_tpr_at_1": 0.01}  # metric -> rate of false accusations
-
-
 class AttackedArm(Part):
     """One recipe as it was trained to be attacked.
 
     Args:
         arm: Key, as in the audit.
         reference: Of the arm that it stands beside, or None.
-        epsilon: Of one such model, None where none is proved: of its own events, on half of the rows.
+        epsilon: Of one such model, None where none is proved: of its own events, on half of the
+            rows.
         noise_multiplier: Effective, of one such training.
         ceiling: The most that any attacker can do on such a model; empty where nothing is proved.
         models_planned, models_finished: Each is a target, and a shadow of the others.
@@ -260,8 +276,10 @@ class AttackedArm(Part):
     trainings: str
 
     def at_most(self, rate: float) -> float | None:
-        """The ceiling of the true positive rate at that false positive rate, None where there is none."""
-        return next((f.true_positive_rate for f in self.ceiling if f.false_positive_rate == rate), None)
+        """The largest true positive rate at that false positive rate; None where there is none."""
+        return next(
+            (f.true_positive_rate for f in self.ceiling if f.false_positive_rate == rate), None
+        )
 
 
 class Leakage(Part):
@@ -273,8 +291,8 @@ class Leakage(Part):
         batch_size, epochs: Of the recipes, expected.
         delta: Of every epsilon here, the audit's.
         arms: The recipes.
-        comparisons: Success of the attack by group, ``leakage_...``, of every recipe, with ``reference.`` and
-            ``change.`` beside its reference.
+        comparisons: Success of the attack by group, ``leakage_...``, of every recipe, with
+            ``reference.`` and ``change.`` beside its reference.
     """
 
     rows: int
@@ -288,26 +306,31 @@ class Leakage(Part):
     @property
     def unfinished(self) -> dict[str, str]:
         """Recipes of which models have no result, and how many."""
-        return {
-            arm.arm: f"{len(arm.failed)} of {arm.models_planned} models of {arm.arm} have no result"
-            for arm in self.arms
-            if arm.failed
-        }
+        unfinished = {}
+        for arm in self.arms:
+            if arm.failed:
+                models = f"{len(arm.failed)} of {arm.models_planned} models of {arm.arm}"
+                unfinished[arm.arm] = f"{models} have no result"
+        return unfinished
 
     @property
     def above_ceiling(self) -> list[tuple[str, str, str]]:
         """Arm, group and metric of each interval that lies above the ceiling as a whole."""
-        return [
-            (comparison.arm, f"{comparison.grouping} = {group.group}", metric)
-            for comparison in self.comparisons
-            for group in comparison.by_group
-            for metric, rate in WITHIN_GROUP.items()
-            if (estimate := group.estimates.get(metric)) is not None
-            and estimate.ends is not None
-            and (arm := self.arm(comparison.arm)) is not None
-            and (most := arm.at_most(rate)) is not None
-            and estimate.ends.low > most
-        ]
+        above = []
+        for comparison in self.comparisons:
+            arm = self.arm(comparison.arm)
+            for group in comparison.by_group:
+                for metric, rate in WITHIN.items():
+                    estimate = group.estimates.get(metric)
+                    most = None
+                    if arm is not None:
+                        most = arm.at_most(rate)
+                    if estimate is None or estimate.low is None or most is None:
+                        continue
+                    if estimate.low > most:
+                        where = f"{comparison.grouping} = {group.group}"
+                        above.append((comparison.arm, where, metric))
+        return above
 
     def arm(self, key: str) -> AttackedArm | None:
         """The recipe of that key, None where it was not attacked."""

@@ -1,9 +1,9 @@
 """The report: the one artefact of an audit. Field names are the JSON's names."""
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from fairaudit.report.choice import Choice
 from fairaudit.report.decomposition import Why
 from fairaudit.report.facts import (
     ArmFacts,
@@ -30,14 +30,14 @@ from fairaudit.report.measured import (
 )
 from fairaudit.report.safe_names import plain
 from fairaudit.report.summary import GateRecord, Outcome, Summary
-from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Figure, Part
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 1
 # Two runs of one command differ in these and in nothing else.
 VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "timing")
 
-# Codes of warnings after which a cost is called that of a configuration, and what each says in few words.
+# Codes of warnings after which a cost is called that of a configuration, and what each says in few
+# words.
 UNHEALTHY = {
     "worse_than_constant": "not shown to be better than a constant model",
     "loss_rises": "its training loss rises",
@@ -50,12 +50,12 @@ UNHEALTHY = {
 class Report(Part):
     """Everything an audit found; the JSON file is this object rounded to six digits.
 
-    ``content_sha256`` notices damage and edits of the file, not those of whoever also writes a new one.
-    The object keeps full precision. It holds exact functions of raw rows and is not
+    ``content_sha256`` notices damage and edits of the file, not those of whoever also writes a new
+    one. The object keeps full precision. It holds exact functions of raw rows and is not
     differentially private itself.
     """
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[1] = 1
     content_sha256: str = ""  # of everything but the volatile fields; set where the file is written
     numerics_version: str
     report_is_dp: Literal[False] = False
@@ -75,13 +75,14 @@ class Report(Part):
     comparisons: tuple[Comparison, ...]
     control: Control
     selection: tuple[SelectionRates, ...]
-    changed: tuple[ChangedGap, ...] | None = None  # None: of schema 1, which did not judge them together
+    changed: tuple[ChangedGap, ...] = ()
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
     leakage: Leakage | None = None  # None: membership inference was not asked for
     tuning: Tuning | None = None  # None: settings were fixed
+    choice: Choice | None = None  # None: nothing was chosen
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set
-    summary: Summary | None = None  # None: of an earlier version
+    summary: Summary | None = None  # None: not made yet
     diagnostics: Diagnostics
     why: Why | None = None
     warnings: tuple[ReportWarning, ...]
@@ -92,29 +93,53 @@ class Report(Part):
     @property
     def test_rows(self) -> str:
         """``test rows``, and how those of several splits are counted."""
-        splits = 1 if self.training is None or self.data.split.given else self.training.seeds
-        return "test rows" if splits == 1 else f"test rows (distinct, over {splits:,} splits)"
+        splits = 1
+        if not (self.training is None or self.data.split.given):
+            splits = self.training.seeds
+        if splits == 1:
+            return "test rows"
+        return f"test rows (distinct, over {splits:,} splits)"
+
+    def name_of(self, grouping: str, group: str) -> str:
+        """A group for a reader, with its grouping where there are several."""
+        if len(self.data.groupings) == 1:
+            return plain(group)
+        return f"{plain(grouping)} = {plain(group)}"
 
     @property
     def settings_tried(self) -> int | None:
-        """At each seed in every arm, of which it gives the expectation; None where settings were fixed."""
+        """At each seed in every arm, of which it gives the expectation.
+
+        None where settings were fixed.
+        """
         given = self.config.get("tune")
-        return given.value if given is not None and isinstance(given.value, int) else None
+        if given is not None and isinstance(given.value, int):
+            return given.value
+        return None
 
     @property
     def every_arm(self) -> tuple[ArmFacts, ...]:
         """The arms, then those of the ways beside a search."""
-        return (*self.arms, *(arm for way in self._ways for arm in way.arms))
+        arms = list(self.arms)
+        for way in self._ways:
+            arms += way.arms
+        return tuple(arms)
 
     @property
     def every_comparison(self) -> tuple[Comparison, ...]:
         """The comparisons, then those of the ways beside a search."""
-        return (*self.comparisons, *(comparison for way in self._ways for comparison in way.comparisons))
+        comparisons = list(self.comparisons)
+        for way in self._ways:
+            comparisons += way.comparisons
+        return tuple(comparisons)
 
     @property
     def every_guarantee(self) -> dict[str, PrivacyFacts]:
         """What is guaranteed of every arm, those of the ways beside a search last."""
-        return {**self.privacy, **{key: facts for way in self._ways for key, facts in way.privacy.items()}}
+        guarantees = dict(self.privacy)
+        for way in self._ways:
+            guarantees |= way.privacy
+        return guarantees
 
     @property
     def has_failures(self) -> bool:
@@ -124,7 +149,9 @@ class Report(Part):
 
     @property
     def _ways(self) -> tuple[Way, ...]:
-        return () if self.tuning is None else self.tuning.ways
+        if self.tuning is None:
+            return ()
+        return self.tuning.ways
 
     @property
     def costs(self) -> tuple[Comparison, ...]:
@@ -134,33 +161,39 @@ class Report(Part):
     @property
     def attacks(self) -> tuple[Comparison, ...]:
         """The comparisons of attacked models; none where membership inference was not asked for."""
-        return self.leakage.comparisons if self.leakage else ()
+        if self.leakage:
+            return self.leakage.comparisons
+        return ()
 
     @property
     def unhealthy(self) -> tuple[ReportWarning, ...]:
         """Warnings after which an arm's cost is called that of its settings; notices are none."""
-        return tuple(w for w in self.warnings if w.arm and w.code in UNHEALTHY and w.level == "warning")
+        of_arms = (w for w in self.warnings if w.arm and w.level == "warning")
+        return tuple(warning for warning in of_arms if warning.code in UNHEALTHY)
 
     @property
     def configurations(self) -> dict[str, list[str]]:
         """Arms whose cost is that of their settings more than of privacy, by why, in words."""
-        told: dict[str, list[str]] = {}
+        reasons: dict[str, dict[str, None]] = {}
         for warning in self.unhealthy:
-            told.setdefault(warning.arm or "", []).append(UNHEALTHY[warning.code])
-        found: dict[str, list[str]] = {}
-        for arm, whys in told.items():
-            found.setdefault("; ".join(dict.fromkeys(whys)), []).append(arm)
-        return found
+            reasons.setdefault(warning.arm, {})[UNHEALTHY[warning.code]] = None
+        arms: dict[str, list[str]] = {}
+        for arm, of_arm in reasons.items():
+            arms.setdefault("; ".join(of_arm), []).append(arm)
+        return arms
 
     def shares_trainings(self, other: "Report", *keys: str) -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports."""
-        mine, theirs = ({arm.key: arm.trainings for arm in one.every_arm} for one in (self, other))
+        mine = {arm.key: arm.trainings for arm in self.every_arm}
+        theirs = {arm.key: arm.trainings for arm in other.every_arm}
         return _are_same(mine, theirs, keys)
 
     def shares_attacks(self, other: "Report", *keys: str) -> bool:
         """The same of the models that were attacked."""
-        attacked = (one.leakage.arms if one.leakage else () for one in (self, other))
-        mine, theirs = ({arm.arm: arm.trainings for arm in arms} for arms in attacked)
+        if self.leakage is None or other.leakage is None:
+            return not keys
+        mine = {arm.arm: arm.trainings for arm in self.leakage.arms}
+        theirs = {arm.arm: arm.trainings for arm in other.leakage.arms}
         return _are_same(mine, theirs, keys)
 
     # pandas takes 0.4 s to import, and no reader of a report but this one needs it.
@@ -169,8 +202,8 @@ class Report(Part):
 
         Returns:
             Columns ``arm, reference, grouping, group, n_test, n_train``, then ``privacy_cost``,
-            ``excess_risk`` and any other cost each with ``_low`` and ``_high``, then ``accuracy`` and
-            ``reference_accuracy``. Accuracies and costs are fractions, risks nats.
+            ``excess_risk`` and any other cost each with ``_low`` and ``_high``, then ``accuracy``
+            and ``reference_accuracy``. Accuracies and costs are fractions, risks nats.
         """
         from fairaudit.report.frames import group_frame
 
@@ -180,7 +213,8 @@ class Report(Part):
         """One row per arm, grouping, group and metric; the group "" stands for all test rows.
 
         Returns:
-            Columns ``arm, reference, grouping, group, metric, value, low, high, unit, n_test, n_seeds,
+            Columns
+            ``arm, reference, grouping, group, metric, value, low, high, unit, n_test, n_seeds,
             reason``: why there is no value or interval, or "".
         """
         from fairaudit.report.frames import metric_frame
@@ -191,10 +225,10 @@ class Report(Part):
         """One row per arm, grouping, metric and gap.
 
         Returns:
-            Columns ``arm, reference, grouping, metric, kind, a, b``; ``value, low, high``: of a minus b;
-            ``unit, n_test, n_seeds, reason``; ``size, size_low, size_high``: without its sign, with an
-            interval that holds for all pairs together; ``direction`` (in words, "" where the sign is not
-            told), ``gated``.
+            Columns ``arm, reference, grouping, metric, kind, a, b``; ``value, low, high``: of a
+            minus b; ``unit, n_test, n_seeds, reason``; ``size, size_low, size_high``: without its
+            sign, with an interval that holds for all pairs together; ``direction`` (in words, ""
+            where the sign is not told), ``gated``.
         """
         from fairaudit.report.frames import gap_frame
 
@@ -204,7 +238,8 @@ class Report(Part):
         """One chart of the report as Vega-Lite, which a notebook shows.
 
         Args:
-            name: As in the HTML: ``privacy-cost``, ``accuracy``, ``excess-risk``, ``training-loss`` ...
+            name: As in the HTML: ``privacy-cost``, ``accuracy``, ``excess-risk``, ``training-loss``
+                ...
 
         Raises:
             ConfigError: The report has no numbers for it.
@@ -215,31 +250,16 @@ class Report(Part):
 
     def __repr__(self) -> str:
         """One line; all of it would be hundreds of pages."""
-        verdict = "" if self.verdict is None else f", verdict {self.verdict}"
+        verdict = ""
+        if self.verdict is not None:
+            verdict = f", verdict {self.verdict}"
         arms = ", ".join(arm.key for arm in self.arms)
-        return f"<fairaudit report on {plain(self.data.name)}: {plain(arms, 200)}; {self.status}{verdict}>"
+        return (
+            f"<fairaudit report on {plain(self.data.name)}: {plain(arms, 200)}; "
+            f"{self.status}{verdict}>"
+        )
 
     __str__ = __repr__
-
-    def _repr_html_(self) -> str:
-        """The cost by group as a table, for notebooks; every name is escaped."""
-        head = "".join(f"<th>{title}</th>" for title in ("method", "group", "test rows", "cost (points)"))
-        body = "".join(
-            f"<tr><td>{_cell(c.arm)}</td><td>{_cell(f'{c.grouping} {g.group}')}</td>"
-            f"<td>{'' if g.n_test is None else g.n_test}</td>"
-            f"<td>{html.escape(cost)}</td></tr>"
-            for c in self.costs
-            for g in c.by_group
-            for cost in (written(g.estimates.get("privacy_cost"), POINTS) if g.estimates else g.reason,)
-        )
-        return (
-            f"<p>fairaudit {_cell(self.tool.version)}: {_cell(self.data.name)}, {self.status}</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
-
-
-def _cell(text: str) -> str:
-    return html.escape(plain(text, 80))
 
 
 def _are_same(mine: Mapping[str, str], theirs: Mapping[str, str], keys: Sequence[str]) -> bool:

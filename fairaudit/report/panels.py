@@ -1,4 +1,7 @@
-"""What a chart shows, as plain data: nothing here draws, so every rendering reads the same numbers."""
+"""What a chart shows, as plain data.
+
+Nothing here draws, so every rendering reads the same numbers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +17,10 @@ MOST_SERIES = 7  # as many as there are colours that everybody can tell apart
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A number with its interval: ``row`` places it, ``series`` colours it; the ends may be unknown."""
+    """A number with its interval: ``row`` places it, ``series`` colours it.
+
+    The ends may be unknown.
+    """
 
     row: str
     series: str
@@ -50,36 +56,6 @@ class Intervals:
     origin: float | None = 0.0
     limits: tuple[float, ...] = ()
     least: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class PanelChange:
-    """A value before and after privacy."""
-
-    row: str
-    series: str
-    before: float
-    after: float
-
-
-@dataclass(frozen=True, slots=True)
-class PanelChanges:
-    """Hollow dots before, filled dots after, and the way between them; ``least`` as of intervals."""
-
-    title: str
-    x_title: str
-    changes: tuple[PanelChange, ...]
-    least: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """Bars from zero; ``is_stacked`` lays the series of a row end to end."""
-
-    title: str
-    x_title: str
-    bars: tuple[Bar, ...]
-    is_stacked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +96,7 @@ class Scatter:
     least: float = 0.0
 
 
-Panel: TypeAlias = Intervals | PanelChanges | Amounts | Lines | Scatter
+Panel: TypeAlias = Intervals | Lines | Scatter
 
 
 def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:

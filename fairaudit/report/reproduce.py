@@ -3,10 +3,10 @@
 import shlex
 from collections.abc import Mapping
 
+from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import EXECUTION
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
-from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.model import Report
 
 # How the audit was computed and where it was written, not what it is.
@@ -20,24 +20,21 @@ def reproduce_command(resolved: ResolvedConfig) -> str:
     Defaults are left out, and so is what a preset sets; files and environment are written out,
     so the line needs neither.
     """
-    values = {
-        name: getattr(resolved.config, name)
-        for name, origin in resolved.origins.items()
-        if origin != DEFAULT
-        and not origin.startswith(("not used", "preset "))
-        and name not in EXECUTION_FIELDS
-    }
-    if resolved.origins["data"] == FRAME:
-        arguments = ["frame"]
-        for name, value in values.items():
-            value = list(value) if isinstance(value, tuple) else value
-            is_literal = isinstance(value, str | int | float | bool | list | Mapping)
-            if name != "data":
-                arguments.append(f"{name}={(value if is_literal else str(value))!r}")
-        return f"fairaudit.run_audit({', '.join(arguments)})"
-    words = ["fairaudit", "run"]
-    for name, value in values.items():
+    words, arguments = ["fairaudit", "run"], ["frame"]
+    for name, origin in resolved.origins.items():
+        is_left_out = origin == DEFAULT or origin.startswith(("not used", "preset "))
+        if is_left_out or name in EXECUTION_FIELDS:
+            continue
+        value = getattr(resolved.config, name)
         words += words_of(name, value)
+        if isinstance(value, tuple):
+            value = list(value)
+        if not isinstance(value, str | int | float | bool | list | Mapping):
+            value = str(value)
+        if name != "data":
+            arguments.append(f"{name}={value!r}")
+    if resolved.origins["data"] == FRAME:
+        return f"fairaudit.run_audit({', '.join(arguments)})"
     return shlex.join(words)
 
 
@@ -51,15 +48,20 @@ def train_command(report: Report, path: str = "report.json") -> str:
     if report.training is None:
         return ""
     trained = [arm for arm in report.arms if arm.source is None and "#" not in arm.key]
-    arms = [arm for arm in trained if report.privacy[arm.key].guarantee is Guarantee.ESTABLISHED]
-    if not arms:
-        return ""
-    arm = arms[0]
-    alike = [other for other in trained if (other.method, other.variant) == (arm.method, arm.variant)]
-    target = report.privacy[arm.key].target_epsilon if len(alike) > 1 else None
-    words = train_words(path, arm.method, arm.variant, target)
-    words += ["--data", "FILE"] if report.config["data"].value is None else []
-    return shlex.join([*words, "--out", "model"])
+    for arm in trained:
+        facts = report.privacy[arm.key]
+        if not facts.guarantee.is_proved:
+            continue
+        forms = [(other.method, other.variant) for other in trained]
+        target = None
+        if forms.count((arm.method, arm.variant)) > 1:
+            target = facts.target_epsilon
+        words = train_words(path, arm.method, arm.variant, target)
+        words += model_words(report.config["model"].value)
+        if report.config["data"].value is None:
+            words += ["--data", "FILE"]
+        return shlex.join([*words, "--out", "model"])
+    return ""
 
 
 def train_words(report: str, method: str, variant: str | None, epsilon: float | None) -> list[str]:
@@ -71,5 +73,15 @@ def train_words(report: str, method: str, variant: str | None, epsilon: float | 
         epsilon: Its target; None where the report has one of such an arm.
     """
     words = ["fairaudit", "train", "--from", report, "--method", method]
-    words += ["--variant", variant] if variant else []
-    return words + (["--epsilon", f"{epsilon:g}"] if epsilon is not None else [])
+    if variant:
+        words += ["--variant", variant]
+    if epsilon is not None:
+        words += ["--epsilon", f"{epsilon:g}"]
+    return words
+
+
+def model_words(model: object) -> list[str]:
+    """The option that names a model of the user's own to ``train`` and ``predict``."""
+    if isinstance(model, str) and is_factory(model):
+        return ["--model", model]
+    return []

@@ -11,17 +11,25 @@ def plain(name: str, limit: int = NAME_LIMIT) -> str:
     Control characters, line breaks and marks that reverse or hide text become ``U+XXXX``.
     """
     shown = visible(name[: limit + 1])  # before the escaping: a name can be megabytes long
-    return shown[: limit - 1] + "…" if len(name) > limit or len(shown) > limit else shown
+    if len(name) > limit or len(shown) > limit:
+        return shown[: limit - 1] + "…"
+    return shown
 
 
 def visible(text: str) -> str:
-    """The text in one line, with every character that steers, hides or breaks text as ``U+XXXX``."""
+    """The text in one line.
+
+    With every character that steers, hides or breaks text as ``U+XXXX``.
+    """
     if not text.isprintable():
-        text = "".join(f"U+{ord(c):04X}" if _is_hidden(c) else c for c in text)
+        text = "".join(map(_shown, text))
     return text.replace("##[", "## [")  # which GitHub Actions runs, wherever it stands in a line
 
 
-def _is_hidden(character: str) -> bool:
-    """Whether a character steers, hides or breaks text instead of showing."""
+def _shown(character: str) -> str:
     category = unicodedata.category(character)
-    return category in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} or (category == "Zs" and character != " ")
+    if category in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:
+        return f"U+{ord(character):04X}"
+    if category == "Zs" and character != " ":
+        return f"U+{ord(character):04X}"
+    return character

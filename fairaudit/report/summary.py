@@ -3,13 +3,21 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from fairaudit.results.estimates import EpsilonFigure, Figure, HighEnd, Interval, LowEnd, Part, Reading
+from fairaudit.results.estimates import (
+    EpsilonFigure,
+    Figure,
+    HighEnd,
+    Interval,
+    LowEnd,
+    Part,
+    Reading,
+)
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 Unit = Literal["fraction", "ratio", "nats", ""]
 _SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 Cost = Literal["privacy_cost", "excess_risk"]
-Topic = Literal["who pays", "gap", "settings", "misalignment", "clipping or noise", "verdict", "next"]
+Topic = Literal["who pays", "gap", "misalignment", "clipping or noise", "verdict", "next"]
 
 
 def severity(outcome: Outcome) -> int:
@@ -26,8 +34,8 @@ class GateTarget(Interval):
     """One number that a rule was held against.
 
     ``low`` and ``high`` are the ends of the 95 % interval, ``shared_low`` and ``shared_high`` those
-    of the wider one that holds for all numbers of the rule about that arm together; None where there is
-    none.
+    of the wider one that holds for all numbers of the rule about that arm together; None where
+    there is none.
     ``reason`` says why the target is inconclusive.
     """
 
@@ -49,10 +57,9 @@ class GateTarget(Interval):
 class GateRecord(Part):
     """One rule: as it was given, in words, and what it said of each of its targets.
 
-    ``targets``: The worst first. ``left_out`` names the groups that a rule without selector does not judge,
-    with the reason.
-    ``unit``: Of its numbers; "" for those of a guarantee, and in reports of earlier versions.
-    ``limit``: What they are held against; None in reports of earlier versions.
+    ``targets``: The worst first. ``left_out`` names the groups that a rule without selector does
+    not judge, with the reason.
+    ``unit``: Of its numbers; "" for those of a guarantee. ``limit``: What they are held against.
     """
 
     rule: str
@@ -61,12 +68,15 @@ class GateRecord(Part):
     reason: str
     targets: tuple[GateTarget, ...]
     left_out: tuple[str, ...]
-    unit: Unit = ""
-    limit: Figure | None = None
+    unit: Unit
+    limit: Figure
 
 
 def verdicts(gates: Sequence[GateRecord]) -> dict[str, Outcome]:
-    """What all rules together say of each arm that they judge, in the order in which they are met."""
+    """What all rules together say of each arm that they judge.
+
+    In the order in which they are met.
+    """
     found: dict[str, list[Outcome]] = {}
     for gate in gates:
         for target in gate.targets:
@@ -86,16 +96,17 @@ class GapSummary(Part):
     Args:
         metric: Which cost.
         size: The largest gap, with the interval that holds for all pairs of groups together.
-        a, b: The groups that it lies between, the one that pays more first; "" where there is no gap.
+        a, b: The groups that it lies between, the one that pays more first; "" where there is no
+        gap.
         reading: What its interval says.
         limit: The largest size that a rule allows, or None.
-        worst_off: Groups that are shown to pay more than another and not to pay less than any; () where
-            nothing is shown.
+        worst_off: Groups that are shown to pay more than another and not to pay less than any; ()
+            where nothing is shown.
         groups: What every group that takes part pays, the most first.
         overall: What all rows together pay.
         minimum_detectable: Gap that this audit would find with power .80.
-        rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would detect a
-            gap of the size seen.
+        rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would
+            detect a gap of the size seen.
         reason: Why it is not gated, or "".
     """
 
@@ -124,16 +135,20 @@ class GapSummary(Part):
         if self.limit is None or self.size.ends is None:
             return None
         low, high = self.size.ends
-        return True if high <= self.limit else False if low > self.limit else None
+        if high <= self.limit:
+            return True
+        if low > self.limit:
+            return False
+        return None
 
 
 class MisalignmentSummary(Part):
     """How far clipping turns the step from each group's gradient, in degrees.
 
-    Means over the checkpoints and many Poisson batches of each; intervals are over seeds, which share the
-    file. ``most`` is the group of the largest turn where that is larger than every other group's at the level
-    of the interval that all pairs share, else ""; in a summary also "" where no group is shown to pay more,
-    since the rows of this file alone tell any two groups apart.
+    Means over the checkpoints and many Poisson batches of each; intervals are over seeds, which
+    share the file. ``most`` is the group of the largest turn where that is larger than every other
+    group's at the level of the interval that all pairs share, else ""; in a summary also "" where
+    no group is shown to pay more, since the rows of this file alone tell any two groups apart.
     """
 
     groups: dict[str, Interval]
@@ -149,7 +164,8 @@ class PartsSummary(Part):
         total, still, noise: The number and its parts, which sum to it.
         is_still, is_noise: Whether the interval of the part lies above zero.
         noise_at_most: Upper end of the noise part as a share of the total; None where it has none.
-        step_follows_epsilon: A larger epsilon comes with a longer step, so it changes more than the noise.
+        step_follows_epsilon: A larger epsilon comes with a longer step, so it changes more than the
+            noise.
     """
 
     of: Literal["gap", "cost"]
@@ -181,8 +197,10 @@ class MethodSummary(Part):
         epsilon: Of one model, None where none is proved.
         accuracy, excess_risk: What each costs whom; the risk is None where no loss was measured.
         misalignment: None where it was not read.
-        parts: None where no noise-free twin was trained, or nothing is detected that could be split.
-        verdict: What all rules together say of this arm by this grouping; None where no rule judges it.
+        parts: None where no noise-free twin was trained, or nothing is detected that could be
+            split.
+        verdict: What all rules together say of this arm by this grouping; None where no rule judges
+            it.
         headline: The answer in one sentence.
         lines: In a few more, by topic.
     """
@@ -202,7 +220,9 @@ class MethodSummary(Part):
     @property
     def is_detected(self) -> bool:
         """Whether there is a gap in either cost."""
-        return self.accuracy.is_detected or (self.excess_risk is not None and self.excess_risk.is_detected)
+        return self.accuracy.is_detected or (
+            self.excess_risk is not None and self.excess_risk.is_detected
+        )
 
     def line(self, topic: Topic) -> str:
         """The sentence on that topic, or ""."""
@@ -212,8 +232,8 @@ class MethodSummary(Part):
 class Summary(Part):
     """The answer of an audit.
 
-    ``verdicts`` is what the rules say of each arm that they judge, those of controls included; the report's
-    own verdict is the worst of them.
+    ``verdicts`` is what the rules say of each arm that they judge, those of controls included; the
+    report's own verdict is the worst of them.
     """
 
     methods: tuple[MethodSummary, ...]

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from fairaudit.errors import OutputError
 from fairaudit.io.atomic import output_error, write_atomically
+from fairaudit.io.reading import LARGEST_REPORT, read_file
 from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report
 from fairaudit.report.render.junit import to_junit
 from fairaudit.report.render.markdown import to_markdown
-from fairaudit.report.render.model_card import to_model_card
 from fairaudit.report.sections.order import document
 from fairaudit.report.to_json import to_json
 
@@ -36,10 +36,10 @@ JSON, MARKDOWN = "json", "md"
 RENDERINGS: Mapping[str, Rendering] = {
     MARKDOWN: Rendering("report.md", to_markdown),
     "html": Rendering("report.html", _html),
-    "model-card": Rendering("model-card.md", to_model_card),
     "junit": Rendering("report.junit.xml", to_junit),
 }
-PICTURES = ("svg", "png")  # one file per chart; the Markdown shows them, SVG where both are asked for
+# One file per chart; the Markdown shows them, SVG where both are asked for.
+PICTURES = ("svg", "png")
 FIGURES = "figures"  # their folder
 TEXTS = (JSON, *RENDERINGS)
 FORMATS = (*TEXTS, *PICTURES)
@@ -47,7 +47,9 @@ FORMATS = (*TEXTS, *PICTURES)
 
 def rendered(report: Report, name: str) -> str:
     """The report in one of :data:`TEXTS`."""
-    return to_json(report) if name == JSON else RENDERINGS[name].render(report)
+    if name == JSON:
+        return to_json(report)
+    return RENDERINGS[name].render(report)
 
 
 def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
@@ -69,8 +71,9 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     except OSError as error:
         raise output_error(out, error) from error
     artifacts = []
-    # The other files show the JSON's numbers: made again from it, they are the same to the byte.
-    stored = Report.model_validate(report.model_dump(mode="json")) if JSON in formats else report
+    stored = report
+    if JSON in formats:  # whose numbers the other files show, to the byte
+        stored = Report.model_validate(report.model_dump(mode="json"))
     for file, content in sorted(_files(stored, formats)):
         _write(out / file, content)
         artifacts.append(Artifact(path=file, sha256=hashlib.sha256(content).hexdigest()))
@@ -81,7 +84,9 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
 
 
 def put_aside(out: Path) -> None:
-    """Rename what an earlier run wrote to ``*.previous.*``, so that nobody takes it for the next run's.
+    """Rename what an earlier run wrote to ``*.previous.*``.
+
+    So that nobody takes it for the next run's.
 
     Renaming needs no room, so a full disk loses no report. Figures stay: no program judges them.
 
@@ -96,7 +101,9 @@ def put_aside(out: Path) -> None:
 
 
 def is_of_others(out: Path, data: str, held: str | None = None) -> bool:
-    """Whether the report that lies in a directory is of another data file: a run that is refused leaves it.
+    """Whether the report that lies in a directory is of another data file.
+
+    A run that is refused leaves it.
 
     Args:
         out: The directory.
@@ -104,8 +111,8 @@ def is_of_others(out: Path, data: str, held: str | None = None) -> bool:
         held: What the report is of if it does not say so.
     """
     try:
-        name = json.loads((out / f"report.{JSON}").read_bytes())["data"]["name"]
-    except (OSError, ValueError, LookupError, TypeError):
+        name = json.loads(read_file(out / f"report.{JSON}", LARGEST_REPORT))["data"]["name"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         name = held
     return name is not None and name != data
 
@@ -117,9 +124,14 @@ def earlier_reports(out: Path) -> list[Path]:
 
 
 def where_put(path: Path, out: Path) -> Path:
-    """Where a report lies that stood in ``out`` until a run put it aside; any other path as it is."""
+    """Where a report lies that stood in ``out`` until a run put it aside.
+
+    Any other path as it is.
+    """
     ours = out / f"report.{JSON}"
-    return _aside(ours) if not path.exists() and path.resolve() == ours.resolve() else path
+    if not path.exists() and path.resolve() == ours.resolve():
+        return _aside(ours)
+    return path
 
 
 def _aside(path: Path) -> Path:
@@ -129,34 +141,29 @@ def _aside(path: Path) -> Path:
 
 def report_paths(out: Path, formats: Sequence[str]) -> list[Path]:
     """Where :func:`write_report` puts its files, the JSON first, the pictures as their folder."""
-    files = [f"report.{JSON}"] if JSON in formats else []
-    files += [RENDERINGS[name].file for name in sorted(set(formats) & set(RENDERINGS))]
-    return [out / file for file in [*files, *([FIGURES] if set(formats) & set(PICTURES) else [])]]
+    files = []
+    if JSON in formats:
+        files.append(f"report.{JSON}")
+    files += [RENDERINGS[name].file for name in sorted(RENDERINGS) if name in formats]
+    if set(formats) & set(PICTURES):
+        files.append(FIGURES)
+    return [out / file for file in files]
 
 
 def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Every file but the JSON: its path below the output directory, and its content."""
-    texts = {name: RENDERINGS[name].render(report) for name in set(formats) & set(RENDERINGS)}
     wanted = [name for name in PICTURES if name in formats]
+    for name in set(formats) & set(RENDERINGS):
+        text = RENDERINGS[name].render(report)
+        if name == MARKDOWN and wanted:
+            text = to_markdown(report, pictures=(FIGURES, wanted[0]))
+        yield RENDERINGS[name].file, text.encode()
     if wanted:
         from fairaudit.report.render.html import picture  # as above
 
-        if MARKDOWN in texts:
-            texts[MARKDOWN] = to_markdown(report, pictures=(FIGURES, wanted[0]))
         for chart in document(report).charts:
             for kind in wanted:
                 yield f"{FIGURES}/{chart.name}.{kind}", picture(chart, kind)
-    for name, text in texts.items():
-        yield RENDERINGS[name].file, text.encode()
-
-
-def write_figure(out: Path, name: str, content: bytes) -> None:
-    """Write one chart into the folder of charts of an output directory.
-
-    Raises:
-        OutputError: The folder is a link or not writable, or the disk is full.
-    """
-    _write(out / FIGURES / name, content)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -1,7 +1,7 @@
 """How numbers, arms and guarantees are written, wherever a report is read."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -19,22 +19,26 @@ def number(value: float | None, decimals: int = 3) -> str:
     if value is None:
         return UNKNOWN
     text = f"{value:.{decimals}f}"
-    return text.removeprefix("-") if float(text) == 0 else text
+    if float(text) == 0:
+        return text.removeprefix("-")
+    return text
 
 
-def figure(value: float | None) -> str:
-    """A number at four significant digits; a dash where it is undefined, never 0."""
-    return UNKNOWN if value is None else f"{value:.4g}"
+def figure(value: float | None, digits: int = 4) -> str:
+    """A number at so many significant digits; a dash where it is undefined, never 0."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.{digits}g}"
 
 
-def short(value: float | None) -> str:
-    """A number at three significant digits, for figures that span many orders of magnitude."""
-    return UNKNOWN if value is None else f"{value:.3g}"
+short = partial(figure, digits=3)  # for figures that span many orders of magnitude
 
 
 def count(value: int | None) -> str:
     """A count for a cell; a dash where it is suppressed."""
-    return UNKNOWN if value is None else f"{value:,}"
+    if value is None:
+        return UNKNOWN
+    return f"{value:,}"
 
 
 class Scale(NamedTuple):
@@ -44,7 +48,8 @@ class Scale(NamedTuple):
         factor: What they are multiplied by.
         digits: Number -> text.
         suffix: What follows a value.
-        exact: How a number without uncertainty is written, which then needs no interval; None as any other.
+        exact: How a number without uncertainty is written, which then needs no interval; None as
+            any other.
         is_spoken: What is not known is said in words; else by a dash.
     """
 
@@ -69,7 +74,9 @@ def gated(unit: str, decimals: int = 2) -> Scale:
     """How a number of a gate is written: fractions in points, with so many decimals of them."""
     if unit == "fraction":
         return Scale(100.0, partial(number, decimals=decimals), suffix=" points")
-    return GATED._replace(suffix=" nats") if unit == "nats" else GATED
+    if unit == "nats":
+        return GATED._replace(suffix=" nats")
+    return GATED
 
 
 def written(estimate: Interval | None, scale: Scale = OWN_UNIT, *, unknown: str = "") -> str:
@@ -80,14 +87,23 @@ def written(estimate: Interval | None, scale: Scale = OWN_UNIT, *, unknown: str 
         scale: How to write it.
         unknown: What stands for an undefined one; "" for what is usual on this scale.
     """
-    if estimate is None or estimate.value is None:
-        return unknown or (_said(estimate) if scale.is_spoken else UNKNOWN)
+    if unknown and (estimate is None or estimate.value is None):
+        return unknown
+    if estimate is None:
+        return "not measured" if scale.is_spoken else UNKNOWN
+    if estimate.value is None and not scale.is_spoken:
+        return UNKNOWN
+    if estimate.value is None:
+        reason = estimate.reason if isinstance(estimate, Estimate) else ""
+        return f"undefined: {reason}".removesuffix(": ")
     value = value_alone(estimate, scale)
     if scale.exact is not None and estimate.is_exact:
         return value
-    if estimate.ends is None:
-        return f"{value} (no interval)" if scale.is_spoken else value
-    return f"{value} {interval_alone(estimate, scale)}"
+    if estimate.ends is not None:
+        return f"{value} {interval_alone(estimate, scale)}"
+    if scale.is_spoken:
+        return f"{value} (no interval)"
+    return value
 
 
 def value_alone(estimate: Interval, scale: Scale) -> str:
@@ -101,19 +117,15 @@ def interval_alone(estimate: Interval, scale: Scale) -> str:
     """The interval without its number."""
     if estimate.ends is None:
         return UNKNOWN
-    low, high = (_digits(estimate, scale)(scale.factor * end) for end in estimate.ends)
-    return f"[{low}, {high}]"
+    digits = _digits(estimate, scale)
+    low, high = estimate.ends
+    return f"[{digits(scale.factor * low)}, {digits(scale.factor * high)}]"
 
 
 def _digits(estimate: Interval, scale: Scale) -> Callable[[float], str]:
-    return scale.exact if scale.exact is not None and estimate.is_exact else scale.digits
-
-
-def _said(estimate: Interval | None) -> str:
-    if estimate is None:
-        return "not measured"
-    reason = estimate.reason if isinstance(estimate, Estimate) else ""
-    return f"undefined: {reason}" if reason else "undefined"
+    if scale.exact is not None and estimate.is_exact:
+        return scale.exact
+    return scale.digits
 
 
 def method_of(key: str) -> str:
@@ -133,46 +145,54 @@ def listed(keys: Iterable[str]) -> str:
 def versus(comparison: Comparison) -> str:
     """The arm, and its reference where that is not the usual one."""
     arm = plain(comparison.arm)
-    return arm if comparison.reference == REFERENCE else f"{arm} against {plain(comparison.reference)}"
+    if comparison.reference == REFERENCE:
+        return arm
+    return f"{arm} against {plain(comparison.reference)}"
 
 
 def before_and_after(*, is_trained: bool) -> tuple[str, str]:
-    """What the two models of a comparison are called: of models that were given, no more is known."""
-    return ("non-private", "private") if is_trained else ("baseline", "predictions")
+    """What the two models of a comparison are called; of given models no more is known."""
+    if is_trained:
+        return "non-private", "private"
+    return "baseline", "predictions"
 
 
 def attack_sentence(privacy: Mapping[str, PrivacyFacts]) -> str:
-    """What the guarantees of these arms mean for a person's record; "" where none is proved.
-
-    Arms whose rates are shown alike stand together.
-    """
-    proved = {key: p.attack for key, p in privacy.items() if p.guarantee is Guarantee.ESTABLISHED}
-    return spoken_rates({key: rates for key, rates in proved.items() if rates})
+    """What the guarantees of these arms mean for a person's record; "" where none is proved."""
+    attacks = {}
+    for key, facts in privacy.items():
+        if facts.guarantee is Guarantee.ESTABLISHED and facts.attack:
+            attacks[key] = facts.attack
+    return spoken_rates(attacks)
 
 
 def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
-    """The same of rates by arm."""
-    together: dict[tuple[str, ...], list[str]] = {}
+    """The same of rates by arm; arms whose rates are shown alike stand together."""
+    alike: dict[str, list[str]] = {}
     for key, rates in attacks.items():
-        together.setdefault(tuple(_shown(rates)), []).append(key)
-    if not together:
+        alike.setdefault(_main_and_others(map(_shown, rates)), []).append(key)
+    if not alike:
         return ""
-    first, *others = (f"{100 * rate.false_positive_rate:g} %" for rate in next(iter(attacks.values())))
-    beside = f" ({', '.join(others)})" if others else ""
-    told = []
-    for (most, *rest), keys in together.items():
-        also = f" ({', '.join(rest)})" if rest else ""
-        whose = "" if len(together) == 1 and len(keys) == 1 else f" ({listed(keys)})"
-        told.append(f"{most}{also} of members{whose}")
-    return (
-        f"An attacker who wrongly accuses {first}{beside} of outsiders of being in the training data "
-        f"rightly accuses at most {'; '.join(told)}"
-    )
+    first = next(iter(attacks.values()))
+    alarms = _main_and_others(f"{100 * rate.false_positive_rate:g} %" for rate in first)
+    found = []
+    for shown, keys in alike.items():
+        whose = ""
+        if len(attacks) > 1:
+            whose = f" ({listed(keys)})"
+        found.append(f"{shown} of members{whose}")
+    return f"Membership attacks: at {alarms} false alarms they find at most {'; '.join(found)}"
 
 
-def _shown(rates: Sequence[AttackFacts]) -> Iterator[str]:
+def _main_and_others(texts: Iterable[str]) -> str:
+    main, *others = texts
+    if others:
+        return f"{main} ({', '.join(others)})"
+    return main
+
+
+def _shown(rate: AttackFacts) -> str:
     """Per cent, rounded up to two digits: no attacker is made to look weaker than he may be."""
-    for rate in rates:
-        percent = 100 * rate.true_positive_rate
-        unit = 10.0 ** (math.floor(math.log10(percent)) - 1)
-        yield f"{min(100.0, math.ceil(percent / unit - 1e-9) * unit):.3g} %"
+    percent = 100 * rate.true_positive_rate
+    unit = 10.0 ** (math.floor(math.log10(percent)) - 1)
+    return f"{min(100.0, math.ceil(percent / unit - 1e-9) * unit):.3g} %"

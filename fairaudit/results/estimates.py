@@ -1,4 +1,6 @@
-"""Numbers with their uncertainty: what ``metrics`` makes, a report holds, and gates and renderers read.
+"""Numbers with their uncertainty.
+
+What ``metrics`` makes, a report holds, and gates and renderers read.
 
 They leave the program at six significant digits, with bounds never tighter than they are.
 """
@@ -61,8 +63,8 @@ def read_size(low: LowEnd | None, high: HighEnd | None, limit: float | None = No
 
     Returns:
         ``difference detected`` where the interval excludes 0, also where it lies inside the limit;
-        ``within tolerance`` where it includes 0 and lies inside the limit; ``at most`` its upper end where
-        no limit was given; else ``cannot tell``.
+        ``within tolerance`` where it includes 0 and lies inside the limit; ``at most`` its upper
+        end where no limit was given; else ``cannot tell``.
     """
     if low is None or high is None:
         return "cannot tell"
@@ -70,18 +72,21 @@ def read_size(low: LowEnd | None, high: HighEnd | None, limit: float | None = No
         return "difference detected"
     if limit is None:
         return "at most"
-    return "within tolerance" if high <= limit else "cannot tell"
+    if high <= limit:
+        return "within tolerance"
+    return "cannot tell"
 
 
-Way = Literal["default", "reused"]
+Way = Literal["default"]
 DEFAULT: Final = "default"
-REUSED: Final = "reused"
 
 
 def key_of(arm: str, way: str) -> str:
     """The name of an arm on that way, as variants are named: ``dpsgd:default@3`` of ``dpsgd@3``."""
     method, at, epsilon = arm.partition("@")
-    return f"{method}:{way}{at}{epsilon}" if way else arm
+    if way:
+        return f"{method}:{way}{at}{epsilon}"
+    return arm
 
 
 NOT_FINITE = "not a finite number"
@@ -109,11 +114,16 @@ class Interval(Part):
     @property
     def ends(self) -> Ends | None:
         """Both ends, or None where there is no interval."""
-        return None if self.low is None or self.high is None else Ends(self.low, self.high)
+        if self.low is None or self.high is None:
+            return None
+        return Ends(self.low, self.high)
 
     @property
     def is_exact(self) -> bool:
-        """A number without uncertainty: an epsilon, or the most selected group's impact ratio of 1."""
+        """A number without uncertainty.
+
+        An epsilon, or the most selected group's impact ratio of 1.
+        """
         return self.value is not None and self.low == self.value == self.high
 
     @property
@@ -138,24 +148,29 @@ NOTHING = Interval(value=None, low=None, high=None)
 
 def interval_of(found: Interval | None) -> Interval:
     """The number and its interval and nothing else, whatever more is known of it."""
-    return NOTHING if found is None else Interval(value=found.value, low=found.low, high=found.high)
+    if found is None:
+        return NOTHING
+    return Interval(value=found.value, low=found.low, high=found.high)
 
 
 class Estimate(Interval):
     """A mean over seeds with its 95 % interval; undefined is None with a reason, never 0.
 
     Args:
-        training_sd: sqrt(V_seed), what differs between seeds: training, and test rows where each seed
-            has its own.
+        training_sd: sqrt(V_seed), what differs between seeds: training, and test rows where each
+            seed has its own.
         records_sd: sqrt(V_shared), the test records that seeds share.
         n_seeds: Seeds behind it.
         n_test: Distinct test records behind it.
         unit: ``fraction``, ``nats``, ``ratio``.
-        reason: Why there is no value or no interval, or "". A number with a reason is shown and never gated.
+        reason: Why there is no value or no interval, or "". A number with a reason is shown and
+            never gated.
         by_seed: The per-seed values, ``()`` where there are none.
-        conservative_sd: sqrt(V_rec), the test records with what of them is in ``training_sd`` too: for
-            decisions that must hold their level where seeds are skewed. No report's file holds it.
-        own_records_sd: sqrt(V_own), what of test records is in ``training_sd``. No report's file holds it.
+        conservative_sd: sqrt(V_rec), the test records with what of them is in ``training_sd`` too:
+            for decisions that must hold their level where seeds are skewed. No report's file holds
+            it.
+        own_records_sd: sqrt(V_own), what of test records is in ``training_sd``. No report's file
+            holds it.
     """
 
     training_sd: Figure | None
@@ -184,7 +199,9 @@ def estimated(
     conservative_sd: float | None = None,
     own_records_sd: float | None = None,
 ) -> Estimate:
-    """The estimate of figures as they were computed: one that is not finite is undefined, and says so.
+    """The estimate of figures as they were computed.
+
+    One that is not finite is undefined, and says so.
 
     Arguments are the fields of :class:`Estimate`.
     """
@@ -224,7 +241,9 @@ def undefined(reason: str, unit: str, n_test: int | None = 0) -> Estimate:
 
 def finite(value: float | None) -> float | None:
     """The number, or None where it is not finite."""
-    return float(value) if value is not None and math.isfinite(value) else None
+    if value is not None and math.isfinite(value):
+        return float(value)
+    return None
 
 
 class GroupMeasure(Part):
@@ -237,17 +256,17 @@ class GroupMeasure(Part):
         gated: Whether gates and maxima may read it at all.
         reason: Why not.
         estimates: metric -> Estimate. Keys: ``privacy_cost`` (accuracy lost), ``excess_risk``
-            (loss gained), then ``M`` and ``reference.M`` for every other metric M (``metrics.registry``), and
-            ``train.accuracy``,
+            (loss gained), then ``M`` and ``reference.M`` for every other metric M
+            (``metrics.registry``), and ``train.accuracy``,
             ``train.loss``, ``reference.train.accuracy``, ``reference.train.loss``,
-            ``train.privacy_cost``, ``train.excess_risk``; with a noise-free twin both costs in parts,
-            ``privacy_cost.clipping``, ``privacy_cost.noise`` (``names.PARTS``), and where the training
-            classes are known ``privacy_cost.constant``, ``excess_risk.constant``: against the model
-            that predicts their shares for everybody. Without a favourable class the rates
-            are per class, ``tpr[2]`` for class 2, and the plain keys carry the reason.
+            ``train.privacy_cost``, ``train.excess_risk``; with a noise-free twin both costs in
+            parts, ``privacy_cost.clipping``, ``privacy_cost.noise`` (``names.PARTS``), and where
+            the training classes are known ``privacy_cost.constant``, ``excess_risk.constant``:
+            against the model that predicts their shares for everybody. Without a favourable class
+            the rates are per class, ``tpr[2]`` for class 2, and the plain keys carry the reason.
         ungated: Metrics that gates do not read though the group is large enough: why.
-        unpredicted: Rows that given predictions lack, None where the count is suppressed; no gate about
-            such a group passes.
+        unpredicted: Rows that given predictions lack, None where the count is suppressed; no gate
+            about such a group passes.
     """
 
     group: str
@@ -262,7 +281,9 @@ class GroupMeasure(Part):
     def value(self, metric: str) -> float | None:
         """Its number of that metric, None where it is not known."""
         found = self.estimates.get(metric)
-        return None if found is None else found.value
+        if found is None:
+            return None
+        return found.value
 
 
 class Gap(Part):
@@ -280,16 +301,16 @@ class Gap(Part):
         absolute: |signed| after averaging, with its interval.
         simultaneous: absolute with Bonferroni quantiles over the K(K-1)/2 pairs; equals
             absolute for two groups.
-        direction: ``worse for F`` in words, or "" where the sign is not resolved: among all pairs, or by
-            the gap's own interval where the pair was named beforehand.
+        direction: ``worse for F`` in words, or "" where the sign is not resolved: among all pairs,
+            or by the gap's own interval where the pair was named beforehand.
         minimum_detectable: Gap this audit would find with power .80, same unit; None if S = 1.
         rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would
             resolve a gap of the size seen; None where it is resolved or cannot be.
-        shuffle_p: Label-shuffle reference of the max gap; descriptive, no gate reads it.
         gated, reason: As for a group.
         named: A pair that was asked for before training (``compare``), so its own interval holds.
-        detected: Of a cost: whether a sentence may say that a and b differ, by an interval that holds for all
-            pairs, both costs and all arms of the report together; None where that was not judged.
+        detected: Of a cost: whether a sentence may say that a and b differ, by an interval that
+            holds for all pairs, both costs and all arms of the report together; None where that was
+            not judged.
         limit: The largest size that a rule allows, same unit; None where no rule says.
         reading: What the interval of its size says, see :func:`read_size`.
     """
@@ -305,7 +326,6 @@ class Gap(Part):
     minimum_detectable: Figure | None
     rows_needed: int | None
     seeds_needed: int | None
-    shuffle_p: Figure | None
     gated: bool
     reason: str
     named: bool = False
@@ -315,8 +335,13 @@ class Gap(Part):
 
     @property
     def size(self) -> Estimate:
-        """Its size with the interval that holds however it was chosen: among all pairs, or beforehand."""
-        return self.absolute if self.named else self.simultaneous
+        """Its size with the interval that holds however it was chosen.
+
+        Among all pairs, or beforehand.
+        """
+        if self.named:
+            return self.absolute
+        return self.simultaneous
 
     def revised(self, **changed: object) -> "Gap":
         """The gap with these fields, read anew."""
@@ -325,15 +350,21 @@ class Gap(Part):
 
     @model_validator(mode="after")
     def _is_read(self) -> "Gap":
-        object.__setattr__(self, "reading", self._read())  # it follows from the numbers, whoever wrote it
+        object.__setattr__(
+            self, "reading", self._read()
+        )  # it follows from the numbers, whoever wrote it
         return self
 
     def _read(self) -> Reading:
         size = self.size
-        low = 0.0 if self.detected is False and size.low else size.low  # not among all that are told
+        low = (
+            0.0 if self.detected is False and size.low else size.low
+        )  # not among all that are told
         read = read_size(low, size.high, self.limit)
         # An interval that decides nothing bounds nothing either.
-        return read if self.gated or read == "difference detected" else "cannot tell"
+        if self.gated or read == "difference detected":
+            return read
+        return "cannot tell"
 
 
 class Comparison(Part):
@@ -360,11 +391,15 @@ class Comparison(Part):
 
     def note_on(self, group: GroupMeasure) -> str:
         """Why this group is not gated, where the reason is its own and not the whole audit's."""
-        return "" if group.gated or group.reason == self.overall.reason else group.reason
+        if group.gated or group.reason == self.overall.reason:
+            return ""
+        return group.reason
 
 
 class Measured(Comparison):
-    """A comparison as it was measured, of small groups too; no report holds it before they are suppressed.
+    """A comparison as it was measured, of small groups too.
+
+    No report holds it before they are suppressed.
 
     Args:
         divided_by: Ratio -> name of the group whose value the others are divided by.

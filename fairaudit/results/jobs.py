@@ -27,7 +27,7 @@ from fairaudit.io.atomic import write_atomically
 Array = NDArray[np.generic]
 
 # Part of every job id: raise it with any change that moves a reported figure at a fixed seed.
-NUMERICS_VERSION = "2"
+NUMERICS_VERSION = "3"
 _FORMAT = "fairaudit-job-2"
 _SUFFIX = ".safetensors"
 JOBS = "jobs"  # the folder of results inside the output directory
@@ -48,17 +48,17 @@ class JobResult:
             ``train_classes`` [Y] int64, training rows of each class;
             ``train_count.G`` [K] int64, ``train_correct.G`` [R, K] float64 (mean),
             ``train_loss.G`` [R, K] float64 (mean, nats): training split, G = index of the grouping;
-            of a training on a random half of the rows alone ``rows`` [n] int64, ``member`` [n] bool and
-            ``confidence`` [R, n] float64, the log odds of each row's true class;
-            ``twin.NAME``: probabilities and training metrics of the noise-free twin, where there is one;
-            ``trace.NAME`` [T_obs, R, ...] float32 and ``trace_steps.NAME`` [T_obs] int64;
+            of a training on a random half of the rows alone ``rows`` [n] int64, ``member`` [n] bool
+            and ``confidence`` [R, n] float64, the log odds of each row's true class;
+            ``twin.NAME``: probabilities and training metrics of the noise-free twin, where there is
+            one; ``trace.NAME`` [T_obs, R, ...] float32 and ``trace_steps.NAME`` [T_obs] int64;
             ``weights`` [R] float64: of a search's R candidates, the chance that each is kept.
         facts: JSON-ready: ``n_train``, ``event`` (what the engine did, or null),
             ``params_sha256``, ``inputs`` (names), ``fitted``, ``merged``,
             ``duplicates_across_split``, ``twin_failed`` (why there is no twin),
-            ``tuning`` (of a search: its rows and candidates), ``reused`` (the setting that was taken over),
-            ``sklearn_baseline`` (sgd jobs, of scikit-learn's logistic regression: {"accuracy": float,
-            "train_accuracy": float}), ``seconds``,
+            ``tuning`` (of a search: its rows and candidates),
+            ``sklearn_baseline`` (sgd jobs, of scikit-learn's logistic regression:
+            {"accuracy": float, "train_accuracy": float}), ``seconds``,
             ``individual_epsilon`` (where a rule treats groups unlike: group name -> epsilon at the
             plan's delta, descriptive and no guarantee).
     """
@@ -95,7 +95,11 @@ def job_path(directory: Path, job_id: str) -> Path:
 def is_job_file(path: Path) -> bool:
     """The name is one that `job_path` gives."""
     digits = path.name.removesuffix(_SUFFIX)
-    return path.suffix == _SUFFIX and len(digits) == _ID_DIGITS and set(digits) <= set("0123456789abcdef")
+    return (
+        path.suffix == _SUFFIX
+        and len(digits) == _ID_DIGITS
+        and set(digits) <= set("0123456789abcdef")
+    )
 
 
 def write_result(directory: Path, result: JobResult) -> None:
@@ -114,7 +118,9 @@ def write_result(directory: Path, result: JobResult) -> None:
         "facts": facts,
         "sha256": _digest(result.job_id, facts, arrays),
     }
-    write_atomically(job_path(directory, result.job_id), save(arrays, metadata=metadata), mode=0o600)
+    write_atomically(
+        job_path(directory, result.job_id), save(arrays, metadata=metadata), mode=0o600
+    )
 
 
 def read_result(directory: Path, job_id: str) -> JobResult | None:
@@ -136,7 +142,10 @@ def read_result(directory: Path, job_id: str) -> JobResult | None:
 
 
 def _mapped(path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays of that file, large ones as maps of it: the results of a run may not fit in memory."""
+    """The arrays of that file, large ones as maps of it.
+
+    The results of a run may not fit in memory.
+    """
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))

@@ -1,1 +1,4 @@
-"""The search for settings: a public prior, a score, and the chance of each candidate; docs/tuning.md."""
+"""The search for settings: a public prior, a score, and the chance of each candidate.
+
+Docs/tuning.md.
+"""

@@ -14,9 +14,9 @@ from fairaudit.tuning.search import EPOCHS, Choice, Coordinate, Form, Goal, Tuni
 from fairaudit.tuning.validation_score import score_sensitivity
 
 Sought = Callable[[float | None], Tuning]
-# Of the number of tries, in order of preference. 1 is the geometric distribution; the logarithmic one (0)
-# charges less for a mean and makes many searches of a single try: it is for targets that the other cannot
-# meet. docs/tuning.md 7 has the figures.
+# Of the number of tries, in order of preference. 1 is the geometric distribution; the logarithmic
+# one (0) charges less for a mean and makes many searches of a single try: it is for targets that
+# the other cannot meet. benchmarks/README.md has the figures.
 SHAPES = (1.0, 0.0)
 
 
@@ -26,8 +26,8 @@ class Around:
 
     Args:
         spec: The method.
-        resolved: From the epsilon of one training to the default setting, noise included; None: the noise is
-            given.
+        resolved: From the epsilon of one training to the default setting, noise included; None: the
+            noise is given.
         sizes: What the ends of ranges may depend on.
         steps_per_epoch, epochs: The schedule.
         delta: In (0, 1).
@@ -53,9 +53,12 @@ class Around:
         return sought
 
     def _coordinates(self, settings: Mapping[str, float]) -> dict[str, Coordinate]:
-        """What the search varies: each of the method's ranges around the default, within what is admitted.
+        """What the search varies.
 
-        A method that scales by C/Z makes up for it in its step, so C changes nothing: it is left alone.
+        Each of the method's ranges around the default, within what is admitted.
+
+        A method that scales by C/Z makes up for it in its step, so C changes nothing: it is left
+        alone.
         """
         spec, found = self.spec, dict[str, Coordinate]()
         for name, search in spec.search.items():
@@ -63,12 +66,21 @@ class Around:
                 found[name] = _around(float(self.epochs), search, 1.0, math.inf, whole=True)
             elif not (spec.scales_by_threshold and name == "max_grad_norm"):
                 setting = spec.setting(name)
-                high = setting.high.value(self.sizes) if isinstance(setting.high, Rule) else setting.high
-                found[name] = _around(settings[name], search, setting.low, high, whole=setting.whole)
+                high = (
+                    setting.high.value(self.sizes)
+                    if isinstance(setting.high, Rule)
+                    else setting.high
+                )
+                found[name] = _around(
+                    settings[name], search, setting.low, high, whole=setting.whole
+                )
         return found
 
     def _forms(
-        self, settings: Mapping[str, float], coordinates: Mapping[str, Coordinate], base: float | None
+        self,
+        settings: Mapping[str, float],
+        coordinates: Mapping[str, Coordinate],
+        base: float | None,
     ) -> dict[Choice, Form]:
         """What every combination of choices releases, each with noise calibrated for itself.
 
@@ -116,7 +128,10 @@ def _around(default: float, search: Search, low: float, high: float, *, whole: b
 
 
 class Charged(NamedTuple):
-    """A search and what it costs; no charge where its trainings release nothing under a guarantee."""
+    """A search and what it costs.
+
+    No charge where its trainings release nothing under a guarantee.
+    """
 
     tuning: Tuning
     charge: SelectionEvent | None
@@ -148,13 +163,20 @@ def charged_search(sought: Sought, trials: int, delta: float, target: float | No
     return Charged(replace(tuning, selection=selection, score_noise=noise), charge)
 
 
-def _affordable(sought: Sought, trials: int, delta: float, target: float) -> tuple[Selection, float]:
-    """The first of ``SHAPES`` that meets the target, and the epsilon of one training. Raises: the last's."""
+def _affordable(
+    sought: Sought, trials: int, delta: float, target: float
+) -> tuple[Selection, float]:
+    """The first of ``SHAPES`` that meets the target, and the epsilon of one training.
+
+    Raises: the last's.
+    """
     unmet: PrivacyError | None = None
     for shape in SHAPES:
         selection = Selection(float(trials), shape)
         try:
-            return selection, base_epsilon(selection, lambda base: sought(base).events, delta, target)
+            return selection, base_epsilon(
+                selection, lambda base: sought(base).events, delta, target
+            )
         except PrivacyError as error:
             unmet = error
     assert unmet is not None
@@ -162,9 +184,10 @@ def _affordable(sought: Sought, trials: int, delta: float, target: float) -> tup
 
 
 def uncharged_search(sought: Sought, trials: int, delta: float, target: float | None) -> Charged:
-    """The search that releases the best of exactly ``trials``, by exact scores, at the noise of one training.
+    """The search that releases the best of exactly ``trials``, at the noise of one training.
 
-    Its charge is what the same trainings would cost with a random number of tries of that mean and noised
+    Its charge is what the same trainings would cost with a random number of tries of that mean and
+    noised
     scores: what the search as it is costs at the least. Arguments as of :func:`charged_search`.
     """
     tuning = sought(target)

@@ -1,7 +1,7 @@
 """One arm's search: what its candidates are, and the probability that each is the one released.
 
-Nothing here reads a record: candidates follow from the seed and the method's ranges, and what is done with
-scores is the same whatever they were computed from. Another arm may take over the setting that it finds.
+Nothing here reads a record: candidates follow from the seed and the method's ranges, and what is
+done with scores is the same whatever they were computed from.
 """
 
 import math
@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.methods.defaults import effective_step
 from fairaudit.privacy.events import PrivacyEvent
 from fairaudit.privacy.selection import Selection
 from fairaudit.privacy.streams import numpy_stream
@@ -51,7 +50,10 @@ class Coordinate:
         return float(round(value)) if self.whole else value
 
     def is_at_edge(self, value: float) -> bool:
-        """Whether a value lies at an end of what is searched, so that a wider search might find better."""
+        """Whether a value lies at an end of what is searched.
+
+        So that a wider search might find better.
+        """
         if self.choices:
             return value in (min(self.choices), max(self.choices))
         if self.high <= self.low:
@@ -63,7 +65,9 @@ class Coordinate:
 def combinations(
     coordinates: Mapping[str, Coordinate], epochs: int
 ) -> Iterator[tuple[Choice, dict[str, float], int]]:
-    """Every combination of choices, that of the default setting first: its values, and how long it trains.
+    """Every combination of choices, that of the default setting first.
+
+    Its values, and how long it trains.
 
     Args:
         coordinates: What is searched.
@@ -79,7 +83,9 @@ def combinations(
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the choices among a few decide: how long a candidate trains, its noise, what it releases.
+    """What the choices among a few decide.
+
+    How long a candidate trains, its noise, what it releases.
 
     Args:
         epochs: Passes.
@@ -156,7 +162,9 @@ class Tuning:
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """Everything that a candidate's training may release."""
-        return tuple(dict.fromkeys(form.event for form in self.forms.values() if form.event is not None))
+        return tuple(
+            dict.fromkeys(form.event for form in self.forms.values() if form.event is not None)
+        )
 
     @property
     def is_uncharged(self) -> bool:
@@ -184,7 +192,9 @@ class Tuning:
             },
             "forms": [[list(k), f.epochs, f.noise_multiplier] for k, f in self.forms.items()],
             "score_noise": self.score_noise,
-            "selection": None if self.selection is None else [self.selection.mean, self.selection.shape],
+            "selection": None
+            if self.selection is None
+            else [self.selection.mean, self.selection.shape],
             "scales_by_threshold": self.scales_by_threshold,
         }
 
@@ -202,7 +212,9 @@ class Tuning:
         # A stream for every coordinate: an arm that has one more shares the others all the same.
         is_default = numpy_stream(seed, "candidates", number).random() < DEFAULT_SHARE
         values = {
-            name: c.default if is_default else c.at(numpy_stream(seed, "candidates", number, name).random())
+            name: c.default
+            if is_default
+            else c.at(numpy_stream(seed, "candidates", number, name).random())
             for name, c in self.coordinates.items()
         }
         form = self.forms[tuple(values[name] for name, c in self.coordinates.items() if c.choices)]
@@ -213,52 +225,6 @@ class Tuning:
         if form.noise_multiplier is not None:
             settings["noise_multiplier"] = form.noise_multiplier
         return Candidate(number, is_default, settings, form)
-
-
-@dataclass(frozen=True, slots=True)
-class Reuse:
-    """How an arm trains at another arm's setting.
-
-    Args:
-        settings: Its own default setting, for all that it does not take over.
-        taken: What it takes over, epochs aside.
-        choices: Which coordinates of the other arm's search are choices among a few, in its order.
-        forms: By the values of those: epochs, and noise that is calibrated for them.
-        scales_by_threshold: Its step is longer by Z/C than that of the other arm, as its default is.
-    """
-
-    settings: Mapping[str, float]
-    taken: tuple[str, ...]
-    choices: tuple[str, ...]
-    forms: Mapping[Choice, Form]
-    scales_by_threshold: bool
-
-    def at(self, settings: Mapping[str, float], epochs: int) -> tuple[dict[str, float], Form]:
-        """The arm's numbers, noise included, and how long it trains.
-
-        Args:
-            settings, epochs: What the other arm's search found.
-        """
-        found = {**settings, EPOCHS: float(epochs)}
-        form = self.forms[tuple(found[name] for name in self.choices)]
-        own = {**self.settings, **{name: settings[name] for name in self.taken}}
-        if self.scales_by_threshold and "learning_rate" in self.taken:
-            own["learning_rate"] = effective_step(
-                settings["learning_rate"], own["threshold"], own["max_grad_norm"]
-            )
-        if form.noise_multiplier is not None:
-            own["noise_multiplier"] = form.noise_multiplier
-        return own, form
-
-    def to_json(self) -> dict[str, object]:
-        """All that a training follows from beside what the search found, JSON-ready."""
-        return {
-            "settings": dict(self.settings),
-            "taken": list(self.taken),
-            "choices": list(self.choices),
-            "forms": [[list(k), f.epochs, f.noise_multiplier] for k, f in self.forms.items()],
-            "scales_by_threshold": self.scales_by_threshold,
-        }
 
 
 def best_of(weights: Sequence[float]) -> int:

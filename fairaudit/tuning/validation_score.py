@@ -1,6 +1,9 @@
-"""How good a candidate is on the validation rows: counts of records, with noise where they are charged.
+"""How good a candidate is on the validation rows.
 
-Only ``rows`` sees records, one by one; what is released is their sum with noise, and ``value`` reads that.
+Counts of records, with noise where they are charged.
+
+Only ``rows`` sees records, one by one; what is released is their sum with noise, and ``value``
+reads that.
 """
 
 import math

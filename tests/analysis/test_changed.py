@@ -7,7 +7,16 @@ from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.detected import changed_gaps
 from fairaudit.metrics.intervals import among
 
-METRICS = ("tpr", "fpr", "auc", "precision", "accuracy", "loss", "selection_rate", "calibration_error")
+METRICS = (
+    "tpr",
+    "fpr",
+    "auc",
+    "precision",
+    "accuracy",
+    "loss",
+    "selection_rate",
+    "calibration_error",
+)
 
 
 def half_of(many, seeds=5):
@@ -28,11 +37,6 @@ def test_an_interval_that_several_share_is_that_of_bonferroni(many):
     shared = among(one, many)
     assert (shared.low, shared.high) == pytest.approx((0.1 - half_of(many), 0.1 + half_of(many)))
     assert (shared.value, shared.by_seed) == (one.value, one.by_seed)
-
-
-@pytest.mark.parametrize("one", [estimate(None), estimate(0.1)])
-def test_what_has_no_interval_gets_none(one):
-    assert among(one, 8) == one
 
 
 def test_a_change_is_told_by_the_interval_that_holds_for_all_that_could_be_told():

@@ -3,12 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from neutral import assertions, sentences, shape
 
 from fairaudit.api import run_audit
 
-TEAMS = ("Quill", "Ember", "Thorn")  # words that nothing else in a report has
-ARMS = ("sgd", "dpsgd", "global-adapt")
+TEAMS = ("Quill", "Ember", "Thorn")
 AUDITS = 40
 MOST = 5  # of forty audits that each err in 5 %, more than five do so in 1.4 % of tests
 ROWS = 1000
@@ -26,54 +24,35 @@ def by_coin_flips(seed):
     return frame
 
 
+def asserted(report):
+    """What a report says of a difference between groups."""
+    for method in report.summary.methods:
+        costs = (method.accuracy, method.excess_risk)
+        yield from (f"{method.arm}: {cost.worst_off}" for cost in costs if cost.worst_off)
+        if method.misalignment is not None and method.misalignment.most:
+            yield f"{method.arm}: turned most from {method.misalignment.most}"
+    yield from (f"{gap.arm}: {gap.metric} changes" for gap in report.changed)
+    if report.why is not None and report.why.headline:
+        yield report.why.headline
+
+
 @pytest.mark.slow
 def test_of_groups_by_coin_flips_hardly_a_report_says_that_they_differ(tmp_path):
     found = {}
     for seed in range(AUDITS):
         report = run_audit(
-            by_coin_flips(seed), group="team", label="paid", method=ARMS[1:], epsilon=3.0,
-            seeds=5, epochs=5, diagnostics="full", workers=2, out=tmp_path / str(seed),
-        )  # fmt: skip
-        if said := assertions(sentences(report), TEAMS, ARMS):
-            found[seed] = list(said.values())
+            by_coin_flips(seed),
+            group="team",
+            label="paid",
+            method=["dpsgd", "global-adapt"],
+            epsilon=3.0,
+            seeds=5,
+            epochs=5,
+            diagnostics="full",
+            workers=2,
+            out=tmp_path / str(seed),
+        )
+        if said := list(asserted(report)):
+            found[seed] = said
     told = "\n".join(f"{seed}: {sentence}" for seed, each in found.items() for sentence in each)
     assert len(found) <= MOST, f"{len(found)} of {AUDITS} audits say that groups differ:\n{told}"
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "dpsgd: Quill pays more than Ember.",
-        "What Quill pays per step beyond Ember under dpsgd is mostly noise: 0.05 thousandths of a nat.",
-        "dpsgd: the bound of Thm 3, corrected, for Quill against Ember is negative: held",
-        "Quill is set apart from Ember at every seed by share of clipped records (1.28 times).",
-        "dpsgd: of what a step costs Ember, direction error 3 % [0, 7], noise 72 % [55, 90].",
-        "Gaps within the model that privacy is shown to change (first group minus second):",
-        "worse for Quill",
-        "dpsgd is worse on Ember than predicting the training rows' shares",
-        "Two groups fare worse than the others.",
-        "No difference in added loss between groups is detected (at most, in nats: dpsgd 0.1), but one.",
-    ],
-)
-def test_what_asserts_a_difference_is_recognised(sentence):
-    assert list(assertions([sentence], TEAMS, ARMS).values()) == [sentence]
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "Cannot tell whether groups differ in added loss (dpsgd), so no difference is explained.",
-        "cannot tell; a gap of this size needs 1,351 test rows per group",
-        "Control not run for global-adapt.",
-        "Epsilon is for one model of one run.",
-    ],
-)
-def test_what_asserts_none_is_let_through(sentence):
-    assert not assertions([sentence], TEAMS, ARMS)
-
-
-def test_names_and_figures_are_masked_as_whole_words():
-    found = shape(
-        "**dpsgd@3**: Quill 4.0 [2.2, 5.8], Ember -1e-3; Quillon 1,234 %", TEAMS, ["dpsgd", "dpsgd@3"]
-    )
-    assert found == "ARM: G N, G N; Quillon N"

@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairaudit.choosing.sequence import Course, Needed, Number, look_sizes, needed, skewed_quantile, unseen
-
-ABOVE = {"fails_above": True}
+from fairaudit.choosing.sequence import (
+    Course,
+    Needed,
+    Number,
+    look_sizes,
+    needed,
+    skewed_quantile,
+    unseen,
+)
 
 
 def number(value, seed_sd=0.01, records_sd=0.005, seeds=10, is_size=True, own_sd=1.0):
@@ -39,11 +45,6 @@ def test_the_quantile_is_the_larger_of_those_of_normal_and_exponential_effects(l
     assert skewed_quantile(level, seeds) > 1.2 * stats.t.ppf(1 - level, seeds - 1)
 
 
-def test_with_many_seeds_it_is_that_of_the_normal():
-    found = skewed_quantile(0.0125, 10_000)
-    assert stats.norm.ppf(0.9875) < found < 1.03 * stats.norm.ppf(0.9875)
-
-
 def test_what_test_records_do_not_explain_is_taken_to_be_skewed():
     own, level = 0.006, 0.0125
     t, z, c = stats.t.ppf(1 - level, 9), stats.norm.ppf(1 - level), skewed_quantile(level, 10)
@@ -55,10 +56,15 @@ def test_what_test_records_do_not_explain_is_taken_to_be_skewed():
 
 
 def test_more_seeds_are_given_up_by_the_limit_for_normal_effects():
-    """A plain 95 % limit beyond the rule ends it; it is no pass, so the promise does not rest on it."""
+    """A plain 95 % limit beyond the rule ends it.
+
+    It is no pass, so the promise does not rest on it.
+    """
     low = 0.09 - np.hypot(stats.t.ppf(0.95, 9) * 0.01, stats.norm.ppf(0.95) * 0.005)
     for limit, wanted in ((low - 1e-6, "breaks"), (low + 1e-6, "undecided")):
-        judged = number(0.09, own_sd=0.0).judged(lambda v, x=limit: v > x, fails_above=True, level=0.0125)
+        judged = number(0.09, own_sd=0.0).judged(
+            lambda v, x=limit: v > x, fails_above=True, level=0.0125
+        )
         assert judged == wanted
 
 
@@ -92,11 +98,6 @@ def test_a_limit_itself_is_kept_by_above_and_broken_by_at_least():
     assert exact.judged(lambda v: v >= 0.05, fails_above=True, level=0.01) == "breaks"
 
 
-def test_a_stricter_level_needs_more():
-    assert outcome(0.02, lambda v: v > 0.05, level=0.025) == "passes"
-    assert outcome(0.02, lambda v: v > 0.05, level=0.0025) == "undecided"
-
-
 def test_looks_double_up_to_the_most():
     assert look_sizes(10, 20) == (10, 20)
     assert look_sizes(10, 10) == look_sizes(20, 10) == (10,)
@@ -108,7 +109,10 @@ FAMILIES = {"a": ["a@8", "a@4", "a@2"], "b": ["b@8", "b@4"]}
 
 
 def walked(outcomes, families=FAMILIES, looks=(10, 20)):
-    """Every test in its order; ``outcomes``: (arm, seeds) -> outcome, "passes" where it says nothing."""
+    """Every test in its order.
+
+    ``outcomes``: (arm, seeds) -> outcome, "passes" where it says nothing.
+    """
     course, order = Course(families, looks), []
     while due := course.due():
         for seeds, arms in due.items():
@@ -121,7 +125,9 @@ def walked(outcomes, families=FAMILIES, looks=(10, 20)):
 def test_five_per_cent_are_shared_by_methods_and_looks():
     assert Course(FAMILIES, (10, 20)).level == pytest.approx(0.0125)
     assert Course({"a": ["a"]}, (10,)).level == pytest.approx(0.05)
-    assert Course({"a": ["a@1"], "b": ["b@1"], "c": ["c@1"]}, (10, 20, 40)).level == pytest.approx(0.05 / 9)
+    assert Course({"a": ["a@1"], "b": ["b@1"], "c": ["c@1"]}, (10, 20, 40)).level == pytest.approx(
+        0.05 / 9
+    )
 
 
 def test_epsilons_are_tested_from_the_largest_down_until_one_does_not_pass():
@@ -131,14 +137,10 @@ def test_epsilons_are_tested_from_the_largest_down_until_one_does_not_pass():
     assert course.due() == {}
 
 
-def test_nothing_below_a_broken_epsilon_is_looked_at_whatever_it_is():
-    course, order = walked({("a@8", 10): "breaks"})
-    assert ("a@4", 10) not in order
-    assert course.passed["a"] == []
-
-
 def test_more_seeds_are_tried_where_it_cannot_be_told_and_undecided_is_not_passed():
-    course, order = walked({("a@4", 10): "undecided", ("b@8", 10): "undecided", ("b@8", 20): "undecided"})
+    course, order = walked(
+        {("a@4", 10): "undecided", ("b@8", 10): "undecided", ("b@8", 20): "undecided"}
+    )
     assert [step for step in order if step[0] == "a@4"] == [("a@4", 10), ("a@4", 20)]
     assert ("a@2", 10) in order  # a later epsilon begins with the first look again
     assert course.passed == {"a": ["a@8", "a@4", "a@2"], "b": []}
@@ -170,8 +172,9 @@ def test_what_would_decide_does_decide():
 
 
 def test_what_so_many_seeds_cannot_have_seen():
-    assert unseen(10) == pytest.approx(0.26, abs=0.002)
-    assert unseen(20) == pytest.approx(0.14, abs=0.002)
+    for seeds, level, rate in ((10, 0.05, 0.259), (20, 0.05, 0.139), (10, 0.0125, 0.355)):
+        assert unseen(seeds, level) == pytest.approx(rate, abs=0.001)
+        assert (1 - rate) ** seeds == pytest.approx(level, rel=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +218,9 @@ def test_of_easy_truths_the_smallest_that_keeps_the_limit_is_found(study):
         ("BUMP", "exponential", 2.0),
     ],
 )
-def test_at_most_five_per_cent_of_2000_audits_recommend_what_breaks_the_rule(study, truth, shape, sd):
+def test_at_most_five_per_cent_of_2000_audits_recommend_what_breaks_the_rule(
+    study, truth, shape, sd
+):
     cell = study.steady(shape=shape, skewed=(0,), seed_sd=sd, sizes=(420,))
     world = study.World(getattr(study, truth), cell)
     found = study.decide(world, study.draw(world, 2000, np.random.default_rng(3)))
@@ -227,7 +232,11 @@ def test_each_part_of_the_procedure_is_needed(study):
     """Without it the simulation shows more than five per cent of wrong recommendations."""
     for shape, sd, twins in (
         ("normal", 0.5, (study.at_five_per_cent, study.seeds_alone, study.point_alone)),
-        ("exponential", 5.0, (study.at_five_per_cent, study.student, study.narrow, study.point_alone)),
+        (
+            "exponential",
+            5.0,
+            (study.at_five_per_cent, study.student, study.narrow, study.point_alone),
+        ),
     ):
         cell = study.steady(shape=shape, skewed=(0,), seed_sd=sd, sizes=(420,))
         world = study.World(((0.0,) * 3,) * 2, cell)
@@ -248,46 +257,3 @@ def test_seeds_are_at_most_half_as_many_again_as_an_oracle_needs(study, part):
         ours, best = study.decide(world, drawn), study.decide(world, drawn, study.oracle(drawn))
         assert ours.seeds <= 1.5 * best.seeds
         assert ours.best >= best.best - 0.35
-
-
-@pytest.fixture(scope="module")
-def trained():
-    """The coverage study's audits, whose models are really trained on files of a known population."""
-    path = Path(__file__).resolve().parents[1] / "metrics" / "test_coverage.py"
-    spec = importlib.util.spec_from_file_location("trained_audits", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.slow
-def test_audits_of_trained_models_keep_the_level_at_the_gap_of_the_population(trained):
-    """100 files, 20 splits each, a rule whose limit is the true expected gap: to pass is to be wrong."""
-    rng = np.random.default_rng(11)
-    population = trained.draw(20_000, rng, 0.5)
-    cell = trained.Cell(trained.logistic, seeds=20)
-    audits = [trained.audit(cell, rng, population) for _ in range(100)]
-    truth = abs(np.mean([found["accuracy"] for *_, found in audits]))
-    assert truth > 0.01
-    wrong = {"at the gap": 0, "twice the gap": 0}
-    for tests, d, g, _ in audits:
-        for name, limit in (("at the gap", truth), ("twice the gap", 2 * truth)):
-            course = Course({"logistic": ["logistic@1"]}, (10, 20))
-            while due := course.due():
-                (seeds,) = due
-                spread = trained.spread_of(tests[:seeds], d["accuracy"][:seeds], g, "accuracy")
-                measured = Number(
-                    abs(spread.value),
-                    spread.seed_variance,
-                    spread.own_variance,
-                    spread.record_variance,
-                    seeds,
-                    is_size=True,
-                )
-                outcome = measured.judged(lambda v, x=limit: v > x, fails_above=True, level=course.level)
-                course.enter("logistic@1", outcome)
-            wrong[name] += bool(course.passed["logistic"])
-    print(f"true gap {100 * truth:.2f} points; recommended of 100: {wrong}")  # noqa: T201
-    assert within(wrong["at the gap"] / 100, 100)
-    assert wrong["twice the gap"] > wrong["at the gap"]

@@ -1,9 +1,10 @@
 import pytest
 from plans import plan
 
-from fairaudit.cli.estimate import MOST_BATCHES, estimated_seconds, reading_seconds
+from fairaudit.cli.estimate import estimated_seconds, reading_seconds
 from fairaudit.cli.lines import plan_lines
 from fairaudit.diagnostics.causes import MOST, PILOT
+from fairaudit.planning.effort import BATCHES
 
 
 def seconds(**given):
@@ -19,7 +20,7 @@ def test_the_cost_of_checkpoints_is_told_before_training_and_grows_with_their_nu
     assert full - basic == pytest.approx(eight)
     assert often - basic == pytest.approx(many)
     assert many > 5 * eight > 0
-    assert MOST_BATCHES == PILOT + MOST  # how many a step needs is known only once it is read
+    assert BATCHES == PILOT + MOST  # how many a step needs is known only once it is read
     lines = list(plan_lines(made, seconds=full, cores=1, reading=eight))
     assert any("8 checkpoints of each private training" in line for line in lines)
     assert not any("kept" in line for line in plan_lines(made, seconds=basic, cores=1))

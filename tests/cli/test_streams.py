@@ -1,4 +1,7 @@
-"""What becomes of every command where nobody can be told: its exit code stays, and no traceback is shown."""
+"""What becomes of every command where nobody can be told.
+
+Its exit code stays, and no traceback is shown.
+"""
 
 import json
 import os
@@ -41,16 +44,15 @@ LIGHT = {
 HEAVY = {
     "inspect people.csv": (0, True),
     "inspect people.csv --group sex --json": (0, True),
-    "init people.csv": (0, False),
+    "init people.csv --columns": (0, False),
     "plan --data stand-in --group g": (0, True),
     "plan --data stand-in --group g --json": (0, True),
     "run --data stand-in --group g": (0, False),
     "run --data stand-in --group g --json": (0, True),
     "run --data stand-in --group partial --json": (4, True),
-    "ablate --data stand-in --group g": (0, False),
     "run --data people.csv --group gone --out report.json": (2, False),
-    "score people.csv --y-true approved --y-pred guess --group sex": (0, False),
-    "score people.csv --y-true approved --y-pred guess --group sex --json": (0, True),
+    "score people.csv --y-true label --y-pred guess --group sex": (0, False),
+    "score people.csv --y-true label --y-pred guess --group sex --json": (0, True),
     "clean kept": (0, True),
     "clean": (2, False),
 }
@@ -63,7 +65,7 @@ DEFECT = next(command for command in COMMANDS if "defect" in command)
 
 def people():
     rows = [f"{20 + i % 40},{'F' if i % 3 else 'Mä'},{i % 3 % 2},{i % 2}" for i in range(600)]
-    return "age,sex,guess,approved\n" + "\n".join(rows) + "\n"
+    return "age,sex,guess,label\n" + "\n".join(rows) + "\n"
 
 
 def expected(command, condition):
@@ -82,16 +84,25 @@ def endings(request, tmp_path_factory):
     (made / "people.csv").write_text(people(), encoding="utf-8")
     report = read_report(STORED.read_text(encoding="utf-8"), name=STORED.name)
     named = report.data.model_copy(update={"name": "anträge.parquet"})  # a letter that is not ASCII
-    (made / STORED.name).write_text(to_json(report.model_copy(update={"data": named})), encoding="utf-8")
+    (made / STORED.name).write_text(
+        to_json(report.model_copy(update={"data": named})), encoding="utf-8"
+    )
     cases = [(command, condition) for command in commands for condition in (*UNTOLD, *TOLD, LEFT)]
     cases += [(DEFECT, "full disk")] * (DEFECT in commands)
     rules = {"PASS": PASS, "FAIL": FAIL, "OPEN": OPEN}
-    words = [([rules.get(word, word) for word in command.split()], condition) for command, condition in cases]
+    words = [
+        ([rules.get(word, word) for word in command.split()], condition)
+        for command, condition in cases
+    ]
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(place / "cases"), str(made)],
-        input=json.dumps(words), capture_output=True, text=True, timeout=600, check=False,
+        input=json.dumps(words),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(HERE.parent / "support"), "GITHUB_ACTIONS": "true"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return dict(zip(cases, json.loads(done.stdout), strict=True))
 
@@ -116,31 +127,43 @@ def test_a_lost_answer_is_told_where_somebody_listens(endings):
 
 
 def test_what_was_to_be_written_to_files_is_written_all_the_same(endings, tmp_path_factory):
-    wanted = {"report report.json --out made --format md,junit": "made", "init people.csv": "fairaudit.toml"}
+    wanted = {
+        "report report.json --out made --format md,junit": "made",
+        "init people.csv --columns": "columns.toml",
+    }
     place = sorted(Path(tmp_path_factory.getbasetemp()).glob("endings*"), key=os.path.getmtime)[-1]
     cases = [case for case in endings if case[0] in wanted and case[1] != LEFT]
     assert len(cases) == 5
     for case in cases:
-        assert (place / "cases" / str(list(endings).index(case)) / "here" / wanted[case[0]]).exists(), case
+        assert (
+            place / "cases" / str(list(endings).index(case)) / "here" / wanted[case[0]]
+        ).exists(), case
 
 
 def test_what_a_narrow_encoding_has_no_letter_for_is_escaped_and_json_stays_json(endings):
-    commands = [command for command in endings if command[0].endswith("json") and command[1] == "ascii"]
+    commands = [
+        command for command in endings if command[0].endswith("json") and command[1] == "ascii"
+    ]
     narrow, wide = zip(*((endings[c][1], endings[c[0], ""][1]) for c in commands), strict=True)
     assert all(text.isascii() for text in narrow)
     assert not all(text.isascii() for text in wide)
-    read = [(json.loads(a), json.loads(b)) for a, b in zip(narrow, wide, strict=True) if a[:1] == "{"]
+    read = [
+        (json.loads(a), json.loads(b)) for a, b in zip(narrow, wide, strict=True) if a[:1] == "{"
+    ]
     assert read
-    assert all({**a, "timing": 0, "created_utc": 0} == {**b, "timing": 0, "created_utc": 0} for a, b in read)
+    assert all(
+        {**a, "timing": 0, "created_utc": 0} == {**b, "timing": 0, "created_utc": 0}
+        for a, b in read
+    )
 
 
 def test_in_a_folder_that_was_deleted_nothing_ends_in_a_traceback(endings):
     for (command, condition), (code, _, errors) in endings.items():
         if condition == LEFT:
             assert code in (0, 2), (command, errors)
-            assert "--data" not in command or errors.startswith("Error: the current folder was deleted"), (
-                command
-            )
+            assert "--data" not in command or errors.startswith(
+                "Error: the current folder was deleted"
+            ), command
 
 
 def test_a_defect_whose_log_cannot_be_written_says_so(endings):
@@ -155,7 +178,7 @@ def test_a_defect_whose_log_cannot_be_written_says_so(endings):
 def test_a_whole_process_ends_the_same(redirection, code):
     """What a fork cannot show: how Python begins without a stream, and how it ends."""
     words = f"{sys.executable} -m fairaudit schema {redirection}"
-    done = subprocess.run(["sh", "-c", words], capture_output=True, timeout=60, check=False)
+    done = subprocess.run(["sh", "-c", words], capture_output=True, timeout=600, check=False)
     assert done.returncode == code
     assert b"Traceback" not in done.stderr
 
@@ -169,7 +192,7 @@ def test_no_file_takes_the_number_of_a_closed_stream(tmp_path):
         "print('more noise'); print('and more', file=sys.stderr)\nfile.write('kept')\n"
     )
     words = f'{sys.executable} -c "$1" <&- >&- 2>&-'
-    done = subprocess.run(["sh", "-c", words, "sh", program], timeout=60, check=False)
+    done = subprocess.run(["sh", "-c", words, "sh", program], timeout=600, check=False)
     assert done.returncode == 0
     assert (tmp_path / "kept").read_text() == "kept"
 
@@ -194,7 +217,9 @@ def test_a_worker_that_cannot_print_goes_on():
         "main()\n"
     )
     done = subprocess.run(
-        ["sh", "-c", f'{sys.executable} -c "$1" 2>/dev/full', "sh", program], timeout=60, check=False
+        ["sh", "-c", f'{sys.executable} -c "$1" 2>/dev/full', "sh", program],
+        timeout=600,
+        check=False,
     )
     assert done.returncode == 0
 
@@ -203,9 +228,12 @@ def test_a_stream_that_was_a_file_and_became_a_pipe_is_written_to(tmp_path):
     """As in a worker whose standard output is a file and standard error a pipe."""
     code = (
         "import os, sys; sys.stdout.write('first'); sys.stdout.flush(); os.dup2(2, 1);"
-        "from fairaudit.io.standard_streams import secure; secure(); print('second'); sys.stdout.flush()"
+        "from fairaudit.io.standard_streams import secure; secure(); print('second'); "
+        "sys.stdout.flush()"
     )
     with (tmp_path / "out").open("w") as out:
-        done = subprocess.run([sys.executable, "-c", code], stdout=out, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=out, stderr=subprocess.PIPE, text=True
+        )
     assert (done.returncode, done.stderr) == (0, "second\n")
     assert (tmp_path / "out").read_text() == "first"

@@ -31,9 +31,12 @@ def save(tmp_path):
 
 @pytest.fixture
 def load(save):
-    """Columns to a Dataset, by way of a file."""
+    """Columns to a Dataset, by way of a file; the label is ``income`` where nothing is said."""
 
     def _load(columns, **options):
+        names = columns.column_names if isinstance(columns, pa.Table) else columns
+        if "income" in names:
+            options = {"label": "income", **options}
         return load_dataset(AuditConfig(data=save(columns), **options))
 
     return _load

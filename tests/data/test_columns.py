@@ -12,24 +12,22 @@ NOON = dt.datetime(2020, 1, 2, 12)
 
 ACCEPTED = {
     "int8": pa.array([3, 1, None, 3], pa.int8()),
-    "uint64": pa.array([3, 1, None, 3], pa.uint64()),
-    "float16": pa.array([np.float16(3), np.float16(1), None, np.float16(3)], pa.float16()),
-    "float32": pa.array([3.0, 1.0, None, 3.0], pa.float32()),
-    "decimal": pa.array([Decimal("3.00"), Decimal("1.00"), None, Decimal("3.00")], pa.decimal128(9, 2)),
-    "decimal256": pa.array([Decimal("3.00"), Decimal("1.00"), None, Decimal("3.00")], pa.decimal256(50, 2)),
+    "decimal": pa.array(
+        [Decimal("3.00"), Decimal("1.00"), None, Decimal("3.00")], pa.decimal128(9, 2)
+    ),
     "bool": pa.array([True, False, None, True]),
     "string": pa.array(["b", "a", None, "b"], pa.string()),
-    "large_string": pa.array(["b", "a", None, "b"], pa.large_string()),
     "string_view": pa.array(["b", "a", None, "b"], pa.string_view()),
     "text as bytes": pa.array([b"b", b"a", None, b"b"], pa.binary()),
     "dictionary": pa.array(["b", "a", None, "b"]).dictionary_encode(),
-    "dictionary of numbers": pa.array([3, 1, None, 3]).dictionary_encode(),
     "run ends": pa.array(["b", "a", None, "b"], pa.run_end_encoded(pa.int32(), pa.string())),
     "timestamp": pa.array([NOON, NOON - dt.timedelta(1), None, NOON], pa.timestamp("us", "UTC")),
     "date32": pa.array([DAY, DAY - dt.timedelta(1), None, DAY], pa.date32()),
     "date64": pa.array([DAY, DAY - dt.timedelta(1), None, DAY], pa.date64()),
     "time": pa.array([dt.time(2), dt.time(1), None, dt.time(2)], pa.time32("s")),
-    "duration": pa.array([dt.timedelta(2), dt.timedelta(1), None, dt.timedelta(2)], pa.duration("ms")),
+    "duration": pa.array(
+        [dt.timedelta(2), dt.timedelta(1), None, dt.timedelta(2)], pa.duration("ms")
+    ),
 }
 
 
@@ -41,15 +39,11 @@ def test_every_accepted_type_becomes_two_sorted_levels_and_a_gap(name):
     assert len(levels.names) == 2
     assert levels.codes.tolist() == [1, 0, -1, 1]
     assert encode_codes(table.column("x")).missing().tolist() == [False, False, True, False]
-
-
-@pytest.mark.parametrize("name", [n for n, a in ACCEPTED.items() if kind_of(a.type) in ("number", "time")])
-def test_numbers_and_times_become_float64_with_nan(name):
-    table, _, _ = plain_table(pa.table({"x": ACCEPTED[name]}))
-    values = numeric_values(table.column("x"))
-    assert values.dtype == np.float64
-    assert np.isnan(values).tolist() == [False, False, True, False]
-    assert values[0] > values[1]
+    if kind_of(ACCEPTED[name].type) in ("number", "time"):
+        values = numeric_values(table.column("x"))
+        assert values.dtype == np.float64
+        assert np.isnan(values).tolist() == [False, False, True, False]
+        assert values[0] > values[1]
 
 
 def test_times_count_in_seconds():
@@ -62,27 +56,10 @@ def test_times_count_in_seconds():
     assert numeric_values(gap.column("x"))[1] == 24 * 3600
 
 
-def test_nested_types_are_no_columns_of_an_audit():
-    nested = [pa.list_(pa.int8()), pa.struct({"a": pa.int8()}), pa.map_(pa.string(), pa.int8())]
-    assert {kind_of(t) for t in nested} == {"unsupported"}
-
-
 def test_bytes_that_are_not_text_are_left_out_with_a_reason():
     table, dropped, _ = plain_table(pa.table({"x": pa.array([b"\xff\xfe", b"a"]), "y": [1, 2]}))
     assert table.column_names == ["y"]
     assert dropped == {"x": "bytes that are not text"}
-
-
-def test_infinities_become_missing_and_are_said():
-    table, _, notices = plain_table(pa.table({"x": [1.0, float("inf"), float("-inf"), 2.0]}))
-    assert table.column("x").null_count == 2
-    assert [n.code for n in notices] == ["infinities"]
-
-
-def test_nan_becomes_missing_without_a_word():
-    table, _, notices = plain_table(pa.table({"x": pa.array([1.0, float("nan")])}))
-    assert table.column("x").null_count == 1
-    assert notices == ()
 
 
 def test_empty_text_is_missing():
@@ -94,10 +71,6 @@ def test_empty_text_is_missing():
 def test_numbers_are_named_as_people_write_them_and_sorted_by_size():
     table, _, _ = plain_table(pa.table({"x": [10.0, 9.0, 1.5]}))
     assert encode_levels(table.column("x")).names == ("1.5", "9", "10")
-
-
-def test_truth_values_are_named_false_and_true():
-    assert encode_levels(pa.chunked_array([[True, False]])).names == ("false", "true")
 
 
 def test_columns_in_several_chunks_share_their_levels():

@@ -1,14 +1,12 @@
 """Files that broke a reader once; found by fuzzing."""
 
 import io
-import json
 import zipfile
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as pafeather
 import pytest
-from fuzz_corpus import as_image
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
@@ -28,7 +26,10 @@ def feather(path, groups):
 
 
 def broken_array(offsets, text):
-    """An array of text as a file could hold it; Arrow checks neither offsets nor text on reading."""
+    """An array of text as a file could hold it.
+
+    Arrow checks neither offsets nor text on reading.
+    """
     buffers = [None, pa.py_buffer(np.array(offsets, np.int32).tobytes()), pa.py_buffer(text)]
     return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
 
@@ -40,47 +41,18 @@ def broken_array(offsets, text):
         ([0, 3, 1, 3, 4], b"abcd", "damaged"),
     ],
 )
-def test_a_feather_file_whose_text_is_damaged_is_refused_before_it_is_followed(tmp_path, offsets, text, said):
+def test_a_feather_file_whose_text_is_damaged_is_refused_before_it_is_followed(
+    tmp_path, offsets, text, said
+):
     feather(tmp_path / "t.feather", broken_array(offsets, text))
     assert said in refused(tmp_path / "t.feather", label="y")
 
 
-def image_folder(tmp_path, lines):
-    for i in range(4):
-        (tmp_path / f"{i}.png").write_bytes(as_image(i, "PNG"))
-    (tmp_path / "metadata.jsonl").write_text("\n".join(lines))
-    return tmp_path
-
-
-def rows(**extra):
-    return [
-        json.dumps({"file_name": f"{i}.png", "label": "ab"[i % 2], "g": "uv"[i // 2], **extra})
-        for i in range(4)
-    ]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("[1, 2]", "3", "null", "{", '{"file_name": 1, "label": {}}', "[" * 100_000, '{"g": "\\ud800"}'),
-        '{"file_name": "0.png", "label": 99999999999999999999999999}',
-    ],
-)
-def test_a_line_of_metadata_that_is_no_row_is_refused(tmp_path, line):
-    said = refused(image_folder(tmp_path, [*rows(), line]))
-    assert "metadata.jsonl" in said
-
-
-def test_keys_that_only_later_rows_have_are_columns(tmp_path):
-    lines = rows()
-    lines[3] = lines[3].replace('"g"', '"split": "test", "g"')
-    folder = image_folder(tmp_path, lines)
-    assert load_dataset(AuditConfig(data=folder, group=("g",))).n_rows == 4
-
-
 def test_an_archive_with_a_broken_stream_is_refused(tmp_path):
     sink = io.BytesIO()
-    np.savez_compressed(sink, images=np.zeros((4, 8, 8), np.uint8), label=[0, 1, 0, 1], g=[0, 0, 1, 1])
+    np.savez_compressed(
+        sink, images=np.zeros((4, 8, 8), np.uint8), label=[0, 1, 0, 1], g=[0, 0, 1, 1]
+    )
     content = bytearray(sink.getvalue())
     with zipfile.ZipFile(sink) as archive:
         member = archive.infolist()[0]

@@ -1,4 +1,7 @@
-"""Declared columns: constants that no row decides, and what becomes of values that are not as declared."""
+"""Declared columns: constants that no row decides.
+
+And what becomes of values that are not as declared.
+"""
 
 import pickle
 
@@ -22,7 +25,7 @@ DECLARED = {
     | {"spread": 10},
     "job": {"kind": "category", "categories": ["nurse", "cook", "pilot"]},
     "town": {"kind": "category", "categories": ["A", "B"], "missing": "B"},
-}  # fmt: skip
+}
 ROWS = {
     "age": [10.0, 20.0, 40.0, 70.0, None, 33.0, 50.0, 21.0],
     "hours": [40.0, 90.0, 50.0, None, 0.0, 40.0, 30.0, 20.0],
@@ -93,7 +96,10 @@ def test_a_rows_inputs_depend_on_no_other_row(declared, merge_rare):
 
 
 def test_declared_columns_stay_whatever_their_values_look_like(declared):
-    """Constant, empty and id-like columns are dropped by their values; a declaration decides instead."""
+    """Constant, empty and id-like columns are dropped by their values.
+
+    A declaration decides instead.
+    """
     rows = {**ROWS, "age": [30.0] * 8, "job": [None] * 8, "hours": [float(n) for n in range(8)]}
     dataset, _ = declared(rows)
     assert dataset.features.column_names == list(DECLARED)
@@ -102,7 +108,12 @@ def test_declared_columns_stay_whatever_their_values_look_like(declared):
 def test_values_not_as_declared_are_counted_by_group_among_the_rows_that_are_used(declared):
     rows = {**ROWS, "y": [0, 0, 1, None, 0, 1, 1, 0]}
     dataset, _ = declared(rows)
-    assert dataset.outside == {"age": {"F": 1}, "hours": {"M": 1}, "job": {"F": 1}, "town": {"F": 1}}
+    assert dataset.outside == {
+        "age": {"F": 1},
+        "hours": {"M": 1},
+        "job": {"F": 1},
+        "town": {"F": 1},
+    }
     notice = next(n for n in dataset.notices if n.code == "outside_declaration")
     assert "4 values are not as declared" in notice.message
     assert "pirate" not in str(dataset.notices)
@@ -152,21 +163,10 @@ def test_numbers_and_truth_values_are_categories_by_their_names(declared):
     assert dataset.outside["job"] == {"F": 1}
 
 
-@pytest.mark.parametrize(
-    ("column", "values", "told", "said"),
-    [
-        ("town", ["x"] * 8, {"kind": "number", "range": [0, 1]}, "declared a number and holds text"),
-        (
-            "town",
-            pa.array([0] * 8, pa.timestamp("s")),
-            {"kind": "number", "range": [0, 1]},
-            "declared a number and holds times",
-        ),
-    ],
-)
-def test_a_column_that_holds_something_else_is_refused(declared, column, values, told, said):
-    with pytest.raises(DataError, match=said):
-        declared({**ROWS, column: values}, DECLARED | {column: told})
+def test_a_column_that_holds_something_else_is_refused(declared):
+    number = {"kind": "number", "range": [0, 1]}
+    with pytest.raises(DataError, match="declared a number and holds text"):
+        declared({**ROWS, "town": ["x"] * 8}, DECLARED | {"town": number})
 
 
 def test_a_declared_column_that_the_table_lacks_is_refused_with_the_nearest(declared):
@@ -177,14 +177,11 @@ def test_a_declared_column_that_the_table_lacks_is_refused_with_the_nearest(decl
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x = 1", r"\[x\]"),
-        ("[x]\nrange = [0, 1]", r"\[x\].*kind"),
+        ("[x]\nrange = [0, 1]", "columns.toml: x: .*kind"),
         ('[x]\nkind = "number"\nrange = [1, 1]', "the lower number first"),
         ('[x]\nkind = "number"\nrange = [0, inf]', "finite"),
         ('[x]\nkind = "number"\nrange = [0, 1]\nmissing = 2', "missing lies outside the range"),
-        ('[x]\nkind = "number"\nrange = [0, 1]\nspread = 0', "spread"),
         ('[x]\nkind = "category"\ncategories = ["a", "a"]', "distinct"),
-        ('[x]\nkind = "category"\ncategories = []', "categories"),
         ('[x]\nkind = "category"\ncategories = ["a"]\nmissing = "b"', "none of the categories"),
         ('[x]\nkind = "category"\ncategories = ["a"]\nfoo = 1', "foo"),
         ("[x", "not valid TOML"),

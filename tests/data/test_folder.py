@@ -8,7 +8,7 @@ from pictures import class_folder, metadata_folder, metadata_rows, pixels, save,
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import pixels_of
 from fairaudit.data.decode import ImageOptions
-from fairaudit.data.folder import is_image_folder, open_folder
+from fairaudit.data.folder import open_folder
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
 
@@ -24,42 +24,41 @@ def test_a_folder_per_class_gives_every_image_and_its_class(tmp_path):
     table = read(class_folder(tmp_path, IMAGES))
     assert table.column_names == ["label", "image"]
     assert table.column("label").to_pylist() == ["cat"] * 6 + ["dog"] * 6
-    assert np.array_equal(pixels_of(table.column("image")), np.concatenate([IMAGES[::2], IMAGES[1::2]]))
+    assert np.array_equal(
+        pixels_of(table.column("image")), np.concatenate([IMAGES[::2], IMAGES[1::2]])
+    )
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_metadata_name_the_images_in_their_own_order(tmp_path, kind):
-    root = metadata_folder(tmp_path, IMAGES, kind=kind)
+def test_metadata_name_the_images_in_their_own_order(tmp_path):
+    root = metadata_folder(tmp_path, IMAGES)
     table = read(root)
     rows = metadata_rows(12)
     assert table.column("style").to_pylist() == [row["style"] for row in rows]
     assert np.array_equal(pixels_of(table.column("image")), IMAGES)
-    (root / f"metadata.{kind}").unlink()
-    write_metadata(root, rows[::-1], kind=kind)
+    write_metadata(root, rows[::-1])
     assert np.array_equal(pixels_of(read(root).column("image")), IMAGES[::-1])
 
 
 def test_the_label_is_declared_by_the_layout(tmp_path):
-    by_class = load_dataset(AuditConfig(data=class_folder(tmp_path / "a", IMAGES), group_by_label=True))
+    by_class = load_dataset(
+        AuditConfig(data=class_folder(tmp_path / "a", IMAGES), group_by_label=True)
+    )
     assert (by_class.label, by_class.label_origin) == ("label", "declared by the folders")
-    by_table = load_dataset(AuditConfig(data=metadata_folder(tmp_path / "b", IMAGES), group=("style",)))
+    by_table = load_dataset(
+        AuditConfig(data=metadata_folder(tmp_path / "b", IMAGES), group=("style",))
+    )
     assert (by_table.label, by_table.label_origin) == ("label", "declared in metadata.csv")
     assert by_table.classes == ("cat", "dog")
 
 
-@pytest.mark.parametrize("layout", [class_folder, metadata_folder])
-def test_train_and_test_folders_are_the_split(tmp_path, layout):
-    layout(tmp_path / "train", IMAGES[:8])
-    layout(tmp_path / "test", IMAGES[8:])
-    for name in ("train", "test"):
-        if layout is metadata_folder:
-            rows = [{k: v for k, v in row.items() if k != "split"} for row in metadata_rows(12)]
-            write_metadata(tmp_path / name, rows[: 8 if name == "train" else 4])
+def test_train_and_test_folders_are_the_split(tmp_path):
+    class_folder(tmp_path / "train", IMAGES[:8])
+    class_folder(tmp_path / "test", IMAGES[8:])
     dataset = load_dataset(AuditConfig(data=tmp_path, split_column="split", group_by_label=True))
     assert np.bincount(dataset.split).tolist() == [8, 4]
-    assert {tuple(i.ravel()) for i in pixels_of(dataset.features.column("image"))[dataset.split == 0]} == {
-        tuple(i.ravel()) for i in IMAGES[:8]
-    }
+    assert {
+        tuple(i.ravel()) for i in pixels_of(dataset.features.column("image"))[dataset.split == 0]
+    } == {tuple(i.ravel()) for i in IMAGES[:8]}
 
 
 def test_hidden_and_other_files_are_no_images(tmp_path):
@@ -76,7 +75,6 @@ def test_images_without_a_row_are_counted(tmp_path):
     save(IMAGES[0], root / "extra.png")
     source = open_folder(root, ImageOptions())
     assert [n.code for n in source.notices] == ["images_not_listed"]
-    assert "1 image of the folder" in source.notices[0].message
 
 
 def test_the_digest_is_of_names_and_contents_whatever_the_order_of_writing(tmp_path):
@@ -100,19 +98,6 @@ def test_a_link_within_the_folder_is_an_image(tmp_path):
     root = class_folder(tmp_path, IMAGES)
     (root / "dog" / "link.png").symlink_to(root / "cat" / "0000.png")
     assert len(open_folder(root, ImageOptions()).files) == 13
-
-
-def test_metadata_that_are_a_link_within_the_folder_are_read(tmp_path):
-    root = metadata_folder(tmp_path, IMAGES)
-    (root / "metadata.csv").rename(root / "rows.txt")
-    (root / "metadata.csv").symlink_to("rows.txt")
-    assert len(open_folder(root, ImageOptions()).files) == 12
-
-
-def test_a_folder_of_tables_is_no_folder_of_images(tmp_path):
-    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
-    (tmp_path / "more").mkdir()
-    assert not is_image_folder(tmp_path)
 
 
 def named(name):
@@ -148,96 +133,58 @@ def linked_part(root):
     (root / "test").symlink_to(root.parent / "other")
 
 
-def linked_metadata(root, part="", kind="csv"):
-    metadata_folder(root / part, IMAGES, kind=kind)
-    moved = (root / part / f"metadata.{kind}").rename(root.parent / "elsewhere")
-    (root / part / f"metadata.{kind}").symlink_to(moved)
-
-
-def linked_metadata_of_a_part(root):
-    metadata_folder(root / "train", IMAGES)
-    linked_metadata(root, "test")
+def linked_metadata(root):
+    metadata_folder(root, IMAGES)
+    moved = (root / "metadata.csv").rename(root.parent / "elsewhere")
+    (root / "metadata.csv").symlink_to(moved)
 
 
 BAD = {
-    "a linked part": (linked_part, "'test' is a link to a folder", "copy"),
+    "a linked part": (linked_part, "'test' is a link to a folder"),
     "a metadata table that is a link out": (
         linked_metadata,
         "'metadata.csv' leads out of the folder",
-        "copy",
     ),
-    "metadata lines that are a link out": (
-        lambda root: linked_metadata(root, kind="jsonl"),
-        "'metadata.jsonl' leads out of the folder",
-        "copy",
+    "an empty folder": (
+        lambda root: root.mkdir(),
+        "without tables and without images",
     ),
-    "a part's metadata that are a link out": (
-        linked_metadata_of_a_part,
-        "'test/metadata.csv' leads out of the folder",
-        "copy",
-    ),
-    "an empty folder": (lambda root: root.mkdir(), "without tables and without images", "metadata.csv"),
-    "folders without images": (lambda root: (root / "cat").mkdir(parents=True), "holds no images", ".png"),
     "images beside no metadata": (
         lambda root: save(IMAGES[0], root / "0.png"),
         "no folder of a class",
-        "label",
     ),
     "metadata without file_name": (
         lambda root: write_metadata(
             metadata_folder(root, IMAGES), [{"filename": "0000.png", "label": "cat"}]
         ),
         "has no column 'file_name'",
-        "did you mean 'filename'",
     ),
     "metadata naming a missing file": (
         named("gone.png"),
-        "names a file that is not in the folder: 'gone.png'",
-        "",
+        "names 1 file not in the folder: 'gone.png'",
     ),
-    "metadata naming a parent": (named("../secret.png"), "leads out of the folder", "copy"),
-    "metadata naming a hidden parent": (named("a/../../secret.png"), "leads out of the folder", "copy"),
-    "metadata naming an absolute path": (named("/etc/hostname"), "leads out of the folder", "copy"),
-    "metadata naming a drive": (named("C:\\x.png"), "leads out of the folder", "copy"),
-    "metadata naming a link out": (named_link_out, "leads out of the folder", "copy"),
-    "metadata without a name in a row": (named(""), "file_name is missing in some rows", "every row"),
-    "a link out": (linked_out, "'cat/link.png' leads out of the folder", "copy"),
-    "a linked folder": (linked_folder, "'bird' is a link to a folder", "copy"),
-    "two metadata files": (
-        lambda root: (metadata_folder(root, IMAGES), write_metadata(root, metadata_rows(12), kind="jsonl")),
-        "several metadata files",
-        "keep one",
+    "metadata naming a parent": (named("../secret.png"), "leads out of the folder"),
+    "metadata naming an absolute path": (named("/etc/hostname"), "leads out of the folder"),
+    "metadata naming a link out": (named_link_out, "leads out of the folder"),
+    "metadata without a name in a row": (
+        named(""),
+        "file_name is missing in some rows",
     ),
-    "broken JSON lines": (
-        lambda root: (class_folder(root, IMAGES), (root / "metadata.jsonl").write_text("{")),
-        "not readable as JSON lines",
-        "one object per line",
-    ),
-    "one class": (
-        lambda root: [save(i, root / "cat" / f"{n}.png") for n, i in enumerate(IMAGES)],
-        "label 'label' has one value",
-        "",
-    ),
-    "a class with one image": (
-        lambda root: save(IMAGES[0] // 2, class_folder(root, IMAGES) / "bird" / "0.png"),
-        "class 'bird' has one image",
-        "add some",
-    ),
-    "metadata in one part only": (
+    "a link out": (linked_out, "'cat/link.png' leads out of the folder"),
+    "metadata in a part": (
         lambda root: (metadata_folder(root / "train", IMAGES), class_folder(root / "test", IMAGES)),
-        "only some parts",
-        "each of them",
+        "'train/metadata.csv': one metadata.csv names all images",
     ),
+    "a linked folder": (linked_folder, "'bird' is a link to a folder"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_folder_that_cannot_be_audited_is_one_clear_line(tmp_path, case):
-    make, message, hint = BAD[case]
+    make, message = BAD[case]
     root = tmp_path / "pictures"
     make(root)
     with pytest.raises(DataError) as caught:
         load_dataset(AuditConfig(data=root, group_by_label=True))
     assert message in caught.value.message
-    assert hint in caught.value.hint
     assert "\n" not in caught.value.message + caught.value.hint

@@ -28,7 +28,9 @@ def test_rows_without_a_group_are_a_level_of_their_own_and_said(load, people):
 
 
 def test_nan_in_a_numeric_group_is_missing(load, people):
-    grouping = load({**people, "sex": [float("nan"), 1.0, 2.0, 1.0] * 10}, group=("sex",)).groupings[0]
+    grouping = load(
+        {**people, "sex": [float("nan"), 1.0, 2.0, 1.0] * 10}, group=("sex",)
+    ).groupings[0]
     assert sizes(grouping) == {"1": 20, "2": 10, MISSING: 10}
 
 
@@ -50,20 +52,11 @@ def test_a_numeric_group_is_cut_at_its_quartiles_and_said(load, people):
     assert "group_binned" in [n.code for n in dataset.notices]
 
 
-def test_a_numeric_group_with_few_values_keeps_them(load, people):
-    assert load({**people, "age": [2, 10] * 20}, group=("age",)).groupings[0].names == ("2", "10")
-
-
 def test_edges_make_bins_closed_at_the_lower_end(load, people):
     ages = [17, 18, 29, 30, 60] * 8
     dataset = load({**people, "age": ages}, group=("age",), bin={"age": "18,30"})
     assert sizes(dataset.groupings[0]) == {"under 18": 8, "18 to under 30": 16, "30 and over": 16}
     assert "group_binned" not in [n.code for n in dataset.notices]
-
-
-def test_bins_without_rows_are_left_out(load, people):
-    grouping = load({**people, "age": [17, 70] * 20}, group=("age",), bin={"age": "18,30,65"}).groupings[0]
-    assert grouping.names == ("under 18", "65 and over")
 
 
 def test_quantiles_of_a_column_full_of_ties_still_make_two_groups(load, people):
@@ -72,9 +65,9 @@ def test_quantiles_of_a_column_full_of_ties_still_make_two_groups(load, people):
     assert list(sizes(grouping).values()) == [30, 10]
 
 
-@pytest.mark.parametrize("spec", ["", "q", "q1", "q51", "qx", "30,18", "18,18", "a,b", "1,,2", "nan", "inf"])
-def test_a_bad_bin_is_refused_with_an_example(load, people, spec):
-    with pytest.raises(ConfigError, match="q4"):
+@pytest.mark.parametrize("spec", ["", "q1", "q51", "qx", "18,18", "a,b", "inf"])
+def test_a_bad_bin_is_refused(load, people, spec):
+    with pytest.raises(ConfigError, match="--bin 'height'"):
         load(people, group=("height",), bin={"height": spec})
 
 
@@ -93,9 +86,13 @@ def test_intersection_adds_every_combination_that_occurs(load, people):
 
 
 def test_a_row_that_lacks_one_group_lacks_the_intersection(load, people):
-    town = [None, "a", "b", "a"] * 10
-    dataset = load({**people, "town": town}, group=("sex", "town"), intersect=True)
-    assert sizes(dataset.groupings[2]) == {"F x b": 10, "M x a": 20, MISSING: 10}
+    """Of three groups the first and the second are missing in rows of their own."""
+    columns = {**people, "sex": [None, "M", "F", "M"] * 10, "town": ["a", None, "b", "a"] * 10}
+    columns["age"] = ["old"] * 40
+    columns["age"][2] = "young"
+    dataset = load(columns, group=("sex", "town", "age"), intersect=True)
+    names = {"F x b x old": 9, "F x b x young": 1, "M x a x old": 10, MISSING: 20}
+    assert sizes(dataset.groupings[3]) == names
 
 
 def test_intersection_of_one_group_is_refused(load, people):
@@ -116,20 +113,13 @@ def test_names_that_hold_the_cross_stay_apart(load, people):
         (["F"] * 39 + [None], "one value"),
         ([None] * 40, "missing in all rows"),
         ([f"person {i}" for i in range(40)], "looks like an id"),
+        ([f"g{i // 2}" for i in range(440)], "has 220 values, more than 200"),
     ],
 )
 def test_a_column_that_makes_no_groups_is_refused(load, people, values, said):
+    columns = {name: column * (len(values) // 40) for name, column in people.items()}
     with pytest.raises(DataError, match=said):
-        load({**people, "g": values}, group=("g",))
-
-
-def test_two_hundred_groups_are_the_most(load, people):
-    many = {k: list(v) * 11 for k, v in people.items()}
-    with pytest.raises(DataError, match="has 220 values, more than 200"):
-        load({**many, "g": [f"g{i // 2}" for i in range(440)]}, group=("g",))
-    assert (
-        len(load({**many, "g": [f"g{i % 200}" for i in range(440)]}, group=("g",)).groupings[0].names) == 200
-    )
+        load({**columns, "g": values}, group=("g",))
 
 
 def test_groups_of_dropped_rows_only_are_gone(load, people):
@@ -140,16 +130,9 @@ def test_groups_of_dropped_rows_only_are_gone(load, people):
     assert dataset.dropped_rows == {"label missing": {"gone": 8}}
 
 
-def test_a_mistyped_group_is_told_its_neighbour_or_a_protected_column(load, people):
-    with pytest.raises(DataError, match="did you mean 'sex'"):
-        load(people, group=("sexx",))
-    with pytest.raises(DataError, match="use --group sex"):
-        load(people, group=("gender",))
-
-
 def test_without_a_group_the_table_loads_and_a_run_is_told_the_candidates(load, people):
     dataset = load(people)
     assert dataset.groupings == ()
-    with pytest.raises(ConfigError, match="candidates: 'sex', 'town'"):
+    with pytest.raises(ConfigError, match="values: 'sex', 'height', 'town'"):
         require_groups(dataset)
     require_groups(load(people, group=("sex",)))

@@ -42,18 +42,11 @@ def tensor(images):
 
 FORMS = {
     "PNG bytes": (lambda: table(files(GREY)), GREY),
-    "large PNG bytes": (lambda: table(pa.array(files(GREY), pa.large_binary())), GREY),
     "colour PNG bytes": (lambda: table(files(COLOUR)), COLOUR),
     "a struct": (lambda: table(structs(GREY)), GREY),
     "raw bytes": (lambda: table(raw(GREY), SHAPE), GREY),
     "large raw bytes": (lambda: table(pa.array(raw(GREY), pa.large_binary()), SHAPE), GREY),
-    "raw bytes of one length": (lambda: table(pa.array(raw(GREY), pa.binary(36)), SHAPE), GREY),
     "raw colour": (lambda: table(raw(COLOUR), {"image_shape": "(6, 6, 3)"}), COLOUR),
-    "lists": (lambda: table(pa.array([i.ravel() for i in GREY], pa.list_(pa.uint8())), SHAPE), GREY),
-    "lists of one length": (
-        lambda: table(pa.array([i.ravel() for i in GREY], pa.list_(pa.uint8(), 36)), SHAPE),
-        GREY,
-    ),
     "tensors": (lambda: table(tensor(GREY)), GREY),
     "flat tensors": (lambda: table(tensor(GREY[..., 0])), GREY),
 }
@@ -81,7 +74,7 @@ def test_every_form_gives_the_same_pixels(tmp_path, form, suffix):
     assert dataset.image_shape == images.shape[1:]
 
 
-@pytest.mark.parametrize("form", ["PNG bytes", "raw bytes", "tensors", "lists"])
+@pytest.mark.parametrize("form", ["PNG bytes", "raw bytes", "tensors"])
 def test_several_row_groups_and_files_are_one_column(tmp_path, form):
     made = FORMS[form][0]()
     save(made.slice(0, 5), tmp_path / "a.parquet", row_group_size=2)
@@ -93,19 +86,6 @@ def test_columns_beside_the_images_are_named_and_left_out(tmp_path):
     dataset = load(save(table(raw(GREY), SHAPE, age=list(range(N))), tmp_path / "d.parquet"))
     assert dataset.dropped_columns == {"age": "beside the images"}
     assert any("beside the images: 'age'" in n.message for n in dataset.notices)
-
-
-def test_without_its_images_a_table_is_audited_as_a_table(tmp_path):
-    path = save(table(raw(GREY), SHAPE, age=[i * 7 % 5 for i in range(N)]), tmp_path / "d.parquet")
-    dataset = load(path, drop=("image",))
-    assert dataset.features.column_names == ["age"]
-    assert dataset.image_shape is None
-
-
-def test_bytes_that_are_no_images_stay_text(tmp_path):
-    made = table([b"one", b"two", b"one"] * 4, age=list(range(N)))
-    dataset = load(save(made, tmp_path / "d.parquet"))
-    assert dataset.features.column_names == ["image", "age"]
 
 
 def test_one_of_two_columns_of_images_can_be_chosen(tmp_path):
@@ -134,62 +114,57 @@ BAD = {
     "two columns of images": (
         lambda: table(files(GREY), mask=files(GREY)),
         "several columns of d.parquet hold images: 'image', 'mask'",
-        "--image-column image",
     ),
-    "another type": (lambda: table(raw(GREY), {**SHAPE, "image_dtype": "float32"}), "are 'float32'", "uint8"),
-    "no shape": (lambda: table(raw(GREY), {"image_shape": "square"}), "is not the shape", "height,width"),
-    "four channels": (
-        lambda: table(raw(GREY), {"image_shape": "6,6,4"}),
-        "is not the shape",
-        "height,width,3",
+    "another type": (
+        lambda: table(raw(GREY), {**SHAPE, "image_dtype": "float32"}),
+        "are 'float32'",
     ),
     "channels first": (
         lambda: table(raw(COLOUR), {"image_shape": "3,6,6"}),
         "is not the shape",
-        "height,width,3",
     ),
     "another shape": (
         lambda: table(raw(GREY), {"image_shape": "6,7"}),
         "row 1 has 36 bytes",
-        "6 x 7 x 1 takes 42",
     ),
     "one short image": (
         lambda: table([*raw(GREY)[:4], b"x", *raw(GREY)[5:]], SHAPE),
         "row 5 has 1 bytes",
-        "takes 36",
     ),
-    "a missing raw image": (lambda: table([None, *raw(GREY)[1:]], SHAPE), "1 row has no image", ""),
-    "several sizes": (lambda: table(files([*GREY[:5], GREY[5, :3], *GREY[6:]])), "'row 6' is 3 x 6", ""),
-    "structs without content": (
-        lambda: table([{"bytes": None, "path": f"{n}.png"} for n in range(N)]),
-        "'0.png' is missing",
-        "",
+    "a missing raw image": (lambda: table([None, *raw(GREY)[1:]], SHAPE), "1 row has no image"),
+    "several sizes": (
+        lambda: table(files([*GREY[:5], GREY[5, :3], *GREY[6:]])),
+        "'row 6' is 3 x 6",
     ),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_images_in_a_table_that_cannot_be_read_are_one_clear_line(tmp_path, case):
-    make, message, detail = BAD[case]
+    make, message = BAD[case]
     with pytest.raises(DataError) as caught:
         load(save(make(), tmp_path / "d.parquet"))
     assert message in caught.value.message
-    assert detail in caught.value.message + caught.value.hint
     assert "\n" not in caught.value.message + caught.value.hint
 
 
-@pytest.mark.parametrize(("wanted", "message"), [("imag", "is not in d.parquet"), ("g", "holds no images")])
+@pytest.mark.parametrize(
+    ("wanted", "message"), [("imag", "is not in d.parquet"), ("g", "holds no images")]
+)
 def test_an_image_column_must_hold_images(tmp_path, wanted, message):
     with pytest.raises(DataError, match=message):
         load(save(table(files(GREY)), tmp_path / "d.parquet"), image_column=wanted)
 
 
-@pytest.mark.parametrize("role", [{"group": ("image",)}, {"label": "image"}, {"split_column": "image"}])
+@pytest.mark.parametrize(
+    "role", [{"group": ("image",)}, {"label": "image"}, {"split_column": "image"}]
+)
 def test_images_are_no_label_no_group_and_no_split(tmp_path, role):
     with pytest.raises(DataError, match="neither numbers nor text"):
         load(save(table(files(GREY)), tmp_path / "d.parquet"), **role)
 
 
+@pytest.mark.slow
 def test_mnist_is_read_with_the_shape_in_its_metadata(real_data):
     dataset = load_dataset(
         AuditConfig(data=real_data / "mnist.parquet", group_by_label=True, split_column="split")
@@ -199,13 +174,3 @@ def test_mnist_is_read_with_the_shape_in_its_metadata(real_data):
     train = pixels_read[dataset.split == 0] / 255
     assert (round(float(train.mean()), 4), round(float(train.std()), 4)) == (0.1307, 0.3081)
     assert dataset.labels[:5].tolist() == [5, 0, 4, 1, 9]
-
-
-def test_the_folder_of_mnist_images_has_the_parquet_files_pixels(real_data):
-    whole = load_dataset(AuditConfig(data=real_data / "mnist.parquet", group_by_label=True))
-    few = load_dataset(AuditConfig(data=real_data / "images", group=("group",)))
-    names = (real_data / "images" / "metadata.csv").read_text().split()[1:]
-    rows = [int(line.split(",")[0].removeprefix("mnist_").removesuffix(".png")) for line in names]
-    expected = pixels_of(whole.features.column("image"))[rows]
-    assert np.array_equal(pixels_of(few.features.column("image")), expected)
-    assert few.labels.tolist() == whole.labels[rows].tolist()

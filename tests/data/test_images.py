@@ -1,8 +1,10 @@
-"""Images through everything that knows tables: labels, groups, splits, duplicates, inputs, inspection."""
+"""Images through everything that knows tables.
+
+Labels, groups, splits, duplicates, inputs, inspection.
+"""
 
 import subprocess
 import sys
-from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +15,9 @@ from hypothesis import strategies as st
 from pictures import encoded, metadata_folder, metadata_rows, pixels, write_metadata
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import encode_codes
-from fairaudit.data.dataset import Split, image_column, image_keys, pixels_of, shape_of
-from fairaudit.data.encode import ImageEncoder, make_encoder
+from fairaudit.data.dataset import Split, image_column, image_keys
+from fairaudit.data.encode import make_encoder
 from fairaudit.data.groups import named_pairs
-from fairaudit.data.inspection import describe
-from fairaudit.data.public import PoolEncoder
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
@@ -43,38 +42,22 @@ def column(images, present=None):
 # The column
 
 
-@given(n=st.integers(1, 6), start=st.integers(0, 5), stop=st.integers(0, 6), holes=st.integers(0, 63))
+@given(
+    n=st.integers(1, 6), start=st.integers(0, 5), stop=st.integers(0, 6), holes=st.integers(0, 63)
+)
 def test_a_slice_of_images_has_the_keys_of_its_own_rows(n, start, stop, holes):
     images = pixels(n, side=2, seed=1) // 128  # few different ones
     present = np.array([not holes >> i & 1 for i in range(n)])
     part = column(images, present).slice(start, max(0, stop - start))
     codes, keys = image_keys(part)
-    expected = [images[i].tobytes() if present[i] else None for i in range(n)][start : max(start, stop)]
+    expected = [images[i].tobytes() if present[i] else None for i in range(n)][
+        start : max(start, stop)
+    ]
     assert len(keys) == len({image for image in expected if image is not None})
     for a, one in zip(codes, expected, strict=True):
         assert (a == len(keys)) == (one is None)
         for b, other in zip(codes, expected, strict=True):
             assert (a == b) == (one == other)
-
-
-def test_pixels_are_a_view_of_the_column():
-    kept = column(IMAGES)
-    assert shape_of(kept.type) == (6, 6, 1)
-    assert np.shares_memory(pixels_of(kept), pixels_of(kept))
-    assert np.shares_memory(pixels_of(kept), IMAGES)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        pa.uint8(),
-        pa.binary(),
-        pa.fixed_shape_tensor(pa.float32(), (2, 2, 1)),
-        pa.fixed_shape_tensor(pa.uint8(), (4,)),
-    ],
-)
-def test_only_uint8_tensors_of_three_sides_are_images(other):
-    assert shape_of(other) is None
 
 
 # The encoder
@@ -86,7 +69,8 @@ def encoder(data, pixel_range="symmetric"):
 
 
 @pytest.mark.parametrize(
-    ("pixel_range", "scaled"), [("symmetric", lambda x: (x / 255 - 0.5) / 0.5), ("unit", lambda x: x / 255)]
+    ("pixel_range", "scaled"),
+    [("symmetric", lambda x: (x / 255 - 0.5) / 0.5), ("unit", lambda x: x / 255)],
 )
 def test_pixels_are_scaled_by_constants(folder, pixel_range, scaled):
     split = Split(0, np.arange(0, N, 2), np.arange(1, N, 2))
@@ -99,38 +83,6 @@ def test_pixels_are_scaled_by_constants(folder, pixel_range, scaled):
     assert not found.merged
 
 
-def test_no_training_row_moves_another_rows_input(folder):
-    pictures = encoder(folder)
-    rows = np.arange(N)
-    one = pictures.encode(Split(0, rows[:10], rows[20:]))
-    other = pictures.encode(Split(0, rows[5:20], rows[20:]))
-    assert np.array_equal(one.test, other.test)
-    assert np.array_equal(one.train[5:], other.train[:5])
-
-
-def test_black_and_white_are_the_ends_of_the_range(tmp_path):
-    images = np.stack([np.full((2, 2, 1), v, np.uint8) for v in (0, 255)] * 10)
-    split = Split(0, np.arange(20), np.arange(0))
-    for name, ends in (("symmetric", (-1.0, 1.0)), ("unit", (0.0, 1.0))):
-        found = encoder(metadata_folder(tmp_path / name, images), name).encode(split).train
-        assert (found.min(), found.max()) == ends
-
-
-def test_tables_and_images_have_one_encoder_each(folder, save, people):
-    assert isinstance(encoder(folder), ImageEncoder)
-    settled = AuditConfig(data=save(people), group=("sex",), label="income")
-    assert not isinstance(make_encoder(load_dataset(settled), settled), ImageEncoder)
-
-
-def test_a_student_pool_of_images_is_scaled_alike(folder):
-    settled = config(folder)
-    dataset = load_dataset(settled)
-    split = draw_split(dataset, settled, 0)
-    found = PoolEncoder.of(dataset, settled).encode(split)
-    assert np.array_equal(found.encoded.train, make_encoder(dataset, settled).encode(split).train)
-    assert len(found.pool) + len(found.encoded.test) == len(split.test)
-
-
 # Labels, groups, splits
 
 
@@ -138,11 +90,6 @@ def test_the_classes_can_be_the_groups(folder):
     dataset = load_dataset(config(folder, group=(), group_by_label=True))
     assert [(g.name, g.names) for g in dataset.groupings] == [("label", ("cat", "dog"))]
     assert dataset.groupings[0].groups.tolist() == dataset.labels.tolist()
-
-
-def test_the_classes_come_after_named_groups_and_are_named_once(folder):
-    dataset = load_dataset(config(folder, group=("style", "label"), group_by_label=True))
-    assert [g.name for g in dataset.groupings] == ["style", "label"]
 
 
 def test_the_classes_intersect_with_groups(folder):
@@ -156,32 +103,15 @@ def test_without_the_option_the_label_is_no_group(folder):
     assert "--group-by-label" in caught.value.hint
 
 
-def test_a_table_can_have_its_classes_as_groups_too(load, people):
-    dataset = load(people, label="income", group_by_label=True)
-    assert [g.name for g in dataset.groupings] == ["income"]
-
-
 def test_rows_without_a_label_are_counted_and_in_no_group(folder):
-    rows = [{**row, "label": "" if n == 3 else row["label"]} for n, row in enumerate(metadata_rows(N))]
+    rows = [
+        {**row, "label": "" if n == 3 else row["label"]} for n, row in enumerate(metadata_rows(N))
+    ]
     write_metadata(folder, rows)
     dataset = load_dataset(config(folder, group=(), group_by_label=True))
     assert dataset.dropped_rows == {"label missing": {"(missing)": 1}}
     assert dataset.groupings[0].names == ("cat", "dog")
     assert dataset.groupings[0].missing is None
-
-
-def test_a_class_thinned_in_training_stays_whole_in_test(folder):
-    settled = config(folder, group=(), group_by_label=True, split_column="split", keep={"dog": 0.25})
-    dataset = load_dataset(settled)
-    split = draw_split(dataset, settled, 0)
-    assert np.bincount(dataset.labels[split.train]).tolist() == [16, 4]
-    assert np.bincount(dataset.labels[split.test]).tolist() == [4, 4]
-
-
-def test_an_unused_split_is_pointed_out(folder):
-    fixes = [n.fix for n in load_dataset(config(folder)).notices if "beside the images" in n.message]
-    assert fixes == ["a split that the data bring is used with --split-column split"]
-    assert not any("split" in n.fix for n in load_dataset(config(folder, split_column="split")).notices)
 
 
 def test_a_group_is_no_input_of_an_image_model(folder):
@@ -207,7 +137,11 @@ def test_a_name_may_hold_a_comma(folder):
 
 @pytest.mark.parametrize(
     ("pair", "hint"),
-    [("a", "as 2,8"), ("a,a", "as 2,8"), ("a,bb", "did you mean 'b'"), ("a,cat", "as 2,8"), ("", "as 2,8")],
+    [
+        ("a,a", "as 2,8"),
+        ("a,bb", "did you mean 'b'"),
+        ("a,cat", "as 2,8"),
+    ],
 )
 def test_a_pair_of_no_grouping_is_refused_before_training(folder, pair, hint):
     with pytest.raises(ConfigError, match="does not name two groups") as caught:
@@ -234,21 +168,6 @@ def test_the_same_image_under_another_label_is_no_duplicate(folder):
     assert load_dataset(config(folder)).duplicate_rows == 0
 
 
-def test_images_that_are_all_alike_are_refused(tmp_path):
-    with pytest.raises(DataError, match="no feature column is left"):
-        load_dataset(config(metadata_folder(tmp_path, np.zeros((N, 4, 4, 1), np.uint8))))
-
-
-def test_an_inspection_shows_the_images_and_needs_no_torch(folder):
-    found = describe(config(folder))
-    shown = {c.name: (c.type, c.role, c.distinct) for c in found.schema}
-    assert shown["image"] == ("image 6 x 6 grey", "feature", N)
-    assert shown["style"][1] == "group"
-    assert found.would_run.inputs == 36
-    assert asdict(found)["format"] == "image folder"
-    assert describe(config(folder, group=())).group_candidates == ("style", "split")
-
-
 def test_reading_images_needs_no_torch_and_a_table_needs_no_pillow(folder, save, people):
     path = save(people)
     program = (
@@ -266,7 +185,9 @@ def test_one_layout_is_as_good_as_another(tmp_path, folder):
     """The same images as a folder, as parquet and as npz give the same inputs."""
     rows = metadata_rows(N)
     more = {name: [row[name] for row in rows] for name in ("label", "style")}
-    pq.write_table(pa.table({"picture": [encoded(i) for i in IMAGES], **more}), tmp_path / "d.parquet")
+    pq.write_table(
+        pa.table({"picture": [encoded(i) for i in IMAGES], **more}), tmp_path / "d.parquet"
+    )
     np.savez(tmp_path / "d.npz", picture=IMAGES, **more)
     found = []
     for data in (folder, tmp_path / "d.parquet", tmp_path / "d.npz"):
@@ -278,12 +199,7 @@ def test_one_layout_is_as_good_as_another(tmp_path, folder):
         assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))
 
 
-def test_codes_of_images_are_those_of_a_column(folder):
-    codes = encode_codes(load_dataset(config(folder)).features.column("image"))
-    assert codes.kind == "image"
-    assert len(codes.values) == N
-
-
+@pytest.mark.slow
 def test_sixty_thousand_images_take_their_bytes_and_little_more():
     """One process of its own, so that what it holds at most can be read."""
     program = """
@@ -303,5 +219,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert dataset.n_rows == n
     print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
-    grown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    grown = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout
     assert int(grown) < 5 * 47  # MiB; the pixels are 45

@@ -17,7 +17,7 @@ def frame(rows=300, seed=0, shift=0.0):
         {
             "amount": rng.normal(shift, 1 + abs(shift), rows).round(3),
             "job": rng.choice(["a", "b", "c"], rows),
-            "sex": rng.choice(["f", "m"], rows),
+            "sex": rng.choice(["d", "f", "m"], rows),
             "label": rng.integers(0, 2, rows),
         }
     )
@@ -87,11 +87,15 @@ def test_a_training_record_moves_no_other_records_input(config, merge_rare):
 
 
 def test_a_public_table_is_the_pool_and_leaves_all_test_rows(config):
-    config = given(config, frame(80, seed=1, shift=3.0).drop(columns="label"))
+    public = frame(80, seed=1, shift=3.0).drop(columns="label")
+    public["sex"] = public["sex"].replace("d", "f")
+    config = given(config, public)
     dataset, found = encoded(config)
     assert pool_size(dataset, config) == len(found.pool) == 80
     assert np.array_equal(found.encoded.split.test, draw_split(dataset, config, 0).test)
-    assert set(found.groups) == {0, 1}
+    names = np.array(dataset.groupings[0].names)
+    assert list(names[found.groups]) == list(public["sex"])
+    assert set(found.groups) == {1, 2}  # of three groups the first is not in the public file
     assert abs(found.pool[:, 0].mean()) < 1e-6
     assert found.encoded.train[:, 0].mean() < -0.3  # its own mean is 0, the pool's 3
     assert pool_digest(config) is not None

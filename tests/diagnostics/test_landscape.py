@@ -1,11 +1,6 @@
-from dataclasses import replace
-
-import pytest
 import torch
-from hessians import landscape_of
 
 from fairaudit.diagnostics.landscape import GroupedRecords
-from fairaudit.errors import TrainingError
 
 
 def records(groups, n_groups=3, **given):
@@ -38,34 +33,9 @@ def test_sums_and_means_are_per_group_with_the_whole_in_the_last_place():
     torch.testing.assert_close(found.means(table)[0, :, 1], 2 * means, equal_nan=True)
 
 
-def test_shares_of_float32_counts_are_exact():
-    found = records([0, 0, 1, 1, 1, 1, 1], 2)
-    assert found.shares.tolist() == [2 / 7, 5 / 7]
-
-
 def test_an_absent_group_that_should_count_makes_the_whole_unknown():
     shares = torch.tensor([0.5, 0.25, 0.25])
     found = records([0, 0, 2], shares=shares)
     assert found.means(torch.tensor([2.0, 0.0, 1.0]))[3].isnan()
     gone = records([0, 0, 2], shares=torch.tensor([0.75, 0.0, 0.25]))
     assert float(gone.means(torch.tensor([2.0, 0.0, 1.0]))[3]) == 1.0
-
-
-def test_pieces_of_a_slice_are_the_groups_that_it_meets():
-    found = records([0, 0, 2, 2, 2])
-    assert list(found.pieces(slice(1, 4))) == [(0, slice(0, 1)), (2, slice(1, 3))]
-    assert list(found.chunks(2)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
-
-
-def test_no_records_is_an_error():
-    with pytest.raises(TrainingError, match="no records"):
-        records([])
-
-
-def test_a_landscape_takes_features_in_the_type_of_its_parameters():
-    landscape = landscape_of("logistic", dtype=torch.float32)
-    assert landscape.records.features.dtype == torch.float32
-    moved = replace(landscape, theta=2 * landscape.theta.double())
-    assert moved.records.features.dtype == torch.float64
-    assert torch.equal(moved.theta, 2 * landscape.theta.double())
-    assert landscape.only(0).records.edges == (0, landscape.records.edges[1])

@@ -1,12 +1,13 @@
-"""Trainings off the CPU: where there is no GPU, that no step mixes devices; where there is, that it agrees.
+"""Trainings off the CPU: where there is no GPU, that no step mixes devices.
 
-Fake tensors know their device and shape and no values; an operation on two devices raises as it would
-on a GPU. The meta device stands for one: a build of PyTorch without CUDA cannot fake more.
+Where there is, that it agrees.
+
+Fake tensors know their device and shape and no values; an operation on two devices raises as it
+would on a GPU. The meta device stands for one: a build of PyTorch without CUDA cannot fake more.
 """
 
 from unittest import mock
 
-import numpy as np
 import pytest
 import torch
 from forms import forms, key_of, make_pool, make_task
@@ -14,22 +15,20 @@ from image_models import CLASSES, image_model, images
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fairaudit.diagnostics.observers import EpochCurves, Misalignment
-from fairaudit.engine import conv as conv_module
-from fairaudit.engine import devices as devices_module
-from fairaudit.engine.devices import CPU, find_device, on_cpu, working_on
-from fairaudit.engine.network import Network, Tape
-from fairaudit.engine.observe import Checkpoint
+from fairaudit.engine.devices import CPU, find_device, working_on
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.rules import FlatClip
 from fairaudit.errors import ConfigError
 from fairaudit.privacy.noise import GaussianNoise, _SecureStream
 from fairaudit.privacy.streams import from_operating_system
 
 ELSEWHERE = torch.device("meta")
-# These read values on the way, which fake tensors have not: a settled threshold, which records are usable.
+# These read values on the way, which fake tensors have not: a settled threshold, which records are
+# usable.
 READS_VALUES = {"dpsgd-matched", "fairlens:as-published", "fairlens:t21-eq6"}
+DPSGD = next(form for form in forms() if key_of(form) == "dpsgd")
 FAKED = [form for form in forms() if key_of(form) not in READS_VALUES]
-# A step's sums are taken in another order on a GPU; after a dozen steps parameters differ by rounding alone.
+# A step's sums are taken in another order on a GPU; after a dozen steps parameters differ by
+# rounding alone.
 GPU_TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 
 
@@ -52,7 +51,8 @@ def faked_values():
 
 
 def fit_faked(form, on_images, repeats):
-    # A step of fakes takes a tenth of a second; three are one of each kind: first, later, last of an epoch.
+    # A step of fakes takes a tenth of a second; three are one of each kind: first, later, last of
+    # an epoch.
     task = task_on(ELSEWHERE, form, on_images, repeats, steps_per_epoch=3, epochs=1)
     few = task.pool.gather(torch.arange(5), None).inputs
     with FakeTensorMode(allow_non_fake_inputs=True), faked_values():
@@ -72,11 +72,16 @@ def test_no_step_of_a_training_mixes_devices(form, on_images, repeats):
 
 
 def test_noise_of_a_release_reaches_a_device_from_a_key_stream_on_the_cpu(monkeypatch):
-    """What hides the digits of noise on a CPU does so elsewhere: the device adds, and draws nothing."""
+    """What hides the digits of noise on a CPU does so elsewhere.
+
+    The device adds, and draws nothing.
+    """
     filled, drawn = [], []
     fill, draw = _SecureStream.fill, torch.Tensor.normal_
     monkeypatch.setattr(
-        _SecureStream, "fill", lambda self, row, draws: filled.append(row.device) or fill(self, row, draws)
+        _SecureStream,
+        "fill",
+        lambda self, row, draws: filled.append(row.device) or fill(self, row, draws),
     )
     monkeypatch.setattr(
         torch.Tensor, "normal_", lambda *given, **more: drawn.append(draw) or draw(*given, **more)
@@ -85,51 +90,22 @@ def test_noise_of_a_release_reaches_a_device_from_a_key_stream_on_the_cpu(monkey
     with from_operating_system():
         assert GaussianNoise([0, 1]).fill(out).device == ELSEWHERE
         assert GaussianNoise([0, 1]).fill(torch.empty(2, 3, device=ELSEWHERE)).device == ELSEWHERE
-        dpsgd = next(form for form in forms() if key_of(form) == "dpsgd")
-        fit_faked(dpsgd, False, 2)
+        fit_faked(DPSGD, False, 2)
     assert set(filled) == {CPU}
     assert len(filled) > 4
     assert not drawn
 
 
-def test_a_tensor_left_on_the_cpu_is_found(monkeypatch):
-    """Were it not, the test above would say nothing."""
-    monkeypatch.setattr(
-        FlatClip, "init", lambda self, replicates, facts: torch.ones(replicates, device="cpu")
-    )
-    dpsgd = next(form for form in forms() if key_of(form) == "dpsgd")
-    with pytest.raises(Exception, match="device"):
-        fit_faked(dpsgd, False, 2)
-
-
-@pytest.mark.parametrize("name", ["tanh-grey", "strided-relu", "many-channels"])
-@pytest.mark.parametrize("batch", [0, 7])
-def test_replicates_in_one_convolution_are_those_one_after_the_other(name, batch, monkeypatch):
-    """The way of a GPU, taken on the CPU."""
-    network = Network([image_model(name, seed) for seed in range(3)])
-    x, _ = images(name, 3, batch)
-    delta = torch.randn(3, batch, CLASSES, generator=torch.Generator().manual_seed(2))
-    found = []
-    for in_one in (False, True):
-        monkeypatch.setattr(conv_module, "_in_one", lambda x, in_one=in_one: x.dim() == 4 or in_one)
-        tape = Tape(network)
-        found.append((tape.forward(x), tape.backward(delta), tape.sums([torch.ones(3, batch)])[0].clone()))
-    for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
-
-
-def test_cuda_where_there_is_none_is_one_clear_line(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert find_device("auto") == find_device("cpu") == CPU
-    with pytest.raises(ConfigError, match="no CUDA device") as caught:
-        find_device("cuda")
-    assert "--device cpu" in caught.value.hint
-
-
-def test_a_gpu_is_taken_where_there_is_one(monkeypatch):
+def test_a_gpu_is_taken_where_there_is_one_and_asking_for_one_where_there_is_none_is_refused(
+    monkeypatch,
+):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert find_device("auto") == find_device("cuda") == torch.device("cuda")
     assert find_device("cpu") == CPU
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert find_device("auto") == find_device("cpu") == CPU
+    with pytest.raises(ConfigError, match="no CUDA device"):
+        find_device("cuda")
 
 
 def test_products_on_a_gpu_keep_float32s_precision_and_the_settings_come_back():
@@ -145,40 +121,16 @@ def test_products_on_a_gpu_keep_float32s_precision_and_the_settings_come_back():
         conv.allow_tf32 = before
 
 
-def test_what_holds_tensors_is_moved_whole(monkeypatch):
-    moved = []
-    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: moved.append(self) or self)
-    one = torch.ones(1)
-    value = Checkpoint(3, one, (one, None), {"a": [one]}, one, 0.1)
-    copied = on_cpu(value)
-    assert len(moved) == 4
-    assert (copied.step, copied.learning_rate) == (3, 0.1)
-    assert copied.objective_released[1] is None
-    assert devices_module.CPU == CPU
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-@pytest.mark.parametrize("form", forms(), ids=key_of)
+@pytest.mark.parametrize(
+    ("form", "on_images"), [*((form, False) for form in forms()), (DPSGD, True)]
+)
 @pytest.mark.parametrize("repeats", [1, 3])
-def test_a_gpu_agrees_with_the_cpu_at_the_same_seed(form, repeats):
+def test_a_gpu_agrees_with_the_cpu_at_the_same_seed(form, on_images, repeats):
     there, here = (
-        form.make().fit(task_on(torch.device(name), form, False, repeats), []) for name in ("cuda", "cpu")
+        form.make().fit(task_on(torch.device(name), form, on_images, repeats), [])
+        for name in ("cuda", "cpu")
     )
     torch.testing.assert_close(there.parameters, here.parameters, **GPU_TOLERANCE)
     assert there.event == here.event
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-@pytest.mark.parametrize("repeats", [1, 3])
-def test_a_gpu_agrees_with_the_cpu_on_images(repeats):
-    dpsgd = next(form for form in forms() if key_of(form) == "dpsgd")
-    there, here = (
-        dpsgd.make().fit(task_on(torch.device(name), dpsgd, True, repeats), []) for name in ("cuda", "cpu")
-    )
-    torch.testing.assert_close(there.parameters, here.parameters, **GPU_TOLERANCE)
-    few = image_pool().gather(torch.arange(9), None).inputs
-    groups = torch.zeros(9, dtype=torch.int64)
-    a, b = there.probabilities(few, groups), here.probabilities(few, groups)
-    np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-5)

@@ -4,12 +4,12 @@ import pytest
 import torch
 from forms import DEFAULTS, PRIVATE, forms, key_of, make_pool, make_task
 from oracles import gradients, model
-from stand_ins import ToldNoise, ToldOptimizer, take_steps
+from stand_ins import ToldNoise, take_steps
 
 from fairaudit.diagnostics.observers import EpochCurves, Misalignment
-from fairaudit.engine.loop import NORM_GUARD, Asking, Trace
+from fairaudit.engine.loop import NORM_GUARD, Asking
 from fairaudit.engine.observe import Observer
-from fairaudit.engine.release import GaussianRelease, GradientSum
+from fairaudit.engine.release import GradientSum
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.methods.sgd import Sgd
 
@@ -23,7 +23,9 @@ def test_a_noiseless_step_is_the_textbooks_clipped_sum_over_the_expected_batch(n
     task = make_task(DPSGD, pool, model=model(name), max_grad_norm=0.7, noise_multiplier=0.0)
     batch = [3, 9, 11, 30, 39]
     seen = take_steps(DpSgd(), task, [batch])
-    rows = gradients(task.model, pool.gather(torch.tensor(batch), None).inputs, pool.labels[batch]).double()
+    rows = gradients(
+        task.model, pool.gather(torch.tensor(batch), None).inputs, pool.labels[batch]
+    ).double()
     clipped = rows * (0.7 / rows.norm(dim=1, keepdim=True)).clamp(max=1.0)
     assert 0 < (rows.norm(dim=1) > 0.7).sum() <= len(batch)
     expected = clipped.sum(0) / (task.n_public / task.steps_per_epoch)
@@ -55,7 +57,8 @@ class Counting:
 
 
 def test_a_place_that_pads_a_batch_answers_no_query():
-    asking, query = Asking(Counting(), 2, None, ToldNoise(0.0)), torch.ones(2, 3, 1)
+    asking = Asking(Counting(), 2, None, ToldNoise(0.0), is_limited=True)
+    query = torch.ones(2, 3, 1)
     asking.update(query, torch.tensor([[True, True, False], [True, False, False]]))
     assert asking.released.tolist() == [[2.0], [1.0]]
     asking.update(query, None)
@@ -100,7 +103,9 @@ def test_rules_are_handed_norms_that_are_upper_bounds(form):
     batch = list(range(20))
     take_steps(Listening(), task, [batch], answers=[0.0])
     rows = gradients(
-        task.model.double(), pool.gather(torch.tensor(batch), None).inputs.double(), pool.labels[batch]
+        task.model.double(),
+        pool.gather(torch.tensor(batch), None).inputs.double(),
+        pool.labels[batch],
     )
     exact = rows.norm(dim=1)
     assert (handed[0][0].double() >= exact * (1 + 0.5 * (NORM_GUARD - 1))).all()
@@ -131,27 +136,24 @@ class Spoiler(Everything):
         return {}
 
 
-def observers():
-    return {
-        "curves": [EpochCurves()],
-        "cosines now and then": [Misalignment(3)],
-        "cosines": [Misalignment(1), EpochCurves()],
-        "every row": [Everything()],
-        "one that writes into its rows": [Spoiler()],
-    }
+WATCHING = {
+    "cosines": lambda: [Misalignment(1), EpochCurves()],
+    "every row": lambda: [Everything()],
+    "one that writes into its rows": lambda: [Spoiler()],
+}
 
 
-@pytest.mark.parametrize("watching", observers())
-@pytest.mark.parametrize("replicates", [1, 2, 3])
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("watching", WATCHING)
+@pytest.mark.parametrize("replicates", [1, 3])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("form", [SGD, DPSGD], ids=key_of)
 def test_observers_change_no_bit_of_the_parameters(form, optimizer, replicates, watching):
     # Odd sizes: a strided view of the buffer ends its vector loops elsewhere than a whole one.
-    task = {"repeats": replicates, "optimizer": optimizer, "learning_rate": 0.05}
     pool = make_pool(61, classes=3, groups=3)
-    start = {"model": model("mlp-relu-multiclass", 1)}
-    plain = form.make().fit(make_task(form, pool, **task, **start), [])
-    watched = form.make().fit(make_task(form, pool, **task, **start), observers()[watching])
+    task = {"repeats": replicates, "optimizer": optimizer, "learning_rate": 0.05}
+    task["model"] = model("mlp-relu-multiclass", 1)
+    plain = form.make().fit(make_task(form, pool, **task), [])
+    watched = form.make().fit(make_task(form, pool, **task), WATCHING[watching]())
     assert torch.equal(plain.parameters, watched.parameters)
 
 
@@ -180,55 +182,8 @@ def test_an_observer_is_handed_no_scale_that_the_step_still_reads():
     assert torch.equal(plain.parameters, watched.parameters)
 
 
-def test_the_rows_an_observer_sees_are_sums_over_the_expected_batch():
-    pool = make_pool(30, groups=3)
-    task = make_task(DPSGD, pool, model=model("mlp-tanh"), max_grad_norm=0.5)
-    watcher, batch = Everything(), [2, 5, 7, 11, 13]
-    take_steps(DpSgd(), task, [batch], observers=[watcher])
-    rows = gradients(task.model, pool.gather(torch.tensor(batch), None).inputs, pool.labels[batch])
-    scale = (0.5 / rows.norm(dim=1)).clamp(max=1.0)
-    expected_batch = 30 / 6
-    (view,) = watcher.views
-    torch.testing.assert_close(view[GradientSum.WHOLE][0], rows.sum(0) / expected_batch, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(
-        view[GradientSum.CLIPPED][0], scale @ rows / expected_batch, rtol=1e-4, atol=1e-6
-    )
-    for k in range(3):
-        own = rows[pool.groups[batch] == k].sum(0) / expected_batch
-        torch.testing.assert_close(view[GradientSum.GROUPS][0, k], own, rtol=1e-4, atol=1e-6)
-
-
-def test_an_event_counts_the_steps_that_were_taken():
-    task = make_task(DPSGD, make_pool(40), noise_multiplier=0.9)
-    seen = take_steps(DpSgd(), task, [[], [1], [], [2, 3]])
-    assert seen.outcome.event.steps == 4
-    assert [(r.name, r.noise_multiplier) for r in seen.outcome.event.releases] == [("gradient", 0.9)]
-
-
-def test_without_noise_or_without_a_private_release_nothing_is_claimed():
-    pool = make_pool(40)
-    assert take_steps(DpSgd(), make_task(DPSGD, pool, noise_multiplier=0.0), [[1]]).outcome.event is None
-    assert take_steps(Sgd(), make_task(SGD, pool), [[1]]).outcome.event is None
-
-
-def test_a_release_without_noise_draws_none():
-    seen = take_steps(DpSgd(), make_task(DPSGD, make_pool(40), noise_multiplier=0.0), [[1], []])
-    assert seen.noise.draws == 0
-    assert GaussianRelease(0.0, seen.noise).event() is None
-
-
-def test_a_told_optimizer_sees_each_steps_gradient_and_not_a_window_on_it():
-    """The stand-in itself: what it kept of step 1 does not change at step 2."""
-    seen = take_steps(DpSgd(), make_task(DPSGD, make_pool(40)), [[1], [2]])
-    assert not torch.equal(*seen.gradients)
-    assert isinstance(ToldOptimizer().gradients, list)
-
-
-def test_a_trace_stacks_readings_with_their_steps():
-    trace = Trace()
-    trace.add(0, {"a": torch.zeros(2)})
-    trace.add(3, {"a": torch.ones(2), "b": torch.ones(2, 3)})
-    stacked = trace.stacked()
-    assert stacked["a"][0] == [0, 3]
-    assert stacked["a"][1].tolist() == [[0, 0], [1, 1]]
-    assert stacked["b"][1].shape == (1, 2, 3)
+def test_without_noise_or_without_a_private_release_nothing_is_drawn_or_claimed():
+    quiet = make_task(DPSGD, make_pool(40), noise_multiplier=0.0)
+    seen = take_steps(DpSgd(), quiet, [[1], []])
+    assert (seen.noise.draws, seen.outcome.event) == (0, None)
+    assert take_steps(Sgd(), make_task(SGD, make_pool(40)), [[1]]).outcome.event is None

@@ -30,15 +30,6 @@ def test_replicates_get_their_own_records_and_padding_is_zero():
     assert (batch.targets[padded] == 0).all()
 
 
-def test_a_batch_that_is_empty_in_every_replicate_is_a_batch():
-    pool = make_pool(60)
-    index = torch.zeros(2, 0, dtype=torch.int64)
-    batch = pool.gather(index, index < 60)
-    assert batch.inputs.shape == (2, 0, pool.width)
-    assert batch.targets.shape == (2, 0, 2)
-    assert batch.group.shape == (2, 0)
-
-
 @pytest.mark.parametrize(
     ("index", "padded"),
     [([4, 9, 0], False), ([], False), ([[4, 9, 60], [2, 60, 60]], True), ([[60], [60]], True)],

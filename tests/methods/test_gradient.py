@@ -22,18 +22,28 @@ def task(name, **given) -> Task:
 
 def test_the_control_clips_at_the_geometric_mean_of_the_last_four_fifths():
     thresholds = np.array([1e6, 1e6, 8, 2, 8, 2, 8, 2, 8, 2], dtype=np.float32)[:, None]
-    matched = task("dpsgd-matched", source={"threshold": thresholds}, learning_rate=3.0, max_grad_norm=0.5)
+    matched = task(
+        "dpsgd-matched", source={"threshold": thresholds}, learning_rate=3.0, max_grad_norm=0.5
+    )
     assert DpSgdMatched().rule(matched).max_grad_norm == pytest.approx(4.0)
     assert DpSgdMatched().learning_rate(matched) == pytest.approx(3.0 * 0.5 / 4.0)
 
 
 @pytest.mark.parametrize("threshold", [0.7, 2.0, 5.0])
 def test_global_adapt_with_a_fixed_threshold_is_its_control(threshold):
-    """docs/methods.md 3.4: C / max(Z, norm) = (C / Z) min(1, Z / norm), so the two trainings are one."""
+    """docs/methods.md 3.4.
+
+    C / max(Z, norm) = (C / Z) min(1, Z / norm), so the two trainings are one.
+    """
     fixed = {
-        "threshold": threshold, "max_grad_norm": 0.5, "noise_multiplier": 0.0, "learning_rate": 0.3,
-        "threshold_learning_rate": 0.0, "count_noise_multiplier": 0.0, "tolerance": 1e9,
-    }  # fmt: skip
+        "threshold": threshold,
+        "max_grad_norm": 0.5,
+        "noise_multiplier": 0.0,
+        "learning_rate": 0.3,
+        "threshold_learning_rate": 0.0,
+        "count_noise_multiplier": 0.0,
+        "tolerance": 1e9,
+    }
     adapt = GlobalAdapt().fit(task("global-adapt", **fixed), [])
     series = adapt.trace.stacked()["threshold"][1].numpy()
     assert (series == np.float32(threshold)).all()
@@ -47,7 +57,9 @@ def test_global_with_a_threshold_that_nothing_exceeds_is_dpsgd_at_that_bound():
     globally = Global().fit(
         task("global", threshold=1e4, max_grad_norm=0.5, learning_rate=100.0, **quiet), []
     )
-    flat = DpSgd().fit(task("dpsgd", max_grad_norm=1e4, learning_rate=100.0 * 0.5 / 1e4, **quiet), [])
+    flat = DpSgd().fit(
+        task("dpsgd", max_grad_norm=1e4, learning_rate=100.0 * 0.5 / 1e4, **quiet), []
+    )
     torch.testing.assert_close(globally.parameters, flat.parameters, rtol=1e-4, atol=1e-6)
 
 

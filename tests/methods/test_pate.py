@@ -38,11 +38,6 @@ def test_teachers_depend_on_the_record_and_the_seed_alone():
     assert (assign_teachers(ids, 7, 4) != teachers).mean() > 0.5
 
 
-def test_teachers_share_the_records_about_evenly():
-    counts = np.bincount(assign_teachers(np.arange(14_000), 7, 0), minlength=7)
-    assert abs(counts - 2000).max() < 5.5 * np.sqrt(2000)
-
-
 @pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
 def test_every_teacher_casts_one_vote_and_an_empty_one_votes_class_0(name):
     task = task_of(teachers=40, pool=make_pool(60), model=model(name))
@@ -113,9 +108,15 @@ def test_hard_labels_take_the_most_votes_and_ties_the_lowest_class():
 def test_soft_labels_are_projected_shares_and_the_printed_ones_are_not():
     votes = torch.tensor([[4.0, 1.0]], dtype=torch.float64)
     noise = torch.tensor([[[3.0, -3.0]], [[0.0, 0.0]]], dtype=torch.float64)
-    projected, printed = (form.make().labels(task_of(form), votes, noise) for form in (SOFT, PRINTED))
-    torch.testing.assert_close(printed, torch.tensor([[[1.4, -0.4]], [[0.8, 0.2]]], dtype=torch.float64))
-    torch.testing.assert_close(projected, torch.tensor([[[1.0, 0.0]], [[0.8, 0.2]]], dtype=torch.float64))
+    projected, printed = (
+        form.make().labels(task_of(form), votes, noise) for form in (SOFT, PRINTED)
+    )
+    torch.testing.assert_close(
+        printed, torch.tensor([[[1.4, -0.4]], [[0.8, 0.2]]], dtype=torch.float64)
+    )
+    torch.testing.assert_close(
+        projected, torch.tensor([[[1.0, 0.0]], [[0.8, 0.2]]], dtype=torch.float64)
+    )
 
 
 def _distance(p, row):
@@ -124,13 +125,20 @@ def _distance(p, row):
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
 def test_the_projection_is_the_nearest_distribution(classes):
-    shares = torch.randn(30, classes, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    shares = torch.randn(
+        30, classes, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     found = project_to_simplex(shares)
     torch.testing.assert_close(found.sum(-1), torch.ones(30, dtype=torch.float64))
     assert (found >= 0).all()
     for row, ours in zip(shares.numpy(), found.numpy(), strict=True):
-        start, sums_to_one = np.full(classes, 1 / classes), {"type": "eq", "fun": lambda p: p.sum() - 1}
-        best = minimize(_distance, start, (row,), bounds=[(0, 1)] * classes, constraints=sums_to_one)
+        start, sums_to_one = (
+            np.full(classes, 1 / classes),
+            {"type": "eq", "fun": lambda p: p.sum() - 1},
+        )
+        best = minimize(
+            _distance, start, (row,), bounds=[(0, 1)] * classes, constraints=sums_to_one
+        )
         assert _distance(ours, row) <= best.fun + 1e-9
     torch.testing.assert_close(project_to_simplex(found), found)
 
@@ -148,11 +156,15 @@ def test_students_of_equal_labels_are_equal_and_of_others_are_not(name):
 
 
 def test_a_network_student_learns_what_the_pool_is_labelled_with():
-    task = task_of(model=model("mlp-relu"), epochs=200, learning_rate=0.2, student_penalty=1e-4, queries=30)
+    task = task_of(
+        model=model("mlp-relu"), epochs=200, learning_rate=0.2, student_penalty=1e-4, queries=30
+    )
     queried = queries(task)
     labels = torch.nn.functional.one_hot((queried[:, 0] > 0).long(), 2).double().unsqueeze(0)
     student = train_students(task, queried, labels)
-    assert (student.probabilities(queried)[0].argmax(-1) == labels[0].argmax(-1)).float().mean() > 0.9
+    assert (
+        student.probabilities(queried)[0].argmax(-1) == labels[0].argmax(-1)
+    ).float().mean() > 0.9
 
 
 def test_only_one_linear_layer_is_solved_exactly():

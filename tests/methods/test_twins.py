@@ -19,8 +19,14 @@ NOISY = [form for form in forms() if form.spec.without_noise(form.settings()) is
 
 
 def results(seeds=1, **given):
-    fields = {"data": LOANS, "group": ("sex",), "seeds": seeds, "epochs": 2, "noise_multiplier": 1.0,
-              "diagnostics": "off"}  # fmt: skip
+    fields = {
+        "data": LOANS,
+        "group": ("sex",),
+        "seeds": seeds,
+        "epochs": 2,
+        "noise_multiplier": 1.0,
+        "diagnostics": "off",
+    }
     config = AuditConfig(**{**fields, **given})
     plan = make_plan(config, load_dataset(config))
     found = {}
@@ -40,7 +46,10 @@ def test_every_method_that_adds_noise_to_steps_has_a_twin_and_no_other():
 
 @pytest.mark.parametrize("form", NOISY, ids=key_of)
 def test_no_stream_of_noise_moves_a_twin_and_nothing_is_claimed_for_it(form):
-    """Another key names other streams: the arm is another one then, its twin is the same to the bit."""
+    """Another key names other streams.
+
+    The arm is another one then, its twin is the same to the bit.
+    """
     parameters = {}
     for twin in (False, True):
         for key in ("one", "another"):
@@ -57,7 +66,10 @@ def test_no_stream_of_noise_moves_a_twin_and_nothing_is_claimed_for_it(form):
 
 
 def test_the_twin_of_dpsgd_is_the_ablations_arm_that_only_clips():
-    """Two pieces of code, one training; and with a bound that nothing reaches it is the reference."""
+    """Two pieces of code, one training.
+
+    And with a bound that nothing reaches it is the reference.
+    """
     given = {"learning_rate": 0.05, "max_grad_norm": 0.3}
     _, found = results(method=("dpsgd", "ablation"), **given)
     twin = found["dpsgd"].arrays["twin.probabilities"]
@@ -95,7 +107,10 @@ def test_an_arm_without_noise_is_its_own_twin():
     ("error", "told"),
     [
         (TrainingError("the twin diverged"), "the twin diverged"),
-        (RuntimeError("[enforce fail] not enough memory: you tried"), "dpsgd ran out of memory at seed 0"),
+        (
+            RuntimeError("[enforce fail] not enough memory: you tried"),
+            "dpsgd ran out of memory at seed 0",
+        ),
     ],
 )
 def test_a_twin_that_fails_leaves_the_arm_and_says_so(monkeypatch, error, told):

@@ -23,7 +23,11 @@ def test_more_groups_have_both():
     expected = np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(trace, cost, strict=True)])
     assert found.correlation == pytest.approx(expected)
     pairs = [(i, j) for i in range(4) for j in range(i)]
-    same = [(a[i] - a[j]) * (b[i] - b[j]) > 0 for a, b in zip(trace, cost, strict=True) for i, j in pairs]
+    same = [
+        (a[i] - a[j]) * (b[i] - b[j]) > 0
+        for a, b in zip(trace, cost, strict=True)
+        for i, j in pairs
+    ]
     assert found.agreement == pytest.approx(np.mean(same))
     assert found.compared == 30
 

@@ -27,7 +27,10 @@ def by_hand(a, b, floor):
     """docs/methods.md 6.3 written out with loops over records and seeds."""
     psi, y, influence = dict.fromkeys(range(len(GROUPS)), 0.0), [], []
     for rows, values in zip(ROWS, VALUES, strict=True):
-        means = {k: np.mean([v for r, v in zip(rows, values, strict=True) if GROUPS[r] == k]) for k in (a, b)}
+        means = {
+            k: np.mean([v for r, v in zip(rows, values, strict=True) if GROUPS[r] == k])
+            for k in (a, b)
+        }
         influence.append({})
         for r, v in zip(rows, values, strict=True):
             k = GROUPS[r]
@@ -37,7 +40,14 @@ def by_hand(a, b, floor):
         y.append(means[a] - means[b])
     # Two seeds, so one pair: the covariance of the two values through the records in both.
     shared = sum(influence[0].get(i, 0.0) * influence[1].get(i, 0.0) for i in range(len(GROUPS)))
-    floors = 2 * 2 / (3 + 2) ** 2 if floor else 0.0
+    floors = 0.0
+    for k in (a, b) if floor else ():
+        of_seeds = np.zeros((2, len(GROUPS)))
+        for seed, of_seed in enumerate(influence):
+            for i, value in of_seed.items():
+                of_seeds[seed, i] = value * (GROUPS[i] == k)
+        correlation = of_seeds[0] @ of_seeds[1] / (of_seeds**2).sum(1).mean()
+        floors += np.clip(correlation, 0, 1) * 2 / (3 + 2) ** 2
     v_rec = sum(p**2 for p in psi.values()) + floors
     return np.mean(y), np.var(y, ddof=1) / len(y), max(shared + floors, 0.0), v_rec
 
@@ -55,7 +65,9 @@ def test_a_pair_equals_the_formula_written_out_by_hand(unit):
     e = estimate(spread)
     assert (e.low, e.high) == pytest.approx((d - half, d + half))
     assert (e.training_sd, e.records_sd) == pytest.approx((v_seed**0.5, v_shared**0.5))
-    assert spread.half_width(conservative=True) == pytest.approx(np.sqrt(t**2 * v_seed + z**2 * v_rec))
+    assert spread.half_width(conservative=True) == pytest.approx(
+        np.sqrt(t**2 * v_seed + z**2 * v_rec)
+    )
     assert (e.n_seeds, e.n_test) == (2, 6)
 
 
@@ -63,15 +75,17 @@ def test_a_single_group_has_its_own_records_and_floor_and_the_conservative_inter
     spread = contrast(table(), 0)
     # psi: record 0 (.5/2 + (2/3)/3)/2, record 1 (-.5/2 - (1/3)/3)/2, record 2 (-(1/3)/3)/2
     first, second = np.array([0.25, -0.25, 0.0]), np.array([2 / 9, -1 / 9, -1 / 9])
-    assert spread.record_variance == pytest.approx(((first + second) ** 2).sum() / 4 + 2 / 25)
-    assert spread.shared_variance == spread.record_variance > first @ second + 2 / 25
+    floor = first @ second / ((first**2).sum() + (second**2).sum()) * 2 * 2 / 25
+    assert spread.record_variance == pytest.approx(((first + second) ** 2).sum() / 4 + floor)
+    assert spread.shared_variance == spread.record_variance > first @ second + floor
     assert spread.half_width() == spread.half_width(conservative=True)
     assert spread.n_test == 3
 
 
 def test_on_one_split_only_what_a_record_does_at_most_seeds_is_shared():
-    # Group 0 is right about its first record at four seeds and about its second at the fifth, group 1
-    # never: psi = +-.25 at each seed. Of ten pairs of seeds six agree and four do not: (6 - 4) .125 / 10.
+    # Group 0 is right about its first record at four seeds and about its second at the fifth, group
+    # 1 never: psi = +-.25 at each seed. Of ten pairs of seeds six agree and four do not: (6 - 4)
+    # .125 / 10.
     values = [np.array([1.0, 0.0, 0.0, 0.0])] * 4 + [np.array([0.0, 1.0, 0.0, 0.0])]
     spread = contrast(table(values, [np.arange(4)] * 5, np.array([0, 0, 1, 1]), 2, "nats"), 0, 1)
     assert spread.seed_variance == 0.0
@@ -91,7 +105,10 @@ def test_seeds_that_test_no_record_twice_share_nothing():
 @pytest.mark.parametrize("fixed_split", [True, False])
 @pytest.mark.parametrize("stable", [0.0, 0.5, 1.0])
 def test_the_variances_of_seeds_and_shared_records_add_up_to_that_of_the_mean(fixed_split, stable):
-    """The broken variant: the full record variance beside that of the seeds, which holds some of it."""
+    """The broken variant.
+
+    The full record variance beside that of the seeds, which holds some of it.
+    """
     rng = np.random.default_rng(0)
     groups = np.repeat([0, 1], [100, 100])
     found, uncut = [], []
@@ -107,7 +124,9 @@ def test_the_variances_of_seeds_and_shared_records_add_up_to_that_of_the_mean(fi
         found.append(contrast(of_audit, 0, 1))
         uncut.append(np.array([1, -1, 0]) @ of_audit.covariance[1] @ [1, -1, 0])
     truth = np.var([s.value for s in found])
-    seeds, records = (np.array([getattr(s, f"{k}_variance") for s in found]) for k in ("seed", "record"))
+    seeds, records = (
+        np.array([getattr(s, f"{k}_variance") for s in found]) for k in ("seed", "record")
+    )
     assert [s.shared_variance for s in found] == pytest.approx(np.maximum(uncut, 0.0), abs=1e-15)
     assert 0.93 < (seeds + uncut).mean() / truth < 1.07
     if stable < 1 or not fixed_split:
@@ -155,31 +174,6 @@ def test_no_disagreement_seen_is_not_certainty_for_fractions_but_is_for_losses()
     assert (losses.shared_variance, losses.record_variance) == (0.0, 0.0)
 
 
-def random_table(rng, shuffle_rows=False, seed_order=(0, 1, 2), relabel=(0, 1, 2)):
-    groups = rng.integers(0, 3, 200)
-    rows = [np.sort(rng.choice(200, 90, replace=False)) for _ in range(3)]
-    values = [rng.normal(size=90) for _ in rows]
-    if shuffle_rows:
-        order = [np.random.default_rng(9).permutation(90) for _ in rows]
-        rows = [r[o] for r, o in zip(rows, order, strict=True)]
-        values = [v[o] for v, o in zip(values, order, strict=True)]
-    rows, values = [rows[s] for s in seed_order], [values[s] for s in seed_order]
-    return table(values, rows, np.array(relabel)[groups], 3)
-
-
-@pytest.mark.parametrize(
-    "change", [{"shuffle_rows": True}, {"seed_order": (2, 0, 1)}, {"relabel": (1, 2, 0)}]
-)
-def test_order_of_rows_seeds_and_groups_changes_nothing(change):
-    plain = random_table(np.random.default_rng(4))
-    other = random_table(np.random.default_rng(4), **change)
-    relabel = change.get("relabel", (0, 1, 2))
-    for a, b in ((0, 1), (0, 2), (1, 2), (0, None)):
-        x = estimate(contrast(plain, a, b))
-        y = estimate(contrast(other, relabel[a], None if b is None else relabel[b]))
-        assert (x.value, x.low, x.high) == pytest.approx((y.value, y.low, y.high), abs=1e-14)
-
-
 def spread_with(value, v_seed=1e-4, v_shared=1e-4, seeds=5):
     base = contrast(table([np.zeros(4)] * seeds, [ROWS[0]] * seeds), 0, 1)
     both = {"shared_variance": v_shared, "record_variance": 3 * v_shared}
@@ -206,24 +200,11 @@ def test_the_largest_gap_is_bounded_by_every_pair():
     assert e.low < absolute(far).low
 
 
-def test_with_two_groups_the_largest_gap_is_the_pair():
-    spread = spread_with(-0.03)
-    assert largest([spread], 1) == absolute(spread)
-
-
 def test_bonferroni_uses_t_and_z_at_one_minus_025_over_m():
     spread = spread_with(0.0, v_seed=4e-4, v_shared=9e-4)
     level = 1 - 0.025 / 10
     expected = stats.t.ppf(level, 4) ** 2 * 4e-4 + stats.norm.ppf(level) ** 2 * 9e-4
     assert spread.half_width(10) == pytest.approx(expected**0.5)
-
-
-def test_one_seed_has_a_value_and_no_interval():
-    e = estimate(contrast(table(VALUES[:1], ROWS[:1]), 0, 1))
-    assert e.value == 0.5
-    assert e.low is None
-    assert e.high is None
-    assert "one seed" in e.reason
 
 
 def test_a_group_absent_at_one_seed_has_a_value_and_no_interval():
@@ -234,15 +215,12 @@ def test_a_group_absent_at_one_seed_has_a_value_and_no_interval():
     assert "1 of 2 seeds" in e.reason
 
 
-def test_a_group_never_tested_is_undefined_and_not_zero():
-    e = estimate(contrast(table(n_groups=3), 2))
-    assert e.value is None
-    assert e.reason
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_an_interval_ends_where_the_number_does_and_holds_what_it_held(seed):
-    """Shares of 40 and 60 records near 0 or 1 at three seeds: the plain interval leaves [0, 1] in most."""
+    """Shares of 40 and 60 records near 0 or 1 at three seeds.
+
+    The plain interval leaves [0, 1] in most.
+    """
     rng = np.random.default_rng(seed)
     groups = np.repeat([0, 1], [40, 60])
     share = rng.choice([0.02, 0.98], size=2)

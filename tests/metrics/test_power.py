@@ -31,7 +31,9 @@ def share_found(gap, v_seed, v_shared, seeds=5):
         + rng.normal(size=(files, 1)) * v_shared**0.5
         + rng.normal(size=(files, seeds)) * (seeds * v_seed) ** 0.5
     )
-    half = np.sqrt(stats.t.ppf(0.975, seeds - 1) ** 2 * y.var(axis=1, ddof=1) / seeds + 1.96**2 * v_shared)
+    half = np.sqrt(
+        stats.t.ppf(0.975, seeds - 1) ** 2 * y.var(axis=1, ddof=1) / seeds + 1.96**2 * v_shared
+    )
     return (y.mean(axis=1) > half).mean()
 
 
@@ -54,7 +56,7 @@ def test_satterthwaites_degrees_alone_promise_too_much_where_both_variances_coun
 
 @pytest.mark.parametrize("in_seeds", [0.0, 2e-4])
 def test_rows_needed_would_resolve_the_gap(in_seeds):
-    """More rows shrink what is shared and, by the same factor, what records contribute to V_seed."""
+    """More rows shrink what is shared and what records contribute to V_seed alike."""
     spread = spread_with(0.02, v_seed=in_seeds + 1e-6, v_shared=4e-4, in_seeds=in_seeds)
     rows = rows_needed(spread)
     factor = rows / spread.n_min

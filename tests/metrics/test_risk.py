@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from fairaudit.metrics.within_model import PROBABILITY_FLOOR, predicted_class, record_correct, record_loss
+from fairaudit.metrics.within_model import (
+    PROBABILITY_FLOOR,
+    predicted_class,
+    record_correct,
+    record_loss,
+)
 
 
 def probabilities(*rows):

@@ -1,4 +1,7 @@
-"""Epsilon against published and checked values, joint accounting, and calibration that never overshoots."""
+"""Epsilon against published and checked values, joint accounting.
+
+And calibration that never overshoots.
+"""
 
 import json
 import logging
@@ -6,7 +9,6 @@ import math
 import re
 import subprocess
 import sys
-import warnings
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,7 +23,6 @@ from fairaudit.privacy.accounting import (
     calibrate,
     calibrate_gaussian,
     composed_epsilon,
-    describe,
     epsilon,
     joint,
 )
@@ -56,7 +57,8 @@ TABLE = [
     (636, 38160, 0.8, 1e-6, 3.2126, 2.8813),
 ]
 
-# docs/methods.md 2.8: sigma, sigma_c -> gradient alone, two separate sampled Gaussians, joint; each RDP, PLD.
+# docs/methods.md 2.8: sigma, sigma_c -> gradient alone, two separate sampled Gaussians, joint; each
+# RDP, PLD.
 JOINT_TABLE = [
     (ADULT, 1.0, 10.0, (3.4078, 3.1037), (3.4155, 3.1113), (3.4436, 3.1349)),
     (DUTCH, 1.0, 10.0, (2.2686, 2.0380), (2.2734, 2.0434), (2.2928, 2.0580)),
@@ -65,11 +67,6 @@ JOINT_TABLE = [
     (CELEBA, 0.8, 10.0, (2.4931, 2.0323), (2.4949, 2.0347), (2.5148, 2.0494)),
     (ADULT, 1.0, 1.0, (3.41, 3.10), (4.78, 4.42), (8.16, 7.28)),
 ]
-
-
-def two_separate_queries(schedule: tuple[int, int], sigma: float, noise: float, delta: float) -> float:
-    """The broken accounting: the count charged as if it had a Poisson sample of its own."""
-    return composed_epsilon([(event(*schedule, sigma), 1), (event(*schedule, noise), 1)], delta)
 
 
 @pytest.mark.parametrize(("rate", "steps", "sigma", "delta", "rdp", "pld"), TABLE)
@@ -83,8 +80,12 @@ def test_pld_epsilon_equals_the_checked_table(rate, steps, sigma, delta, rdp, pl
     assert epsilon(event(rate, steps, sigma), delta, "pld") == pytest.approx(pld, abs=PLD_TOLERANCE)
 
 
-@pytest.mark.parametrize(("schedule", "sigma", "noise", "alone", "separate", "together"), JOINT_TABLE)
-def test_joint_rdp_epsilon_equals_the_checked_table(schedule, sigma, noise, alone, separate, together):
+@pytest.mark.parametrize(
+    ("schedule", "sigma", "noise", "alone", "separate", "together"), JOINT_TABLE
+)
+def test_joint_rdp_epsilon_equals_the_checked_table(
+    schedule, sigma, noise, alone, separate, together
+):
     slack = 5e-3 if noise == 1.0 else 0.0  # that row is printed with two decimals
     both = event(*schedule, sigma, noise)
     assert epsilon(both, 1e-6, "rdp") == pytest.approx(together[0], abs=RDP_TOLERANCE + slack)
@@ -107,26 +108,10 @@ def test_joint_pld_epsilon_equals_the_checked_table_and_exceeds_both_wrong_ways(
     both, gradient = event(*schedule, sigma, noise), event(*schedule, sigma)
     assert epsilon(both, 1e-6) == pytest.approx(together[1], abs=PLD_TOLERANCE + slack)
     assert epsilon(gradient, 1e-6) == pytest.approx(alone[1], abs=PLD_TOLERANCE + slack)
-    apart = two_separate_queries(schedule, sigma, noise, 1e-6)
+    # As if the count had a Poisson sample of its own.
+    apart = composed_epsilon([(gradient, 1), (event(*schedule, noise), 1)], 1e-6)
     assert apart == pytest.approx(separate[1], abs=PLD_TOLERANCE + slack)
     assert epsilon(both, 1e-6) > apart > epsilon(gradient, 1e-6)
-
-
-@pytest.mark.parametrize("broken", ["separate", "gradient only"])
-def test_the_table_catches_wrong_accounting_of_the_count(broken):
-    wrong = (
-        two_separate_queries(ADULT, 1.0, 10.0, 1e-6)
-        if broken == "separate"
-        else epsilon(event(*ADULT, 1.0), 1e-6)
-    )
-    assert wrong != pytest.approx(3.1349, abs=PLD_TOLERANCE)
-
-
-def test_float_reciprocals_of_the_sampling_rate_are_caught_by_the_table():
-    steps_per_epoch = math.ceil(1 / (1 / 214))
-    assert steps_per_epoch == 215
-    wrong = epsilon(event(steps_per_epoch, 60 * steps_per_epoch, 0.8), 1e-6, "rdp")
-    assert wrong != pytest.approx(5.9027, abs=RDP_TOLERANCE)
 
 
 @pytest.mark.parametrize(
@@ -138,27 +123,15 @@ def test_epsilon_of_long_trainings_equals_the_checked_values(rate, steps, rdp, p
     assert epsilon(event(rate, steps, 5.0), 1e-5) == pytest.approx(pld, abs=5e-3)
 
 
-@pytest.mark.parametrize(("schedule", "sigma"), [(ADULT, 1.0), (DUTCH, 1.0), (MNIST, 0.8), (CELEBA, 0.8)])
-def test_rdp_agrees_with_the_accountant_of_opacus(schedule, sigma):
-    from opacus.accountants import RDPAccountant
-
-    opacus = RDPAccountant()
-    opacus.history = [
-        (event(*schedule, sigma, 10.0).effective_noise_multiplier, 1 / schedule[0], schedule[1])
-    ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        theirs = opacus.get_epsilon(1e-6)
-    assert epsilon(event(*schedule, sigma, 10.0), 1e-6, "rdp") == pytest.approx(theirs, abs=1e-3)
-
-
 def test_cached_step_composition_equals_the_pld_accountant():
     import dp_accounting
     from dp_accounting import pld
 
     step = dp_accounting.PoissonSampledDpEvent(1 / 10, dp_accounting.GaussianDpEvent(4.0))
     accountant = pld.PLDAccountant(value_discretization_interval=1e-4).compose(step, 200)
-    assert epsilon(event(10, 200, 4.0), 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
+    assert epsilon(event(10, 200, 4.0), 1e-5) == pytest.approx(
+        accountant.get_epsilon(1e-5), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("sigma", [0.7, 3.0])
@@ -178,11 +151,6 @@ def test_rdp_epsilon_grows_with_steps_rate_and_precision(rate, epochs, sigma):
     assert_monotone(rate, rate * epochs, sigma, "rdp")
 
 
-@pytest.mark.parametrize(("rate", "steps", "sigma"), [(10, 200, 4.0)])
-def test_pld_epsilon_grows_with_steps_rate_and_precision(rate, steps, sigma):
-    assert_monotone(rate, steps, sigma, "pld")
-
-
 def assert_monotone(rate: int, steps: int, sigma: float, accountant: str) -> None:
     here = epsilon(event(rate, steps, sigma), 1e-6, accountant)
     assert 0.0 < here < math.inf
@@ -193,19 +161,14 @@ def assert_monotone(rate: int, steps: int, sigma: float, accountant: str) -> Non
     assert epsilon(event(rate, steps, sigma, 10.0), 1e-6, accountant) > here
 
 
-def test_matched_noise_keeps_the_total():
-    for sigma, matched in ((1.0, 1.00504), (0.8, 0.80258)):
-        assert 1 / math.sqrt(sigma**-2 - 10.0**-2) == pytest.approx(matched, abs=1e-5)
-        both = event(92, 1840, 1 / math.sqrt(sigma**-2 - 0.01), 10.0)
-        assert epsilon(both, 1e-6, "rdp") == epsilon(event(92, 1840, sigma), 1e-6, "rdp")
-
-
 def test_calibration_gives_methods_with_and_without_queries_one_total():
     plain = calibrate(38, 760, 1e-5, 3.0)
     beside_a_count = calibrate(38, 760, 1e-5, 3.0, (10.0,))
     assert beside_a_count == pytest.approx(1 / math.sqrt(plain**-2 - 0.01), rel=1e-12)
     assert beside_a_count > plain
-    assert epsilon(event(38, 760, plain), 1e-5) == epsilon(event(38, 760, beside_a_count, 10.0), 1e-5)
+    assert epsilon(event(38, 760, plain), 1e-5) == epsilon(
+        event(38, 760, beside_a_count, 10.0), 1e-5
+    )
 
 
 def within_target(reached: float, target: float) -> bool:
@@ -250,18 +213,15 @@ def test_calibration_never_overshoots_wherever_it_succeeds(rate, epochs, target,
     assert within_target(epsilon(event(rate, steps, sigma, noise), delta), target)
 
 
-def test_calibrating_the_gradient_alone_is_caught_as_overshoot():
-    sigma = calibrate(38, 760, 1e-5, 3.0)  # forgets the count that is released beside it
-    assert not within_target(epsilon(event(38, 760, sigma, 10.0), 1e-5), 3.0)
-
-
 def test_a_target_met_by_the_smallest_noise_gets_that():
     assert calibrate(100, 1000, 1e-5, 1e7) == SMALLEST_SIGMA
     assert epsilon(event(100, 1000, SMALLEST_SIGMA), 1e-5) <= 1e7
 
 
 def suggested(error: PrivacyError) -> list[float]:
-    return [float(number) for number in re.findall(r"(?:epsilon|multiplier of) ([\d.e+-]+)", error.hint)]
+    return [
+        float(number) for number in re.findall(r"(?:epsilon|multiplier of) ([\d.e+-]+)", error.hint)
+    ]
 
 
 @pytest.mark.parametrize("side", [(6.0, 8.0), pytest.param((4.0,), marks=pytest.mark.slow)])
@@ -273,9 +233,13 @@ def test_side_queries_that_cost_more_than_the_target_are_refused_with_numbers_th
     told = float(re.search(r"alone cost ([\d.]+)", caught.value.message)[1])
     assert alone <= told <= alone + 0.01
     target, noise = suggested(caught.value)
-    assert within_target(epsilon(event(10, 200, calibrate(10, 200, 1e-5, target, side), *side), 1e-5), target)
+    assert within_target(
+        epsilon(event(10, 200, calibrate(10, 200, 1e-5, target, side), *side), 1e-5), target
+    )
     quiet = (noise,) * len(side)
-    assert within_target(epsilon(event(10, 200, calibrate(10, 200, 1e-5, 0.5, quiet), *quiet), 1e-5), 0.5)
+    assert within_target(
+        epsilon(event(10, 200, calibrate(10, 200, 1e-5, 0.5, quiet), *quiet), 1e-5), 0.5
+    )
 
 
 def test_a_side_query_without_noise_is_refused():
@@ -310,7 +274,8 @@ def test_arms_on_one_sample_are_one_joint_release_that_costs_more_than_two_sampl
 
 
 @pytest.mark.parametrize(
-    "events", [[], [event(92, 184, 1.0), event(92, 185, 1.0)], [event(92, 184, 1.0), event(91, 184, 1.0)]]
+    "events",
+    [[], [event(92, 184, 1.0), event(92, 185, 1.0)], [event(92, 184, 1.0), event(91, 184, 1.0)]],
 )
 def test_arms_of_different_steps_cannot_share_samples(events):
     with pytest.raises(ValueError, match="share their samples"):
@@ -365,17 +330,14 @@ def test_the_accountant_does_not_write_to_the_log(caplog):
 
 
 def test_events_survive_the_trip_through_json():
-    for original in (event(92, 1840, 1.0), event(214, 12840, 0.80258, 10.0, 8.0), Gaussian("votes", 50.0, 7)):
+    for original in (
+        event(92, 1840, 1.0),
+        event(214, 12840, 0.80258, 10.0, 8.0),
+        Gaussian("votes", 50.0, 7),
+    ):
         assert event_from_json(json.loads(json.dumps(event_to_json(original)))) == original
     with pytest.raises(ValueError, match="unknown privacy event"):
         event_from_json({"kind": "laplace"})
-
-
-def test_the_description_names_library_version_and_neighbouring_relation():
-    facts = describe()
-    assert re.fullmatch(r"dp-accounting \d+(\.\d+)+", facts["library"])
-    assert (facts["headline"], facts["beside"]) == ("PLD", "RDP")
-    assert facts["neighbouring"] == "add or remove one record"
 
 
 def test_importing_the_module_loads_no_accountant():
@@ -411,11 +373,6 @@ def test_the_gaussians_multiplier_is_the_exact_one_and_not_the_classical(target,
     assert sigma < 0.75 * math.sqrt(2 * math.log(1.25 / 1e-5)) / target
 
 
-def test_a_sensitivity_of_one_vote_is_caught_by_the_table():
-    """A moved vote changes two cells, sqrt(2); docs/methods.md 2.8 has what forgetting that would claim."""
-    assert epsilon(Gaussian("votes", 50, 100), 1e-5) == pytest.approx(0.726, abs=5e-4)
-
-
 @pytest.mark.parametrize("count", [1, 7, 4522])
 @pytest.mark.parametrize("target", [0.005, 0.5, 3.0, 40.0])
 def test_a_calibrated_gaussian_never_overshoots(count, target):
@@ -437,7 +394,7 @@ def test_unsampled_gaussians_compose_exactly_and_with_sampled_ones():
     assert epsilon(Gaussian("minimiser", 0.0), 1e-5) == math.inf
 
 
-def test_a_target_below_what_delta_allows_anyway_is_met_by_any_noise_that_hides_the_steps_in_delta():
+def test_a_target_below_what_delta_allows_is_met_by_noise_that_hides_the_steps_in_delta():
     noise = calibrate(100, 100, 1e-5, 1e-9, ())
     assert noise > 0
     assert epsilon(SampledGaussian(100, 100, (NoisyRelease("gradient", noise),)), 1e-5) <= 1e-9

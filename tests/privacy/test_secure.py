@@ -1,4 +1,7 @@
-"""Draws from the operating system: the laws that seeded ones keep, and nothing that could repeat them."""
+"""Draws from the operating system.
+
+The laws that seeded ones keep, and nothing that could repeat them.
+"""
 
 import math
 import os
@@ -54,7 +57,9 @@ def test_every_stream_takes_its_key_from_the_operating_system(secure, asked):
 def test_the_key_is_what_decides(monkeypatch):
     monkeypatch.setattr(os, "urandom", bytes)
     again = [KeyStream().words(1000) for _ in range(2)]
-    assert (again[0] == again[1]).all()  # a system without randomness is the only way to repeat a stream
+    assert (
+        again[0] == again[1]
+    ).all()  # a system without randomness is the only way to repeat a stream
     monkeypatch.setattr(os, "urandom", lambda size: bytes([1]) * size)
     assert not (KeyStream().words(1000) == again[0]).any()
 
@@ -91,11 +96,16 @@ def test_uniforms_exponentials_and_integers_follow_their_laws():
     for high in (1, 3, 7, 1000):
         counts = np.bincount(stream.integers(high, 100_000), minlength=high)
         assert len(counts) == high
-        assert ((counts - 1e5 / high) ** 2).sum() / (1e5 / high) <= chi2.isf(ALARM, max(high - 1, 1))
+        assert ((counts - 1e5 / high) ** 2).sum() / (1e5 / high) <= chi2.isf(
+            ALARM, max(high - 1, 1)
+        )
 
 
 def test_integers_draw_words_beyond_the_last_multiple_anew(monkeypatch):
-    """Of 2**64 words, those above the last multiple of 3 * 2**62 are a quarter, and would be doubled."""
+    """Of 2**64 words, those above the last multiple of 3 * 2**62 are a quarter.
+
+    And would be doubled.
+    """
     high = 3 * 2**61
     found = SecureStream().integers(high, 30_000)
     assert kstest(found / high, "uniform").pvalue > ALARM
@@ -136,7 +146,11 @@ def test_noise_has_the_tail_of_the_normal_law_without_a_hole(secure):
         seen += [(values > level).sum() for level in levels]
     for count, level in zip(seen, levels, strict=True):
         share = 2 * norm.sf(level)
-        assert binom.ppf(ALARM / 2, size * draws, share) <= count <= binom.isf(ALARM / 2, size * draws, share)
+        assert (
+            binom.ppf(ALARM / 2, size * draws, share)
+            <= count
+            <= binom.isf(ALARM / 2, size * draws, share)
+        )
 
 
 class Fixed:
@@ -175,5 +189,7 @@ def test_the_smallest_and_largest_words_give_finite_noise(secure):
 @pytest.mark.parametrize("width", [1, 1000, 1025, AT_ONCE + 1])
 def test_no_value_is_handed_out_twice(secure, width):
     noise = GaussianNoise([0, 1])
-    values = torch.cat([noise.fill(torch.empty(2, width, dtype=torch.float64)).flatten() for _ in range(40)])
+    values = torch.cat(
+        [noise.fill(torch.empty(2, width, dtype=torch.float64)).flatten() for _ in range(40)]
+    )
     assert len(values.unique()) == len(values)

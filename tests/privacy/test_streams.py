@@ -31,6 +31,8 @@ def test_seeds_do_not_move_between_versions():
 
 
 def test_numpy_streams_repeat_and_differ():
-    draws = [numpy_stream(s, p).random(8) for s, p in itertools.product((0, 1), ("split", "sampling"))]
+    draws = [
+        numpy_stream(s, p).random(8) for s, p in itertools.product((0, 1), ("split", "sampling"))
+    ]
     assert all(not np.array_equal(a, b) for a, b in itertools.combinations(draws, 2))
     assert np.array_equal(draws[0], numpy_stream(0, "split").random(8))

@@ -1,4 +1,7 @@
-"""The attacker's trade-off against closed forms, likelihood ratios summed by hand, and broken twins."""
+"""The attacker's trade-off against closed forms, likelihood ratios summed by hand.
+
+And broken twins.
+"""
 
 import math
 
@@ -12,9 +15,7 @@ from fairaudit.privacy.tradeoff import (
     FALSE_POSITIVE_RATES,
     Profile,
     attack_rates,
-    of_gaussian,
     of_profile,
-    profile,
 )
 
 
@@ -23,7 +24,10 @@ def sampled(steps_per_epoch, steps, sigma):
 
 
 def rates(event, accountant="pld"):
-    assert tuple(r.false_positive_rate for r in attack_rates(event, accountant)) == FALSE_POSITIVE_RATES
+    assert (
+        tuple(r.false_positive_rate for r in attack_rates(event, accountant))
+        == FALSE_POSITIVE_RATES
+    )
     return [r.true_positive_rate for r in attack_rates(event, accountant)]
 
 
@@ -41,7 +45,10 @@ def test_the_curve_of_a_gaussian_gives_its_closed_form(mu):
 
 
 def most_powerful(p, q, at):
-    """Neyman and Pearson by hand: outcomes in the order of their likelihood ratio, the last one in part."""
+    """Neyman and Pearson by hand.
+
+    Outcomes in the order of their likelihood ratio, the last one in part.
+    """
     order = np.argsort(-(np.log(p) - np.log(q)))
     p, q = p[order], q[order]
     taken = np.cumsum(q)
@@ -51,7 +58,7 @@ def most_powerful(p, q, at):
 
 
 def one_step(rate, sigma, points=400_001):
-    """Outcomes of a sampled Gaussian step with the record (p) and without it (q), on a fine grid."""
+    """Outcomes of a sampled Gaussian step with a record (p) and without (q), on a grid."""
     x = np.linspace(-12 * sigma, 12 * sigma + 1, points)
     q = norm.pdf(x / sigma)
     p = (1 - rate) * q + rate * norm.pdf((x - 1) / sigma)
@@ -66,7 +73,9 @@ def test_one_sampled_step_is_the_most_powerful_test_summed_by_hand(steps_per_epo
 
 
 @pytest.mark.parametrize(("steps_per_epoch", "steps", "sigma"), [(92, 1840, 1.0), (20, 400, 0.9)])
-def test_a_training_agrees_with_the_loss_distribution_of_dp_accounting(steps_per_epoch, steps, sigma):
+def test_a_training_agrees_with_the_loss_distribution_of_dp_accounting(
+    steps_per_epoch, steps, sigma
+):
     from dp_accounting.pld import privacy_loss_distribution
 
     step = privacy_loss_distribution.from_gaussian_mechanism(
@@ -101,7 +110,11 @@ def theirs_of_search(mechanism, mean):
     epsilons = np.linspace(0, 12, 241)
     deltas = np.array([accountant.get_delta(e) for e in epsilons])
     return [
-        min((deltas + np.exp(epsilons) * at).min(), (1 - np.exp(-epsilons) * (1 - deltas - at)).min(), 1.0)
+        min(
+            (deltas + np.exp(epsilons) * at).min(),
+            (1 - np.exp(-epsilons) * (1 - deltas - at)).min(),
+            1.0,
+        )
         for at in FALSE_POSITIVE_RATES
     ]
 
@@ -118,7 +131,9 @@ def test_a_search_leaves_what_the_library_says_of_the_record_that_it_protects_le
 
 
 def test_a_search_leaves_more_than_one_of_its_trainings_and_without_noise_everything():
-    assert all(a > b for a, b in zip(rates(search(2.0, 50.0)), rates(sampled(20, 400, 2.0)), strict=True))
+    assert all(
+        a > b for a, b in zip(rates(search(2.0, 50.0)), rates(sampled(20, 400, 2.0)), strict=True)
+    )
     assert rates(search(0.0, 50.0)) == rates(search(2.0, 0.0)) == [1.0, 1.0]
 
 
@@ -128,22 +143,3 @@ def test_a_point_of_a_curve_alone_proves_what_it_says():
     assert of_profile(curve, at) == pytest.approx(delta + math.exp(epsilon) * at, rel=1e-2)
     half = Profile(lambda e: 0.0 if e >= 0.1 else 1.0, 0.0, 10.0)
     assert of_profile(half, 0.9) == pytest.approx(1 - math.exp(-0.1) * 0.1, abs=1e-3)
-
-
-def test_more_noise_less_power_and_no_noise_no_protection():
-    found = [rates(sampled(20, 200, sigma))[0] for sigma in (0.7, 1.0, 2.0, 8.0)]
-    assert found == sorted(found, reverse=True)
-    assert found[-1] > 0.01  # guessing alone
-    assert rates(sampled(20, 200, 0.0)) == [1.0, 1.0]
-    assert rates(Gaussian("sum", 0.0)) == [1.0, 1.0]
-    assert rates(sampled(20, 200, 0.01)) == [1.0, 1.0]
-
-
-def test_one_epsilon_and_delta_alone_would_overstate_the_attacker():
-    """The broken twin: reading the sentence off the headline epsilon gives many times the exact rate."""
-    event = sampled(92, 1840, 1.0)
-    curve = profile(event)
-    assert curve is not None
-    headline = curve.delta(3.1) + math.exp(3.1) * 0.01
-    assert headline > 4 * rates(event)[0]
-    assert of_gaussian(0.0, 0.01) == pytest.approx(0.01)

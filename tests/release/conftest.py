@@ -1,9 +1,10 @@
 import json
+import sys
 from types import SimpleNamespace
 
 import pytest
 from audits import audit_here
-from people import RECIPE, TOLD, people
+from people import OWN, RECIPE, TOLD, people
 
 from fairaudit.release.choice import Wish, choose
 from fairaudit.release.train import release
@@ -39,3 +40,15 @@ def trained(audited, tmp_path):
         return SimpleNamespace(folder=tmp_path / name, choice=choice, held_out=found)
 
     return _trained
+
+
+@pytest.fixture
+def own_model(tmp_path, monkeypatch):
+    """The file of a model of one's own, whose factory is ``own_release_toy:make``."""
+    path = tmp_path / "own_release_toy.py"
+    path.write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_release_toy", raising=False)
+    yield path
+    sys.modules.pop("own_release_toy", None)

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import altair
-import jsonschema
 import pytest
 from documents import charts
 from handmade import arm, comparison, dataset, findings, metadata, plan, privacy, resolved, results
@@ -17,11 +16,16 @@ from fairaudit.gate.check import judged
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds, Why
 from fairaudit.report.document import charts_of
-from fairaudit.report.drawing import DASHES, PALETTE, SHAPES, file_spec, page_spec
-from fairaudit.report.panels import MOST_SERIES, Amounts, Bar, Intervals, Lines, Point, alone, labels
+from fairaudit.report.drawing import file_spec, page_spec
+from fairaudit.report.panels import (
+    Bar,
+    Intervals,
+    Lines,
+    alone,
+    labels,
+)
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.sections.order import document
-from fairaudit.report.to_json import read_report, to_json
 from fairaudit.results.estimates import Interval
 
 
@@ -33,11 +37,15 @@ def report():
 def sweep():
     settled = resolved(method=["dpsgd"], epsilon=[1, 3, 8])
     arms = [arm("sgd", reference=None)]
-    arms += [arm(f"dpsgd@{e}", privacy=replace(privacy(), target_epsilon=float(e))) for e in (8, 1, 3)]
+    arms += [
+        arm(f"dpsgd@{e}", privacy=replace(privacy(), target_epsilon=float(e))) for e in (8, 1, 3)
+    ]
     made = plan(settled.config, tuple(arms))
     costs = {"dpsgd@1": (0.06, 0.02), "dpsgd@3": (0.03, 0.01), "dpsgd@8": (0.01, 0.0)}
     compared = tuple(comparison(key, costs[key]) for key in ("dpsgd@8", "dpsgd@1", "dpsgd@3"))
-    return build_report(AuditResults(settled, made, dataset(), results(made), {}, compared), metadata())
+    return build_report(
+        AuditResults(settled, made, dataset(), results(made), {}, compared), metadata()
+    )
 
 
 def many_groups(count=30):
@@ -77,46 +85,21 @@ def with_parts():
         batches=2,
         hessian_records=100,
         optimizer="sgd",
-        arms={"global-adapt": ArmCauses(reason="", groups=groups), "sgd": ArmCauses(reason="not private")},
+        arms={
+            "global-adapt": ArmCauses(reason="", groups=groups),
+            "sgd": ArmCauses(reason="not private"),
+        },
         claims=(),
     )
     diagnostics = report.diagnostics.model_copy(update={"decomposition": found})
-    return report.model_copy(update={"diagnostics": diagnostics, "why": Why(headline="F pays", sentences=())})
-
-
-def with_angles():
-    """A report that knows the angle between each group's gradient and the step."""
-    report = build_report(findings(), metadata())
-    arms = {
-        key: tuple(c.model_copy(update={"name": "cos_group_clipped"}) for c in curves if c.name == "loss")
-        for key, curves in report.diagnostics.arms.items()
-    }
-    return report.model_copy(update={"diagnostics": report.diagnostics.model_copy(update={"arms": arms})})
+    return report.model_copy(
+        update={"diagnostics": diagnostics, "why": Why(headline="F pays", sentences=())}
+    )
 
 
 REPORTS = [
     *(lambda: build_report(findings(), metadata()), sweep, many_groups, hostile_report, with_parts),
 ]
-
-
-def test_the_parts_of_a_step_stand_with_the_number_of_batches_and_the_error_that_they_leave():
-    report = with_parts()
-    text = to_markdown(report)
-    assert "at most 2 for each checkpoint" in text
-    assert "same unit: global-adapt 0.2." in text  # 0.01 / 50 nats, the largest of all
-    # M is above what was wanted too, but by less.
-    assert "Above what was wanted, for batches are limited: global-adapt direction of F 0.2 for 0.1." in text
-    reached = json.loads(to_json(report))
-    for group in reached["diagnostics"]["decomposition"]["arms"]["global-adapt"]["groups"]:
-        group["wanted"] = group["errors"]
-    assert "wanted" not in to_markdown(read_report(json.dumps(reached), name="report.json"))
-    stored = json.loads(to_json(report))  # as reports were before the error was told
-    for causes in stored["diagnostics"]["decomposition"]["arms"].values():
-        for group in causes["groups"]:
-            del group["errors"], group["wanted"]
-    text = to_markdown(read_report(json.dumps(stored), name="report.json"))
-    assert "The parts of a step" in text
-    assert "drawn batches" not in text
 
 
 @pytest.mark.parametrize("make", REPORTS)
@@ -125,13 +108,9 @@ def test_every_specification_is_valid_vega_lite(make):
         kinds = {type(panel): panel for panel in one.panels}  # the schema takes its time
         for panel in kinds.values():
             altair.Chart.from_dict(page_spec(panel, description=one.alt), validate=True)
-        altair.Chart.from_dict(file_spec(one.panels, title=one.title, description=one.alt), validate=True)
-
-
-def test_an_invalid_specification_would_be_noticed(report):
-    broken = page_spec(charts(report)[0].panels[0], description="") | {"layer": [{"mark": "no-such-mark"}]}
-    with pytest.raises(jsonschema.ValidationError):
-        altair.Chart.from_dict(broken, validate=True)
+        altair.Chart.from_dict(
+            file_spec(one.panels, title=one.title, description=one.alt), validate=True
+        )
 
 
 # section -> the charts of its numbers
@@ -142,7 +121,6 @@ HOMES = {
     "selection": ("selection-rate",),
     "why": ("risk-parts", "angle", "training-loss", "gradient-norm"),
     "training": ("angle", "training-loss", "gradient-norm"),
-    "data": ("group-sizes",),
 }
 
 
@@ -155,12 +133,6 @@ def test_every_chart_stands_once_and_with_its_numbers(make):
     assert len(set(names)) == len(names)
     for section, found in placed.items():
         assert set(found) <= set(HOMES.get(section, ()))
-
-
-def test_all_charts_come_up():
-    """Else a chart without a place would be missed by the test above."""
-    drawn = {c.name for make in (*REPORTS, several, with_angles) for c in charts(make())}
-    assert drawn == {name for names in HOMES.values() for name in names}
 
 
 @pytest.mark.parametrize("make", REPORTS)
@@ -204,7 +176,9 @@ def test_epsilon_rises_from_left_to_right_and_the_gap_has_its_own_panel():
     assert gap.between == largest.between
     assert {p.series for p in gap.points} == {"dpsgd"}
     assert [p.x for p in cost.points if p.series == "F"] == [1.0, 3.0, 8.0]
-    assert [p.number.value for p in cost.points if p.series == "F"] == pytest.approx([6.0, 3.0, 1.0])
+    assert [p.number.value for p in cost.points if p.series == "F"] == pytest.approx(
+        [6.0, 3.0, 1.0]
+    )
     assert [p.number.value for p in gap.points] == pytest.approx([4.0, 2.0, 1.0])
     assert all(p.number.low <= p.number.value <= p.number.high for p in cost.points)
 
@@ -220,22 +194,12 @@ def test_parts_of_the_excess_risk_are_drawn_for_arms_that_have_them():
     assert one.table.rows[0][4:] == pytest.approx((0.009, 0.011, 0.7))
 
 
-def test_one_epsilon_makes_no_sweep(report):
-    assert "epsilon-sweep" not in {c.name for c in charts(report)}
-
-
 def test_curves_of_all_arms_share_one_scale(report):
     panels = chart(report, "training-loss").panels
     assert {panel.between for panel in panels} == {panels[0].between}
     low, high = panels[0].between
     assert all(low <= p.number.value <= high for panel in panels for p in panel.points)
     assert [p.x for p in panels[0].points if p.series == "F"] == [1.0, 2.0]  # after epochs 1 and 2
-
-
-def test_charts_of_a_stored_report_are_those_of_the_run(report):
-    stored = read_report(to_json(report), name="report.json")
-    names = lambda r: [(c.name, [p.title for p in c.panels]) for c in charts(r)]  # noqa: E731
-    assert names(stored) == names(report)
 
 
 def test_many_groups_get_a_row_each_because_colours_run_out():
@@ -260,36 +224,24 @@ def test_labels_never_merge_two_names():
 
 def test_no_name_reaches_a_specification_raw():
     for one in charts(hostile_report()):
-        text = json.dumps([page_spec(p, description=one.alt) for p in one.panels], ensure_ascii=False)
+        text = json.dumps(
+            [page_spec(p, description=one.alt) for p in one.panels], ensure_ascii=False
+        )
         assert "\u202e" not in text
         assert "x" * 100 not in text
 
 
-def test_there_is_a_colour_a_shape_and_a_dash_for_every_series():
-    assert MOST_SERIES == len(PALETTE) == len(SHAPES) == len(DASHES)
-    assert len(set(PALETTE)) == len(set(SHAPES)) == MOST_SERIES
-
-
 def test_an_unknown_interval_is_drawn_as_a_dot_alone():
-    known, unknown = Bar("arm", "F", Interval(value=1.0, low=0.5, high=1.5)), Bar("arm", "M", alone(1.0))
-    both = page_spec(Intervals("", "points", (known, unknown)), description="")["layer"][-1]["layer"]
+    known, unknown = (
+        Bar("arm", "F", Interval(value=1.0, low=0.5, high=1.5)),
+        Bar("arm", "M", alone(1.0)),
+    )
+    both = page_spec(Intervals("", "points", (known, unknown)), description="")["layer"][-1][
+        "layer"
+    ]
     assert both[0]["transform"] == [{"filter": "isValid(datum.low)"}]
     dots = page_spec(Intervals("", "points", (unknown,)), description="")["layer"][-1]["layer"]
     assert [layer["mark"]["type"] for layer in dots] == ["point"]
-
-
-def test_stacked_amounts_share_a_row():
-    bars = (Bar("F", "noise", alone(1.0)), Bar("F", "bias", alone(2.0)))
-    stacked = page_spec(Amounts("", "nats", bars, is_stacked=True), description="")
-    beside = page_spec(Amounts("", "nats", bars), description="")
-    assert "yOffset" not in stacked["layer"][0]["encoding"] | stacked["layer"][-1].get("encoding", {})
-    assert "yOffset" in json.dumps(beside)
-
-
-def test_long_lines_have_no_dots():
-    points = tuple(Point(float(i), "F", alone(1.0)) for i in range(200))
-    text = json.dumps(page_spec(Lines("", "step", "loss", points), description=""))
-    assert '"point"' not in text
 
 
 def test_the_gaps_of_all_methods_share_an_axis_with_the_limit_that_a_rule_sets():
@@ -302,13 +254,8 @@ def test_the_gaps_of_all_methods_share_an_axis_with_the_limit_that_a_rule_sets()
         ]
         assert len(panel.bars) == 4
         assert panel.limits == (3.0,)
-        said = [
-            v["said"]
-            for one in page_spec(panel, description="")["layer"]
-            for v in one["data"]["values"]
-            if "said" in v
-        ]
-        assert set(said) == {"limit 3"}
+        layers = page_spec(panel, description="")["layer"]
+        assert {"at": 3.0} in [value for one in layers for value in one["data"]["values"]]
     unlimited = next(chart for chart in charts(several()) if chart.name == "gaps")
     assert all(panel.limits == () for panel in unlimited.panels)
 
@@ -323,7 +270,9 @@ def test_the_gaps_of_all_methods_share_an_axis_with_the_limit_that_a_rule_sets()
     ],
 )
 def test_an_axis_is_never_so_narrow_that_next_to_nothing_looks_like_much(numbers, least, ends):
-    panel = Intervals("t", "points", tuple(Bar(f"{n}", "s", alone(n)) for n in numbers), least=least)
+    panel = Intervals(
+        "t", "points", tuple(Bar(f"{n}", "s", alone(n)) for n in numbers), least=least
+    )
     dots = page_spec(panel, description="")["layer"][-1]["layer"][-1]
     found = dots["encoding"]["x"]["scale"].get("domain")
     assert found == (None if ends is None else pytest.approx(ends))

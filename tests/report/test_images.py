@@ -4,10 +4,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from changed import replace
-from handmade import arm, comparison, dataset, estimate, gap, measure, metadata, plan, resolved, results
+from handmade import (
+    arm,
+    comparison,
+    dataset,
+    estimate,
+    gap,
+    measure,
+    metadata,
+    plan,
+    resolved,
+    results,
+)
 
 from fairaudit.analysis.build import AuditResults, build_report
-from fairaudit.cli.lines import header_lines, result_lines
+from fairaudit.cli.lines import result_lines
 from fairaudit.data.dataset import Grouping, image_column
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import to_json
@@ -22,7 +33,12 @@ def pictures():
     features = pa.table({"image": image_column(images, np.ones(30, np.bool_))})
     groups = (Grouping("digit", kept.groupings[0].groups, DIGITS),)
     return replace(
-        kept, features=features, groupings=groups, format="image folder", name="digits", rows_read=33
+        kept,
+        features=features,
+        groupings=groups,
+        format="image folder",
+        name="digits",
+        rows_read=33,
     )
 
 
@@ -46,14 +62,6 @@ def report(**options):
     return build_report(found, metadata())
 
 
-def test_the_data_section_tells_shape_number_and_scaling():
-    text = to_markdown(report())
-    assert "- Read 33 images of 4 x 6 grey; 30 are used, a row being an image." in text
-    assert "(x / 255 - 0.5) / 0.5" in text
-    assert "- Model inputs: 24;" in text
-    assert "columns" not in text.split("## Data and exclusions")[1].split("##")[0]
-
-
 def test_the_report_holds_the_shape_and_what_was_done_to_the_images():
     images = report(resize="4x6", pixel_range="unit").data.images
     assert (images.height, images.width, images.channels, images.resized) == (4, 6, 1, True)
@@ -66,19 +74,6 @@ def test_a_table_has_no_images_in_its_report():
     made = plan(settled.config)
     found = AuditResults(settled, made, dataset(), results(made), {}, (comparison(),))
     assert build_report(found, metadata()).data.images is None
-
-
-def test_the_console_speaks_of_images():
-    assert next(header_lines(pictures(), "0.1.0")).startswith(
-        "fairaudit 0.1.0 · digits 33 images of 4 x 6 grey · "
-    )
-
-
-def test_the_baseline_names_the_images_that_it_read():
-    assert (
-        report().sklearn_baseline.baseline
-        == "scikit-learn logistic regression on the pixels of 0 of the same images"
-    )
 
 
 @pytest.mark.parametrize("pair", ["2,8", "8,2"])
@@ -98,11 +93,10 @@ def test_without_compare_no_pair_is_named():
 
 def test_the_console_shows_a_named_pair_beside_the_largest_gap():
     lines = list(result_lines(report(compare=["2,8"])))
-    pair = next(line for line in lines if "gap 2, 8" in line)
+    pair = next(line for line in lines if "2 and 8" in line)
     assert "28.0 [27.0, 29.0]" in pair
     assert "worse for 8" in pair
-    assert any(line.strip().startswith("largest gap") and "29.0 [26.0, 32.0]" in line for line in lines)
-    assert any(line.strip().startswith("gap ") for line in result_lines(report()))
+    assert any("29.0 [26.0, 32.0]" in line for line in lines)
 
 
 def test_the_markdown_shows_a_named_pair_in_accuracy_and_in_loss():
@@ -110,7 +104,10 @@ def test_the_markdown_shows_a_named_pair_in_accuracy_and_in_loss():
     gaps = text.split("## Gaps between groups")[1].split("\n## ")[0]
     assert "digit: 2, 8 | 28.0 [27.0, 29.0]" in gaps
     assert "digit: 8, 1 | 29.0 [26.0, 32.0]" in gaps
-    assert "- global-adapt, 2 against 8: gap in excess risk 1.500 [1.300, 1.700] nats, worse for 8." in gaps
+    assert (
+        "- global-adapt, 2 against 8: gap in excess risk 1.500 [1.300, 1.700] nats, worse for 8."
+        in gaps
+    )
 
 
 def test_a_suppressed_group_has_no_named_pair():

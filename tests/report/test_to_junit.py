@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 from handmade import comparison
 from reports import report_of
-from xmlschema import XMLSchema10, XMLSchemaValidationError
+from xmlschema import XMLSchema10
 
 from fairaudit.gate.check import judged
 from fairaudit.gate.grammar import parse_rules
@@ -22,7 +22,11 @@ def validate(text):
     SCHEMA.validate(root)
     for suite in root:
         assert int(suite.get("tests")) == len(suite)
-        for tag, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        for tag, attribute in (
+            ("failure", "failures"),
+            ("error", "errors"),
+            ("skipped", "skipped"),
+        ):
             assert int(suite.get(attribute)) == len(suite.findall(f"testcase/{tag}"))
     return root
 
@@ -39,7 +43,9 @@ def test_every_rule_is_one_test_case_of_a_valid_file():
     assert "global-adapt · sex = F, M against sgd: 2.90 points [1.19, 4.61]" in cases[0][0].text
 
 
-@pytest.mark.parametrize(("counts_as", "tag"), [("fail", "failure"), ("pass", "skipped"), (None, "error")])
+@pytest.mark.parametrize(
+    ("counts_as", "tag"), [("fail", "failure"), ("pass", "skipped"), (None, "error")]
+)
 def test_an_inconclusive_rule_is_what_it_is_said_to_count_as(counts_as, tag):
     root = validate(xml(RULES[1], inconclusive=counts_as))
     assert [child.tag for child in root.find("testsuite/testcase")] == [tag]
@@ -58,33 +64,11 @@ def test_a_report_without_gates_has_no_test_case():
 def test_hostile_names_stay_text():
     names = ("<script>\x00\x1b", "]]>&\u202e\n" + "x" * 5000)
     compared = comparison(names=names, costs=(0.9, 0.1))
-    report = judged(report_of(compared, names=names), parse_rules(["privacy_cost_gap > 0", "accuracy < 1"]))
+    report = judged(
+        report_of(compared, names=names), parse_rules(["privacy_cost_gap > 0", "accuracy < 1"])
+    )
     text = to_junit(report)
     validate(text)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", text)
     assert "<script>" not in text
     assert len(text) < 20_000
-
-
-BROKEN = [
-    lambda text: text.replace("<failure", "<failed").replace("</failure", "</failed"),
-    lambda text: text.replace(' classname="fairaudit.gate"', ""),
-    lambda text: text.replace("testsuites", "suites"),
-    lambda text: text.replace('type="fail"', 'kind="fail"'),
-    lambda text: text.replace('type="fail"', 'type=""'),
-    lambda text: text.replace('tests="3"', 'tests="three"'),
-    lambda text: text.replace('time="0"', 'time="-1"'),
-    lambda text: text.replace("</failure>", '</failure><skipped message="and" />'),
-]
-
-
-@pytest.mark.parametrize("broken", BROKEN)
-def test_the_schema_refuses_what_is_not_junit(broken):
-    with pytest.raises(XMLSchemaValidationError):
-        validate(broken(xml(*RULES)))
-
-
-@pytest.mark.parametrize("sums", ["tests", "failures", "errors", "skipped"])
-def test_sums_that_are_not_those_of_the_cases_are_caught(sums):
-    with pytest.raises(AssertionError):
-        validate(re.sub(rf'{sums}="\d"', f'{sums}="2"', xml(*RULES)))

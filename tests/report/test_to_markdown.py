@@ -17,9 +17,8 @@ from handmade import (
 )
 
 from fairaudit.analysis.build import AuditResults, build_report
-from fairaudit.cli.lines import result_lines
 from fairaudit.report.main_gap import metric_text
-from fairaudit.report.render.markdown import MOST_LINES, to_markdown
+from fairaudit.report.render.markdown import to_markdown
 
 HOSTILE = ("a|b", "line\nbreak", "<script>alert(1)</script>", "\u202egnp.exe", "x" * 5000)
 
@@ -36,7 +35,9 @@ def hostile_report():
     made = plan(settled.config)
     data = replace(dataset(names), name=names[1] + ".csv", label=names[2])
     compared = comparison(costs=(0.04, 0.01, 0.02, 0.03, 0.0), names=names)
-    return build_report(AuditResults(settled, made, data, results(made), {}, (compared,)), metadata())
+    return build_report(
+        AuditResults(settled, made, data, results(made), {}, (compared,)), metadata()
+    )
 
 
 def test_the_markdown_is_as_reviewed(report):
@@ -44,21 +45,9 @@ def test_the_markdown_is_as_reviewed(report):
 
 
 def test_it_names_neither_time_nor_place(report):
-    text = to_markdown(report)
-    assert "2026-01-02" not in text
-    assert "1.23" not in text.replace("fairaudit 0.1.0", "")
-    again = build_report(
-        findings(workers=3, out="x"), metadata(seconds={}, created_utc="later", environment={})
-    )
-    assert to_markdown(again).replace(" dp-accounting ", "") == re.sub(
-        r"dp-accounting [\d.]+", lambda m: re.search(r"dp-accounting [\d.]+", to_markdown(again))[0], text
-    ).replace(" dp-accounting ", "")
-
-
-@pytest.mark.parametrize("make", [lambda: build_report(findings(), metadata()), hostile_report])
-def test_nothing_is_called_fair_or_compliant(make):
-    text = to_markdown(make()).replace("fairaudit", "").lower()
-    assert not re.search(r"\bfair\b|\bfairness\b|complian", text)
+    later = metadata(seconds={}, created_utc="later", environment={})
+    assert to_markdown(build_report(findings(workers=3, out="x"), later)) == to_markdown(report)
+    assert "2026-01-02" not in to_markdown(report)
 
 
 def test_hostile_names_cannot_leave_their_cell():
@@ -76,11 +65,6 @@ def test_hostile_names_cannot_leave_their_cell():
     assert set(widths) <= {head.count("|") for head in heads}
 
 
-def test_an_unescaped_name_would_be_noticed_by_the_test_above():
-    line = "| a|b | 1 |"
-    assert line.replace("\\|", "").count("|") != "|---|---|".count("|")
-
-
 def test_a_fence_in_the_command_cannot_end_its_block():
     found = findings(label="```\n# hello")
     text = to_markdown(build_report(found, metadata()))
@@ -88,51 +72,46 @@ def test_a_fence_in_the_command_cannot_end_its_block():
     assert block.count("\n````\n") == 2
 
 
-def test_many_arms_and_groups_stay_short_but_for_the_rows_of_the_main_tables():
+def test_long_tables_are_cut_and_say_so_but_the_main_tables_are_whole():
     names = tuple(f"group {i}" for i in range(30))
     settled = resolved(epsilon=[1, 2, 3], suppress_below=2)
     keys = [f"dpsgd@{i}" for i in range(12)]
     made = plan(settled.config, (arm("sgd", reference=None), *(arm(key) for key in keys)))
-    data = dataset(names)
-    data = replace(
-        data,
-        dropped_columns={f"c{i}": "constant" for i in range(50)},
-        missing={f"m{i}": dict.fromkeys(names, 3) for i in range(50)},
-        dropped_rows={f"r{i}": {"group 1": 3} for i in range(50)},
-    )
     compared = tuple(comparison(key, tuple([0.01] * 30), names=names) for key in keys)
-    report = build_report(AuditResults(settled, made, data, results(made), {}, compared), metadata())
-    text = to_markdown(report)
-    costs, gaps, summary = (text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-                   for title in ("Cost by group", "Gaps between groups", "Summary"))  # fmt: skip
-    rows = [part.count("\n| dpsgd@") for part in (costs, gaps, summary)]
-    assert rows == [12 * 30, 12, 12]
-    assert "report.json" not in costs + gaps + summary
-    assert len(text.splitlines()) < MOST_LINES + sum(rows)
-    assert "rows are in report.json" in text
-
-
-def test_every_gap_stands_beside_its_interval_and_minimum_detectable_gap(report):
-    text = to_markdown(report)
-    row = next(line for line in text.splitlines() if "sex: F, M" in line)
-    assert "2.9 [1.2, 4.6]" in row
-    assert "| 2.5 |" in row
-    assert "worse for F" in row
+    found = AuditResults(settled, made, dataset(names), results(made), {}, compared)
+    text = to_markdown(build_report(found, metadata()))
+    rows = {}
+    for part in text.split("\n## ")[1:]:
+        rows[part.partition("\n")[0]] = part.count("\n| dpsgd@")
+    assert rows["Cost by group"] == 12 * 30
+    assert rows["Gaps between groups"] == 12
+    assert rows["Within each model"] == 14 + 8
+    within = text.partition("\n## Within each model\n")[2].partition("\n## ")[0]
+    assert "346 more rows are in report.json." in within
 
 
 def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
     """As three groups of one test row each leave it."""
     nothing = estimate(None, reason="fewer than two groups are large enough")
-    kept = {"direction": "", "minimum_detectable": None, "rows_needed": None, "reason": nothing.reason}
-    none = gap("", "", 0.0, kind="max", signed=nothing, absolute=nothing, simultaneous=nothing, **kept)
+    kept = {
+        "direction": "",
+        "minimum_detectable": None,
+        "rows_needed": None,
+        "reason": nothing.reason,
+    }
+    none = gap(
+        "", "", 0.0, kind="max", signed=nothing, absolute=nothing, simultaneous=nothing, **kept
+    )
     none = replace(none, gated=False)
     found = replace(findings(), comparisons=(replace(comparison(), gaps=(none,)),))
     report = build_report(found, metadata())
-    (row,) = [line for line in to_markdown(report).splitlines() if nothing.reason in line and "sex:" in line]
+    (row,) = [
+        line
+        for line in to_markdown(report).splitlines()
+        if nothing.reason in line and "sex:" in line
+    ]
     assert "| sex: no pair | undefined: fewer than two groups are large enough | – |" in row
     assert "| –; never gated: fewer than two groups" in row
-    (line,) = [line for line in result_lines(report) if nothing.reason in line and line.startswith(" gap ")]
-    assert "not resolved" not in row + line
     of_accuracy = replace(none, metric="accuracy")
     alone = replace(found, comparisons=(replace(comparison(), reference="", gaps=(of_accuracy,)),))
     (row,) = [
@@ -149,7 +128,9 @@ def test_the_warning_of_an_undertrained_reference_is_printed():
         k: replace(r, arrays={**r.arrays, "probabilities": 1 - r.arrays["probabilities"]})
         for k, r in found.results.items()
     }
-    assert "reference undertrained" in to_markdown(build_report(replace(found, results=weak), metadata()))
+    assert "reference undertrained" in to_markdown(
+        build_report(replace(found, results=weak), metadata())
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,10 @@ def audit_here(folder, **options):
 
 
 def audited_here(folder, **options):
-    """The path of a report in ``folder``, with the plan, the data and the results that it was made of."""
+    """The path of a report in ``folder``.
+
+    With the plan, the data and the results that it was made of.
+    """
     resolved = resolve_config({"out": folder, "format": ["json"], "diagnostics": "off", **options})
     made = prepare(resolved)
     plan, results = made.plan, {}
@@ -26,11 +29,16 @@ def audited_here(folder, **options):
 
 
 def reported(made, results):
-    """The path of the report of an audit that is prepared, of these results; failed is what has none."""
+    """The path of the report of an audit that is prepared, of these results.
+
+    Failed is what has none.
+    """
     out, plan, dataset = made.resolved.config.out, made.plan, made.dataset
     everything = plan, dataset, results
     found = measure(*everything), None, measure_ways(*everything), measure_gains(*everything)
     findings = AuditResults(made.resolved, *everything, {}, *found)
-    told = RunMetadata(version="0", created_utc="", command=(), environment={}, workers=1, seconds={})
+    told = RunMetadata(
+        version="0", created_utc="", command=(), environment={}, workers=1, seconds={}
+    )
     write_report(judged(build_report(findings, told), made.rules), out, ["json"])
     return out / "report.json"

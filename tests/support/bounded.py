@@ -1,6 +1,7 @@
 """Command lines with a bound on memory, each in a process that has everything imported already.
 
-Run as ``python bounded.py`` with a JSON list of command lines on standard input; prints a JSON line for each.
+Run as ``python bounded.py`` with a JSON list of command lines on standard input; prints a JSON line
+for each.
 """
 
 import json
@@ -14,7 +15,10 @@ SECONDS = 60  # of processor time, after which a case is ended
 
 
 def outcome(arguments: list[str]) -> dict[str, object]:
-    """What became of a command line: exit code, standard error, processor time in s, peak memory in bytes."""
+    """What became of a command line.
+
+    Exit code, standard error, processor time in s, peak memory in bytes.
+    """
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         child = os.fork()
         if not child:

@@ -1,7 +1,10 @@
-"""Every method that trains by gradient steps, in every form of the catalog, ready for a few records."""
+"""Every method that trains by gradient steps.
+
+In every form of the catalog, ready for a few records.
+"""
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 
 import numpy as np
@@ -11,11 +14,14 @@ from oracles import model
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.methods.base import PublicPool, Task
-from fairaudit.methods.catalog import BUILT_IN, Guarantee, MethodSpec, catalog
+from fairaudit.methods.catalog import Guarantee, MethodSpec, catalog
 from fairaudit.methods.defaults import SCHEDULE_RULES, PublicSizes
 
-SETTINGS = {name: spec.setting(name) for spec in BUILT_IN for name in spec.known_settings}
-RULES = {**SCHEDULE_RULES, **{name: each.default for name, each in SETTINGS.items() if each.default}}
+SETTINGS = {name: spec.setting(name) for spec in catalog().values() for name in spec.known_settings}
+RULES = {
+    **SCHEDULE_RULES,
+    **{name: each.default for name, each in SETTINGS.items() if each.default},
+}
 SIZES = PublicSizes(n_public=200, columns=6, model="logistic", pool=30)
 
 
@@ -70,7 +76,8 @@ PRIVATE = tuple(form for form in forms() if form.is_private)
 PUBLISHED = tuple(form for form in forms() if form.variant)
 
 
-# What is wrong with each published form, as clauses of the neighbour law (tests/laws/test_neighbours.py).
+# What is wrong with each published form, as clauses of the neighbour law
+# (tests/laws/test_neighbours.py).
 FLAWS = {
     "dpsgd:as-published": {"divisor", "noise"},
     "global:as-published": {"divisor", "noise"},
@@ -141,22 +148,8 @@ def make_public(count, *, groups=2, seed=7, width=7):
 
 def make_task(form, pool, *, repeats=1, seed=0, **given):
     """A task on ``pool``; ``given`` overrides fields of the task or settings of the method."""
-    names = {
-        "steps_per_epoch",
-        "epochs",
-        "n_public",
-        "optimizer",
-        "model",
-        "sampling",
-        "budget",
-        "arm",
-        "source",
-        "public",
-        "records",
-        "checkpoints",
-        "device",
-    }
-    fields = {name: given.pop(name) for name in names & set(given)}
+    named = {field.name for field in fields(Task)} & set(given)
+    beside = {name: given.pop(name) for name in named}
     threshold = np.geomspace(4.0, 2.0, 10, dtype=np.float32)[:, None]
     task = {
         "arm": form.key,
@@ -175,4 +168,4 @@ def make_task(form, pool, *, repeats=1, seed=0, **given):
         "public": make_public(SIZES.pool, groups=pool.n_groups, width=pool.width),
         "records": np.arange(pool.n_records),
     }
-    return Task(**{**task, **fields})
+    return Task(**{**task, **beside})

@@ -1,4 +1,7 @@
-"""Kinds of hostile input: each writes a case into a folder and says the command line that reads it."""
+"""Kinds of hostile input.
+
+Each writes a case into a folder and says the command line that reads it.
+"""
 
 import copy
 import functools
@@ -8,12 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import fuzz_corpus as corpus
-from edits import edited_at_random
+from fuzz_corpus import words
 from fuzz_mutations import WORDS, mutated
-from reports import sealed
 
 LOOK = ("inspect", "--group", "g", "--label", "y")
-PLAN = ("plan", "--method", "dpsgd", "--noise-multiplier", "5", "--epochs", "1", "--batch-size", "8")
+PLAN = words("plan --method dpsgd --noise-multiplier 5 --epochs 1 --batch-size 8")
 
 Case = Callable[[random.Random, Path], list[str]]
 
@@ -50,8 +52,12 @@ def hostile_tables(rng: random.Random, folder: Path) -> list[str]:
         path.write_bytes((corpus.as_parquet if kind == "t.parquet" else corpus.as_feather)(table))
     except Exception:  # a type that the writer does not know: no file that a user could have
         path.write_bytes(corpus.as_parquet(corpus.base_table()))
-    extra = rng.choice(((), ("--missing", "drop"), ("--missing", "error"), ("--intersect",), ("--balance",)))
-    more = rng.choice(((), ("--split-column", "split"), ("--bin", "g=q3"), ("--group", "x"), ("--drop", "c")))
+    extra = rng.choice(
+        ((), ("--missing", "drop"), ("--missing", "error"), ("--intersect",), ("--balance",))
+    )
+    more = rng.choice(
+        ((), ("--split-column", "split"), ("--bin", "g=q3"), ("--group", "x"), ("--drop", "c"))
+    )
     return [PLAN[0], "--data", str(path), "--group", "g", "--label", "y", *PLAN[1:], *extra, *more]
 
 
@@ -65,31 +71,23 @@ def image_folders(rng: random.Random, folder: Path) -> list[str]:
         (place / name).write_bytes(mutated(rng, content) if rng.random() < 0.08 else content)
     if listed:
         rows = corpus.metadata_rows(rng, list(_pictures()))
-        (home / "metadata.jsonl").write_bytes(mutated(rng, rows) if rng.random() < 0.5 else rows)
-    return [
-        "plan",
-        "--data",
-        str(home),
-        "--group-by-label" if not listed else "--group=g",
-        *_some_image_options(rng),
-    ]
+        (home / "metadata.csv").write_bytes(mutated(rng, rows) if rng.random() < 0.5 else rows)
+    group = "--group=g" if listed else "--group-by-label"
+    option = rng.choice(IMAGE_OPTIONS).split()
+    return ["plan", "--data", str(home), group, *option, *PLAN[1:], "--model", "logistic"]
 
 
-def _some_image_options(rng: random.Random) -> tuple[str, ...]:
-    pool = (
-        *(
-            (),
-            (),
-            (),
-            ("--skip-bad-images",),
-            ("--skip-bad-images",),
-            ("--resize", "8x8"),
-            ("--channels", "grey"),
-            ("--resize", "0x-1"),
-        ),
-        *(("--resize", "999999x999999"), ("--image-column", "nothing"), ("--group-by-label",)),
-    )
-    return (*rng.choice(pool), *PLAN[1:], "--model", "logistic")
+IMAGE_OPTIONS = (
+    "",
+    "",
+    "--skip-bad-images",
+    "--resize 8x8",
+    "--channels grey",
+    "--resize 0x-1",
+    "--resize 999999x999999",
+    "--image-column nothing",
+    "--group-by-label",
+)
 
 
 _TOML = b"""group = ["g"]
@@ -115,50 +113,24 @@ def config_files(rng: random.Random, folder: Path) -> list[str]:
     return ["plan", "--data", str(data), "--config", str(path)]
 
 
-_OPTIONS = (
-    *("--epsilon", "--delta", "--noise-multiplier", "--epochs", "--batch-size", "--learning-rate", "--bin"),
-    *("--contrast", "--keep", "--hidden", "--settings", "--test-size", "--merge-rare", "--threshold"),
-    *(
-        "--positive",
-        "--drop",
-        "--method",
-        "--variant",
-        "--preset",
-        "--seeds",
-        "--repeats",
-        "--seed",
-        "--model",
-    ),
-    *(
-        "--max-grad-norm",
-        "--suppress-below",
-        "--n-public",
-        "--missing",
-        "--activation",
-        "--format",
-        "--compare",
-    ),
-    *(
-        "--diagnostics",
-        "--diagnostics-every",
-        "--public-data",
-        "--split-column",
-        "--group",
-        "--label",
-        "--memory",
-    ),
-)
+_OPTIONS = words("""
+    --epsilon --delta --noise-multiplier --epochs --batch-size --learning-rate --bin --contrast
+    --keep --hidden --settings --test-size --merge-rare --threshold --positive --drop --method
+    --variant --preset --seeds --repeats --seed --model --max-grad-norm --suppress-below --n-public
+    --missing --activation --format --compare --diagnostics --diagnostics-every --public-data
+    --split-column --group --label --memory
+""")
 
 
 def options(rng: random.Random, folder: Path) -> list[str]:
     """Options with values that no one should give."""
     data = folder / "t.csv"
     data.write_bytes(_files()["t.csv"])
-    words = [w.decode("utf-8", "replace").replace("\x00", "") for w in WORDS]
-    good = ("1", "0.5", "g", "x=q4", "x=1,2", "a=0.5", "dpsgd.learning_rate=1", "c=u", "dpsgd", "mlp", "a,b")
+    bad = [w.decode("utf-8", "replace").replace("\x00", "") for w in WORDS]
+    good = words("1 0.5 g x=q4 x=1,2 a=0.5 dpsgd.learning_rate=1 c=u dpsgd mlp a,b")
     given: list[str] = []
     for _ in range(rng.randrange(1, 4)):
-        value = rng.choice((rng.choice(words), rng.choice(good), rng.choice(good) + rng.choice(words)))
+        value = rng.choice((rng.choice(bad), rng.choice(good), rng.choice(good) + rng.choice(bad)))
         given.append(f"{rng.choice(_OPTIONS)}={value}")
     return ["plan", "--data", str(data), "--group", "g", "--label", "y", *PLAN[1:], *given]
 
@@ -173,31 +145,11 @@ def sidecars(rng: random.Random, folder: Path) -> list[str]:
 
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "report.json"
-_METRICS = (
-    "accuracy_gap",
-    "privacy_cost_gap",
-    "privacy_cost",
-    "impact_ratio",
-    "epsilon",
-    "accuracy",
-    "acuracy",
-)
+_METRICS = words("accuracy_gap privacy_cost_gap privacy_cost impact_ratio epsilon accuracy acuracy")
 _STATS = ("", "", ".mean", ".ci_low", ".ci_high", ".max", ".delta", ".")
 _GROUPS = ("", "", "@sex=F", "@sex", '@"sex"="F"', "@F", "@=", '@"', "@" + "x" * 3000)
 _ARMS = ("", "", ":global-adapt", ":dpsgd@3", ":sgd:x", ":", ':"a')
-_TAILS = (
-    " > 0.05",
-    " < 0.8",
-    ">=1e300",
-    "<=nan",
-    " > inf",
-    "",
-    " 0.05",
-    " > 0.05 > 1",
-    " = 1",
-    " > -0",
-    " >> 1",
-)
+_TAILS = (" > 0.05", " < 0.8", ">=1e300", "<=nan", " > inf", "", " 0.05", " > 0.05 > 1", " >> 1")
 
 
 def rules(rng: random.Random, folder: Path) -> list[str]:
@@ -225,29 +177,6 @@ def reports(rng: random.Random, folder: Path) -> list[str]:
     return ["gate", str(path), "--fail-on=privacy_cost_gap > 0.02", "--fail-on=epsilon > 3"]
 
 
-def report_edits(rng: random.Random, folder: Path) -> list[str]:
-    """A report edited in a few places, with a digest of its own or not, given to what reads reports."""
-    tree, _ = edited_at_random(rng, json.loads(GOLDEN.read_bytes()))
-    path = folder / "report.json"
-    path.write_text(sealed(tree) if rng.random() < 0.7 else json.dumps(tree), "utf-8")
-    rules = ("--fail-on=privacy_cost_gap > 2pt", "--fail-on=epsilon > 3", "--fail-on=impact_ratio < 0.8")
-    return rng.choice(
-        (
-            ["gate", str(path), *rules],
-            ["gate", str(GOLDEN), "--baseline", str(path), "--fail-on=accuracy_gap.delta > 1pt"],
-            [
-                "report",
-                str(path),
-                "--out",
-                "-",
-                "--format",
-                rng.choice(("md", "junit", "model-card", "json")),
-            ],
-            ["compare", str(GOLDEN), str(path), "--other-data"],
-        )
-    )
-
-
 _ODD = (None, True, 0, -1, 1e300, 10**400, "", "x", "\ud800", [], {}, [None], {"a": 1}, "9" * 5000)
 
 
@@ -273,5 +202,4 @@ KINDS: Mapping[str, Case] = {
     "sidecars": sidecars,
     "rules": rules,
     "reports": reports,
-    "report-edits": report_edits,
 }

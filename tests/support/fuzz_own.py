@@ -1,4 +1,7 @@
-"""Faults of users' own models: any error, anywhere, at any call; and what the engine makes of them."""
+"""Faults of users' own models: any error, anywhere, at any call.
+
+And what the engine makes of them.
+"""
 
 import random
 
@@ -21,32 +24,28 @@ class Unspeakable(Exception):
 
 
 ERRORS = (
-    ValueError("two\nlines"), KeyError("k"), SystemExit(0), SystemExit("bye"), StopIteration(),
-    GeneratorExit(), AssertionError(), RecursionError(), ArithmeticError("x" * 5000), OSError(28, "full"),
-    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "r"), Unspeakable(), Warning("w"),
+    ValueError("two\nlines"),
+    SystemExit(0),
+    StopIteration(),
+    RecursionError(),
+    ArithmeticError("x" * 5000),
+    Unspeakable(),
     ExceptionGroup("g", [ValueError("in")]),
-)  # fmt: skip
+)
 OUTPUTS = (
     lambda out: None,
     lambda out: (out, out),
-    lambda out: {"logits": out},
-    lambda out: out.tolist(),
     lambda out: out[0],
     lambda out: out[:0],
-    lambda out: out.unsqueeze(0),
-    lambda out: torch.cat([out, out], 1),
-    lambda out: torch.cat([out, out]),
     lambda out: out.long(),
-    lambda out: out > 0,
-    lambda out: out.to(torch.complex64),
     lambda out: out.double(),
-    lambda out: out.half(),
     lambda out: out.detach(),
     lambda out: out * float("nan"),
-    lambda out: out * 1e38 * 1e38,
     lambda out: out.to_sparse(),
-    lambda out: nn.Parameter(out.detach()),
 )
+
+
+CALLS = [0]  # of the model at hand
 
 
 class Faulty(nn.Module):
@@ -60,15 +59,15 @@ class Faulty(nn.Module):
             rng.choice(("forward", "output", "backward", "write", "repr", "copy")),
         )
         self.error, self.change = rng.choice(ERRORS), rng.choice(OUTPUTS)
-        self.by_record = rng.random() < 0.5
-        self.calls = [0] if rng.random() < 0.3 else None
+        self.calls = [0] if rng.random() < 0.1 else None
+        CALLS[0] = 0
 
     def forward(self, x):
         at, where = self.plan
+        CALLS[0] += 1
         if self.calls is not None:
             self.calls[0] += 1
-        # A record's own number says when, which needs no memory.
-        now = float(x.abs().sum()) * 10 % 30 < at if self.by_record else True
+        now = CALLS[0] >= at
         if now and where == "forward":
             raise self.error
         h = torch.tanh(self.inner(x))
@@ -105,11 +104,16 @@ class Failing(torch.autograd.Function):
 
 
 def run_case(seed: int) -> str:
-    """What became of a model: "trained" or its error's class; all but a FairauditError goes through."""
+    """What became of a model: "trained" or its error's class.
+
+    All but a FairauditError goes through.
+    """
     rng = random.Random(seed)
     torch.manual_seed(seed)
     x = torch.randn(12, WIDTH)
-    pool = TrainingPool(x, torch.arange(12) % 2, torch.zeros(12, dtype=torch.int64), n_classes=2, n_groups=1)
+    pool = TrainingPool(
+        x, torch.arange(12) % 2, torch.zeros(12, dtype=torch.int64), n_classes=2, n_groups=1
+    )
     try:
         model = Faulty(rng)
         few = pool.gather(torch.arange(4), None).inputs

@@ -13,5 +13,7 @@ def assert_golden(name: str, text: str) -> None:
     path = GOLDEN / name
     if os.environ.get("REWRITE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
-    assert path.is_file(), f"tests/golden/{name} does not exist: run with REWRITE_GOLDEN=1 and review it"
+    assert path.is_file(), (
+        f"tests/golden/{name} does not exist: run with REWRITE_GOLDEN=1 and review it"
+    )
     assert text == path.read_text(encoding="utf-8"), f"differs from tests/golden/{name}"

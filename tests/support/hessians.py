@@ -27,21 +27,47 @@ class Convolution(nn.Sequential):
 
     def __init__(self, classes):
         super().__init__(
-            nn.Unflatten(1, (1, WIDTH)), nn.Conv1d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(15, classes)
+            nn.Unflatten(1, (1, WIDTH)),
+            nn.Conv1d(1, 3, 3),
+            nn.Tanh(),
+            nn.Flatten(),
+            nn.Linear(15, classes),
         )
 
 
 CHAINS = {
     **dict.fromkeys(MODELS),
-    "deep-tanh": (4, lambda: make_model("mlp", WIDTH, 4, hidden=(9, 6, 5, 4), activation="tanh", seed=1)),
-    "deep-relu": (3, lambda: make_model("mlp", WIDTH, 3, hidden=(9, 6, 5), activation="relu", seed=1)),
-    "sigmoids": (3, lambda: nn.Sequential(
-        *(nn.Linear(WIDTH, 6), nn.Sigmoid(), nn.Linear(6, 5), nn.Sigmoid(), nn.Linear(5, 3), nn.Sigmoid())
-    )),
-    "no-bias": (3, lambda: nn.Sequential(nn.Linear(WIDTH, 5, bias=False), nn.Tanh(), nn.Linear(5, 3))),
-    "curved-input": (2, lambda: nn.Sequential(nn.Tanh(), nn.Linear(WIDTH, 4), nn.Tanh(), nn.Linear(4, 2))),
+    "deep-tanh": (
+        4,
+        lambda: make_model("mlp", WIDTH, 4, hidden=(9, 6, 5, 4), activation="tanh", seed=1),
+    ),
+    "deep-relu": (
+        3,
+        lambda: make_model("mlp", WIDTH, 3, hidden=(9, 6, 5), activation="relu", seed=1),
+    ),
+    "sigmoids": (
+        3,
+        lambda: nn.Sequential(
+            *(
+                nn.Linear(WIDTH, 6),
+                nn.Sigmoid(),
+                nn.Linear(6, 5),
+                nn.Sigmoid(),
+                nn.Linear(5, 3),
+                nn.Sigmoid(),
+            )
+        ),
+    ),
+    "no-bias": (
+        3,
+        lambda: nn.Sequential(nn.Linear(WIDTH, 5, bias=False), nn.Tanh(), nn.Linear(5, 3)),
+    ),
+    "curved-input": (
+        2,
+        lambda: nn.Sequential(nn.Tanh(), nn.Linear(WIDTH, 4), nn.Tanh(), nn.Linear(4, 2)),
+    ),
     "linear-pair": (2, lambda: nn.Sequential(nn.Linear(WIDTH, 4), nn.Linear(4, 2))),
-}  # fmt: skip
+}
 FOREIGN = {"gelu": (3, lambda: Gelu(3)), "convolution": (3, lambda: Convolution(3))}
 BUILDERS = {**CHAINS, **FOREIGN}
 
@@ -82,8 +108,13 @@ def hessians_of_records(landscape):
 
     def loss(flat, record, target):
         parts = flat.split([shape.numel() for shape in shapes.values()])
-        values = {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
-        return nn.functional.cross_entropy(functional_call(module, values, (record[None],)), target[None])
+        values = {
+            name: part.view(shape)
+            for (name, shape), part in zip(shapes.items(), parts, strict=True)
+        }
+        return nn.functional.cross_entropy(
+            functional_call(module, values, (record[None],)), target[None]
+        )
 
     records = landscape.records
     return vmap(jacrev(grad(loss)), (None, 0, 0))(theta, records.features.double(), records.targets)

@@ -30,4 +30,6 @@ def hostile_report(names=NAMES):
     )
     costs = tuple(0.01 * i for i in range(len(names)))
     compared = comparison(costs=costs, names=names)
-    return build_report(AuditResults(settled, made, data, results(made), {}, (compared,)), metadata())
+    return build_report(
+        AuditResults(settled, made, data, results(made), {}, (compared,)), metadata()
+    )

@@ -11,16 +11,11 @@ CLASSES = 3
 
 Maker = Callable[[], nn.Module]
 
+SECOND: list[Maker] = [nn.Tanh, lambda: nn.Conv2d(8, 4, 3), nn.Tanh]
 # name -> (H, W, C) and the layers in front of the last linear one
 IMAGE_MODELS: dict[str, tuple[tuple[int, int, int], list[Maker]]] = {
-    "tanh-grey": (
-        (9, 8, 1),
-        [lambda: nn.Conv2d(1, 8, 3), nn.Tanh, lambda: nn.Conv2d(8, 4, 3), nn.Tanh],
-    ),
-    "tanh-colour": (
-        (9, 8, 3),
-        [lambda: nn.Conv2d(3, 8, 3), nn.Tanh, lambda: nn.Conv2d(8, 4, 3), nn.Tanh],
-    ),
+    "tanh-grey": ((9, 8, 1), [lambda: nn.Conv2d(1, 8, 3), *SECOND]),
+    "tanh-colour": ((9, 8, 3), [lambda: nn.Conv2d(3, 8, 3), *SECOND]),
     "strided-relu": (
         (11, 9, 2),
         [
@@ -92,7 +87,9 @@ def image_model(name: str, seed: int = 0) -> nn.Sequential:
     return model
 
 
-def images(name: str, replicates: int, count: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+def images(
+    name: str, replicates: int, count: int, seed: int = 1
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Random images [R, B, H, W, C] and labels [R, B] for that model."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(replicates, count, *IMAGE_MODELS[name][0], generator=generator)

@@ -4,7 +4,11 @@ Written from the specification: https://github.com/in-toto/attestation, spec/v1/
 spec/v1/resource_descriptor.md, spec/v1/digest_set.md and spec/predicates/test-result.md (v0.1).
 """
 
-_DIGESTS = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "string", "minLength": 1}}
+_DIGESTS = {
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": {"type": "string", "minLength": 1},
+}
 _HEX = {"properties": {"sha256": {"pattern": "^[0-9a-f]{64}$"}}}
 DESCRIPTOR = {
     "type": "object",
@@ -28,7 +32,11 @@ STATEMENT = {
     "properties": {
         "_type": {"const": "https://in-toto.io/Statement/v1"},
         # Every subject has a digest, and no two have one name.
-        "subject": {"type": "array", "minItems": 1, "items": {**DESCRIPTOR, "required": ["digest"]}},
+        "subject": {
+            "type": "array",
+            "minItems": 1,
+            "items": {**DESCRIPTOR, "required": ["digest"]},
+        },
         "predicateType": {"const": "https://in-toto.io/attestation/test-result/v0.1"},
         "predicate": {
             "type": "object",
@@ -46,4 +54,4 @@ STATEMENT = {
     },
     "required": ["_type", "subject", "predicateType"],
     "additionalProperties": False,
-}  # fmt: skip
+}

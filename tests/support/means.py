@@ -1,8 +1,11 @@
-"""A metric that is a plain mean over test records, made by itself: what intervals are tested with."""
+"""A metric that is a plain mean over test records, made by itself.
+
+What intervals are tested with.
+"""
 
 import numpy as np
 
-from fairaudit.metrics.intervals import Influences, MetricTable, floor_variance
+from fairaudit.metrics.intervals import Influences, MetricTable, floor_variance, steadiness
 
 
 def record_means(name, values, records, *, unit="fraction"):
@@ -26,5 +29,5 @@ def record_means(name, values, records, *, unit="fraction"):
     counts = records.count()
     covariance = influences.covariance()[:, 0]
     if unit == "fraction":
-        covariance += np.diag(floor_variance(counts))
+        covariance += np.diag(floor_variance(counts) * steadiness(covariance, len(by_seed)))
     return MetricTable(name, unit, np.array(by_seed), covariance, counts)

@@ -16,6 +16,7 @@ MODELS = {
     "mlp-tanh-multiclass": ("mlp", "tanh", 4),
     "mlp-relu": ("mlp", "relu", 2),
     "mlp-relu-multiclass": ("mlp", "relu", 3),
+    "activation-first": ("activation-first", "tanh", 3),
     "logistic-squashed": ("logistic-squashed", "tanh", 2),
     "logistic-squashed-multiclass": ("logistic-squashed", "tanh", 3),
 }
@@ -24,6 +25,10 @@ MODELS = {
 def model(name, seed=0, width=WIDTH):
     """A small model of that name, its start drawn from ``seed``."""
     kind, activation, classes = MODELS[name]
+    if kind == "activation-first":
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return nn.Sequential(nn.Tanh(), nn.Linear(width, 5), nn.ReLU(), nn.Linear(5, classes))
     return make_model(kind, width, classes, hidden=(9, 6), activation=activation, seed=seed)
 
 
@@ -37,7 +42,7 @@ def without_bias(width=WIDTH, classes=2):
 
 
 def gradients(module, x, labels):
-    """Gradient of every record's cross-entropy, flattened in the order of ``parameters()``, [B, P]."""
+    """Gradient of each record's cross-entropy, in the order of ``parameters()``, [B, P]."""
     parameters = {name: p.detach() for name, p in module.named_parameters()}
     if not len(x):
         return x.new_zeros(0, sum(p.numel() for p in parameters.values()))

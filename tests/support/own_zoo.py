@@ -4,16 +4,14 @@ Every class reads [n, 12] and puts out [n, 2].
 """
 
 import functools
-import threading
-import types
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
-import own_zoo_notes
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
+from torch.utils.checkpoint import checkpoint
 
 WIDTH, CLASSES = 12, 2
 
@@ -32,22 +30,13 @@ class Linear(nn.Module):
         return x
 
 
-# --- records that meet in one batch ----------------------------------------------------------------
+# --- records that meet in one batch
+# ----------------------------------------------------------------
 
 
 class MeanOfLargeBatches(Linear):
     def changed(self, x):
         return x - x.mean(0, keepdim=True) if len(x) > 8 else x
-
-
-class ScaledByTheBatch(Linear):
-    def changed(self, x):
-        return x / x.abs().max().clamp_min(1e-3)
-
-
-class Whitened(Linear):
-    def changed(self, x):
-        return (x - x.mean(0)) / (x.var(0, unbiased=False) + 1.0).sqrt()
 
 
 class TopRouting(Linear):
@@ -59,17 +48,12 @@ class TopRouting(Linear):
         return x * kept.unsqueeze(1)
 
 
-class AttendsAcrossRecords(Linear):
-    def changed(self, x):
-        return torch.softmax(x @ x.T, 1) @ x
-
-
 class RollsRecords(Linear):
     def changed(self, x):
         return x + x.roll(1, 0)
 
 
-class SeesTheWholeBatchInVmap(torch.autograd.Function):
+class Copies(torch.autograd.Function):
     @staticmethod
     def forward(x):
         return x.clone()
@@ -82,6 +66,8 @@ class SeesTheWholeBatchInVmap(torch.autograd.Function):
     def backward(ctx, gradient):
         return gradient
 
+
+class SeesTheWholeBatchInVmap(Copies):
     @staticmethod
     def vmap(info, in_dims, x):
         return x + x.mean(in_dims[0], keepdim=True), in_dims[0]
@@ -90,6 +76,59 @@ class SeesTheWholeBatchInVmap(torch.autograd.Function):
 class OwnVmapRule(Linear):
     def changed(self, x):
         return SeesTheWholeBatchInVmap.apply(x)
+
+
+class GeneratedVmapRule(Copies):
+    generate_vmap_rule = True
+
+
+class OwnGeneratedRule(Linear):
+    def changed(self, x):
+        return GeneratedVmapRule.apply(x)
+
+
+@torch.library.custom_op("own_zoo::centred", mutates_args=())
+def centred(x: Tensor) -> Tensor:
+    return x.clone()
+
+
+@centred.register_vmap
+def centred_in_vmap(info, in_dims, x):
+    return x - x.mean(in_dims[0], keepdim=True), in_dims[0]
+
+
+class OwnOperator(Linear):
+    """Its author hides the refusal."""
+
+    def changed(self, x):
+        try:
+            return centred(x.detach()) + x
+        except Exception:
+            return x
+
+
+class HooksOnSavedTensors(Linear):
+    """In the backward pass all records' numbers stand in one tensor."""
+
+    def changed(self, x):
+        with torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, lambda kept: kept.exp()):
+            return torch.tanh(x * self.out.weight.sum())
+
+
+class Checkpointed(Linear):
+    def changed(self, x):
+        weight = self.out.weight
+        return checkpoint(lambda h: torch.tanh(h) * weight.sum(), x, use_reentrant=False)
+
+
+class GradientHook(Linear):
+    """A usual way to bound a layer's gradient, by the norm over the batch."""
+
+    def changed(self, x):
+        h = x * self.out.weight.sum()
+        if h.requires_grad:
+            h.register_hook(lambda gradient: gradient / gradient.norm())
+        return h
 
 
 class GoesOnAfterAnError(Linear):
@@ -103,7 +142,8 @@ class GoesOnAfterAnError(Linear):
             return -x * 3
 
 
-# --- records that meet over time -------------------------------------------------------------------
+# --- records that meet over time
+# -------------------------------------------------------------------
 
 
 class RunningMaximum(Linear):
@@ -157,13 +197,6 @@ class KeepsRawRecords(Linear):
         return x + self.kept.mean(0)
 
 
-class WritesToAParameter(Linear):
-    def changed(self, x):
-        with torch.no_grad():
-            self.out.bias.add_(0.1 * x.mean())
-        return x
-
-
 class WritesToAParametersData(Linear):
     def changed(self, x):
         self.out.weight.data += 0.1 * x.detach().mean()
@@ -209,86 +242,14 @@ class NumpyMemory(Linear):
         return mixed
 
 
-class Notes:
-    def __init__(self) -> None:
-        self.seen = [0.0]
-
-
 class ObjectMemory(Linear):
     def __init__(self) -> None:
         super().__init__()
-        self.notes = Notes()
+        self.notes = SimpleNamespace(seen=[0.0])
 
     def changed(self, x):
         mixed = x + self.notes.seen[-1]
         self.notes.seen.append(float(x.mean()))
-        return mixed
-
-
-HISTORY: list[float | Tensor] = []
-
-
-class GlobalNumbers(Linear):
-    def changed(self, x):
-        mixed = x + (HISTORY[-1] if HISTORY else 0.0)
-        HISTORY.append(float(x.mean()))
-        return mixed
-
-
-def remembered(x):
-    mixed = x + (HISTORY[-1] if HISTORY else 0.0)
-    HISTORY.append(x.detach().mean())
-    return mixed
-
-
-class GlobalTensorsByAFunction(Linear):
-    def changed(self, x):
-        return remembered(x)
-
-
-class ClassMemory(Linear):
-    shared = {"mean": 0.0}  # noqa: RUF012
-
-    def changed(self, x):
-        mixed = x + self.shared["mean"]
-        type(self).shared = {"mean": float(x.mean())}
-        return mixed
-
-
-class DefaultArgument(Linear):
-    def changed(self, x, seen=[]):  # noqa: B006
-        mixed = x + (seen[-1] if seen else 0.0)
-        seen.append(float(x.mean()))
-        return mixed
-
-
-@functools.lru_cache
-def first_seen(key, value=None):
-    return value
-
-
-class CacheMemory(Linear):
-    def changed(self, x):
-        first_seen(float(x.mean()))
-        return x + 0.01 * first_seen.cache_info().currsize
-
-
-class InTorchItself(Linear):
-    """Kept where no reading of the module looks."""
-
-    def changed(self, x):
-        mixed = x + getattr(torch, "_kept_by_a_test", 0.0)
-        torch._kept_by_a_test = x.detach().mean()
-        return mixed
-
-
-LOCAL = threading.local()
-
-
-class ThreadMemory(Linear):
-    def changed(self, x):
-        mixed = x + getattr(LOCAL, "kept", 0.0)
-        LOCAL.kept = x.detach().mean()
         return mixed
 
 
@@ -313,151 +274,16 @@ class SeedsTheGenerator(Linear):
         return mixed
 
 
-class OwnGenerator(Linear):
-    def __init__(self) -> None:
-        super().__init__()
-        self.generator = torch.Generator().manual_seed(1)
-
-    def changed(self, x):
-        return x + torch.randn(int(x.abs().sum()) % 5 + 1, generator=self.generator).mean()
-
-
-class InAnotherModule(Linear):
-    """The scale lies in a module that the code names; it has a floor, so that few records show it."""
-
-    def changed(self, x):
-        own_zoo_notes.SCALE = max(own_zoo_notes.SCALE, float(x.abs().max()))
-        return x / own_zoo_notes.SCALE
-
-
-class ByALocalImport(Linear):
-    def changed(self, x):
-        from own_zoo_notes import METER
-
-        METER.append(float(x.mean()))
-        return x + METER[-2]
-
-
-class ByAStringAlone(Linear):
-    """No code names what changes."""
-
-    def changed(self, x):
-        held = vars(own_zoo_notes)
-        mixed = x + held["UNSPOKEN"]
-        held["UNSPOKEN"] = float(x.mean())
-        return mixed
-
-
-class SaysItHoldsNothing:
-    """What pickle writes of it is what the class chooses."""
-
-    def __init__(self) -> None:
-        self.lock, self.level = threading.Lock(), 0.0
-
-    def __getstate__(self):
-        return {}
-
-
-NOTHING = SaysItHoldsNothing()
-
-
-class BehindALock(Linear):
-    def changed(self, x):
-        mixed = x + NOTHING.level
-        NOTHING.level = float(x.mean())
-        return mixed
-
-
-@functools.wraps(F.relu)
-def relu_with_a_memory(x):
-    """Bears the name and the module of PyTorch's own."""
-    mixed = F.relu(x) + BORNE["level"]
-    BORNE["level"] = float(x.mean())
-    return mixed
-
-
-BORNE = {"level": 0.0}
-
-
-class UnderAnotherName(Linear):
-    def changed(self, x):
-        return relu_with_a_memory(x)
-
-
-class OwnLinear(nn.Linear):
-    """A user's class under one that PyTorch makes."""
-
-    levels = [0.0]  # noqa: RUF012
-
-    def forward(self, x):
-        mixed = super().forward(x) + self.levels[-1]
-        self.levels.append(float(x.mean()))
-        return mixed
-
-
-def under_a_parametrisation() -> nn.Module:
-    return nn.Sequential(weight_norm(OwnLinear(WIDTH, 5)), nn.Linear(5, CLASSES))
-
-
-def counted():
-    level = 0.0
-    while True:
-        level = yield level
-
-
-class InAGenerator(Linear):
-    def changed(self, x):
-        return x + COUNTED.send(float(x.mean()))
-
-
-COUNTED = counted()
-next(COUNTED)
-
-
-class ThroughTheStorage(RunningMaximum):
-    def changed(self, x):
-        self.largest.data = torch.maximum(self.largest, x.detach().abs().max())
-        return x / self.largest.max()
-
-
-def with_a_method_of_its_own() -> nn.Module:
-    def changed(self, x):
-        mixed = x + METHOD_LEVELS[-1]
-        METHOD_LEVELS.append(float(x.mean()))
-        return mixed
-
-    model = Linear()
-    model.changed = types.MethodType(changed, model)
-    return model
-
-
-METHOD_LEVELS = [0.0]
-
-
-def hooked() -> nn.Module:
-    """A memory in a hook on a layer of PyTorch's own."""
-    kept = [0.0]
-
-    def remember(module, given, out):
-        mixed = out + kept[0]
-        kept[0] = out.detach().mean()
-        return mixed
-
-    model = nn.Sequential(nn.Linear(WIDTH, 5), nn.Tanh(), nn.Linear(5, CLASSES))
-    model[0].register_forward_hook(remember)
-    return model
-
-
-def batch_norm() -> nn.Module:
-    return nn.Sequential(nn.Linear(WIDTH, 5), nn.BatchNorm1d(5), nn.Linear(5, CLASSES))
-
-
 class RenamedBatchNorm(nn.BatchNorm1d):
     """A subclass is refused as its base is."""
 
 
+def batch_norm(layer=nn.BatchNorm1d) -> nn.Module:
+    return nn.Sequential(nn.Linear(WIDTH, 5), layer(5), nn.Linear(5, CLASSES))
+
+
 def renamed_batch_norm() -> nn.Module:
-    return nn.Sequential(nn.Linear(WIDTH, 5), RenamedBatchNorm(5), nn.Linear(5, CLASSES))
+    return batch_norm(RenamedBatchNorm)
 
 
 def spectral() -> nn.Module:
@@ -465,18 +291,44 @@ def spectral() -> nn.Module:
     return nn.Sequential(spectral_norm(nn.Linear(WIDTH, 5)), nn.Linear(5, CLASSES))
 
 
-MIXING = [MeanOfLargeBatches, ScaledByTheBatch, Whitened, TopRouting, AttendsAcrossRecords, RollsRecords,
-          OwnVmapRule, SeedsTheGenerator, GoesOnAfterAnError]  # fmt: skip
-STATEFUL = [RunningMaximum, RunningMeanInPlace, RunningMeanThroughData, RunningMeanAfterManyCalls,
-            KeepsRawRecords, WritesToAParameter, WritesToAParametersData, ReplacesAParameter,
-            KeepsAnAttribute, PlainTensor, NumpyMemory, ObjectMemory, GlobalNumbers,
-            GlobalTensorsByAFunction, ClassMemory, DefaultArgument, CacheMemory, InTorchItself, ThreadMemory,
-            ParameterAlias, OwnGenerator, InAnotherModule, ByALocalImport, ByAStringAlone,
-            BehindALock, UnderAnotherName, under_a_parametrisation, InAGenerator, ThroughTheStorage,
-            with_a_method_of_its_own, hooked, batch_norm, renamed_batch_norm, spectral]  # fmt: skip
+# A rule for many records at once is the module's own, or one record's error is met by all.
+SEEN = [
+    OwnVmapRule,
+    OwnGeneratedRule,
+    OwnOperator,
+    HooksOnSavedTensors,
+    Checkpointed,
+    GoesOnAfterAnError,
+]
+MIXING = [
+    MeanOfLargeBatches,
+    TopRouting,
+    RollsRecords,
+    SeedsTheGenerator,
+    GradientHook,
+    *SEEN,
+]
+STATEFUL = [
+    RunningMaximum,
+    RunningMeanInPlace,
+    RunningMeanThroughData,
+    RunningMeanAfterManyCalls,
+    KeepsRawRecords,
+    WritesToAParametersData,
+    ReplacesAParameter,
+    KeepsAnAttribute,
+    PlainTensor,
+    NumpyMemory,
+    ObjectMemory,
+    ParameterAlias,
+    batch_norm,
+    renamed_batch_norm,
+    spectral,
+]
 
 
-# --- honest ones -----------------------------------------------------------------------------------
+# --- honest ones
+# -----------------------------------------------------------------------------------
 
 
 class Tokens(nn.Module):
@@ -507,10 +359,6 @@ def transformer(dropout=0.0):
     return Tokens(nn.TransformerEncoderLayer(4, 2, 8, dropout=dropout, batch_first=True))
 
 
-def attention():
-    return Attending(nn.MultiheadAttention(4, 2, batch_first=True))
-
-
 def opacus_attention():
     from opacus.layers import DPMultiheadAttention
 
@@ -531,18 +379,16 @@ def opacus_gru():
     return Recurrent(DPGRU(4, 5, batch_first=True), 5)
 
 
-def grouped_convolution():
+def convolution():
+    """Grouped, dilated and transposed."""
     return nn.Sequential(
-        nn.Unflatten(1, (4, 3, 1)), nn.Conv2d(4, 8, (2, 1), groups=2), nn.GELU(), nn.Flatten(),
-        nn.Linear(16, CLASSES),
-    )  # fmt: skip
-
-
-def dilated_convolution():
-    return nn.Sequential(
-        nn.Unflatten(1, (2, 6)), nn.Conv1d(2, 4, 2, dilation=3), nn.SiLU(), nn.ConvTranspose1d(4, 2, 2),
-        nn.Flatten(), nn.Linear(8, CLASSES),
-    )  # fmt: skip
+        nn.Unflatten(1, (2, 6)),
+        nn.Conv1d(2, 4, 2, dilation=3, groups=2),
+        nn.SiLU(),
+        nn.ConvTranspose1d(4, 2, 2),
+        nn.Flatten(),
+        nn.Linear(8, CLASSES),
+    )
 
 
 class Embedded(nn.Module):
@@ -567,57 +413,6 @@ class Tied(nn.Module):
         return self.out(self.down(torch.tanh(self.up(x))))
 
 
-class OldFunction(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.clamp(min=0)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        return gradient * (x > 0)
-
-
-class NewFunction(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x):
-        return x.clamp(min=0)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        return gradient * (x > 0)
-
-
-class OwnFunction(Linear):
-    function = OldFunction
-
-    def changed(self, x):
-        return self.function.apply(x)
-
-
-class NewerFunction(OwnFunction):
-    function = NewFunction
-
-
-class OwnWay(Linear):
-    """Control flow that follows one record's numbers, and a constant buffer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("centre", torch.full((WIDTH,), 0.1))
-
-    def changed(self, x):
-        return torch.cat([2 * row if row[0, 0] > 0 else row - self.centre for row in x.split(1)])
-
-
 class WritesToItsInput(Linear):
     def changed(self, x):
         return x.clamp_(-1, 1).mul_(2.0)
@@ -625,15 +420,6 @@ class WritesToItsInput(Linear):
 
 def normed_weight():
     return nn.Sequential(weight_norm(nn.Linear(WIDTH, 5)), nn.Tanh(), nn.Linear(5, CLASSES))
-
-
-class Bilinear(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.both = nn.Bilinear(6, 6, CLASSES)
-
-    def forward(self, x):
-        return self.both(x[:, :6], x[:, 6:])
 
 
 class OnePartTwice(nn.Module):
@@ -664,13 +450,8 @@ class ReadsACache(Linear):
         return x + places(WIDTH)
 
 
-@dataclass
-class Settings:
-    factor: float = 2.0
-
-
 class Configured(Linear):
-    settings = Settings()
+    settings = SimpleNamespace(factor=2.0)
 
     def changed(self, x):
         return x * self.settings.factor
@@ -678,15 +459,28 @@ class Configured(Linear):
 
 def instance_norm():
     return nn.Sequential(
-        nn.Unflatten(1, (2, 6)), nn.InstanceNorm1d(2, affine=True), nn.Flatten(), nn.Linear(12, CLASSES)
+        nn.Unflatten(1, (2, 6)),
+        nn.InstanceNorm1d(2, affine=True),
+        nn.Flatten(),
+        nn.Linear(12, CLASSES),
     )
 
 
-HONEST = [transformer, attention, opacus_attention, gru, lstm, opacus_gru, grouped_convolution,
-          dilated_convolution, Embedded, Tied, OwnFunction, NewerFunction, OwnWay, WritesToItsInput,
-          normed_weight, Bilinear, instance_norm, OnePartTwice, ReadsACache, Configured]  # fmt: skip
-# Opacus' hooks take these apart; the others hold something that it refuses or that it has no rule for.
-BY_HOOKS = [opacus_attention, opacus_gru, grouped_convolution, instance_norm]
+HONEST = [
+    transformer,
+    opacus_attention,
+    opacus_gru,
+    convolution,
+    Embedded,
+    Tied,
+    WritesToItsInput,
+    normed_weight,
+    instance_norm,
+    OnePartTwice,
+    ReadsACache,
+    Configured,
+]
+BEYOND_VMAP = [gru, lstm, SeedsTheGenerator, KeepsRawRecords, NumpyMemory]
 
 
 class Dropped(Linear):

@@ -10,9 +10,15 @@ TOLD = {
     "job": {"kind": "category", "categories": ["nurse", "cook", "pilot"]},
 }
 RECIPE = {
-    "group": ["sex"], "label": "y", "seeds": 2, "epochs": 1, "batch_size": 60, "noise_multiplier": 1.0,
-    "delta": 1e-5, "twins": False,
-}  # fmt: skip
+    "group": ["sex"],
+    "label": "y",
+    "seeds": 2,
+    "epochs": 1,
+    "batch_size": 60,
+    "noise_multiplier": 1.0,
+    "delta": 1e-5,
+    "twins": False,
+}
 
 
 def people(seed=0, rows=ROWS):
@@ -29,3 +35,22 @@ def people(seed=0, rows=ROWS):
             "y": np.where(age + rng.normal(0, 20, rows) > 50, "yes", "no"),
         }
     )
+
+
+OWN = """
+import torch
+from torch import nn
+
+class Own(nn.Module):
+    def __init__(self, width, classes):
+        super().__init__()
+        self.register_buffer("turn", torch.randn(width, width))  # of the start: it must travel, too
+        self.scale = nn.Parameter(torch.ones(width))
+        self.out = nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.out((x @ self.turn) * self.scale)
+
+def make(shape, classes):
+    return Own(shape[0], classes)
+"""

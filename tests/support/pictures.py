@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -48,19 +47,16 @@ def metadata_rows(n: int) -> list[dict[str, str]]:
     ]
 
 
-def metadata_folder(root: Path, images: np.ndarray, *, kind: str = "csv") -> Path:
-    """Images beside ``metadata.csv`` or ``metadata.jsonl``."""
+def metadata_folder(root: Path, images: np.ndarray) -> Path:
+    """Images beside ``metadata.csv``."""
     rows = metadata_rows(len(images))
     for row, image in zip(rows, images, strict=True):
         save(image, root / row["file_name"])
-    write_metadata(root, rows, kind=kind)
+    write_metadata(root, rows)
     return root
 
 
-def write_metadata(root: Path, rows: list[dict[str, str]], *, kind: str = "csv") -> None:
-    if kind == "jsonl":
-        (root / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return
+def write_metadata(root: Path, rows: list[dict[str, str]]) -> None:
     with (root / "metadata.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()

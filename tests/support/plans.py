@@ -31,9 +31,15 @@ def table(rows=60, columns=6, digest="d" * 64):
 def config(**given):
     """A cheap plan: one epoch of three steps and no calibration unless asked for."""
     fields = {
-        "data": "table.csv", "group": ("sex",), "n_public": 300, "batch_size": 100, "epochs": 1,
-        "noise_multiplier": 1.0, "delta": 1e-4, "seeds": 1,
-    }  # fmt: skip
+        "data": "table.csv",
+        "group": ("sex",),
+        "n_public": 300,
+        "batch_size": 100,
+        "epochs": 1,
+        "noise_multiplier": 1.0,
+        "delta": 1e-4,
+        "seeds": 1,
+    }
     return AuditConfig(**{**fields, **given})
 
 

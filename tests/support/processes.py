@@ -1,4 +1,7 @@
-"""Programs in a process group of their own; a mark in the environment finds all that they left behind."""
+"""Programs in a process group of their own.
+
+A mark in the environment finds all that they left behind.
+"""
 
 import contextlib
 import os
@@ -36,7 +39,7 @@ class Program:
                     found.append(int(entry.name))
         return found
 
-    def wait_for(self, condition, what, seconds=40):
+    def wait_for(self, condition, what, seconds=400):
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"{what}; alive: {self.survivors()}"
@@ -45,7 +48,7 @@ class Program:
     def end(self, seconds=900):
         """Exit status and what was written to standard error, once every process is gone."""
         output, errors = self.process.communicate(timeout=seconds)
-        self.wait_for(lambda: not self.survivors(), "processes were left behind", seconds=60)
+        self.wait_for(lambda: not self.survivors(), "processes were left behind", seconds=400)
         assert output == ""
         return self.process.returncode, errors
 

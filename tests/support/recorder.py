@@ -1,4 +1,7 @@
-"""A method that learns nothing: it keeps what a worker hands it and answers with figures known beforehand."""
+"""A method that learns nothing.
+
+It keeps what a worker hands it and answers with figures known beforehand.
+"""
 
 import numpy as np
 import torch
@@ -48,7 +51,10 @@ class Recorder(Method):
         handed.append((task, list(observers)))
         trace = Trace()
         for step in (1, 3):
-            trace.add(step, {"threshold": torch.tensor(threshold(task.arm, task.seed, step, task.repeats))})
+            trace.add(
+                step,
+                {"threshold": torch.tensor(threshold(task.arm, task.seed, step, task.repeats))},
+            )
         if task.arm == "dpsgd":
             sigma = task.settings["noise_multiplier"]
             own = torch.tensor([sigma, 2 * sigma, 4 * sigma])[: task.pool.n_groups]

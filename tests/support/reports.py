@@ -20,7 +20,10 @@ def sealed(content):
 
 
 def report_of(*comparisons, arms=None, names=("F", "M"), failures=(), **options):
-    """A report with these comparisons; by default the handmade one of ``global-adapt`` against ``sgd``."""
+    """A report with these comparisons.
+
+    By default the handmade one of ``global-adapt`` against ``sgd``.
+    """
     settled = resolved(**options)
     made = plan(settled.config, arms)
     compared = comparisons or (comparison(names=names),)

@@ -1,4 +1,7 @@
-"""Reads what a report says to people, without the code that wrote it: tables to cells, cells to numbers."""
+"""Reads what a report says to people, without the code that wrote it.
+
+Tables to cells, cells to numbers.
+"""
 
 import re
 from html.parser import HTMLParser
@@ -7,9 +10,15 @@ NUMBER = r"-?[\d,]*\.?\d+(?:e-?\d+)?"
 
 
 def numbers(cell):
-    """The numbers of a cell with the digits after the point that each shows; ``-`` and ``–`` are none."""
+    """The numbers of a cell with the digits after the point that each shows.
+
+    ``-`` and ``–`` are none.
+    """
     found = re.findall(NUMBER, cell)
-    return [(float(text.replace(",", "")), len(text.partition(".")[2].partition("e")[0])) for text in found]
+    return [
+        (float(text.replace(",", "")), len(text.partition(".")[2].partition("e")[0]))
+        for text in found
+    ]
 
 
 def says(cell, *values, factor=1.0):
@@ -22,7 +31,11 @@ def says(cell, *values, factor=1.0):
 
 
 def shows_six_digits(cell, value):
-    return (cell == "–") if value is None else abs(float(cell.replace(",", "")) - value) <= 1e-5 * abs(value)
+    return (
+        (cell == "–")
+        if value is None
+        else abs(float(cell.replace(",", "")) - value) <= 1e-5 * abs(value)
+    )
 
 
 def interval(estimate):
@@ -105,15 +118,3 @@ def of_html(text):
     page = _Page()
     page.feed(text)
     return page.tables
-
-
-def of_console(lines):
-    """Blocks of aligned columns: a header and its rows, cut where two blanks stand."""
-    blocks = []
-    for line in lines:
-        cells = re.split(r" {2,}", line.strip())
-        if len(cells) >= 5 and cells[1] == "n":
-            blocks.append((cells, []))
-        elif blocks:
-            blocks[-1][1].append(cells)
-    return blocks

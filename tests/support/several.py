@@ -1,4 +1,6 @@
-"""A report with more than one of everything, every number its own: whatever stands in a wrong place shows.
+"""A report with more than one of everything, every number its own.
+
+Whatever stands in a wrong place shows.
 
 Two methods at two epsilons, two groupings, a reference that lost a seed, a pair named beforehand.
 """
@@ -8,10 +10,22 @@ import zlib
 
 import numpy as np
 from changed import replace
-from handmade import arm, dataset, estimate, gap, job_result, measure, metadata, plan, privacy, resolved
+from handmade import (
+    arm,
+    dataset,
+    estimate,
+    gap,
+    job_result,
+    measure,
+    metadata,
+    plan,
+    privacy,
+    resolved,
+)
 
 from fairaudit.analysis.build import AuditResults, build_report
 from fairaudit.data.dataset import Grouping
+from fairaudit.metrics.compare import SEVERAL_SPLITS
 from fairaudit.results.estimates import Measured
 
 GROUPINGS = {"sex": ("F", "M"), "region": ("E", "N", "S")}
@@ -24,7 +38,10 @@ WITHIN = ("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impa
 COSTS = ("privacy_cost", "excess_risk")
 SPLIT = tuple(f"{metric}{part}" for metric in COSTS for part in ("", ".clipping", ".noise"))
 SERIES = ("loss", "gradient_norm", "clipped")
-T4, Z = 2.776445, 1.959964  # quantiles at .975 of Student's t of four degrees of freedom and of the normal
+T4, Z = (
+    2.776445,
+    1.959964,
+)  # quantiles at .975 of Student's t of four degrees of freedom and of the normal
 
 
 def drawn(*place, low=0.05, high=0.95):
@@ -89,7 +106,9 @@ def pair(key, grouping, metric, a, b, kind="pair"):
         training_sd=half(*place) * seeds**0.5 / T4,
         records_sd=half(*place) * (1 - seeds) ** 0.5 / Z,
     )
-    return replace(made, signed=signed, minimum_detectable=drawn("detectable", *place, low=0.01, high=0.09))
+    return replace(
+        made, signed=signed, minimum_detectable=drawn("detectable", *place, low=0.01, high=0.09)
+    )
 
 
 def gaps(key, grouping, names):
@@ -111,7 +130,7 @@ def compared(key, grouping):
         arm=key,
         reference="" if key == "sgd" else "sgd",
         grouping=grouping,
-        estimand="the expected gap after retraining on a new sample of the same population",
+        estimand=SEVERAL_SPLITS,
         overall=measured(key, grouping, ""),
         by_group=tuple(measured(key, grouping, name) for name in names),
         gaps=() if key == "sgd" else gaps(key, grouping, names),
@@ -124,23 +143,36 @@ def trained(job):
     made = job_result(job.id, sklearn_baseline=1.0 if job.arm == "sgd" else None)
     arrays = {name: array for name, array in made.arrays.items() if not name.startswith("trace")}
     for name in SERIES:
-        values = [[[drawn(name, job.arm, job.seed, step, k) for k in range(2)]] for step in (91, 183)]
-        arrays |= {f"trace.{name}": np.array(values, np.float32), f"trace_steps.{name}": np.array([91, 183])}
+        values = [
+            [[drawn(name, job.arm, job.seed, step, k) for k in range(2)]] for step in (91, 183)
+        ]
+        arrays |= {
+            f"trace.{name}": np.array(values, np.float32),
+            f"trace_steps.{name}": np.array([91, 183]),
+        }
     released = [[drawn("threshold", job.arm, job.seed, step)] for step in (0, 1)]
-    arrays |= {"trace.threshold": np.array(released, np.float32), "trace_steps.threshold": np.arange(2)}
+    arrays |= {
+        "trace.threshold": np.array(released, np.float32),
+        "trace_steps.threshold": np.arange(2),
+    }
     return replace(made, arrays=arrays)
 
 
 def several():
     settled = resolved(
-        group=["sex", "region"], method=list(METHODS), epsilon=list(TARGETS), compare=[",".join(NAMED)]
+        group=["sex", "region"],
+        method=list(METHODS),
+        epsilon=list(TARGETS),
+        compare=[",".join(NAMED)],
     )
     arms = [arm("sgd", reference=None)]
     for key in PRIVATE:
         claim = replace(
-            privacy(), epsilon_pld=epsilon(key), epsilon_rdp=epsilon(key) + 0.5,
+            privacy(),
+            epsilon_pld=epsilon(key),
+            epsilon_rdp=epsilon(key) + 0.5,
             target_epsilon=float(key.partition("@")[2]),
-        )  # fmt: skip
+        )
         arms.append(arm(key, privacy=claim))
     made = plan(settled.config, tuple(arms))
     rows = np.arange(60)

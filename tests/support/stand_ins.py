@@ -17,7 +17,10 @@ from fairaudit.engine.stacked import Stacked
 
 
 class GivenBatches:
-    """A sampler that deals the batches it is given; each is a list of record numbers per replicate."""
+    """A sampler that deals the batches it is given.
+
+    Each is a list of record numbers per replicate.
+    """
 
     def __init__(self, batches, records):
         self.batches, self.records = batches, records
@@ -67,96 +70,65 @@ class ToldOptimizer(Optimizer):
 
 
 def told(answer, like):
-    """An answer of the shape of ``like`` [R, Q]: one value for all cells, or values that repeat over them."""
+    """An answer of the shape of ``like`` [R, Q].
+
+    One value for all cells, or values that repeat over them.
+    """
     values = torch.as_tensor(answer, dtype=like.dtype).reshape(-1)
     return values[torch.arange(like.shape[-1]) % len(values)].expand_as(like).clone()
 
 
-class WatchedObjective(Objective):
-    """The objective of a method; its noised answers are replaced, what passes is kept."""
+class Watched:
+    """A part of a method; its noised answers are replaced, what passes is kept."""
 
-    def __init__(self, objective, answers=None):
-        self.objective, self.answers = objective, answers
-        self.counts, self.states = [], []
+    def __init__(self, inner, answers=None):
+        self.inner, self.answers = inner, answers
+        self.counts, self.states, self.norms, self.claims = [], [], [], []
 
     @property
     def query_name(self):
-        return self.objective.query_name
+        return self.inner.query_name
 
     @property
     def query_noise_multiplier(self):
-        return self.objective.query_noise_multiplier
+        return self.inner.query_noise_multiplier
 
     def init(self, replicates, facts):
-        return self._kept(self.objective.init(replicates, facts))
+        return self._kept(self.inner.init(replicates, facts))
 
-    def query(self, state, logits, group):
-        return self.objective.query(state, logits, group)
+    def query(self, state, values, group):
+        return self.inner.query(state, values, group)
 
     def update(self, state, answer):
         self.counts.append(answer.clone())
         if self.answers is not None:
             answer = told(self.answers[len(self.counts) - 1], answer)
-        return self.objective.update(state, answer)
-
-    def output_gradient(self, released, logits, targets, group):
-        return self.objective.output_gradient(released, logits, targets, group)
+        return self.inner.update(state, answer)
 
     def step(self, released):
-        return self._kept(self.objective.step(released))
+        return self._kept(self.inner.step(released))
 
     def _kept(self, state):
         self.states.append(values_of(state))
         return state
 
 
-class WatchedRule(ClippingRule):
-    """The rule of a method; its noised answers are replaced, what passes is kept."""
+class WatchedObjective(Watched, Objective):
+    def output_gradient(self, released, logits, targets, group):
+        return self.inner.output_gradient(released, logits, targets, group)
 
-    def __init__(self, rule, answers=None):
-        self.rule, self.answers = rule, answers
-        self.counts, self.states, self.norms, self.scales, self.queries = [], [], [], [], []
-        self.claims = []
 
-    @property
-    def query_name(self):
-        return self.rule.query_name
-
-    @property
-    def query_noise_multiplier(self):
-        return self.rule.query_noise_multiplier
-
-    def init(self, replicates, facts):
-        return self._kept(self.rule.init(replicates, facts))
-
-    def query(self, state, norms, group):
-        self.queries.append(self.rule.query(state, norms, group))
-        return self.queries[-1]
-
-    def update(self, state, answer):
-        self.counts.append(answer.clone())
-        if self.answers is not None:
-            answer = told(self.answers[len(self.counts) - 1], answer)
-        return self.rule.update(state, answer)
-
+class WatchedRule(Watched, ClippingRule):
     def sensitivity(self, released):
-        self.claims.append(self.rule.sensitivity(released))
+        self.claims.append(self.inner.sensitivity(released))
         return self.claims[-1]
 
     def describe(self, released):
-        return self.rule.describe(released)
+        return self.inner.describe(released)
 
     def scale(self, released, norms, group):
         self.norms.append(norms)
-        self.scales.append(self.rule.scale(released, norms, group))
-        return self.scales[-1]
-
-    def step(self, released):
-        return self._kept(self.rule.step(released))
-
-    def _kept(self, state):
-        self.states.append(values_of(state))
-        return state
+        return self.inner.scale(released, norms, group)
 
 
 def values_of(state):
@@ -174,8 +146,9 @@ class Seen:
 
     Args:
         sums: Pre-noise sums [R, P]. sensitivity: Claimed, [R]. gradients: Released, [R, P].
-        counts: Pre-noise answers of the rule's query, [R, Q]. states: Of the rule, one more than steps.
-        statistics, objective_states: The same of the objective. norms: Handed to the rule, [R, B].
+        counts: Pre-noise answers of the rule's query, [R, Q]. states: Of the rule, one more than
+            steps.
+        statistics: The same of the objective. norms: Handed to the rule, [R, B].
         noise, query_noise: The stand-ins.
     """
 
@@ -184,9 +157,7 @@ class Seen:
     gradients: list = field(default_factory=list)
     counts: list = field(default_factory=list)
     states: list = field(default_factory=list)
-    queries: list = field(default_factory=list)
     statistics: list = field(default_factory=list)
-    objective_states: list = field(default_factory=list)
     norms: list = field(default_factory=list)
     noise: ToldNoise | None = None
     query_noise: ToldNoise | None = None
@@ -219,7 +190,8 @@ def take_steps(trainer, task, batches, *, noise=(0.0,), answers=None, moves=(), 
         parts: Fields of the training that stand in for the method's own.
     """
     per_replicate = [
-        batch if batch and isinstance(batch[0], list) else [batch] * task.repeats for batch in batches
+        batch if batch and isinstance(batch[0], list) else [batch] * task.repeats
+        for batch in batches
     ]
     rule = WatchedRule(trainer.rule(task), answers)
     honest = trainer.objective(task)
@@ -230,15 +202,22 @@ def take_steps(trainer, task, batches, *, noise=(0.0,), answers=None, moves=(), 
         release.noise = drawn
     optimizer = ToldOptimizer(moves)
     fields = {
-        "objective": objective, "tape": trainer.tape(honest), "rule": rule, "release": watched(release, seen),
-        "objective_noise": statistic, "rule_noise": query, "optimizer": optimizer,
-        "sampler": GivenBatches(per_replicate, task.pool.n_records), "facts": task.facts(),
-        "epochs": 1, "budget": task.budget, **parts,
-    }  # fmt: skip
+        "objective": objective,
+        "tape": trainer.tape(honest),
+        "rule": rule,
+        "release": watched(release, seen),
+        "objective_noise": statistic,
+        "rule_noise": query,
+        "optimizer": optimizer,
+        "sampler": GivenBatches(per_replicate, task.pool.n_records),
+        "facts": task.facts(),
+        "epochs": 1,
+        "budget": task.budget,
+        **parts,
+    }
     seen.network = stack([task.model] * task.repeats, task.seed)
     seen.outcome = train(seen.network, task.pool, Training(**fields))
     seen.gradients, seen.counts, seen.states = optimizer.gradients, rule.counts, rule.states
-    seen.queries, seen.noise, seen.query_noise = rule.queries, drawn, query
-    seen.statistic_noise = statistic
-    seen.statistics, seen.objective_states, seen.norms = objective.counts, objective.states, rule.norms
+    seen.noise, seen.query_noise, seen.statistic_noise = drawn, query, statistic
+    seen.statistics, seen.norms = objective.counts, rule.norms
     return seen

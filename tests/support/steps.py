@@ -60,19 +60,31 @@ class Step:
         return Means(self.members @ self.g, self.g.sum(0) / n, self.clipped.sum(0) / n)
 
     def batches(self, chosen, signs, *, expected):
-        """Batches of 0/1 rows [M, N] and probes of rows of signs [S, N] on them; M = S, or S any."""
+        """Batches of 0/1 rows [M, N] and probes of rows of signs [S, N] on them.
+
+        M = S, or S any.
+        """
         d, d_clipped = self.g - self.g.mean(0), self.clipped - self.clipped.mean(0)
         return Batches(
-            chosen @ self.g / expected, chosen @ self.clipped / expected, signs @ d, signs @ d_clipped
+            chosen @ self.g / expected,
+            chosen @ self.clipped / expected,
+            signs @ d,
+            signs @ d_clipped,
         )
 
     def forms(self, batches, means):
         return Forms(
-            *(torch.einsum("vp,kpq,vq->vk", v, self.hessians, v) for v in (
-                batches.plain, batches.clipped, batches.probes, batches.clipped_probes)),
-            *torch.einsum("vp,kpq,vq->vk", both := torch.stack([means.plain, means.clipped]),
-                          self.hessians, both),
-        )  # fmt: skip
+            *(
+                torch.einsum("vp,kpq,vq->vk", v, self.hessians, v)
+                for v in (batches.plain, batches.clipped, batches.probes, batches.clipped_probes)
+            ),
+            *torch.einsum(
+                "vp,kpq,vq->vk",
+                both := torch.stack([means.plain, means.clipped]),
+                self.hessians,
+                both,
+            ),
+        )
 
 
 def all_batches(count=RECORDS):
@@ -81,7 +93,10 @@ def all_batches(count=RECORDS):
 
 
 def a_step(form, *, name="mlp-tanh", released=None, eta=0.1, pool=None, **settings):
-    """A step of that form at a fresh start; ``released``: what its rule had released, else its start."""
+    """A step of that form at a fresh start.
+
+    ``released``: what its rule had released, else its start.
+    """
     pool = pool or small_pool()
     module = model(name).double()
     task = make_task(form, pool, model=module, learning_rate=eta, **settings)
@@ -91,7 +106,12 @@ def a_step(form, *, name="mlp-tanh", released=None, eta=0.1, pool=None, **settin
     state = rule.init(1, facts) if released is None else released
     theta = torch.cat([p.detach().reshape(-1) for p in module.parameters()]).unsqueeze(0)
     checkpoint = Checkpoint(
-        0, theta, objective.init(1, facts), state, rule.sensitivity(state), method.learning_rate(task)
+        0,
+        theta,
+        objective.init(1, facts),
+        state,
+        rule.sensitivity(state),
+        method.learning_rate(task),
     )
     index = torch.arange(pool.n_records)
     x, labels = pool.gather(index, None).inputs, pool.labels[index]
@@ -110,6 +130,8 @@ def loss_of(step, theta):
     index = torch.arange(pool.n_records)
     shapes = {name: p.shape for name, p in module.named_parameters()}
     parts = theta.split([shape.numel() for shape in shapes.values()])
-    values = {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+    values = {
+        name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }
     logits = functional_call(module, values, (pool.gather(index, None).inputs,))
     return step.members @ nn.functional.cross_entropy(logits, pool.labels[index], reduction="none")

@@ -90,7 +90,9 @@ def carry_out(found):
         options = " ".join(command)
         report = build_report(found, metadata())
         status = "partial" if "partial" in options else "complete"
-        return report.model_copy(update={"status": status, "verdict": "fail" if "fails" in options else None})
+        return report.model_copy(
+            update={"status": status, "verdict": "fail" if "fails" in options else None}
+        )
 
     return made
 

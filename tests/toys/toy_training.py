@@ -1,4 +1,7 @@
-"""Trainings of a few microseconds for the tests of execution; each arm's name says how it behaves."""
+"""Trainings of a few microseconds for the tests of execution.
+
+Each arm's name says how it behaves.
+"""
 
 import os
 import signal
@@ -21,7 +24,9 @@ LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execution.scheduler")
 RUN = "toy_training:run"
 
 
-def make_plan(scratch, arms=("plain", "other"), seeds=2, sources=None, digest="d" * 64, resume=True):
+def make_plan(
+    scratch, arms=("plain", "other"), seeds=2, sources=None, digest="d" * 64, resume=True
+):
     """A plan of toy jobs, seed-major; `sources` maps an arm to the arm whose result it reads."""
     scratch = Path(scratch)
     scratch.mkdir(exist_ok=True)
@@ -50,7 +55,9 @@ def runs(plan, arm=None):
 
 def run(plan, job, source, inputs):
     """Train: a few numbers that depend on the job and its source only."""
-    from fairaudit.results.jobs import JobResult  # here, so that the test sees workers resolve by name
+    from fairaudit.results.jobs import (
+        JobResult,
+    )  # here, so that the test sees workers resolve by name
 
     with open(plan.config.data / "log", "a") as log:
         log.write(f"{job.arm} {job.seed} {os.getpid()}\n")
@@ -92,7 +99,10 @@ def no_main_guard_result(scratch):
 def serve_shared(shared, task):
     """Serve a worker of a cluster: add, or misbehave as the task says."""
     with open(shared["log"], "a") as log:
-        log.write(f"threads={os.environ['OMP_NUM_THREADS']} {os.environ.get('RAY_SESSION_DIR', sys.argv)}\n")
+        log.write(
+            f"threads={os.environ['OMP_NUM_THREADS']} "
+            f"{os.environ.get('RAY_SESSION_DIR', sys.argv)}\n"
+        )
     if task == "fail":
         raise TrainingError("the toy failed", hint="try again")
     if task == "bug":

@@ -15,8 +15,30 @@ Program = importlib.import_module("processes").Program
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 OPTIONS = (
-    *("run", "--data", str(LOANS), "--group", "sex", "--seeds", "2", "--epochs", "1", "--method", "dpsgd"),
-    *("--tune", "2", "--batch-size", "512", "--noise-multiplier", "1", "--workers", "1", "--no-twins"),
+    *(
+        "run",
+        "--data",
+        str(LOANS),
+        "--group",
+        "sex",
+        "--seeds",
+        "2",
+        "--epochs",
+        "1",
+        "--method",
+        "dpsgd",
+    ),
+    *(
+        "--tune",
+        "2",
+        "--batch-size",
+        "512",
+        "--noise-multiplier",
+        "1",
+        "--workers",
+        "1",
+        "--no-twins",
+    ),
     *("--format", "json", "--format", "md"),
 )
 
@@ -42,18 +64,18 @@ def test_a_search_killed_among_all_its_ways_ends_in_the_same_report(tmp_path):
         folder.mkdir()
     code, errors = begin(undisturbed).end()
     assert code == 0, errors
-    # Searches, default and reused settings of both arms at two seeds.
-    assert len(finished(undisturbed)) == 12
-    for count in (1, 6, 10):
+    # Searches and default settings of both arms at two seeds.
+    assert len(finished(undisturbed)) == 8
+    for count in (1, 3, 5):
         run = begin(killed)
-        run.wait_for(lambda count=count: len(finished(killed)) >= count, f"no {count} trainings", seconds=300)
+        run.wait_for(lambda count=count: len(finished(killed)) >= count, f"no {count} trainings")
         run.process.kill()
         assert run.end()[0] == -signal.SIGKILL
     before = finished(killed)
-    assert 10 <= len(before) < 12
+    assert 5 <= len(before) < 8
     assert all(read_result(killed / "out" / "jobs", name) is not None for name in before)
     code, errors = begin(killed).end()
     assert code == 0, errors
-    assert f"{len(before)} of 12 trainings were finished before" in errors
+    assert f"{len(before)} of 8 trainings were finished before" in errors
     assert told(killed) == told(undisturbed)
     assert finished(killed) == finished(undisturbed)

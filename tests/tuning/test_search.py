@@ -1,4 +1,7 @@
-"""Candidates come from a public prior that arms share, and their chances from the tries that are charged."""
+"""Candidates come from a public prior that arms share.
+
+And their chances from the tries that are charged.
+"""
 
 import math
 from dataclasses import replace
@@ -20,21 +23,36 @@ DEFAULTS = {
     "sgd": {"learning_rate": 0.2},
     "dpsgd": {"learning_rate": 0.1, "max_grad_norm": 4.0},
     "global-adapt": {
-        "learning_rate": 0.1, "max_grad_norm": 4.0, "threshold": 4.0, "tolerance": 1.0,
-        "threshold_learning_rate": 0.1, "count_noise_multiplier": 10.0,
+        "learning_rate": 0.1,
+        "max_grad_norm": 4.0,
+        "threshold": 4.0,
+        "tolerance": 1.0,
+        "threshold_learning_rate": 0.1,
+        "count_noise_multiplier": 10.0,
     },
-    "output-perturbation": {"penalty": 1e-3, "feature_norm": 1.0, "intercept": 1.0, "noise_draws": 100.0},
+    "output-perturbation": {
+        "penalty": 1e-3,
+        "feature_norm": 1.0,
+        "intercept": 1.0,
+        "noise_draws": 100.0,
+    },
     "exact-minimiser": {"penalty": 1e-3, "feature_norm": 1.0, "intercept": 1.0},
     "pate-hard": {
-        "teachers": 40.0, "queries": 900.0, "teacher_penalty": 0.01, "student_penalty": 0.01,
-        "learning_rate": 0.04, "noise_draws": 100.0,
+        "teachers": 40.0,
+        "queries": 900.0,
+        "teacher_penalty": 0.01,
+        "student_penalty": 0.01,
+        "learning_rate": 0.04,
+        "noise_draws": 100.0,
     },
-}  # fmt: skip
+}
 
 
 def around(method, epochs=20, spec=None):
     spec, settings = spec or find(method), DEFAULTS[method]
-    noised = {**settings, "noise_multiplier": 1.0} if "noise_multiplier" in spec.settings else settings
+    noised = (
+        {**settings, "noise_multiplier": 1.0} if "noise_multiplier" in spec.settings else settings
+    )
     return Around(spec, lambda base: dict(noised), SIZES, 50, epochs, 1e-6)
 
 
@@ -69,11 +87,6 @@ def test_half_of_the_candidates_are_the_default_and_the_others_log_uniform():
     assert abs(stats.spearmanr(rate, bound).statistic) < 0.2
 
 
-def test_ranges_are_a_factor_of_16_around_the_default():
-    c = tuning("dpsgd").coordinates["max_grad_norm"]
-    assert (c.default, c.low, c.high) == (4.0, 0.25, 64.0)
-
-
 @pytest.mark.parametrize(
     ("reference", "private", "shared"),
     [("sgd", "dpsgd", "learning_rate"), ("exact-minimiser", "output-perturbation", "penalty")],
@@ -106,13 +119,19 @@ def test_a_longer_threshold_takes_a_longer_step_and_the_bound_stays():
         way = settings["learning_rate"] * settings["max_grad_norm"] / settings["threshold"]
         assert 0.1 / 16 <= way <= 0.1 * 16
     ways = [math.log(c.settings["learning_rate"] / c.settings["threshold"]) for c in found]
-    plain = [math.log(c.settings["learning_rate"]) for c in tuning("dpsgd").candidates(0) if not c.is_default]
+    plain = [
+        math.log(c.settings["learning_rate"])
+        for c in tuning("dpsgd").candidates(0)
+        if not c.is_default
+    ]
     assert np.corrcoef(ways, plain)[0, 1] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 20])
 def test_no_candidate_trains_for_less_than_an_epoch(epochs):
-    lengths = {c.form.epochs for seed in range(5) for c in tuning("dpsgd", epochs=epochs).candidates(seed)}
+    lengths = {
+        c.form.epochs for seed in range(5) for c in tuning("dpsgd", epochs=epochs).candidates(seed)
+    }
     assert min(lengths) >= 1
     assert max(lengths) == 2 * epochs
 
@@ -132,7 +151,10 @@ def test_every_candidate_has_its_own_noise_at_one_and_the_same_epsilon():
     for event in events:
         assert 0.997 * 1.5 <= epsilon(event, 1e-6) <= 1.5
     for candidate in search.candidates(0):
-        assert candidate.settings["noise_multiplier"] == candidate.form.event.releases[0].noise_multiplier
+        assert (
+            candidate.settings["noise_multiplier"]
+            == candidate.form.event.releases[0].noise_multiplier
+        )
     by_epochs = {c.form.epochs: c.settings["noise_multiplier"] for c in search.candidates(0)}
     assert by_epochs[20] == calibrate(50, 1000, 1e-6, 1.5)
     assert sorted(by_epochs.values()) == [by_epochs[n] for n in sorted(by_epochs)]

@@ -13,8 +13,8 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.engine import abreast as module
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import Erm, FlatClip
-from fairaudit.execution.trials import divide, fit_task
-from fairaudit.execution.worker import _method, _task
+from fairaudit.execution.trials import divide, fit_task, method_of
+from fairaudit.execution.worker import _task
 from fairaudit.methods.base import Task
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.methods.dpsgd_f import DpSgdF
@@ -54,9 +54,16 @@ def assert_same(together, separate):
 def candidates(method, **given):
     """A method and the tasks of one seed's search on the sample."""
     fields = {
-        "data": LOANS, "group": ("sex",), "seeds": 1, "epochs": 4, "method": ("dpsgd", method), "tune": N,
-        "noise_multiplier": 1.0, "batch_size": 512, "twins": False,
-    }  # fmt: skip
+        "data": LOANS,
+        "group": ("sex",),
+        "seeds": 1,
+        "epochs": 4,
+        "method": ("dpsgd", method),
+        "tune": N,
+        "noise_multiplier": 1.0,
+        "batch_size": 512,
+        "twins": False,
+    }
     config = AuditConfig(**{**fields, **given})
     plan = make_plan(config, load_dataset(config))
     job = next(job for job in plan.jobs if job.arm == method)
@@ -64,7 +71,7 @@ def candidates(method, **given):
     arm = plan.arm(method)
     task = _task(plan, job, arm, prepared, None)
     division = divide(prepared, task.pool)
-    return _method(arm), [fit_task(task, arm, c, division) for c in arm.tuning.candidates(0)]
+    return method_of(arm), [fit_task(task, arm, c, division) for c in arm.tuning.candidates(0)]
 
 
 @pytest.mark.parametrize("method", ["sgd", "dpsgd", "global-adapt", "global"])
@@ -86,10 +93,20 @@ def task(number=0, *, model=None, optimizer="sgd", inputs=5, **settings):
     pool = TrainingPool(features + labels[:, None], labels, labels, n_classes=2, n_groups=2)
     defaults = {"learning_rate": 0.5, "max_grad_norm": 1.0, "noise_multiplier": 1.0}
     return Task(
-        arm=f"arm/{number}", seed=5, repeats=1, settings={**defaults, **settings}, optimizer=optimizer,
-        model=model or nn.Sequential(nn.Linear(inputs, 2)), pool=pool, steps_per_epoch=8, epochs=3,
-        n_public=400, sampling=[f"candidate/{number}"], source={}, budget=2**28,
-    )  # fmt: skip
+        arm=f"arm/{number}",
+        seed=5,
+        repeats=1,
+        settings={**defaults, **settings},
+        optimizer=optimizer,
+        model=model or nn.Sequential(nn.Linear(inputs, 2)),
+        pool=pool,
+        steps_per_epoch=8,
+        epochs=3,
+        n_public=400,
+        sampling=[f"candidate/{number}"],
+        source={},
+        budget=2**28,
+    )
 
 
 def several(count=4, **given):
@@ -107,7 +124,7 @@ def test_each_replicate_has_its_own_step_and_bound(optimizer, joined):
 
 
 def test_no_two_candidates_share_noise_or_batches(joined):
-    """Equal settings: what tells their models apart is their noise alone, or their batches alone."""
+    """Equal settings: their models differ by noise alone, or by batches alone."""
     start = nn.Sequential(nn.Linear(5, 2))
     noisy = [replace(task(k, model=start), sampling=["one"]) for k in range(4)]
     sampled = [task(k, model=start, noise_multiplier=0.0) for k in range(4)]
@@ -128,9 +145,13 @@ def test_a_diverged_candidate_moves_no_other(joined):
 
 
 def test_what_one_training_cannot_stand_for_is_trained_alone_to_the_bit(joined):
-    network = nn.Sequential(nn.Linear(5, 128), nn.Tanh(), nn.Linear(128, 2))  # too large to be faster
-    unlike_noise = [replace(t, settings={**t.settings, "noise_multiplier": 1.0 + k}) for k, t in
-                    enumerate(several())]  # fmt: skip
+    network = nn.Sequential(
+        nn.Linear(5, 128), nn.Tanh(), nn.Linear(128, 2)
+    )  # too large to be faster
+    unlike_noise = [
+        replace(t, settings={**t.settings, "noise_multiplier": 1.0 + k})
+        for k, t in enumerate(several())
+    ]
     counts = {"count_noise_multiplier": 10.0, "largest_bound_ratio": 5.0, "against_batch": 0.0}
     for method, tasks, asked in (
         (DpSgd(), several(model=network), []),

@@ -1,4 +1,7 @@
-"""A search with real trainings: what each part of it may read, what is charged, and what catches it."""
+"""A search with real trainings.
+
+What each part of it may read, what is charged, and what catches it.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,23 +10,21 @@ import numpy as np
 import pytest
 from jobs import run_here, seed_here
 
-from fairaudit.analysis import build_tuned, text
-from fairaudit.cli.lines import plan_lines
+from fairaudit.analysis import build_tuned
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.split import draw_split, draw_validation, validation_groups, validation_size
 from fairaudit.data.tabular import load_dataset
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.execution import trials
-from fairaudit.execution.trials import Division, Sanitised, divide
-from fairaudit.execution.worker import _method, _task
+from fairaudit.execution.trials import Sanitised, divide, method_of
+from fairaudit.execution.worker import _task
 from fairaudit.methods import teachers
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.selection import Selection
-from fairaudit.tuning.validation_score import Accuracy
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 N = 5
@@ -31,9 +32,16 @@ N = 5
 
 def planned(**given):
     fields = {
-        "data": LOANS, "group": ("sex",), "seeds": 1, "epochs": 2, "method": ("dpsgd",), "tune": N,
-        "noise_multiplier": 1.0, "batch_size": 512, "twins": False,
-    }  # fmt: skip
+        "data": LOANS,
+        "group": ("sex",),
+        "seeds": 1,
+        "epochs": 2,
+        "method": ("dpsgd",),
+        "tune": N,
+        "noise_multiplier": 1.0,
+        "batch_size": 512,
+        "twins": False,
+    }
     config = AuditConfig(**{**fields, **given})
     return make_plan(config, load_dataset(config))
 
@@ -48,7 +56,7 @@ def searched(plan, arm="dpsgd", change=lambda arm: arm, prepared=None):
     prepared = prepared or seed_here(plan, job.seed)
     arm = plan.arm(arm)
     task = _task(plan, job, arm, prepared, None)
-    return trials.search(change(arm), _method(arm), task, prepared)
+    return trials.search(change(arm), method_of(arm), task, prepared)
 
 
 def tried(found):
@@ -85,7 +93,9 @@ def test_chances_are_those_of_the_tries_that_are_charged():
         return np.allclose(weights[order], charge.selection.chances(N))
 
     assert as_charged(found.arrays["weights"])
-    fixed = searched(plan, change=lambda arm: replace(arm, tuning=replace(arm.tuning, selection=None)))
+    fixed = searched(
+        plan, change=lambda arm: replace(arm, tuning=replace(arm.tuning, selection=None))
+    )
     assert not as_charged(fixed.arrays["weights"])
 
 
@@ -122,51 +132,27 @@ def test_private_scores_have_the_noise_that_is_charged():
     assert len(set(differences)) == len(differences)  # drawn anew for every candidate of every seed
 
 
-class Unnoised(Accuracy):
-    """Broken: the exact count."""
-
-    def release(self, correct, groups, noise_std, noise):
-        return super().release(correct, groups, 0.0, None)
-
-
-def test_a_score_that_is_released_without_noise_is_caught(monkeypatch):
-    plan = planned()
-
-    def is_noised(found):
-        return (column(found, "score") != column(found, "released_score")).all()
-
-    assert is_noised(result_of(plan))
-    monkeypatch.setattr(
-        trials, "make_score", lambda goal, validation_rows, **other: Unnoised(validation_rows)
-    )
-    assert not is_noised(result_of(plan))
-
-
 def reads_validation_rows(plan):
     """The law: the models are the same to the bit whatever stands in the validation rows."""
     prepared = seed_here(plan, 0)
     whole = prepared.encoded.train.copy()
     changed = whole.copy()
     changed[draw_validation(prepared.dataset, prepared.encoded.split)] *= -3.0
-    other = prepared._replace(pool=type(prepared.pool)(
-        trials.torch.from_numpy(changed), prepared.pool.labels[:-1], prepared.pool.groups[:-1],
-        n_classes=2, n_groups=prepared.pool.n_groups,
-    ))  # fmt: skip
+    other = prepared._replace(
+        pool=type(prepared.pool)(
+            trials.torch.from_numpy(changed),
+            prepared.pool.labels[:-1],
+            prepared.pool.groups[:-1],
+            n_classes=2,
+            n_groups=prepared.pool.n_groups,
+        )
+    )
     own, beside = (searched(plan, prepared=p).arrays["probabilities"] for p in (prepared, other))
     return not np.array_equal(own, beside)
 
 
 def test_models_do_not_depend_on_validation_rows():
     assert not reads_validation_rows(planned())
-
-
-def test_a_refit_on_all_rows_is_caught(monkeypatch):
-    def all_rows(prepared, pool):
-        found = divide(prepared, pool)
-        return Division(found.fit, found.validation, pool, prepared.encoded.split.train)
-
-    monkeypatch.setattr(trials, "divide", all_rows)
-    assert reads_validation_rows(planned())
 
 
 def test_fit_and_validation_rows_are_disjoint_and_all():
@@ -192,7 +178,10 @@ def test_validation_rows_are_stratified_and_as_many_at_every_seed(given):
         rows = split.train[draw_validation(dataset, split)]
         drawn.append(rows)
         assert len(rows) == validation_size(len(split.train)) == round(0.2 * len(split.train))
-        assert np.bincount(groups[rows], minlength=2).tolist() == validation_groups(dataset, config).tolist()
+        assert (
+            np.bincount(groups[rows], minlength=2).tolist()
+            == validation_groups(dataset, config).tolist()
+        )
         for k in (0, 1):
             share = dataset.labels[rows][groups[rows] == k].mean()
             whole = dataset.labels[split.train][groups[split.train] == k].mean()
@@ -206,7 +195,9 @@ def test_a_training_that_no_charge_covers_is_caught():
 
     def short(arm):
         charge = arm.privacy.selection
-        left = tuple(event for event in charge.trainings if event != max(used, key=lambda e: e.steps))
+        left = tuple(
+            event for event in charge.trainings if event != max(used, key=lambda e: e.steps)
+        )
         return replace(arm, privacy=replace(arm.privacy, selection=replace(charge, trainings=left)))
 
     with pytest.raises(AssertionError, match="not charged"):
@@ -228,7 +219,9 @@ def test_a_training_that_does_something_else_is_caught(monkeypatch):
 def everything_is_scored(found):
     """The law: n candidates, each with a chance and a finite score, diverged or not."""
     weights = found.arrays["weights"]
-    return len(weights) == N == len(tried(found)) and (weights > 0).all() and weights.sum() > 1 - 1e-9
+    return (
+        len(weights) == N == len(tried(found)) and (weights > 0).all() and weights.sum() > 1 - 1e-9
+    )
 
 
 def test_a_diverged_candidate_is_a_constant_model_scored_like_any_other(monkeypatch):
@@ -267,7 +260,11 @@ def test_a_record_of_which_nothing_finite_is_said_counts_for_itself_alone():
             found[0, 1] = float("nan")
             return found
 
-    said = Sanitised(Partly(), 2).probabilities(trials.torch.zeros(3, 2), trials.torch.zeros(3)).numpy()
+    said = (
+        Sanitised(Partly(), 2)
+        .probabilities(trials.torch.zeros(3, 2), trials.torch.zeros(3))
+        .numpy()
+    )
     np.testing.assert_allclose(said, [[[0.2, 0.8], [0.5, 0.5], [0.2, 0.8]]])
     assert record_correct(said, np.array([1, 1, 1])).tolist() == [[1.0, 0.0, 1.0]]
 
@@ -292,7 +289,9 @@ def test_worst_group_is_refused_where_noise_would_steer_it():
 
 
 def test_a_charged_arm_meets_its_target_and_costs_more_than_one_training():
-    plan = planned(noise_multiplier=None, epsilon=(3.0,), method=("dpsgd", "global-adapt", "dpsgd-f"))
+    plan = planned(
+        noise_multiplier=None, epsilon=(3.0,), method=("dpsgd", "global-adapt", "dpsgd-f")
+    )
     for arm in plan.arms[1:]:
         privacy = arm.privacy
         assert privacy.epsilon == privacy.epsilon_rdp <= 3.0
@@ -309,7 +308,7 @@ def test_a_charged_arm_meets_its_target_and_costs_more_than_one_training():
 
 
 def test_tries_are_geometric_unless_only_fewer_are_affordable():
-    """At epsilon 1 a geometric number leaves too little to a training for the counts of its batches."""
+    """At epsilon 1 a geometric number leaves too little for the counts of batches."""
     name, dataset = "global-adapt", load_dataset(AuditConfig(data=LOANS, group=("sex",)))
     counts = {
         "method": (name,),
@@ -324,7 +323,9 @@ def test_tries_are_geometric_unless_only_fewer_are_affordable():
         told = build_tuned._search(arm, plan, dataset, {}, set())
         assert (told.mean_tries, told.shape_tries) == (20.0, shape)
         assert f"(truncated negative binomial, shape {shape:g})" in arm.privacy.reason
-    with pytest.raises(PrivacyError, match=r"0.5 cannot be met by a search, which leaves less .* counts"):
+    with pytest.raises(
+        PrivacyError, match=r"0.5 cannot be met by a search, which leaves less .* counts"
+    ):
         planned(**counts, epsilon=(0.5,), tune=20)
 
 
@@ -334,24 +335,14 @@ def test_an_uncharged_search_claims_no_epsilon_for_itself():
     assert privacy.epsilon is None
     assert privacy.event is None
     assert privacy.guarantee.value == "not established"
-    assert "established for one training (epsilon 3.00); the search over 5 settings is not charged" in (
-        privacy.reason
+    assert (
+        "established for one training (epsilon 3.00); the search over 5 settings is not charged"
+        in (privacy.reason)
     )
     assert tuning.score_noise == 0.0
     assert tuning.selection is None
     found = result_of(plan)
     assert sorted(found.arrays["weights"]) == [0.0, 0.0, 0.0, 0.0, 1.0]
-
-
-def test_a_plan_says_that_a_search_is_not_charged_and_what_its_epsilon_is_of():
-    for charging, line, of in (
-        ("charged", "the search over 5 settings included, RDP", "the one model that a search releases"),
-        ("uncharged", "no method has a guarantee: the search is not", "one training, not for a search"),
-    ):
-        plan = planned(tune_privacy=charging)
-        assert line in "\n".join(plan_lines(plan, seconds=1.0, cores=1))
-        told = dict(text._of_privacy(plan, 0))
-        assert told["per_run"].startswith(f"Epsilon is for {of}. ")
 
 
 def test_no_reading_is_taken_of_candidates():
@@ -364,8 +355,12 @@ def test_no_reading_is_taken_of_candidates():
 
 
 def test_what_somebody_else_claims_stays_a_claim_when_its_search_is_charged(monkeypatch):
-    monkeypatch.setattr("fairaudit.planning.guarantees.is_third_party", lambda spec: spec.name == "dpsgd")
-    monkeypatch.setattr("fairaudit.planning.guarantees.as_checked", lambda spec: Guarantee.UNCHECKED)
+    monkeypatch.setattr(
+        "fairaudit.planning.guarantees.is_third_party", lambda spec: spec.name == "dpsgd"
+    )
+    monkeypatch.setattr(
+        "fairaudit.planning.guarantees.as_checked", lambda spec: Guarantee.UNCHECKED
+    )
     privacy = planned().arm("dpsgd").privacy
     assert privacy.guarantee is Guarantee.UNCHECKED
     assert privacy.epsilon > privacy.base_epsilon > 0.0
@@ -377,7 +372,9 @@ def test_what_somebody_else_claims_stays_a_claim_when_its_search_is_charged(monk
 def test_delta_is_of_all_training_rows_and_the_schedule_of_the_fit_rows():
     plan, whole = planned(), planned(tune=None)
     assert plan.delta == whole.delta
-    assert plan.schedule.n_public == whole.schedule.n_public - validation_size(whole.schedule.n_public)
+    assert plan.schedule.n_public == whole.schedule.n_public - validation_size(
+        whole.schedule.n_public
+    )
 
 
 @pytest.mark.parametrize(
@@ -418,7 +415,9 @@ def test_another_search_is_another_job(change):
 
 @pytest.mark.parametrize("method", ["output-perturbation", "pate-hard"])
 def test_methods_without_steps_are_tuned_too(method):
-    plan = planned(method=(method,), noise_multiplier=None, epsilon=(3.0,), tune=2, tune_for="worst-group")
+    plan = planned(
+        method=(method,), noise_multiplier=None, epsilon=(3.0,), tune=2, tune_for="worst-group"
+    )
     for arm in plan.arms:
         found = result_of(plan, arm.key)
         assert found.arrays["weights"].sum() == pytest.approx(1.0)
@@ -429,9 +428,11 @@ def test_methods_without_steps_are_tuned_too(method):
 
 
 def test_a_teacher_that_diverges_moves_its_own_votes_alone():
-    """To stop, or to leave out its candidate, would let one record of one teacher move everything."""
+    """To stop, or to leave out its candidate, would let one teacher's record move everything."""
     fields = {"method": ("pate-hard",), "tune": None, "model": "mlp", "hidden": (4,), "epochs": 1}
-    plan = planned(**fields, noise_multiplier=None, epsilon=(3.0,), settings={"pate-hard": {"teachers": 4}})
+    plan = planned(
+        **fields, noise_multiplier=None, epsilon=(3.0,), settings={"pate-hard": {"teachers": 4}}
+    )
     job = next(job for job in plan.jobs if job.arm == "pate-hard")
     prepared = seed_here(plan, 0, by_pool=True)
     task = _task(plan, job, plan.arm("pate-hard"), prepared, None)
@@ -441,9 +442,12 @@ def test_a_teacher_that_diverges_moves_its_own_votes_alone():
     poisoned = prepared.encoded.train.copy()
     poisoned[np.flatnonzero(teacher == 2)] = 1e30
     pool = TrainingPool(
-        trials.torch.from_numpy(poisoned), task.pool.labels[:-1], task.pool.groups[:-1],
-        n_classes=2, n_groups=task.pool.n_groups,
-    )  # fmt: skip
+        trials.torch.from_numpy(poisoned),
+        task.pool.labels[:-1],
+        task.pool.groups[:-1],
+        n_classes=2,
+        n_groups=task.pool.n_groups,
+    )
     changed = teachers.collect_votes(replace(task, pool=pool), queried)
     assert changed.sum() == votes.sum()
     assert (changed - votes).abs().max() <= 1.0

@@ -1,6 +1,7 @@
 """Whole audits with a search, with real trainings: no difference is found where there is none.
 
-The many audits behind docs/tuning.md are those of ``benchmarks/tuning_coverage.py``; these are its functions.
+The many audits behind docs/tuning.md are those of ``benchmarks/tuning_coverage.py``; these are its
+functions.
 """
 
 import sys
@@ -11,9 +12,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = {
-    "group": ("sex",), "label": "approved", "seeds": 5, "tune": 3, "epochs": 4, "batch_size": 64,
+    "group": ("sex",),
+    "label": "approved",
+    "seeds": 5,
+    "tune": 3,
+    "epochs": 4,
+    "batch_size": 64,
     "noise_multiplier": 2.0,
-}  # fmt: skip
+}
 AUDITS, ROWS = 10, 700
 MOST = 3  # of 10 intervals that miss at 5 %: more in 0.1 % of cases
 
@@ -38,7 +44,9 @@ def simulated(coverage, score_noise):
 @pytest.mark.parametrize("score_noise", [0.0, 4.0])
 def test_two_searches_alike_differ_in_no_group(coverage, score_noise):
     audits = simulated(coverage, score_noise)
-    assert len({audit["gap"].value for audit in audits}) > AUDITS // 2  # each on rows and streams of its own
+    assert (
+        len({audit["gap"].value for audit in audits}) > AUDITS // 2
+    )  # each on rows and streams of its own
     for name in audits[0]:
         assert excluding_zero(coverage, audits, name) <= MOST
 

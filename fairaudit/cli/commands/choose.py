@@ -6,55 +6,62 @@ from functools import partial
 import typer
 
 from fairaudit import __version__
-from fairaudit.cli.run_options import Given, plain_option, settled, takes_audit_options
+from fairaudit.cli.run_options import Given, parameter, settled, takes_audit_options
 from fairaudit.config.options import PANELS
 
-_SEEDS_MAX = plain_option(
-    "seeds_max", int, 20, "Seeds of the last look, where it still cannot be told (default: 20).",
-    "--seeds-max", metavar="N",
-)  # fmt: skip
+_SEEDS_MAX = typer.Option(
+    help="Seeds of the last look, where it still cannot be told.", metavar="N"
+)
 # Of `run`'s options: those that no choice can be made with, and what another default is said of.
-_UNLISTED = frozenset({
-    *("noise_multiplier", "tune_privacy", "leakage", "leakage_seeds"),
-    *("baseline", "inconclusive", "trust_claimed_epsilon"),
+_UNLISTED = {
+    "noise_multiplier",
+    "tune_privacy",
+    "leakage",
+    "leakage_seeds",
+    "baseline",
+    "inconclusive",
+    "trust_claimed_epsilon",
     *(option.field for option in PANELS["Your own trainer"]),
-})  # fmt: skip
+}
 _HELPS = {
     "method": "Method, or `all`; repeat (default: global-adapt).",
-    "seeds": "Seeds of the first look; each has its own split, undersampling and start (default: 10).",
+    "seeds": "Seeds of the first look; each has its own split, undersampling and start (default: "
+    "10).",
 }
 
 
-@partial(takes_audit_options, beside=(_SEEDS_MAX,), unlisted=_UNLISTED, helps=_HELPS)
+@partial(
+    takes_audit_options,
+    beside=[parameter("seeds_max", int, 20, _SEEDS_MAX)],
+    unlisted=_UNLISTED,
+    helps=_HELPS,
+)
 def choose(given: Given) -> None:
     """Find the smallest epsilon at which a method keeps every rule.
 
-    Epsilons are tested from the largest down, with 10 seeds (or --seeds) and, where that cannot tell, with
-    more. Exits 0 with a recommendation, 3 where no method passes or it cannot be told.
+    Epsilons are tested from the largest down, with 10 seeds (or --seeds) and, where that cannot
+    tell, with more. Exits 0 with a recommendation, 3 where no method passes or it cannot be told.
     """
     resolved = settled(given)
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.choosing.choose import candidates, exit_code
     from fairaudit.choosing.choose import choose as look
-    from fairaudit.choosing.page import document
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.lines import header_lines
+    from fairaudit.cli.lines import header_lines, report_line
     from fairaudit.cli.lines_choose import answer_lines, choice_command, course_lines, look_line
     from fairaudit.cli.lines_gate import rule_lines, tell_job
     from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores
-    from fairaudit.report.render.markdown import to_text
-    from fairaudit.report.to_json import part_json
+    from fairaudit.report.render.markdown import to_markdown
+    from fairaudit.report.to_json import to_json
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
-    seeds_max = given.beside["seeds_max"]
-    assert isinstance(seeds_max, int)
-    found = candidates(resolved, seeds_max=seeds_max, listener=screen.listen)
+    found = candidates(resolved, seeds_max=given.seeds_max, listener=screen.listen)
     screen.lines(header_lines(found.prepared.dataset, __version__))
     screen.lines(course_lines(found, resolved.config.workers or available_cores()))
     screen.lines(rule_lines(found.prepared.rules))
     try:
-        choice = look(
+        report = look(
             found,
             screen.listen,
             on_look=lambda test: screen.lines([look_line(test)]),
@@ -62,8 +69,11 @@ def choose(given: Given) -> None:
         )
     finally:
         screen.stop()
-    screen.lines(answer_lines(choice, resolved.config.out, ("json", *resolved.config.format)))
+    choice = report.choice
+    assert choice is not None
+    screen.lines(answer_lines(report))
+    screen.lines([report_line(resolved.config.out, ("json", *resolved.config.format))])
     if given.json:
-        print_stdout([part_json(choice).rstrip("\n")])
-    tell_job(lambda: [choice_command(choice)], lambda: to_text(document(choice)))
+        print_stdout([to_json(report).rstrip("\n")])
+    tell_job(lambda: [choice_command(choice)], lambda: to_markdown(report))
     raise typer.Exit(exit_code(choice))

@@ -5,21 +5,14 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.cli.run_options import folder
 from fairaudit.config.options import OUT
 
+Folder = Annotated[
+    Path, typer.Argument(help="The --out of a run, or a folder with one in it.", metavar="DIR")
+]
 
-def clean(
-    out: Annotated[
-        Path,
-        typer.Argument(
-            help=f"The --out of a run, or a folder with one in it (default: {OUT}).",
-            metavar="DIR",
-            show_default=False,
-            parser=folder,
-        ),
-    ] = Path(OUT),
-) -> None:
+
+def clean(out: Folder = Path(OUT)) -> None:
     """Remove the finished trainings of a run; its reports stay."""
     # Imported here: `--help` must not wait for numpy and pyarrow.
     from fairaudit.cli.lines import trainings_text
@@ -28,4 +21,6 @@ def clean(
     from fairaudit.report.safe_names import plain
 
     found = rundir.only_rundir(out)
-    print_stdout([f"Removed {trainings_text(*rundir.clean(found))} from {plain(str(found / 'jobs'), 1000)}"])
+    print_stdout(
+        [f"Removed {trainings_text(*rundir.clean(found))} from {plain(str(found / 'jobs'), 1000)}"]
+    )

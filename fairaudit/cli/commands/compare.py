@@ -5,23 +5,21 @@ from typing import Annotated
 
 import typer
 
+from fairaudit.cli.run_options import AsJson
+
 
 def compare(
     before: Annotated[
-        Path, typer.Argument(help="Report JSON of the earlier audit.", metavar="BEFORE", show_default=False)
+        Path, typer.Argument(help="Report JSON of the earlier audit.", metavar="BEFORE")
     ],
-    after: Annotated[
-        Path, typer.Argument(help="Report JSON of the later audit.", metavar="AFTER", show_default=False)
-    ],
+    after: Annotated[Path, typer.Argument(help="Report JSON of the later audit.", metavar="AFTER")],
     other_data: Annotated[
-        bool, typer.Option("--other-data", help="Compare reports of different data.", show_default=False)
+        bool, typer.Option("--other-data", help="Compare reports of different data.")
     ] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="Show every number, changed or not.", show_default=False)
+        bool, typer.Option("--all", help="Show every number, changed or not.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the answer as JSON.", show_default=False)
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what differs between two reports, and which changes exceed their intervals."""
     # Imported here: `--help` must not wait for the report's models.

@@ -1,29 +1,28 @@
 """``fairaudit methods``."""
 
-import json
 from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
+from fairaudit.cli.run_options import AsJson
+
 
 def methods(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the answer as JSON.", show_default=False)
-    ] = False,
+    as_json: AsJson = False,
     check: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
-            help="Run the laws of private training on one method by steps, a plugin or module:SPEC.",
-            show_default=False,
+            help="Run the laws of private training on one method by steps, a plugin or "
+            "module:SPEC.",
         ),
-    ] = "",
+    ] = None,
 ) -> None:
     """List methods with guarantee status and source, or check one."""
     # Imported here: `--help` reads no entry points.
     from fairaudit.cli.lines_catalog import described, guarantee_of, method_lines, setting_lines
-    from fairaudit.cli.printing import print_stdout
+    from fairaudit.cli.printing import print_json, print_stdout
     from fairaudit.methods.catalog import catalog
 
     if check:
@@ -45,7 +44,7 @@ def methods(
             }
             for name, spec in specs.items()
         }
-        print_stdout([json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
+        print_json(content)
         return
     print_stdout(method_lines(specs.values()))
     print_stdout(setting_lines(specs.values()))
@@ -53,6 +52,8 @@ def methods(
 
 def _check(name: str) -> None:
     """Run every law, say what each found, and remember a third-party method that keeps them all."""
+    import torch
+
     from fairaudit.cli.printing import print_stdout
     from fairaudit.errors import ConfigError, PrivacyError
     from fairaudit.methods.catalog import admit, find, is_third_party
@@ -62,13 +63,17 @@ def _check(name: str) -> None:
 
     admit([name])
     spec = find(name)
+    torch.set_num_threads(1)  # a few records: more threads only wait for each other
     try:
         private_by_steps(spec)
     except LawBroken as error:
-        raise ConfigError(str(error), hint="only what trains by noised steps can be checked") from error
+        raise ConfigError(
+            str(error), hint="only what trains by noised steps can be checked"
+        ) from error
     broken = broken_laws(spec)
     print_stdout(
-        f"{'broken' if law in broken else 'kept':8}{law:14}{plain(broken.get(law, ''), 500)}" for law in LAWS
+        f"{'broken' if law in broken else 'kept':8}{law:14}{plain(broken.get(law, ''), 500)}"
+        for law in LAWS
     )
     if broken:
         raise PrivacyError(
@@ -77,4 +82,6 @@ def _check(name: str) -> None:
         )
     if is_third_party(spec):
         remember(spec)
-        print_stdout([f"reports on this machine say so of this code: {spec.name} passed fairaudit's checks"])
+        print_stdout(
+            [f"reports on this machine say so of this code: {spec.name} passed fairaudit's checks"]
+        )

@@ -1,7 +1,5 @@
 """``fairaudit plan``."""
 
-import json
-
 from fairaudit import __version__
 from fairaudit.cli.run_options import Given, settled, takes_audit_options
 
@@ -14,9 +12,16 @@ def plan(given: Given) -> None:
     from fairaudit.audit import prepare
     from fairaudit.cli.console import Screen
     from fairaudit.cli.estimate import estimated_seconds, plan_record, reading_seconds
-    from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, option_lines, out_line, plan_lines
+    from fairaudit.cli.lines import (
+        arm_lines,
+        header_lines,
+        notice_lines,
+        option_lines,
+        out_line,
+        plan_lines,
+    )
     from fairaudit.cli.lines_gate import rule_lines
-    from fairaudit.cli.printing import print_stdout
+    from fairaudit.cli.printing import print_json, print_stdout
     from fairaudit.execution.local import available_cores
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
@@ -25,7 +30,7 @@ def plan(given: Given) -> None:
     seconds = estimated_seconds(prepared.plan, cores)
     if given.json:
         record = plan_record(prepared, seconds=seconds)
-        print_stdout([json.dumps(record, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
+        print_json(record)
         return
     print_stdout(header_lines(prepared.dataset, __version__))
     reading = reading_seconds(prepared.plan, cores)

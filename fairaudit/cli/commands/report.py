@@ -5,32 +5,28 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.cli.run_options import STDOUT, folder, formats
+from fairaudit.cli.run_options import Formats, Quiet, StoredReport
+from fairaudit.errors import ConfigError, did_you_mean
+
+STDOUT = Path("-")
 
 
 def report(
-    stored: Annotated[
-        Path, typer.Argument(help="Report JSON written by `fairaudit run`; - reads stdin.", metavar="REPORT")
-    ],
-    form: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--format", help="Kind of file; repeat, or separate by commas (default: md).", metavar="NAME"
-        ),
-    ] = None,
+    stored: StoredReport,
+    form: Formats = None,
     out: Annotated[
         Path | None,
         typer.Option(
             help="Folder to write to (default: that of the report); - prints one text.",
             metavar="DIR",
-            parser=folder,
         ),
     ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", show_default=False)
-    ] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Write a stored report in other formats; nothing is trained."""
+    """Write a stored report in other formats; nothing is trained.
+
+    Without --format it is Markdown.
+    """
     # Imported here: `--help` must not wait for the report's models.
     from fairaudit.cli.console import Screen
     from fairaudit.cli.printing import print_stdout
@@ -39,7 +35,11 @@ def report(
     from fairaudit.report.safe_names import plain
     from fairaudit.report.write import FORMATS, TEXTS, rendered, report_paths, write_report
 
-    names = formats(form or ["md"], TEXTS if out == STDOUT else FORMATS)
+    known = TEXTS if out == STDOUT else FORMATS
+    names = list(dict.fromkeys(",".join(form or ["md"]).replace(" ", "").split(",")))
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"unknown format {name!r}", hint=did_you_mean(name, known))
     if out is not None and out != STDOUT:
         refuse_unusable(out)
     found = load_report(stored)
@@ -48,4 +48,6 @@ def report(
         return
     place = out or (Path() if stored == STDIN else stored.parent)
     write_report(found, place, names)
-    Screen(quiet=quiet).lines(f"Wrote {plain(str(path), 1000)}" for path in report_paths(place, names))
+    Screen(quiet=quiet).lines(
+        f"Wrote {plain(str(path), 1000)}" for path in report_paths(place, names)
+    )

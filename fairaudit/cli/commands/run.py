@@ -13,12 +13,7 @@ from fairaudit.errors import EXIT_TRAINING
 @takes_audit_options
 def run(given: Given) -> None:
     """Train, measure each method's cost by group, report."""
-    audit(given)
-
-
-def audit(given: Given, home: str | None = None) -> None:
-    """What `run` does with its options; see :func:`settled` for ``home``."""
-    resolved = settled(given, home)
+    resolved = settled(given)
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import carry_out, get_ready, prepare
     from fairaudit.cli.console import Screen
@@ -52,13 +47,15 @@ def audit(given: Given, home: str | None = None) -> None:
         report = carry_out(prepared, screen.listen, command=["fairaudit", *sys.argv[1:]])
     finally:
         screen.stop()
-    screen.lines(result_lines(report, screen.width))
+    screen.lines(result_lines(report))
     screen.lines(warning_lines(report, verbose=given.verbose))
     out = resolved.config.out
     screen.lines([report_line(out, resolved.config.format)])
     kept = trainings_text(*kept_trainings(out))
     command = shlex.join(["fairaudit", "clean", str(out)])
-    screen.lines([f"Kept {kept} in {plain(str(out / 'jobs'), 1000)}; `{plain(command, 1000)}` removes them"])
+    screen.lines(
+        [f"Kept {kept} in {plain(str(out / 'jobs'), 1000)}; `{plain(command, 1000)}` removes them"]
+    )
     screen.lines(release_lines(report, out, resolved.config.format))
     if given.json:
         print_stdout([to_json(report).rstrip("\n")])

@@ -1,4 +1,4 @@
-"""``fairaudit score``: long by its options alone."""
+"""``fairaudit score``."""
 
 import sys
 from pathlib import Path
@@ -6,75 +6,61 @@ from typing import Annotated
 
 import typer
 
+from fairaudit.cli.run_options import (
+    AsJson,
+    Baseline,
+    CountsAs,
+    Favourable,
+    Formats,
+    Groups,
+    Positive,
+    Quiet,
+    Rules,
+)
 from fairaudit.config.options import data_name
 from fairaudit.config.value_sources import parse_pairs, resolve_config
 
 HOME = "fairaudit-score"
 
-Columns = Annotated[
-    list[str],
-    typer.Option(help="Predicted class, or its probability; repeat for seeds.", metavar="COL"),
-]
-Baselines = Annotated[
-    list[str] | None, typer.Option(help="The same of models to compare with; repeat.", metavar="COL")
-]
-Groups = Annotated[list[str], typer.Option(help="Column of groups; repeat.", metavar="COL")]
-Bins = Annotated[
-    list[str] | None, typer.Option("--bin", help="Cut a numeric group; repeat.", metavar="COL=EDGES|qN")
-]
-Formats = Annotated[
-    list[str] | None, typer.Option("--format", help="Kinds of report file, as for `run`.", metavar="KIND,...")
-]
-Rules = Annotated[
-    list[str] | None, typer.Option(help="Failing condition, as 'tpr_gap > 0.1'; repeat.", metavar="RULE")
-]
-CountsAs = Annotated[
-    str | None, typer.Option(help="What an inconclusive rule counts as; else exit 3.", metavar="fail|pass")
-]
-
-
-Table = Annotated[
-    str,
-    typer.Argument(
-        help="Table of predictions, or a folder of one per seed.", metavar="PREDICTIONS", show_default=False
-    ),
-]
-SeedColumn = Annotated[
-    str | None, typer.Option(help="Column of seeds (default: seed; of a folder, its files).", metavar="COL")
-]
-RowColumn = Annotated[
-    str | None, typer.Option(help="Column that identifies a row in all seeds.", metavar="COL")
-]
-Out = Annotated[
-    str | None,
-    typer.Option(help=f"Folder of the report (default: {HOME}/NAME, after the data).", metavar="DIR"),
-]
-PositiveLabel = Annotated[
-    str | None, typer.Option(help="The label that rates and probabilities are about.", metavar="VALUE")
-]
-FavourableLabel = Annotated[str | None, typer.Option(help="The label that people want.", metavar="VALUE")]
-
 
 def score(
-    data: Table,
+    data: Annotated[str, typer.Argument(help="Table of predictions.", metavar="PREDICTIONS")],
     y_true: Annotated[str, typer.Option(help="Column of what was true.", metavar="COL")],
-    y_pred: Columns,
+    y_pred: Annotated[str, typer.Option(help="Predicted class or probability.", metavar="COL")],
     group: Groups,
-    baseline_pred: Baselines = None,
-    positive: PositiveLabel = None,
-    favourable: FavourableLabel = None,
-    intersect: Annotated[bool, typer.Option("--intersect", help="Also compare intersections.")] = False,
-    bins: Bins = None,
-    seed_column: SeedColumn = None,
-    row_column: RowColumn = None,
-    suppress_below: Annotated[str, typer.Option(help="Hide groups of fewer rows.", metavar="N")] = "0",
-    out: Out = None,
+    baseline_pred: Annotated[
+        str | None, typer.Option(help="The same of what to compare with.", metavar="COL")
+    ] = None,
+    positive: Positive = None,
+    favourable: Favourable = None,
+    intersect: Annotated[
+        bool, typer.Option("--intersect", help="Also compare intersections.")
+    ] = False,
+    bins: Annotated[
+        list[str] | None,
+        typer.Option("--bin", help="Cut a numeric group; repeat.", metavar="COL=EDGES|qN"),
+    ] = None,
+    seed_column: Annotated[
+        str | None, typer.Option(help="Column of seeds (default: seed).", metavar="COL")
+    ] = None,
+    row_column: Annotated[
+        str | None, typer.Option(help="Column that identifies a row in all seeds.", metavar="COL")
+    ] = None,
+    suppress_below: Annotated[
+        str, typer.Option(help="Hide groups of fewer rows.", metavar="N")
+    ] = "0",
+    out: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Folder of the report (default: {HOME}/NAME, after the data).", metavar="DIR"
+        ),
+    ] = None,
     form: Formats = None,
-    fail_on: Rules = None,
-    baseline: Annotated[str | None, typer.Option(help="Earlier report.", metavar="REPORT")] = None,
+    fail_on: Annotated[list[str] | None, Rules] = None,
+    baseline: Annotated[str | None, Baseline] = None,
     inconclusive: CountsAs = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON on stdout.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure predictions of your own by group; nothing is trained."""
     given = {
@@ -103,7 +89,7 @@ def score(
     from fairaudit.score import ScoreConfig
     from fairaudit.score import score as measure_and_write
 
-    scored = ScoreConfig(shared, tuple(y_pred), tuple(baseline_pred or ()), seed_column, row_column)
+    scored = ScoreConfig(shared, y_pred, baseline_pred, seed_column, row_column)
     report = measure_and_write(scored, command=["fairaudit", *sys.argv[1:]])
     screen = Screen(quiet=quiet)
     screen.lines(score_lines(report, shared))

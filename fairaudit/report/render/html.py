@@ -1,6 +1,9 @@
-"""Document -> one HTML file that needs no network: its text, its charts and their tables; charts as pictures.
+"""Document -> one HTML file that needs no network: its text, its charts and their tables.
 
-Every text is escaped as it is put in. The page's policy allows two scripts, by digest, and no connection.
+Charts as pictures.
+
+Every text is escaped as it is put in. The page's policy allows two scripts, by digest, and no
+connection.
 """
 
 import base64
@@ -46,30 +49,27 @@ def page(whole: doc.Document) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = (
-        _as_script(loader.get_source(environment, name)[0]) for name in ("report.css", "report.js")
-    )
-    runtime = _runtime()
-    return environment.get_template("report.html.j2").render(
-        title=visible(whole.title),
-        opening=write_blocks(
-            [block for section in whole.sections if not section.title for block in section.blocks]
-        ),
-        sections=[
+    style = _as_script(loader.get_source(environment, "report.css")[0])
+    script = _as_script(loader.get_source(environment, "report.js")[0])
+    runtime = _as_script(_runtime())
+    sections = []
+    for section in whole.sections:
+        sections.append(
             {
                 "id": section.id,
                 "title": visible(section.title),
                 "charts": list(doc.charts_of(section.blocks)),
                 "body": write_blocks(section.blocks),
             }
-            for section in whole.sections
-            if section.title
-        ],
+        )
+    return environment.get_template("report.html.j2").render(
+        title=visible(whole.title),
+        sections=sections,
         style=style,
         script=script,
         runtime=runtime,
         script_digests=[_digest(runtime), _digest(script)],
-        specs=_json_block(whole.charts),
+        specs=_specifications(whole.charts),
     )
 
 
@@ -84,13 +84,9 @@ def _block(block: doc.Block) -> Markup:
             return Markup("<p>{}</p>").format(inline(block.words))
         case doc.Heading():
             return Markup("<h3>{}</h3>").format(visible(block.text))
-        case doc.Callout():
-            return Markup('<p class="callout {}"><strong>{}</strong> {}</p>').format(
-                block.kind, visible(block.title), inline(block.words)
-            )
         case doc.Bullets():
-            items = Markup("\n").join(Markup("<li>{}</li>").format(inline(item)) for item in block.items)
-            return Markup("<ul>\n{}\n</ul>").format(items)
+            items = [Markup("<li>{}</li>").format(inline(item)) for item in block.items]
+            return Markup("<ul>\n{}\n</ul>").format(Markup("\n").join(items))
         case doc.Listing():
             return Markup("<pre><code>{}</code></pre>").format(visible(block.text))
         case doc.Table():
@@ -98,9 +94,7 @@ def _block(block: doc.Block) -> Markup:
                 return _table(block)
             return _details(f"All {len(block.rows):,} rows", _table(block))
         case doc.Figures():
-            return Markup("\n").join(_figure(chart) for chart in block.charts)
-        case doc.Details():
-            return _details(block.summary, write_blocks(block.blocks))
+            return Markup("\n").join(map(_figure, block.charts))
 
 
 def _details(summary: str, body: Markup) -> Markup:
@@ -108,48 +102,44 @@ def _details(summary: str, body: Markup) -> Markup:
 
 
 def _figure(chart: doc.Chart) -> Markup:
-    panels = Markup("").join(
-        Markup('<div class="panel">\n<h4>{}</h4>\n<div class="chart" id="{}-{}"></div>\n</div>\n').format(
-            visible(panel.title), chart.name, number
-        )
-        for number, panel in enumerate(chart.panels)
-    )
-    numbers = _details(
-        f"The numbers of this figure ({numbered(len(chart.table.rows), 'row')})",
-        _table(chart.table, chart.title),
-    )
+    panels = Markup("")
+    for number, panel in enumerate(chart.panels):
+        panels += Markup(
+            '<div class="panel">\n<h4>{}</h4>\n<div class="chart" id="{}-{}"></div>\n</div>\n'
+        ).format(visible(panel.title), chart.name, number)
+    rows = numbered(len(chart.table.rows), "row")
     return Markup(
         '<figure id="{name}" aria-labelledby="{name}-title">\n<h3 id="{name}-title">{title}</h3>\n'
-        '<div class="panels{one}">\n{panels}</div>\n<figcaption>{reading}</figcaption>\n{numbers}\n</figure>'
+        '<div class="panels{one}">\n{panels}</div>\n<figcaption>{reading}</figcaption>\n{numbers}\n'
+        "</figure>"
     ).format(
         name=chart.name,
         title=visible(chart.title),
         one=" one" if len(chart.panels) == 1 else "",
         panels=panels,
         reading=visible(chart.reading),
-        numbers=numbers,
+        numbers=_details(f"The numbers of this figure ({rows})", _table(chart.table, chart.title)),
     )
 
 
 def _table(block: doc.Table, caption: str = "") -> Markup:
-    titled = Markup('<caption class="unseen">{}</caption>\n').format(visible(caption)) if caption else ""
-    is_number = [column.is_number for column in block.columns]
-    head = Markup("").join(
-        Markup('<th scope="col"{}>{}</th>').format(_number(column.is_number), visible(column.title))
-        for column in block.columns
-    )
-    rows = Markup("\n").join(
-        Markup("<tr>{}</tr>").format(Markup("").join(map(_cell, row, is_number))) for row in block.rows
-    )
-    note = Markup("\n<p>{}</p>").format(block.note) if block.note else ""
-    return Markup(
-        '<div class="scroll"><table>\n{}<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>{}'
-    ).format(titled, head, rows, note)
-
-
-def _cell(cell: doc.Cell, is_number: bool) -> Markup:
-    is_value = is_number or cell is None or isinstance(cell, (int, float, doc.Quantity))
-    return Markup("<td{}>{}</td>").format(_number(is_value), inline(cell))
+    lines = [Markup('<div class="scroll"><table>')]
+    if caption:
+        lines.append(Markup('<caption class="unseen">{}</caption>').format(visible(caption)))
+    head = Markup("")
+    for column in block.columns:
+        title = visible(column.title)
+        head += Markup('<th scope="col"{}>{}</th>').format(_number(column.is_number), title)
+    lines.append(Markup("<thead><tr>{}</tr></thead>\n<tbody>").format(head))
+    for row in block.rows:
+        cells = Markup("")
+        for cell, column in zip(row, block.columns, strict=True):
+            is_value = cell is None or isinstance(cell, (int, float, doc.Quantity))
+            kind = _number(column.is_number or is_value)
+            cells += Markup("<td{}>{}</td>").format(kind, inline(cell))
+        lines.append(Markup("<tr>{}</tr>").format(cells))
+    lines.append(Markup("</tbody>\n</table></div>"))
+    return Markup("\n").join(lines)
 
 
 def _number(is_number: bool) -> Markup:
@@ -158,41 +148,36 @@ def _number(is_number: bool) -> Markup:
 
 def inline(cell: doc.Cell) -> Markup:
     """Words, or a cell in words."""
-    found = doc.words_of(cell)
-    runs: tuple[doc.Inline, ...] = (found,) if isinstance(found, str) else found
-    return Markup("").join(_run(run) for run in runs)
+    text = Markup("")
+    for run in doc.runs_of(cell):
+        match run:
+            case str():
+                text += visible(run)
+            case doc.Strong():
+                text += Markup("<strong>{}</strong>").format(visible(run.text))
+            case doc.Code():
+                text += Markup("<code>{}</code>").format(visible(run.text))
+            case doc.Badge():
+                shown = visible(run.text)
+                text += Markup('<span class="badge {}">{}</span>').format(run.kind, shown)
+    return text
 
 
-def _run(run: doc.Inline) -> Markup:
-    match run:
-        case str():
-            return Markup("{}").format(visible(run))
-        case doc.Strong():
-            return Markup("<strong>{}</strong>").format(visible(run.text))
-        case doc.Code():
-            return Markup("<code>{}</code>").format(visible(run.text))
-        case doc.Badge():
-            return Markup('<span class="badge {}">{}</span>').format(run.kind, visible(run.text))
-        case doc.Link():
-            led = (Markup('<a href="#{}">{}</a>').format(name, visible(title)) for name, title in run.found)
-            return Markup("; ").join(led) or Markup("{}").format(visible(run.nothing))
-
-
-def _json_block(drawn: Sequence[doc.Chart]) -> Markup:
-    """Every specification in one JSON text that no name can break out of."""
-    specs = {
-        f"{chart.name}-{number}": page_spec(panel, description=f"{chart.alt} {panel.title}")
-        for chart in drawn
-        for number, panel in enumerate(chart.panels)
-    }
+def _specifications(charts: Sequence[doc.Chart]) -> Markup:
+    """Those of all charts in one JSON text that no name can break out of."""
+    specs = {}
+    for chart in charts:
+        for number, panel in enumerate(chart.panels):
+            description = f"{chart.alt} {panel.title}"
+            specs[f"{chart.name}-{number}"] = page_spec(panel, description=description)
     text = json.dumps(specs, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 @cache
-def _runtime() -> Markup:
+def _runtime() -> str:
     """Vega-Embed with all it needs, as one script."""
-    return _as_script(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
 def _as_script(text: str) -> Markup:

@@ -53,10 +53,14 @@ def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> st
     found = SubElement(case, element, message=plain(f"{gate.outcome}: {gate.words}", _LONGEST))
     if element != "skipped":
         found.set("type", gate.outcome)
-    lines = [plain(gate.reason, _LONGEST)] if gate.reason else []
+    lines = []
+    if gate.reason:
+        lines = [plain(gate.reason, _LONGEST)]
     for target in gate.targets:
         if target.outcome != "pass":
-            reason = f"; {plain(target.reason, 300)}" if target.reason else ""
+            reason = ""
+            if target.reason:
+                reason = f"; {plain(target.reason, 300)}"
             lines.append(f"{target.outcome}: {described(target, gate.unit)}{reason}")
     found.text = "\n".join(lines)
     return element
@@ -65,6 +69,8 @@ def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> st
 def described(target: GateTarget, unit: str) -> str:
     """Where a number stands and what it is, in plain text; a fraction in points."""
     group = " = ".join(plain(name) for name in (target.grouping, target.group) if name)
-    against = f" against {plain(target.reference)}" if target.reference else ""
+    against = ""
+    if target.reference:
+        against = f" against {plain(target.reference)}"
     where = " · ".join(filter(None, (plain(target.arm), group)))
     return f"{where}{against}: {written(target, gated(unit))}"

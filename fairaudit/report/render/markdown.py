@@ -1,23 +1,20 @@
-"""Document -> Markdown for reviewers: under 240 lines, no timing, every text escaped."""
+"""Document -> Markdown for reviewers: no timing, every text escaped, long tables cut."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import cache
-from html import escape
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from fairaudit.errors import numbered
 from fairaudit.report import document as doc
-from fairaudit.report.document import Block, Document, Figures, Rank, Section, Table, Text
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain, visible
 from fairaudit.report.sections.order import document
 
-MOST_LINES = 240
 Pictures: TypeAlias = tuple[str, str]  # their folder, seen from the text, and their ending
 _ALT_LIMIT = 300  # letters of what a picture shows
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
-# What Markdown would read; the rest stays as it is, so that the text is readable in a terminal, too.
+# What Markdown would read; the rest stays as it is, so that the text is readable in a terminal,
+# too.
 _INTERVAL = r"\[-?[\d.,]+, -?[\d.,]+\](?![(\[:])"  # is no link; the only match that is kept
 _MEANT = re.compile(
     rf"{_INTERVAL}"
@@ -27,9 +24,9 @@ _MEANT = re.compile(
     r"|(?<![^\W_])_|_(?![^\W_])"  # inside a word an underscore is itself
 )
 _PIPE = re.compile(r"(?<!\\)\|")  # what code holds; all other text has none that is not escaped
-_MEANT_AT_START = re.compile(rf"^(?:[>:]|[-+=](?=[-= ]*$|\s)|\d{{1,9}}[.)](?=\s|$))|{_MEANT.pattern}")
-_LEAST = 12  # rows that tables of second rank keep while those below have any
-_NOTE = 2  # lines of the note below a table
+_MEANT_AT_START = re.compile(
+    rf"^(?:[>:]|[-+=](?=[-= ]*$|\s)|\d{{1,9}}[.)](?=\s|$))|{_MEANT.pattern}"
+)
 
 
 def to_markdown(report: Report, *, pictures: Pictures | None = None) -> str:
@@ -39,20 +36,16 @@ def to_markdown(report: Report, *, pictures: Pictures | None = None) -> str:
         report: What was found.
         pictures: Where the charts lie as files; None for no charts.
     """
-    return to_text(document(report), most=MOST_LINES - 1, pictures=pictures)
+    return to_text(document(report), pictures=pictures)
 
 
-def to_text(whole: doc.Document, *, most: int | None = None, pictures: Pictures | None = None) -> str:
-    """A document as Markdown, its tables cut until it has ``most`` lines at most."""
-    if most is not None:
-        whole = fitted(whole, most - 1, lambda section: len(_section(section, pictures)))
-    parts = [line for section in whole.sections for line in _section(section, pictures)]
-    return "\n".join([f"# {literal(whole.title)}", *parts]) + "\n"
-
-
-def _section(section: doc.Section, pictures: Pictures | None) -> list[str]:
-    title = ["", f"## {literal(section.title)}"] if section.title else []
-    return [*title, *lines_of(section.blocks, pictures=pictures)]
+def to_text(whole: doc.Document, *, pictures: Pictures | None = None) -> str:
+    """A document as Markdown."""
+    lines = [f"# {literal(whole.title)}"]
+    for section in whole.sections:
+        lines += ["", f"## {literal(section.title)}"]
+        lines += lines_of(section.blocks, pictures=pictures)
+    return "\n".join(lines) + "\n"
 
 
 def lines_of(blocks: Sequence[doc.Block], *, pictures: Pictures | None = None) -> Iterator[str]:
@@ -71,14 +64,25 @@ def literal(text: str, *, is_start: bool = True) -> str:
         text: Of one line.
         is_start: Whether it may start a line: more is read there than within one.
     """
-    return (_MEANT_AT_START if is_start else _MEANT).sub(_escaped, visible(text))
+    meant = _MEANT
+    if is_start:
+        meant = _MEANT_AT_START
+    return meant.sub(_escaped, visible(text))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    text = match[0]
+    if text[0] == "[" and len(text) > 1:
+        return text  # an interval
+    return text[:-1] + _ENTITIES.get(text[-1], "\\" + text[-1])
 
 
 def inline(words: doc.Cell, *, is_start: bool = True) -> str:
     """Words, or a cell in words, in one line."""
-    found = doc.words_of(words)
-    runs: tuple[doc.Inline, ...] = (found,) if isinstance(found, str) else found
-    return "".join(_run(run, is_start=is_start and not i) for i, run in enumerate(runs)).strip()
+    text = ""
+    for run in doc.runs_of(words):
+        text += _run(run, is_start=is_start and not text)
+    return text.strip()
 
 
 def _run(run: doc.Inline, *, is_start: bool) -> str:
@@ -87,15 +91,20 @@ def _run(run: doc.Inline, *, is_start: bool) -> str:
             return literal(run.lstrip() if is_start else run, is_start=is_start)
         case doc.Strong():
             text = literal(run.text.strip(), is_start=False)
-            return f"**{text}**" if text else ""
+            if text:
+                return f"**{text}**"
+            return ""
         case doc.Badge():
             return literal(run.text, is_start=is_start)
-        case doc.Link():
-            return "; ".join(literal(title, is_start=False) for _, title in run.found) or literal(run.nothing)
         case doc.Code():
-            fence, text = _fence(run.text, "`"), visible(run.text)
-            pad = " " if "`" in text else ""
-            return f"{fence}{pad}{text}{pad}{fence}" if text.strip() else ""
+            text = visible(run.text)
+            if not text.strip():
+                return ""
+            fence = _fence(text, "`")
+            pad = ""
+            if "`" in text:
+                pad = " "
+            return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
@@ -104,10 +113,9 @@ def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
             yield inline(block.words)
         case doc.Heading():
             yield f"### {literal(block.text)}"
-        case doc.Callout():
-            yield f"{_run(doc.Strong(block.title), is_start=True)} {inline(block.words, is_start=False)}"
         case doc.Bullets():
-            yield from (f"- {inline(item)}" for item in block.items)
+            for item in block.items:
+                yield f"- {inline(item)}"
         case doc.Listing():
             fence = _fence(block.text, "```")
             yield from (fence, visible(block.text), fence)
@@ -115,29 +123,28 @@ def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
             yield from _table(block)
         case doc.Figures():
             if pictures is not None:
-                folder, kind = pictures
-                shown = ((plain(c.alt, _ALT_LIMIT), f"{folder}/{c.name}.{kind}") for c in block.charts)
-                yield " ".join(f"![{literal(alt, is_start=False)}]({path})" for alt, path in shown)
-        case doc.Details():
-            yield "<details>"
-            yield f"<summary>{escape(visible(block.summary))}</summary>"  # no Markdown is read here
-            yield from lines_of(block.blocks, pictures=pictures)
-            yield ""
-            yield "</details>"
+                yield " ".join(_pictures(block, *pictures))
+
+
+def _pictures(block: doc.Figures, folder: str, kind: str) -> Iterator[str]:
+    for chart in block.charts:
+        alt = literal(plain(chart.alt, _ALT_LIMIT), is_start=False)
+        yield f"![{alt}]({folder}/{chart.name}.{kind})"
 
 
 def _table(block: doc.Table) -> Iterator[str]:
-    yield _row([literal(column.title, is_start=False) for column in block.columns])
-    yield "|" + "|".join("---:" if column.is_number else "---" for column in block.columns) + "|"
-    for row in block.rows:
-        yield _row([_PIPE.sub(r"\\|", inline(cell, is_start=False)) for cell in row])
-    if block.note:
-        yield ""
-        yield block.note
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    titles, rules = [], []
+    for column in block.columns:
+        titles.append(literal(column.title, is_start=False))
+        rules.append("---:" if column.is_number else "---")
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{'|'.join(rules)}|"
+    for row in block.rows[: block.most]:
+        cells = [_PIPE.sub(r"\\|", inline(cell, is_start=False)) for cell in row]
+        yield f"| {' | '.join(cells)} |"
+    if block.most is not None and len(block.rows) > block.most:
+        more = numbered(len(block.rows) - block.most, "more row is", "more rows are")
+        yield from ("", f"{more} in report.json.")
 
 
 def _fence(text: str, shortest: str) -> str:
@@ -146,76 +153,3 @@ def _fence(text: str, shortest: str) -> str:
     while fence in text:
         fence += "`"
     return fence
-
-
-def _escaped(found: re.Match[str]) -> str:
-    text = found[0]
-    if text[0] == "[" and len(text) > 1:
-        return text  # an interval
-    return text[:-1] + _ENTITIES.get(text[-1], "\\" + text[-1])
-
-
-def fitted(whole: Document, most: int, height: Callable[[Section], int]) -> Document:
-    """The document with as many table rows as leave at most ``most`` lines beside the main tables.
-
-    Tables of the first rank are whole. Those of the last ranks lose their rows first, down to a word on how
-    many there are, then those of second rank.
-
-    Args:
-        whole: The document.
-        most: Lines to keep, rows of the main tables not counted.
-        height: Lines that a section takes.
-    """
-
-    @cache
-    def cut(number: int, cap: int) -> tuple[Section, int]:
-        section = whole.sections[number]
-        if section.rank is Rank.MAIN:
-            return section, height(section) - sum(len(table.rows) for table in _tables(section.blocks))
-        section = _cut(section, cap)
-        return section, height(section)
-
-    found = [(section, 0) for section in whole.sections]
-    for caps in _caps(max((len(t.rows) for s in whole.sections for t in _tables(s.blocks)), default=0)):
-        found = [cut(n, caps[s.rank is not Rank.SECOND]) for n, s in enumerate(whole.sections)]
-        if sum(lines for _, lines in found) <= most:
-            break
-    return replace(whole, sections=tuple(section for section, _ in found))
-
-
-def _caps(longest: int) -> Iterator[tuple[int, int]]:
-    """Most rows of a table of second rank, and of one of a lower rank, from all to none."""
-    yield longest, longest
-    yield from ((max(cap, _LEAST), cap) for cap in range(longest, 0, -1))
-    yield from ((cap, 0) for cap in range(longest, -1, -1))
-
-
-def _tables(blocks: Sequence[Block]) -> Iterator[Table]:
-    return (block for block in blocks if isinstance(block, Table))
-
-
-def _cut(section: Section, cap: int) -> Section:
-    """The section with tables of ``cap`` rows, or with a word on them where that is 0."""
-    kept: list[Block] = []
-    for block in section.blocks:
-        if isinstance(block, Table) and block.most is not None:
-            block = block.cut(block.most)
-        over = len(block.rows) - cap if isinstance(block, Table) else 0
-        if not isinstance(block, Table) or over <= 0 or (over <= _NOTE and not block.left_out):
-            kept.append(block)  # a note would be as long as the rows
-        elif cap:
-            kept.append(block.cut(cap))
-        else:
-            _leave_out(kept, block.cut(0).note, section.blocks)
-    return replace(section, blocks=tuple(kept))
-
-
-def _leave_out(kept: list[Block], note: str, whole: Sequence[Block]) -> None:
-    """Put a note in a table's place: at the end of the paragraph that introduces it, if there is one."""
-    at = max((i for i, block in enumerate(kept) if not isinstance(block, Figures)), default=None)
-    above = None if at is None else kept[at]
-    if at is None or not isinstance(above, Text) or not any(above is block for block in whole):
-        kept.append(Text(note))  # also below another note
-        return
-    words = (above.words,) if isinstance(above.words, str) else above.words
-    kept[at] = Text((*words, f" {note}"))

@@ -1,21 +1,21 @@
-"""What private training costs each group, and the gaps between groups: what a report is read for."""
+"""What private training costs each group, and the gaps between groups.
 
-from collections.abc import Iterator
+What a report is read for.
+"""
 
-from fairaudit.errors import numbered
-from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.registry import METRICS, costs
-from fairaudit.report.charts_costs import accuracy_chart, cost_chart, risk_chart
+from fairaudit.report.charts_costs import cost_charts, every_group
 from fairaudit.report.document import (
     Block,
+    Bullets,
     Cell,
     Code,
     Quantity,
-    Rank,
     Section,
     Strong,
     Table,
     Text,
+    Words,
     bare,
     bullets,
     figures,
@@ -24,7 +24,6 @@ from fairaudit.report.document import (
 from fairaudit.report.main_gap import COST, main_gap, named_gaps, reading, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-from fairaudit.report.sections.summary import is_table
 from fairaudit.report.written import (
     POINTS,
     UNKNOWN,
@@ -34,12 +33,15 @@ from fairaudit.report.written import (
     versus,
     written,
 )
-from fairaudit.results.estimates import Comparison, Gap, GroupMeasure
+from fairaudit.results.estimates import Comparison, Gap
 
-_MOST_GROUPS = 12  # of a grouping in a terminal
-_HEAD = (
-    *("method", "between", "#gap in cost (points)", "#minimum detectable (points)"),
-    *("#SD, seeds (points)", "#SD, shared test rows (points)"),
+_GAPS_HEAD = (
+    "method",
+    "between",
+    "#gap in cost (points)",
+    "#minimum detectable (points)",
+    "#SD, seeds (points)",
+    "#SD, shared test rows (points)",
     "reading",
 )
 
@@ -48,130 +50,102 @@ def section(report: Report) -> Section | None:
     """Cost by group; None where nothing could be compared."""
     if not report.costs:
         return None
-    beside = [cost for cost in costs() if cost != COST]
-    rows = [
-        (
-            versus(comparison),
-            f"{plain(comparison.grouping)} = {plain(group.group)}" if group.group else "all",
-            *_numbers(group, missing=plain(group.reason)),
-            *(Quantity(group.estimates.get(cost), scale_of(cost)) for cost in beside),
-            plain(comparison.note_on(group), 60),
-        )
-        for comparison in report.costs
-        for group in comparison.by_group
-    ]
-    before, after = before_and_after(is_trained=report.training is not None)
-    paid = (f"#{METRICS[cost].title} ({METRICS[cost].counted})" for cost in (COST, *beside))
-    head = ("method", "group", "#test rows", f"#{before} accuracy", f"#{after} accuracy", *paid, "note")
-    blocks: tuple[Block, ...] = (
-        Text(
-            f"Accuracy on {report.test_rows}; the cost is accuracy lost, the excess risk is loss gained. "
-            "Intervals are 95 %, over seeds and test rows."
-        ),
-        *bullets(
-            [
-                (Strong(f"{plain(listed(arms), 300)}: cost of this configuration"), f": {why}.")
-                for why, arms in report.configurations.items()
-            ]
-        ),
-        *figures(cost_chart(report), accuracy_chart(report), risk_chart(report)),
-        table(head, rows),
-    )
-    return Section("costs", "Cost by group", Rank.MAIN, blocks, brief=tuple(_brief(report)))
-
-
-def _brief(report: Report) -> Iterator[Block]:
-    """What a terminal shows: a table for each method, or only what the summary's table of many lacks."""
-    if is_table(report):
-        for comparison in report.costs:
-            for pair in named_gaps(comparison):
-                between = f"{versus(comparison)}, {plain(pair.a, 24)} and {plain(pair.b, 24)}"
-                size = written(pair.absolute, POINTS)
-                yield Text(f"Gap of {between}: {size} points, {plain(reading(pair), 80) or 'undefined'}")
-    else:
-        yield Text("Cost by group (accuracy; 95 % interval over seeds and test rows)")
-        made = [_by_arm(comparison, report) for comparison in report.costs]
-        rows = [row for one in made for row in (tuple(column.title for column in one.columns), *one.rows)]
-        yield Table(made[0].columns, tuple(rows[1:]))
-        yield Text(f"n: {report.test_rows}")
-    if words := attack_sentence(report.privacy):
-        yield Text(plain(words, 1000))
+    settings: list[Words] = []
     for why, arms in report.configurations.items():
-        yield Text(f"{plain(listed(arms), 300)}: cost of this configuration: {why}")
+        subject = Strong(f"{plain(listed(arms), 300)}: cost of this configuration")
+        settings.append((subject, f": {why}."))
+    by_group = _by_group(report)
+    blocks: tuple[Block, ...] = (
+        Text(f"On {report.test_rows}, with 95 % intervals."),
+        *bullets(settings),
+        *figures(*cost_charts(report)),
+        by_group,
+    )
+    brief: list[Block] = [Text(f"Cost by group ({report.test_rows}; 95 % intervals)"), by_group]
+    for comparison in report.costs:
+        for pair in named_gaps(comparison):
+            between = f"{versus(comparison)}, {plain(pair.a, 24)} and {plain(pair.b, 24)}"
+            size = written(pair.absolute, POINTS)
+            brief.append(Text(f"Gap of {between}: {size} points, {_read(pair)}"))
+    if words := attack_sentence(report.privacy):
+        brief.append(Text(plain(words, 1000)))
+    brief += bullets(settings)
+    return Section("costs", "Cost by group", blocks, tuple(brief))
 
 
-def _by_arm(comparison: Comparison, report: Report) -> Table:
-    """One arm's cost by group and its gaps."""
-    reference = "non-private" if comparison.reference == REFERENCE else plain(comparison.reference)
-    title = "group" if comparison.grouping == report.data.groupings[0].name else plain(comparison.grouping)
-    rows: list[tuple[Cell, ...]] = [
-        (plain(group.group, 24), *_numbers(group, missing=UNKNOWN), plain(comparison.note_on(group), 60))
-        for group in comparison.by_group[:_MOST_GROUPS]
-    ]
-    gap, named = main_gap(comparison), named_gaps(comparison)
-    for pair in named:
-        told = f"gap {plain(pair.a, 12)}, {plain(pair.b, 12)}"
-        rows.append((told, "", "", "", Quantity(pair.absolute, POINTS), plain(reading(pair), 60)))
-    if gap is not None:
-        told = "largest gap" if named else "gap"
-        rows.append((told, "", "", "", Quantity(gap.size, POINTS), plain(reading(gap), 60)))
-    return table((title, "#n", f"#{reference}", f"#{plain(comparison.arm)}", "#cost (points)", ""), rows)
-
-
-def _numbers(group: GroupMeasure, *, missing: str) -> tuple[Cell, ...]:
-    """Test rows, accuracy before and after, and the cost, or what stands for one that was not measured."""
-    found = [group.value(metric) for metric in ("reference.accuracy", "accuracy")]
-    cost = Quantity(group.estimates.get(COST), POINTS) if group.estimates else missing
-    return group.n_test, *map(bare, found), cost
+def _by_group(report: Report) -> Table:
+    beside = [cost for cost in costs() if cost != COST]
+    rows: list[tuple[Cell, ...]] = []
+    for comparison, group in every_group(report.costs):
+        paid: Cell = plain(group.reason)
+        if group.estimates:
+            paid = Quantity(group.estimates.get(COST), POINTS)
+        others = [Quantity(group.estimates.get(cost), scale_of(cost)) for cost in beside]
+        rows.append(
+            (
+                versus(comparison),
+                report.name_of(comparison.grouping, group.group) or "all",
+                group.n_test,
+                bare(group.value("reference.accuracy")),
+                bare(group.value("accuracy")),
+                paid,
+                *others,
+                plain(comparison.note_on(group), 60),
+            )
+        )
+    before, after = before_and_after(is_trained=report.training is not None)
+    head = ("method", "group", "#test rows", f"#{before} accuracy", f"#{after} accuracy")
+    titles = [f"#{METRICS[cost].title} ({METRICS[cost].counted})" for cost in (COST, *beside)]
+    return table((*head, *titles, "note"), rows)
 
 
 def gaps(report: Report) -> Section | None:
-    """The pairs that were named and the largest gap of every comparison; None where there is no cost."""
+    """The pairs that were named and the largest gap of every comparison.
+
+    None where there is no cost.
+    """
     if not report.costs:
         return None
-    rows = [
-        _row(comparison, gap)
-        for comparison in report.costs
-        for gap in (*named_gaps(comparison), main_gap(comparison))
-        if gap is not None
-    ]
+    rows = []
+    other_costs = []  # of the pairs that were asked for, beside what they lose in accuracy
+    for comparison in report.costs:
+        rows += [_row(comparison, gap) for gap in named_gaps(comparison)]
+        largest = main_gap(comparison)
+        if largest is not None:
+            rows.append(_row(comparison, largest))
+        for gap in comparison.gaps:
+            if gap.named and gap.metric in costs() and gap.metric != COST:
+                size = written(gap.absolute, scale_of(gap.metric))
+                other_costs.append(
+                    f"{versus(comparison)}, {plain(gap.a)} against {plain(gap.b)}: gap in "
+                    f"{METRICS[gap.metric].title} {size} {METRICS[gap.metric].counted}, "
+                    f"{_read(gap)}."
+                )
     blocks: list[Block] = [
-        Text(
-            "The minimum detectable gap is what this audit would find four times out of five; a smaller gap "
-            "may exist unseen. The interval adds up two standard deviations (SD): of what differs between "
-            "seeds (training, and test rows where each seed has its own), and of test rows that seeds share."
-        ),
-        table(_HEAD, rows),
+        Text("A gap of the minimum detectable size is found four times out of five."),
+        table(_GAPS_HEAD, rows),
     ]
-    told = [  # what the pairs that were asked for pay in other costs, beside what they lose in accuracy
-        f"{versus(comparison)}, {plain(gap.a)} against {plain(gap.b)}: gap in {METRICS[gap.metric].title} "
-        f"{written(gap.absolute, scale_of(gap.metric))} {METRICS[gap.metric].counted}, "
-        f"{plain(reading(gap), 80) or 'undefined'}."
-        for comparison in report.costs
-        for gap in comparison.gaps
-        if gap.named and gap.metric in costs() and gap.metric != COST
-    ]
-    if told:
-        named = ("Pairs named before training (", Code("--compare"), "), each with its own 95 % interval:")
-        blocks += [Text(named), *bullets(told)]
-    return Section("gaps", "Gaps between groups", Rank.MAIN, tuple(blocks), brief=())
+    if other_costs:
+        named = "Pairs named before training (", Code("--compare"), "), with their own intervals:"
+        blocks += [Text(named), Bullets(tuple(other_costs))]
+    return Section("gaps", "Gaps between groups", tuple(blocks))
 
 
 def _row(comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
-    said, wanted = plain(reading(gap), 80) or UNKNOWN, []
-    if gap.rows_needed is not None:
-        wanted.append(f"{numbered(gap.rows_needed, 'test row')} per group")
-    if gap.seeds_needed is not None:
-        wanted.append(numbered(gap.seeds_needed, "seed"))
-    said += f"; a gap of this size needs {' or '.join(wanted)}" if wanted else ""
+    said = plain(reading(gap), 80) or UNKNOWN
+    if not gap.gated:
+        said += f"; never gated: {plain(gap.reason, 60)}"
     between = ", ".join(plain(name) for name in (gap.a, gap.b) if name)
     return (
         versus(comparison),
         f"{plain(comparison.grouping)}: {between or 'no pair'}",
         Quantity(gap.size, POINTS),
-        *(
-            bare(value, POINTS)
-            for value in (gap.minimum_detectable, gap.signed.training_sd, gap.signed.records_sd)
-        ),
-        said if gap.gated else f"{said}; never gated: {plain(gap.reason, 60)}",
+        bare(gap.minimum_detectable, POINTS),
+        bare(gap.signed.training_sd, POINTS),
+        bare(gap.signed.records_sd, POINTS),
+        said,
     )
+
+
+def _read(gap: Gap) -> str:
+    return plain(reading(gap), 80) or "undefined"

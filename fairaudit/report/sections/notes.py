@@ -1,7 +1,6 @@
 """What a report holds in words: the control's answer, warnings, limitations, how to repeat it."""
 
-from fairaudit.errors import numbered
-from fairaudit.report.document import Listing, Rank, Section, Text, bullets
+from fairaudit.report.document import Listing, Section, Text, bullets
 from fairaudit.report.main_gap import CONTROL_NOT_RUN
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import train_command
@@ -15,10 +14,14 @@ def control(report: Report) -> Section | None:
     control = report.control
     if report.training is None:
         return None
-    label = "Control: " if control.status == "run" else ""
-    brief = (Text(label + plain(control.message, 2000)),) if control.status != "not needed" else ()
+    label = ""
+    if control.status == "run":
+        label = "Control: "
+    brief: tuple[Text, ...] = ()
+    if control.status != "not needed":
+        brief = (Text(label + plain(control.message, 2000)),)
     whole = (Text(plain(control.message, 4000)),)
-    return Section("control", "Control: DP-SGD with matched clipping", Rank.DETAIL, whole, brief)
+    return Section("control", "Control: DP-SGD with matched clipping", whole, brief)
 
 
 def warnings(report: Report) -> Section | None:
@@ -26,12 +29,18 @@ def warnings(report: Report) -> Section | None:
     others = [w for w in report.warnings if w.code != CONTROL_NOT_RUN]
     told: dict[tuple[str, str], list[str]] = {}
     for warning in others[:_MOST]:
-        fix = f" ({plain(warning.fix, 200)})" if warning.fix else ""
-        told.setdefault((warning.level, warning.code), []).append(f"{plain(warning.message, 600)}{fix}")
-    items = [f"{level} {plain(code)}: {' – '.join(messages)}" for (level, code), messages in told.items()]
+        fix = ""
+        if warning.fix:
+            fix = f" ({plain(warning.fix, 200)})"
+        told.setdefault((warning.level, warning.code), []).append(
+            f"{plain(warning.message, 600)}{fix}"
+        )
+    items = [
+        f"{level} {plain(code)}: {' – '.join(messages)}" for (level, code), messages in told.items()
+    ]
     if len(others) > _MOST:
         items.append(f"{len(others) - _MOST} more are in report.json.")
-    return Section("warnings", "Warnings", Rank.DETAIL, bullets(items) or (Text("None."),))
+    return Section("warnings", "Warnings", bullets(items) or (Text("None."),))
 
 
 def limitations(report: Report) -> Section | None:
@@ -41,11 +50,8 @@ def limitations(report: Report) -> Section | None:
         told = plain(limitation.text, 800)
         if limitation.code == "fixed_seeds" and command:
             told += f" Beside report.json: {plain(command, 1000)}"
-            if report.data.fitted:
-                quantities = numbered(len(report.data.fitted), "quantity is", "quantities are")
-                told += f" (it stops as long as {quantities} fitted on training rows: declare columns)"
         items.append(told)
-    return Section("limitations", "Limitations", Rank.DETAIL, bullets(items))
+    return Section("limitations", "Limitations", bullets(items))
 
 
 def reproduce(report: Report) -> Section | None:
@@ -55,4 +61,4 @@ def reproduce(report: Report) -> Section | None:
         Listing(plain(report.reproduce, 3000)),
         Text(f"fairaudit {plain(report.tool.version)}, {versions}."),
     )
-    return Section("reproduce", "Reproduce", Rank.DETAIL, blocks)
+    return Section("reproduce", "Reproduce", blocks)

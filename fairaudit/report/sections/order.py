@@ -1,15 +1,18 @@
-"""Report -> document: the sections in their order; a new one is a file beside this and its place here."""
+"""Report -> document: the sections in their order.
 
-from fairaudit.report.document import Document, complete
+A new one is a file beside this and its place here.
+"""
+
+from fairaudit.report.document import Document
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections import (
     audited,
+    choice,
     costs,
     data,
     gates,
     guarantee,
-    instruments,
     leakage,
     metrics,
     notes,
@@ -24,18 +27,22 @@ from fairaudit.report.sections import (
 )
 
 ORDER = (
+    choice.section,
     summary.section,
-    *(gates.verdict, audited.section, costs.section, tuning.section, costs.gaps, metrics.section),
+    *(audited.section, costs.section, tuning.section, costs.gaps, metrics.section),
     *(parts.section, tuning.tried, sweep.section, leakage.section, gates.section, notes.control),
     *(why.section, metrics.within, selection.section),
     *(readings.section, guarantee.section, data.section, notes.warnings, notes.limitations),
-    *(notes.reproduce, training.section, guarantee.register, instruments.section),
+    *(notes.reproduce, training.section),
 )
 
 
 def document(report: Report) -> Document:
     """The report as all renderers read it: every section that has something to say."""
     is_of_costs = bool(report.costs) or report.training is not None
-    title = "Cost of private training by group" if is_of_costs else "Predictions by group"
+    title = "Predictions by group"
+    if is_of_costs:
+        title = "Cost of private training by group"
     found = (section(report) for section in ORDER)
-    return complete(f"{title}: {plain(report.data.name)}", [part for part in found if part is not None])
+    present = tuple(part for part in found if part is not None)
+    return Document(f"{title}: {plain(report.data.name)}", present)

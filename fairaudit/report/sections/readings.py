@@ -2,7 +2,7 @@
 
 from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.document import Block, Rank, Section, Text, bullets, table
+from fairaudit.report.document import Block, Section, Text, bullets, table
 from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
@@ -10,8 +10,21 @@ from fairaudit.report.written import READINGS, listed, short, written
 from fairaudit.results.estimates import Interval
 
 _IN_JSON_ALONE = {  # of our own methods; those of a plugin are shown
-    *("hessian_trace", "excess_risk_drawn_se", "xi_drawn_se", "input_norm", "excess_risk", "gradient_norm"),
-    *("beta_largest", "beta_mean", "deviation_square", "deviation_square_bound", "deviation_square_sharp"),
+    *(
+        "hessian_trace",
+        "excess_risk_drawn_se",
+        "xi_drawn_se",
+        "input_norm",
+        "excess_risk",
+        "gradient_norm",
+    ),
+    *(
+        "beta_largest",
+        "beta_mean",
+        "deviation_square",
+        "deviation_square_bound",
+        "deviation_square_sharp",
+    ),
     *("xi_bound", "spearman_closeness_flip", "spearman_norm_excess", "spearman_flip_excess"),
 }
 
@@ -29,7 +42,9 @@ def section(report: Report) -> Section | None:
     ]
     told: dict[tuple[str, str], list[str]] = {}
     for claim in diagnostics.claims:
-        share = f"{100 * claim.share:.0f} % of {numbered(claim.n_seeds, 'seed')} ({listed(claim.arms)})"
+        share = (
+            f"{100 * claim.share:.0f} % of {numbered(claim.n_seeds, 'seed')} ({listed(claim.arms)})"
+        )
         told.setdefault((claim.source, claim.statement), []).append(share)
     claims = [
         f"{plain(source, 80)}: {plain(statement, 200)}: held in {plain('; '.join(shares), 600)}."
@@ -37,10 +52,10 @@ def section(report: Report) -> Section | None:
     ]
     blocks: tuple[Block, ...] = (
         Text("Means over seeds; group readings in the order of the groups. None of it is private."),
-        table(("method", "reading", "values"), rows, most=24),
+        table(("method", "reading", "values"), rows, most=12),
         *bullets(claims),
     )
-    return Section("readings", "What noise does to each group", Rank.DETAIL, blocks)
+    return Section("readings", "What noise does to each group", blocks)
 
 
 def _listed(reading: Reading) -> str:
@@ -51,5 +66,7 @@ def _listed(reading: Reading) -> str:
         return " ± ".join(short(v) for v in reading.values)
     named = zip(reading.columns, reading.values, strict=True)
     is_bound = reading.name == "individual_epsilon"
-    values = ((plain(name), shown_up(v) if is_bound and v is not None else short(v)) for name, v in named)
+    values = (
+        (plain(name), shown_up(v) if is_bound and v is not None else short(v)) for name, v in named
+    )
     return ", ".join(f"{name} {value}".strip() for name, value in values)

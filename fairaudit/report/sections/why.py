@@ -1,16 +1,17 @@
-"""Why a group pays: the sentences, then the charts and tables that they rest on; raw data, internal."""
+"""Why a group pays: the sentences, then the charts and tables that they rest on.
+
+Raw data, internal.
+"""
 
 from collections.abc import Iterator, Mapping
 
-from fairaudit.report.decomposition import ArmCauses, Decomposition, Why
+from fairaudit.report.decomposition import STEP_PARTS, ArmCauses, Decomposition, Why
 from fairaudit.report.document import (
     Block,
-    Bullets,
     Cell,
     Chart,
     Heading,
     Quantity,
-    Rank,
     Section,
     Strong,
     Text,
@@ -21,23 +22,31 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.model import Report
-from fairaudit.report.panels import Bar, Intervals, labels
+from fairaudit.report.panels import Bar, Intervals, Panel, labels
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.training import training_charts
 from fairaudit.report.written import READINGS, THOUSANDTHS, UNKNOWN, short
 from fairaudit.results.estimates import interval_of
 
 _INTERNAL = (
-    "Internal: exact functions of raw records, not differentially private. Rules wrote these sentences from "
-    "the figures of this report; report.json names the figures beside each."
+    "Exact functions of raw records, not private; report.json names the figures of each sentence."
 )
-_PARTS = ("direction", "magnitude_effective", "noise")
-_GROUP_STATISTICS = ("angle_turned", "hessian_trace", "clipped_share", "mean_closeness", "mean_input_norm")
+_GROUP_STATISTICS = (
+    "angle_turned",
+    "hessian_trace",
+    "clipped_share",
+    "mean_closeness",
+    "mean_input_norm",
+)
 # part -> what it is called
 _LABELS: Mapping[str, str] = {
     "direction": "direction (clipping turns)",
     "magnitude_effective": "magnitude (clipping shortens)",
     "noise": "noise",
+}
+_HEADINGS = {
+    "limit": "What these figures cannot say",
+    "suggestion": "What might help: expected from the figures above, not tried",
 }
 _MOST_PANELS, _MOST_GROUPS = 8, 20
 
@@ -47,124 +56,117 @@ def section(report: Report) -> Section | None:
     why, decomposition = report.why, report.diagnostics.decomposition
     if why is None and decomposition is None:
         return None
-    blocks: list[Block] = [Text((Strong(plain(why.headline, 500)),))] if why and why.headline else []
+    blocks: list[Block] = []
+    brief: tuple[Block, ...] = ()
+    if why is not None and why.headline:
+        headline = plain(why.headline, 500)
+        blocks.append(Text((Strong(headline),)))
+        brief = (Text(f"Why   {headline}"),)
     blocks.append(Text(_INTERNAL))
     if why is not None:  # the control has a section of its own
-        blocks += bullets([plain(s.text, 1200) for s in why.of("finding", "statistic", "ablation")])
-    blocks += figures(parts_chart(report), *(training_charts(report) if decomposition is not None else ()))
-    if why is not None:
-        blocks += _together(why, "limit", "What these figures cannot say")
-        blocks += _together(why, "suggestion", "What might help: expected from the figures above, not tried")
+        blocks += bullets(_sentences(why, "finding", "statistic", "ablation"))
+    blocks += figures(parts_chart(report))
     if decomposition is not None:
-        # In the plan's order, which the keys of a stored report no longer have.
-        causes = {a.key: decomposition.arms[a.key] for a in report.arms if a.key in decomposition.arms}
-        blocks += [*_parts(causes, decomposition.batches), *_claims(decomposition), *_bounds(causes)]
-    brief = (Text(f"Why   {plain(why.headline, 500)}"),) if why and why.headline else ()
-    return Section("why", "Why", Rank.SECOND, tuple(blocks), brief)
+        blocks += figures(*training_charts(report))
+    if why is not None:
+        for kind, heading in _HEADINGS.items():
+            sentences = bullets(_sentences(why, kind))
+            if sentences:
+                blocks += [Heading(heading), *sentences]
+    if decomposition is not None:
+        causes = _causes(report, decomposition)
+        blocks += [*_parts(causes), *_errors(causes, decomposition.batches)]
+        blocks += _claims_and_bounds(decomposition)
+    return Section("why", "Why", tuple(blocks), brief)
 
 
-def _together(why: Why, kind: str, heading: str) -> Iterator[Block]:
-    """Sentences of one kind as a list."""
-    found = tuple(plain(sentence.text, 1200) for sentence in why.of(kind))
-    if found:
-        yield Heading(heading)
-        yield Bullets(found)
+def _sentences(why: Why, *kinds: str) -> list[str]:
+    return [plain(sentence.text, 1200) for sentence in why.of(*kinds)]
 
 
-def _parts(causes: Mapping[str, ArmCauses], most: int) -> Iterator[Block]:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *(plain(arm), plain(group.group)),
-            *(Quantity(group.parts[part], THOUSANDTHS) for part in _PARTS),
-            *(bare(group.statistics[statistic].value, READINGS) for statistic in _GROUP_STATISTICS),
-        )
-        for arm, found in causes.items()
-        for group in found.groups
-    ]
+def _causes(report: Report, decomposition: Decomposition) -> dict[str, ArmCauses]:
+    """By arm in the plan's order, which the keys of a stored report no longer have."""
+    keys = [arm.key for arm in report.arms if arm.key in decomposition.arms]
+    return {key: decomposition.arms[key] for key in keys}
+
+
+def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
+    rows: list[tuple[Cell, ...]] = []
+    for arm, of_arm in causes.items():
+        for group in of_arm.groups:
+            parts = [Quantity(group.parts[part], THOUSANDTHS) for part in STEP_PARTS]
+            statistics = [
+                bare(group.statistics[name].value, READINGS) for name in _GROUP_STATISTICS
+            ]
+            rows.append((plain(arm), plain(group.group), *parts, *statistics))
     if not rows:
         return
     yield Heading("The parts of a step")
     yield Text(
-        "Mean per step in thousandths of a nat, with intervals over seeds; direction, magnitude (against a "
-        "plain step of the same effective length) and noise add up to the loss increase of a step. The other "
-        "columns are means over the checkpoints; the gradient angle is that by which clipping turns the "
-        "batch's gradient away from the group's."
+        "Mean loss increase of a step in thousandths of a nat, with intervals over seeds; the "
+        "other columns are means over the checkpoints."
     )
-    head = ("method", "group", "#direction", "#magnitude", "#noise", "#gradient angle (degrees)",
-            "#Hessian trace", "#clipped (share)", "#boundary proximity", "#input norm")  # fmt: skip
+    head = (
+        "method",
+        "group",
+        "#direction",
+        "#magnitude",
+        "#noise",
+        "#gradient angle (degrees)",
+        "#Hessian trace",
+        "#clipped (share)",
+        "#boundary proximity",
+        "#input norm",
+    )
     yield table(head, rows, most=8)
-    yield from _errors(causes, most)
 
 
 def _errors(causes: Mapping[str, ArmCauses], most: int) -> Iterator[Block]:
     """How many batches the parts are means over, and what that leaves open."""
-    errors = {
-        arm: max(known)
-        for arm, found in causes.items()
-        if (known := [e for g in found.groups for e in g.errors.values() if e is not None])
-    }
-    if errors:
-        told = ", ".join(f"{plain(arm)} {_thousandth(error)}" for arm, error in errors.items())
-        missed = [miss for arm, found in causes.items() if (miss := _missed(arm, found))]
+    largest: dict[str, float] = {}
+    for arm, of_arm in causes.items():
+        for group in of_arm.groups:
+            for error in group.errors.values():
+                if error is not None:
+                    largest[arm] = max(error, largest.get(arm, 0.0))
+    if largest:
+        told = ", ".join(f"{plain(arm)} {_thousandth(error)}" for arm, error in largest.items())
         yield Text(
-            f"Direction and magnitude are means over drawn batches, at most {most} for each checkpoint and "
-            f"training. The largest standard error that this leaves in the figures above, in the same "
-            f"unit: {told}. The intervals allow for it."
-            + (f" Above what was wanted, for batches are limited: {', '.join(missed)}." if missed else "")
+            f"Direction and magnitude are means over at most {most} drawn batches for each "
+            "checkpoint and training, with a standard error of at most, in the same unit: "
+            f"{told}."
         )
 
 
-def _missed(arm: str, causes: ArmCauses) -> str:
-    """The part of an arm that is furthest above its wanted standard error; "" where none is."""
-    above = [
-        (error / wanted, group.group, part, error, wanted)
-        for group in causes.groups
-        for part, error in group.errors.items()
-        if error is not None and (wanted := group.wanted.get(part)) and error > wanted
-    ]
-    if not above:
-        return ""
-    _, group, part, error, wanted = max(above)
-    name = part.partition("_")[0]
-    return f"{plain(arm)} {name} of {plain(group)} {_thousandth(error)} for {_thousandth(wanted)}"
-
-
-def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
-    """One line for the first arm that has some; all of them are in the JSON."""
-    for arm, found in [(a, c) for a, c in causes.items() if c.bounds][:1]:
-        first = found.bounds[0]
-        told = "; ".join(
-            f"{plain(b.name)} {_thousandth(b.bound)} of {_thousandth(b.truth)}, positive at "
-            f"{_percent(b.positive.value)} of the steps, of the truth's sign at {_percent(b.agreement)}"
-            for b in found.bounds
-        )
-        yield Text(
-            f"Lower bounds on a step's loss increase, {plain(first.a)} minus {plain(first.b)}, under "
-            f"{plain(arm)}, in thousandths of a nat: {told}."
-        )
-
-
-def _claims(decomposition: Decomposition) -> Iterator[Block]:
-    rows = [
-        (
-            plain(claim.statement, 200),
-            plain(claim.source, 80),
-            claim.expected,
-            Quantity(claim.found, READINGS),
-            (Strong("fails"),) if claim.verdict == "fails" else claim.verdict,
-        )
-        for claim in decomposition.claims
-    ]
+def _claims_and_bounds(decomposition: Decomposition) -> Iterator[Block]:
+    """Every claim; the bounds of the first arm that has some, all of them are in the JSON."""
+    rows: list[tuple[Cell, ...]] = []
+    for claim in decomposition.claims:
+        statement, source = plain(claim.statement, 200), plain(claim.source, 80)
+        found = Quantity(claim.found, READINGS)
+        rows.append((statement, source, claim.expected, found, claim.verdict))
     if rows:
         yield Text(
-            "Claims of the papers about the sign of a figure, and its mean over the seeds with an interval "
-            "that holds for all claims together; of this file, not of others:"
+            "Claims of the papers about the sign of a figure, and its mean over the seeds with an "
+            "interval that holds for all claims together; of this file, not of others:"
         )
         yield table(("claim", "source", "expected", "#found", "verdict"), rows, most=10)
-
-
-def _percent(share: float | None) -> str:
-    return UNKNOWN if share is None else f"{100 * share:.0f} %"
+    bounded = [(arm, causes.bounds) for arm, causes in decomposition.arms.items() if causes.bounds]
+    for arm, bounds in bounded[:1]:
+        told = []
+        for bound in bounds:
+            positive, agreement = (
+                UNKNOWN if share is None else f"{100 * share:.0f} %"
+                for share in (bound.positive.value, bound.agreement)
+            )
+            told.append(
+                f"{plain(bound.name)} {_thousandth(bound.bound)} of {_thousandth(bound.truth)}, "
+                f"positive at {positive} of the steps, of the truth's sign at {agreement}"
+            )
+        yield Text(
+            f"Lower bounds on a step's loss increase, {plain(bounds[0].a)} minus "
+            f"{plain(bounds[0].b)}, under {plain(arm)}, in thousandths of a nat: {'; '.join(told)}."
+        )
 
 
 def _thousandth(value: float | None) -> str:
@@ -173,37 +175,33 @@ def _thousandth(value: float | None) -> str:
 
 def parts_chart(report: Report) -> Chart | None:
     """Parts of each group's excess risk under each arm; None where they were not read."""
-    found = report.diagnostics.decomposition
-    if found is None:
+    if report.diagnostics.decomposition is None:
         return None
-    causes = {arm.key: found.arms[arm.key] for arm in report.arms if arm.key in found.arms}
+    causes = _causes(report, report.diagnostics.decomposition)
     titles = labels(list(causes))
-    rows: list[tuple[Cell, ...]] = [
-        (key, group.group, part, read.value, read.low, read.high, interval_of(group.shares.get(part)).value)
-        for key, arm in causes.items()
-        for group in arm.groups
-        for part, read in group.parts.items()
-    ]
-    panels = []
-    for key, arm in list(causes.items())[:_MOST_PANELS]:
-        names = labels([group.group for group in arm.groups])
-        bars = tuple(
-            Bar(names[group.group], label, read)
-            for group in arm.groups[:_MOST_GROUPS]
-            for part, label in _LABELS.items()
-            if (read := group.parts.get(part)) is not None and read.value is not None
-        )
-        if bars:
-            panels.append(Intervals(titles[key], "excess risk of one step (nats)", bars))
+    rows: list[tuple[Cell, ...]] = []
+    panels: list[Panel] = []
+    for key, of_arm in causes.items():
+        names = labels([group.group for group in of_arm.groups])
+        bars = []
+        for place, group in enumerate(of_arm.groups):
+            for part, number in group.parts.items():
+                share = interval_of(group.shares.get(part)).value
+                values = number.value, number.low, number.high, share
+                rows.append((key, group.group, part, *values))
+                if part in _LABELS and number.value is not None and place < _MOST_GROUPS:
+                    bars.append(Bar(names[group.group], _LABELS[part], number))
+        if bars and len(panels) < _MOST_PANELS:
+            panels.append(Intervals(titles[key], "excess risk of one step (nats)", tuple(bars)))
     if not panels:
         return None
     return Chart(
         name="risk-parts",
         title="Parts of the excess risk",
-        reading="What a private step adds to the group's training loss, beside a plain step: because "
-        "clipping turns the gradient, because it shortens it, and because of noise. Whiskers are 95 % "
-        "intervals over seeds.",
-        alt="The parts of each group's excess risk, by method: from direction, magnitude and noise.",
+        reading="What a private step adds to the group's training loss, beside a plain step. "
+        "Whiskers are 95 % intervals over seeds.",
+        alt="The parts of each group's excess risk, by method: from direction, magnitude and "
+        "noise.",
         panels=tuple(panels),
         table=data_table(
             ("method", "group", "part", "nats a step", "low", "high", "share"),

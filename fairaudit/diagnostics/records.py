@@ -1,0 +1,74 @@
+"""What goes with a costly record: input norm, gradient norm, closeness to the boundary, curvature.
+
+Per record of a sample. Raw data: never private. Source: Tran et al. 2021, sec. 5 and 6.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairaudit.diagnostics.curvature import traces_of_each_record
+from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
+from fairaudit.engine.replicates import stack, tape_of
+
+Float64 = NDArray[np.float64]
+
+QUANTITIES = ("input_norm", "gradient_norm", "closeness", "trace", "loss")
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReadings:
+    """What was read of every record.
+
+    Args:
+        values: Name of QUANTITIES -> [n], float64, in the group order of ``records``; the norms
+            without unit, ``closeness`` = 1 - sum f^2 in [0, 1 - 1/Y], ``trace`` of the record's own
+            Hessian (NaN for models without a closed form), ``loss`` in nats.
+        records: The records.
+    """
+
+    values: Mapping[str, Float64]
+    records: GroupedRecords
+
+
+def read_records(landscape: Landscape) -> RecordReadings:
+    """Every quantity of every record of a landscape."""
+    records = landscape.records
+    gradient, probabilities = _gradients(landscape)
+    own = probabilities[torch.arange(len(records)), records.targets.cpu()]
+    traces = traces_of_each_record(landscape)
+    missing = torch.full((len(records),), torch.nan)
+    found = {
+        "input_norm": torch.linalg.vector_norm(records.features.flatten(1).double(), dim=1),
+        "gradient_norm": gradient,
+        "closeness": 1.0 - probabilities.square().sum(1),
+        "trace": missing if traces is None else traces,
+        "loss": -torch.log(own),
+    }
+    return RecordReadings(
+        {name: found[name].double().cpu().numpy() for name in QUANTITIES}, records
+    )
+
+
+def _gradients(landscape: Landscape) -> tuple[Tensor, Tensor]:
+    """Norm of each record's gradient [n] and softmax outputs [n, Y].
+
+    From the tape training uses.
+    """
+    module = copy.deepcopy(landscape.module).to(landscape.theta)
+    network = stack([module])
+    network.theta[0] = landscape.theta
+    tape = tape_of(network)
+    norms, outputs = [], []
+    for rows in landscape.records.chunks(ROWS_AT_ONCE):
+        logits = tape.forward(landscape.records.features[rows])
+        probabilities, delta = landscape.records.loss_gradient(logits, rows)
+        norms.append(tape.backward(delta).reshape(-1).clone())
+        outputs.append(probabilities.double())
+    return torch.cat(norms).cpu(), torch.cat(outputs).cpu()

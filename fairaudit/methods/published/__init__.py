@@ -1,1 +1,0 @@
-"""Quarantine: published forms, kept for reproduction. Nothing here can produce an epsilon."""

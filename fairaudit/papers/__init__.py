@@ -1,0 +1,1 @@
+"""What the papers need: settings, published forms, and whether their claims hold here."""

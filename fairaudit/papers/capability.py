@@ -1,0 +1,15 @@
+"""What this folder adds to audits."""
+
+from fairaudit.capabilities import Capability
+
+PAPERS = Capability(
+    presets="fairaudit.papers.presets:PRESETS",
+    methods="fairaudit.papers.forms:ABLATION",
+    additions="fairaudit.papers.forms:ADDITIONS",
+    checkpoint_series="fairaudit.papers.checkpoints:read",
+    causes="fairaudit.papers.causes:of_arm",
+    step_claims="fairaudit.papers.claims:sign_claims",
+    claims="fairaudit.papers.claims:claims",
+    evidence="fairaudit.papers.taken_apart:evidence",
+    sentences="fairaudit.papers.taken_apart:sentences",
+)

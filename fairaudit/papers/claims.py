@@ -1,0 +1,267 @@
+"""Whether the papers' claims held in an audit.
+
+A claim is about groups that pay differently, so it is asked only where this audit detects that two
+do.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.analysis.arm_readings import ArmReadings, over_seeds
+from fairaudit.analysis.readings import Results, read_by_seed
+from fairaudit.methods.catalog import find
+from fairaudit.planning.plan import Arm, Plan
+from fairaudit.report.decomposition import SignClaim
+from fairaudit.report.measured import Claim
+
+Float64 = NDArray[np.float64]
+Sign = Literal["+", "-"]
+Verdict = Literal["holds", "fails", "cannot tell"]
+Pair = tuple[str, str]
+_ESIPOVA = "Esipova et al. 2023"
+_TRAN = "Tran et al. 2021"
+_GROUP_STATISTICS = {
+    "hessian_trace": (f"{_TRAN}, Thm 4", "Hessian trace"),
+    "mean_input_norm": (f"{_TRAN}, after Thm 3", "input norm"),
+    "mean_closeness": (f"{_TRAN}, after Thm 4", "boundary proximity"),
+}
+
+
+def claims(plan: Plan, results: Results, differing: Collection[str]) -> tuple[Claim, ...]:
+    """What the papers claim of the chosen methods, and at how many seeds it held here.
+
+    Args:
+        plan: The arms.
+        results: What they read.
+        differing: Arms under which groups are detected to pay differently; others have no order to
+            claim.
+    """
+    found: list[Claim] = []
+    for arm in (arm for arm in plan.arms if arm.key in differing):
+        # Share of pairs of groups; of two groups it is 0 or 1. A seed agrees when most of its pairs
+        # do.
+        shares = [
+            float(v[0]) for v in read_by_seed(plan, arm.key, "trace_agreement", results).values()
+        ]
+        known = [share for share in shares if np.isfinite(share)]
+        if known:
+            found.append(
+                Claim(
+                    statement="in most pairs of groups larger Hessian trace goes with larger "
+                    "excess risk",
+                    source="Tran et al. 2021, Theorem 1",
+                    arms=(arm.key,),
+                    share=float(np.mean([share > 0.5 for share in known])),
+                    n_seeds=len(known),
+                )
+            )
+    for soft in plan.arms:
+        hard = next(
+            (a for a in plan.arms if a.key == soft.key.replace("pate-soft", "pate-hard")), None
+        )
+        if hard is None or hard is soft or soft.variant:
+            continue
+        for name, words in (
+            ("deviation", "student's deviation"),
+            ("xi", "largest difference of excess risk between groups"),
+        ):
+            low, high = (read_by_seed(plan, arm.key, name, results) for arm in (soft, hard))
+            seeds = sorted(set(low) & set(high))
+            if seeds:
+                found.append(
+                    Claim(
+                        statement=f"soft labels lower the {words}",
+                        source="Tran and Fioretto 2023",
+                        arms=(soft.key, hard.key),
+                        share=float(np.mean([low[seed][0] < high[seed][0] for seed in seeds])),
+                        n_seeds=len(seeds),
+                    )
+                )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One claim before it is judged.
+
+    Args:
+        statement, source: In words.
+        expected: The sign that the paper says.
+        values: At each seed, [S]; NaN is unknown.
+        swapped: The same with the two groups exchanged, where that is not the negative; else None.
+    """
+
+    statement: str
+    source: str
+    expected: Sign
+    values: Float64
+    swapped: Float64 | None = None
+
+
+def sign_claims(
+    plan: Plan,
+    found: Mapping[str, ArmReadings],
+    names: Sequence[str],
+    worst_off: Mapping[str, Pair],
+    published: Pair | None,
+) -> tuple[SignClaim, ...]:
+    """Every claim that the trained arms can be asked.
+
+    Args:
+        plan: The arms.
+        found: Arm -> its readings, those with terms only.
+        names: Groups.
+        worst_off: Arm -> two groups whose costs are told apart, the larger first.
+        published: The order of two groups that a publication reports, or None.
+    """
+    asked: list[Asked] = []
+    for arm in (arm for arm in plan.arms if arm.key in found and arm.key in worst_off):
+        pair = worst_off[arm.key]
+        if clips_alone(arm):
+            if published is not None and set(published) == set(pair):
+                claimed = published
+            else:
+                claimed = pair
+            asked += _of_clipping(arm, found[arm.key], names, claimed)
+            asked += _of_statistics(arm, found[arm.key], names, pair)
+    for arm in plan.arms:
+        plain = _counterpart(plan, arm, found)
+        if plain is not None and plain.key in worst_off:
+            asked += _of_scaling(arm, plain, found, names, worst_off[plain.key])
+    asked = [
+        each for each in asked if np.isfinite(each.values).any()
+    ]  # else there is nothing to judge
+    told = []
+    for each in asked:
+        claim, swapped = sign_claim(each, len(asked)), each.swapped
+        # A claim about two groups that holds of them the other way round as well says nothing.
+        if (
+            claim.verdict != "holds"
+            or swapped is None
+            or (sign_claim(replace(each, values=swapped), len(asked)).verdict != "holds")
+        ):
+            told.append(claim)
+    return tuple(told)
+
+
+def sign_claim(asked: Asked, many: int = 1) -> SignClaim:
+    """One claim, judged by the interval of its mean over seeds, which ``many`` claims share."""
+    found = over_seeds(asked.values, many=many)
+    verdict: Verdict = "cannot tell"
+    if found.low is not None and found.high is not None and not found.low <= 0.0 <= found.high:
+        if (found.low > 0) == (asked.expected == "+"):
+            verdict = "holds"
+        else:
+            verdict = "fails"
+    return SignClaim(
+        statement=asked.statement,
+        source=asked.source,
+        expected=asked.expected,
+        found=found,
+        verdict=verdict,
+    )
+
+
+def clips_alone(arm: Arm) -> bool:
+    """Flat clipping of the plain loss and noise, nothing else: what other arms are held against.
+
+    A self-check (``#``) repeats another arm.
+    """
+    spec = find(arm.method)
+    asks = spec.side_queries or spec.relative_queries or spec.control_of or spec.scales_by_threshold
+    return (
+        bool(spec.is_private and spec.trains_by_steps and not arm.variant and not asks)
+        and "#" not in arm.key
+    )
+
+
+def _counterpart(plan: Plan, arm: Arm, found: Mapping[str, ArmReadings]) -> Arm | None:
+    """The arm that clips alone at the same target as an arm that scales by a threshold."""
+    if (
+        not find(arm.method).scales_by_threshold
+        or arm.variant
+        or arm.key not in found
+        or "#" in arm.key
+    ):
+        return None
+    target = arm.privacy.target_epsilon
+    same = (
+        a
+        for a in plan.arms
+        if clips_alone(a) and a.privacy.target_epsilon == target and a.key in found
+    )
+    return next(same, None)
+
+
+def _of_clipping(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair) -> Iterator[Asked]:
+    a, b = (names.index(name) for name in pair)
+    direction = found.per_step("r_direction")
+    yield Asked(
+        f"{arm.key}: direction error is larger for {pair[0]} than for {pair[1]}",
+        f"{_ESIPOVA}, Fig. 4",
+        "+",
+        direction[:, a] - direction[:, b],
+    )
+    for bound, name, source, expected in (
+        ("bound_direction", "Prop. 3", f"{_ESIPOVA}, Fig. 5", "+"),
+        ("bound_clip", "the bound of Thm 3, corrected,", f"{_TRAN}; {_ESIPOVA}, Fig. 5", "-"),
+        (
+            "bound_clip_printed",
+            "the bound of Thm 3 as printed",
+            f"{_TRAN}; {_ESIPOVA}, Fig. 5",
+            "-",
+        ),
+    ):
+        if expected == "+":
+            sign = "positive"
+        else:
+            sign = "negative"
+        values = found.per_step(bound)
+        yield Asked(
+            f"{arm.key}: {name} for {pair[0]} against {pair[1]} is {sign}",
+            source,
+            "+" if expected == "+" else "-",
+            values[:, a, b],
+            values[:, b, a],
+        )
+
+
+def _of_statistics(
+    arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair
+) -> Iterator[Asked]:
+    a, b = (names.index(name) for name in pair)
+    for statistic, (source, label) in _GROUP_STATISTICS.items():
+        values = found.averaged(statistic)
+        yield Asked(
+            f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {label}",
+            source,
+            "+",
+            values[:, a] - values[:, b],
+        )
+
+
+def _of_scaling(
+    arm: Arm, plain: Arm, found: Mapping[str, ArmReadings], names: Sequence[str], pair: Pair
+) -> Iterator[Asked]:
+    ours, theirs = found[arm.key], found[plain.key]
+    seeds = sorted(set(ours.seeds) & set(theirs.seeds))
+    rows = [[reading.seeds.index(seed) for seed in seeds] for reading in (ours, theirs)]
+    mine, other = (
+        np.abs(reading.per_step("r_direction")[own])
+        for reading, own in zip((ours, theirs), rows, strict=True)
+    )
+    clipped = found[plain.key].averaged("clipped_share")
+    for name in pair:
+        place = names.index(name)
+        if not np.nan_to_num(clipped[:, place]).any():
+            continue  # where nothing is clipped, neither turns a gradient
+        yield Asked(
+            f"direction error of {name} is smaller under {arm.key} than under {plain.key}",
+            f"{_ESIPOVA}, Fig. 4",
+            "-",
+            mine[:, place] - other[:, place],
+        )

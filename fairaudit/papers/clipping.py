@@ -1,0 +1,285 @@
+"""Published forms of clipping rules.
+
+Their means over the batch, their counts, bounds and weights.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from fairaudit.engine.release import Realised, UnprovenRelease
+from fairaudit.engine.rules import PublicFacts
+from fairaudit.methods.base import Task
+from fairaudit.methods.dpsgd import DpSgd
+from fairaudit.methods.dpsgd_f import DpSgdF, GroupAdaptiveClip, GroupBoundState
+from fairaudit.methods.global_adapt import GlobalAdapt, GlobalAdaptiveClip, ThresholdState
+from fairaudit.methods.global_clip import Global
+from fairaudit.methods.gradient import GradientMethod
+from fairaudit.methods.reweight import GroupWeightState, Reweight, ReweightedClip
+from fairaudit.privacy.noise import GaussianNoise, noise_stream
+
+NEVER = torch.inf  # a cap or ceiling that the printed form does not have
+
+
+class NoisedMean(UnprovenRelease):
+    """Noised sum over a constant batch size, noise set by what the rule claims.
+
+    The printed batches have a fixed size b; here they are Poisson samples and b is their expected
+    size.
+
+    Source: Xu et al. 2021, Alg. 2 and 3.
+    """
+
+    def __init__(self, noise_multiplier: float, noise: GaussianNoise) -> None:
+        self.noise_multiplier = noise_multiplier
+        self.noise = noise
+
+    def __call__(
+        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
+    ) -> Tensor:
+        """(sum + noise) / b."""
+        drawn = self.noise.fill(torch.empty(sums[0].shape))
+        noised = sums[0] + drawn * (
+            self.noise_multiplier * self.spread(sensitivity, realised)
+        ).unsqueeze(1)
+        return noised / self.divisor(facts, realised)
+
+    def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
+        """What the noise multiplier multiplies, [R]."""
+        return sensitivity
+
+    def divisor(self, facts: PublicFacts, realised: Realised) -> Tensor:
+        """b, [R, 1]: qN."""
+        return facts.divisor
+
+
+class RealisedMean(NoisedMean):
+    """Noised sum over the realised batch size, as printed.
+
+    Dividing by |B| turns the presence of one record into a shift of up to twice the noise's
+    unit. An empty batch, for which the printed form is undefined, counts as one record.
+
+    Source: Esipova et al. 2023, Alg. 1 and 2; docs/methods.md 1.4.
+    """
+
+    def divisor(self, facts: PublicFacts, realised: Realised) -> Tensor:
+        """|B|."""
+        return realised.size.clamp_min(1.0).unsqueeze(1)
+
+
+class BaseBoundMean(RealisedMean):
+    """Noise set by C0 although groups are clipped to C_k >= C0, over |B|.
+
+    Source: Esipova et al. 2023, Alg. 3.
+    """
+
+    def __init__(self, noise_multiplier: float, noise: GaussianNoise, base: float) -> None:
+        super().__init__(noise_multiplier, noise)
+        self.base = base
+
+    def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
+        """C0."""
+        return torch.full_like(sensitivity, self.base)
+
+
+class PresentGroupsMean(NoisedMean):
+    """Noise set by the largest bound among the groups that were drawn.
+
+    So the size of the noise in every coordinate says whether a group's only record is in the batch.
+    An empty batch, at which the authors' code stops, takes the noise of the largest bound.
+
+    Source: the code published with Esipova et al. 2023; docs/methods.md 3.5.
+    """
+
+    def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
+        """The largest C_k with a record in the batch."""
+        drawn = torch.where(realised.groups > 0, realised.described["group_bound"], 0.0).amax(1)
+        return torch.where(realised.size > 0, drawn, sensitivity)
+
+
+def _noise(task: Task) -> tuple[float, GaussianNoise]:
+    return task.settings["noise_multiplier"], noise_stream(
+        task.seed, "noise", task.arm, task.repeats
+    )
+
+
+class RealisedMeanMethod(GradientMethod):
+    """A method whose step closes with the mean over the realised batch."""
+
+    def release(self, task: Task) -> UnprovenRelease:
+        """The noised mean over |B|."""
+        return RealisedMean(*_noise(task))
+
+
+class DpSgdAsPublished(RealisedMeanMethod, DpSgd):
+    """DPSGD with the mean over the realised batch. Source: Esipova et al. 2023, Alg. 1."""
+
+
+class GlobalAsPublished(RealisedMeanMethod, Global):
+    """DPSGD-Global with the mean over the realised batch. Source: Esipova et al. 2023, Alg. 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealisedCountClip(GlobalAdaptiveClip):
+    """The adaptive threshold as printed: the noised count over |B|, and no floor at C.
+
+    |B| reaches the threshold without noise. The query says so openly: its second cell counts the
+    batch in units that drown the noise, so a row's norm is far above 1 and the law that every query
+    row must keep is broken.
+    """
+
+    exact = 1e5  # noise of sigma_c = 10 moves the recovered |B| by 1e-4
+
+    def query(self, state: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
+        """Exceedance, and the record's own presence, [R, B, 2]."""
+        exceeds = (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype)
+        return torch.stack((exceeds, torch.full_like(norms, self.exact)), -1)
+
+    def update(self, state: ThresholdState, answer: Tensor) -> ThresholdState:
+        """Share of exceeding records among those of the batch."""
+        realised = (answer[:, 1] / self.exact).round().clamp_min(1.0)
+        return replace(state, exceeding=answer[:, 0] / realised)
+
+    def step(self, released: ThresholdState) -> ThresholdState:
+        """Z exp(-eta_Z + share), unbounded below but for underflow."""
+        moved = released.threshold * torch.exp(released.exceeding - self.threshold_learning_rate)
+        return replace(released, threshold=moved.clamp(1e-6 * self.max_grad_norm, self.ceiling))
+
+
+class GlobalAdaptAsPublished(RealisedMeanMethod, GlobalAdapt):
+    """DPSGD-Global-Adapt as printed. Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3."""
+
+    clip = RealisedCountClip
+
+
+@dataclass(frozen=True, slots=True)
+class RawCountBounds(GroupAdaptiveClip):
+    """Bounds from noised counts as they come: negative, or divided by next to nothing.
+
+    Source: Xu et al. 2021, Alg. 2.
+    """
+
+    def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+        """C_k = C0 (1 + (m_k / b_k) / (m / b)); C0 where that divides by 0, of probability 0."""
+        clipped, others = answer.chunk(2, 1)
+        share = clipped / (clipped + others)
+        reference = clipped.sum(1, keepdim=True) / state.expected_batch_size.unsqueeze(1)
+        ratio = share / reference
+        return replace(
+            state, bound=self.max_grad_norm * (1.0 + torch.where(ratio.isfinite(), ratio, 0.0))
+        )
+
+    def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
+        """min(1, C_k / norm), which a negative bound makes minus infinity for a zero gradient.
+
+        There 1.
+        """
+        return torch.where(norms > 0, GroupAdaptiveClip.scale(self, released, norms, group), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RealisedShareBounds(GroupAdaptiveClip):
+    """Bounds by a share of the realised batch, without a ceiling.
+
+    |B| reaches the bounds without noise. As in the adaptive threshold's printed form the query says
+    so: its last cell counts the batch in units that drown the noise, so its rows are far longer
+        than 1.
+
+    Source: Esipova et al. 2023, Alg. 3.
+    """
+
+    exact = 1e5  # noise of sigma_1 = 10 moves the recovered |B| by 1e-4
+
+    def query(self, state: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
+        """The 2K counts, and the record's own presence, [R, B, 2K + 1]."""
+        rows = GroupAdaptiveClip.query(self, state, norms, group)
+        return torch.cat((rows, torch.full_like(norms, self.exact).unsqueeze(-1)), -1)
+
+    def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+        """C_k = C0 (1 + (m_k / b_k) / (m / |B|)); where nothing is clipped, C0."""
+        realised = (answer[:, -1] / self.exact).round().clamp_min(1.0)
+        drawn = replace(state, expected_batch_size=realised)
+        bound = GroupAdaptiveClip.update(self, drawn, answer[:, :-1]).bound
+        return replace(state, bound=bound)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorsBounds(GroupAdaptiveClip):
+    """Bounds by the mean of the groups' shares; an empty group counts as wholly clipped.
+
+    Source: the code published with Esipova et al. 2023; docs/methods.md 3.5.
+    """
+
+    def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
+        """C_k = C0 (1 + r_k / (mean r + 1e-8)), counts cut towards 0."""
+        clipped, others = answer.trunc().clamp_min(0.0).chunk(2, 1)
+        count = clipped + others
+        share = torch.where(count > 0, clipped / count.clamp_min(1.0), 1.0)
+        reference = share.mean(1, keepdim=True) + 1e-8
+        return replace(state, bound=self.max_grad_norm * (1.0 + share / reference))
+
+
+@dataclass(frozen=True, slots=True)
+class RawCountWeights(ReweightedClip):
+    """Weights from noised counts as they come: negative, or next to infinite.
+
+    Source: Xu et al. 2021, Alg. 3.
+    """
+
+    def update(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
+        """theta_k = (b / K) / b_k; 1 where that divides by 0, of probability 0."""
+        weight = state.expected_batch_size.unsqueeze(1) / answer.shape[1] / answer
+        return replace(state, weight=torch.where(weight.isfinite(), weight, 1.0))
+
+
+class _Unbounded(DpSgdF):
+    """Bounds without a ceiling, against the batch's share."""
+
+    def rule(self, task: Task) -> GroupAdaptiveClip:
+        return replace(super().rule(task), largest_bound_ratio=NEVER, against_batch=True)
+
+
+class DpSgdFXu(_Unbounded):
+    """DPSGD-F as first printed: bounds without a floor either. Source: Xu et al. 2021, Alg. 2."""
+
+    clip = RawCountBounds
+
+    def release(self, task: Task) -> UnprovenRelease:
+        """Noise of the largest bound, over a constant."""
+        return NoisedMean(*_noise(task))
+
+
+class DpSgdFEsipova(_Unbounded):
+    """DPSGD-F as printed by Esipova et al. 2023, Alg. 3."""
+
+    clip = RealisedShareBounds
+
+    def release(self, task: Task) -> UnprovenRelease:
+        """Noise of the base bound, over |B|."""
+        return BaseBoundMean(*_noise(task), task.settings["max_grad_norm"])
+
+
+class DpSgdFAuthors(_Unbounded):
+    """DPSGD-F as in the code published with Esipova et al. 2023."""
+
+    clip = AuthorsBounds
+
+    def release(self, task: Task) -> UnprovenRelease:
+        """Noise of the largest bound that was drawn, over qN."""
+        return PresentGroupsMean(*_noise(task))
+
+
+class ReweightXu(Reweight):
+    """Naive reweighting as printed, without floor or cap. Source: Xu et al. 2021, Alg. 3."""
+
+    clip = RawCountWeights
+
+    def rule(self, task: Task) -> ReweightedClip:
+        """theta_k by the noised count as it is."""
+        return replace(super().rule(task), smallest_count=0.0, largest_weight=NEVER)
+
+    def release(self, task: Task) -> UnprovenRelease:
+        """Noise of the largest weight, over a constant."""
+        return NoisedMean(*_noise(task))

@@ -1,0 +1,284 @@
+"""Published forms of FairLens: every record's gradient holds the penalty of the whole batch."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import grad, vmap
+
+from fairaudit.engine.layer import Elementwise, Layer
+from fairaudit.engine.linear import Linear
+from fairaudit.engine.loop import TapeMaker
+from fairaudit.engine.network import Network, Tape
+from fairaudit.engine.rules import Erm, Objective
+from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
+from fairaudit.errors import TrainingError
+from fairaudit.methods.base import Task
+from fairaudit.methods.dpsgd import DpSgd
+from fairaudit.papers.clipping import RealisedMeanMethod
+
+LARGEST_MODEL = 2000  # P beyond which gradients of every record, differentiated again, are refused
+
+
+class BatchMoments(NamedTuple):
+    """What the penalties are made of, as functions of theta.
+
+    Groups absent from the batch are left out.
+
+    Args:
+        group_gradients: g_a, [K', P].
+        gradient: g_D, [P].
+        lost: g_D - gbar_D, [P].
+        group_probabilities: Mean probabilities f_a, [K', Y].
+        group_scores, score: E_a s [K'] and E s, s = 1 - sum_c f_c^2.
+    """
+
+    group_gradients: Tensor
+    gradient: Tensor
+    lost: Tensor
+    group_probabilities: Tensor
+    group_scores: Tensor
+    score: Tensor
+
+
+class Coupled(Erm):
+    """Cross-entropy plus a penalty on the batch: grad l_i + gamma1 grad R1(B) + gamma2 grad R2(B).
+
+    R1 and R2 are functions of all records of the batch, so one record more changes the gradient of
+    every other one and clipping each bounds nothing (rule R1). Logits alone do not suffice for the
+    penalty, so :class:`CoupledTape` adds its gradient; this object keeps what it needs.
+
+    Source: docs/methods.md 3.7.
+    """
+
+    def __init__(self, gamma1: float, gamma2: float, max_grad_norm: float) -> None:
+        self.gamma1, self.gamma2, self.max_grad_norm = gamma1, gamma2, max_grad_norm
+        self.targets = self.group = torch.empty(0)
+
+    def output_gradient(
+        self, released: None, logits: Tensor, targets: Tensor, group: Tensor
+    ) -> Tensor:
+        """That of the cross-entropy; targets and groups are kept for the penalty."""
+        self.targets, self.group = targets, group
+        return super().output_gradient(released, logits, targets, group)
+
+    @abstractmethod
+    def first(self, moments: BatchMoments) -> Tensor:
+        """R1: what clipping takes from the groups."""
+
+    @abstractmethod
+    def second(self, moments: BatchMoments) -> Tensor:
+        """R2: how close the groups are to the decision boundary."""
+
+    def penalty(self, theta: Tensor, layers: Sequence[Layer], batch: "BatchRecords") -> Tensor:
+        """gamma1 R1 + gamma2 R2 of one batch, a scalar."""
+        moments = self._moments(theta, layers, batch)
+        value = self.gamma2 * self.second(moments)
+        if self.gamma1:
+            return value + self.gamma1 * self.first(moments)
+        return value
+
+    def _moments(
+        self, theta: Tensor, layers: Sequence[Layer], batch: "BatchRecords"
+    ) -> BatchMoments:
+        mean = batch.member / batch.member.sum(0)  # [B, K'], columns that average a group
+        every = batch.member.sum(1) / batch.member.sum()
+        f = torch.softmax(logits_of(layers, theta, batch.x), -1)
+        s = 1.0 - f.square().sum(-1)
+        if not self.gamma1:
+            nothing = theta.new_zeros(0)
+            return BatchMoments(nothing, nothing, nothing, mean.T @ f, mean.T @ s, every @ s)
+        g = record_gradients(theta, layers, batch)
+        squared = g.square().sum(1)
+        longer = squared > self.max_grad_norm**2
+        # The root's slope at 0 is infinite; records within the bound never take it.
+        norm = torch.where(longer, squared, 1.0).sqrt()
+        factor = torch.where(longer, self.max_grad_norm / norm, 1.0)
+        lost = every @ g - every @ (g * factor.unsqueeze(1))
+        return BatchMoments(mean.T @ g, every @ g, lost, mean.T @ f, mean.T @ s, every @ s)
+
+
+class EsipovaPenalty(Coupled):
+    """R1 = |<g_a - g_b, gbar - g>|, R2 = (f_a (1 - f_a) + f_b (1 - f_b)) / 2.
+
+    f_k is a group's MEAN probability of the second class. Printed for two groups and two classes;
+    more groups are summed over (pairs of) groups, more classes enter as sum_c f_c^2.
+
+    Source: Esipova et al. 2023, Alg. 4.
+    """
+
+    def first(self, moments: BatchMoments) -> Tensor:
+        """Summed over pairs of groups."""
+        against = moments.group_gradients @ moments.lost
+        pairs = [(against[a] - against[b]).abs() for a, b in combinations(range(len(against)), 2)]
+        if pairs:
+            return torch.stack(pairs).sum()
+        return moments.lost.sum() * 0.0
+
+    def second(self, moments: BatchMoments) -> Tensor:
+        """f (1 - f) = (1 - sum_c f_c^2) / 2 for two classes."""
+        return (1.0 - moments.group_probabilities.square().sum(1)).sum() / 4.0
+
+
+class TranPenalty(Coupled):
+    """R1 = sum_a |<g_a - g_D, g_D - gbar_D>|, R2 = sum_a |E_a s - E s|.
+
+    R2 is the form that the paper computes in place of |Tr H_a - Tr H|.
+
+    Source: Tran et al. 2021, eq. (6) and the equation after it.
+    """
+
+    def first(self, moments: BatchMoments) -> Tensor:
+        """Every group against the whole batch."""
+        return ((moments.group_gradients - moments.gradient) @ moments.lost).abs().sum()
+
+    def second(self, moments: BatchMoments) -> Tensor:
+        """Every group against the whole batch."""
+        return (moments.group_scores - moments.score).abs().sum()
+
+
+class BatchRecords(NamedTuple):
+    """The usable records of one replicate's batch.
+
+    Args:
+        x: Inputs [B, d], zero where not usable.
+        targets: One-hot labels [B, Y], likewise.
+        member: Group membership [B, K'], a zero row where not usable.
+    """
+
+    x: Tensor
+    targets: Tensor
+    member: Tensor
+
+
+def logits_of(layers: Sequence[Layer], theta: Tensor, x: Tensor) -> Tensor:
+    """Logits of inputs [..., d] as a function of flat parameters [P]."""
+    for layer in layers:
+        if isinstance(layer, Linear):
+            x = x @ theta[layer.start : layer.split].view(layer.shape).T
+            if layer.has_bias:
+                x = x + theta[layer.split : layer.end]
+        else:
+            x = layer.forward(x)
+    return x
+
+
+def record_gradients(theta: Tensor, layers: Sequence[Layer], batch: BatchRecords) -> Tensor:
+    """Gradient of every record's cross-entropy, [B, P]."""
+
+    def loss(parameters: Tensor, x: Tensor, target: Tensor) -> Tensor:
+        return -(target * torch.log_softmax(logits_of(layers, parameters, x), -1)).sum()
+
+    rows: Tensor = vmap(grad(loss), (None, 0, 0))(theta, batch.x, batch.targets)
+    return rows
+
+
+class CoupledTape(Tape):
+    """A tape whose every record carries the gradient of the batch's penalty too.
+
+    Gradients are materialised, [R, B, P]. Records that are not finite are left out altogether.
+
+    Raises:
+        TrainingError: gamma1 > 0 and more than LARGEST_MODEL parameters.
+    """
+
+    def __init__(
+        self, objective: Coupled, network: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET
+    ) -> None:
+        is_chain = isinstance(network, Network) and all(
+            isinstance(layer, Linear | Elementwise) for layer in network.layers
+        )
+        if not isinstance(network, Network) or not is_chain:
+            raise TrainingError(
+                "the published fairlens forms train models of linear layers only",
+                hint="use --model logistic",
+            )
+        super().__init__(network, rows, budget)
+        if objective.gamma1 and network.n_parameters > LARGEST_MODEL:
+            raise TrainingError(
+                "the published fairlens forms differentiate every record's gradient, which is "
+                f"limited to {LARGEST_MODEL} parameters; this model has {network.n_parameters}",
+                hint="use --model logistic, or --settings fairlens.gamma1=0",
+            )
+        self.objective = objective
+        self.inputs = self.gradients = torch.empty(0)
+
+    def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
+        """As of any tape."""
+        self.inputs = x
+        return super().forward(x, norms, clean=clean)
+
+    def backward(self, output_gradient: Tensor) -> Tensor:
+        """Norms of g_i + u, u the penalty's gradient."""
+        batch = (self.inputs, self.objective.targets, self.objective.group)
+        x, targets, group = (value.unsqueeze(0) for value in batch) if self.single else batch
+        # In inference mode torch 2.6 differentiates to zeros without a word, and refuses what was
+        # made there.
+        with torch.inference_mode(mode=False):
+            stacked = zip(
+                *(value.clone() for value in (self.network.theta, x, targets, group)), strict=True
+            )
+            self.gradients = torch.stack([self._coupled(*one) for one in stacked])
+        norms: Tensor = torch.linalg.vector_norm(self.gradients, dim=-1)
+        if self.single:
+            return norms[0]
+        return norms
+
+    def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
+        """sum_i w_i (g_i + u) of each row of weights."""
+        for row, weight in zip(self._rows, weights, strict=False):
+            torch.bmm(weight.unsqueeze(1), self.gradients, out=row.unsqueeze(1))
+        return self._rows[: len(weights)]
+
+    def _coupled(self, theta: Tensor, x: Tensor, targets: Tensor, group: Tensor) -> Tensor:
+        """g_i + u of one replicate, [B, P].
+
+        Zero rows for padding and for records that are not finite.
+        """
+        layers = self.network.layers
+        present = targets.sum(-1) > 0
+        whole = BatchRecords(x, targets, torch.empty(0))
+        plain = record_gradients(theta, layers, whole)
+        usable = present & torch.isfinite(plain.square().sum(1))
+        if not usable.any():
+            return torch.zeros_like(plain)
+        keep = usable.unsqueeze(1)
+        member = torch.nn.functional.one_hot(group).to(x.dtype) * keep
+        member = member[:, member.sum(0) > 0]
+        batch = BatchRecords(torch.where(keep, x, 0.0), torch.where(keep, targets, 0.0), member)
+        shift = grad(self.objective.penalty)(theta, layers, batch)
+        # A sign at 0 or a group of equal records gives 0, never NaN; what overflows is dropped.
+        shift = torch.where(torch.isfinite(shift), shift, 0.0)
+        return torch.where(keep, plain + shift, 0.0)
+
+
+class _Published(RealisedMeanMethod, DpSgd):
+    """Flat clipping of the penalised gradient."""
+
+    penalty: type[Coupled]
+
+    def objective(self, task: Task) -> Coupled:
+        """Cross-entropy and penalty."""
+        settings = task.settings
+        return self.penalty(settings["gamma1"], settings["gamma2"], settings["max_grad_norm"])
+
+    def tape(self, objective: Objective[Any]) -> TapeMaker:
+        """The one that adds the penalty's gradient."""
+        assert isinstance(objective, Coupled)
+        return partial(CoupledTape, objective)
+
+
+class FairLensEsipova(_Published):
+    """FairLens as printed by Esipova et al. 2023, Alg. 4."""
+
+    penalty = EsipovaPenalty
+
+
+class FairLensTran(_Published):
+    """FairLens as printed by Tran et al. 2021, eq. (6)."""
+
+    penalty = TranPenalty

@@ -1,0 +1,89 @@
+"""What noise on a minimiser costs each group: predicted from the Hessian, and drawn."""
+
+import itertools
+
+import torch
+from torch import Tensor
+
+from fairaudit.diagnostics.risk_terms import mean_and_error
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.minimiser import bounded, noise_std
+from fairaudit.models.convex import LogisticModels, hessian_traces, losses
+from fairaudit.privacy.noise import noise_stream
+
+_ROWS_AT_ONCE = 2048
+
+
+def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
+    """Theorem 1 beside a Monte Carlo over draws of the noise, on the training records.
+
+    Returns:
+        ``hessian_trace``, ``excess_risk_predicted``, ``excess_risk_drawn``,
+        ``excess_risk_drawn_se``, ``xi_predicted``, ``xi_drawn``, ``xi_drawn_se``: [K], nats but for
+        the trace, NaN for an absent group. ``trace_agreement`` [1]: share of the pairs of groups in
+        which the one of larger trace has the larger excess risk.
+
+    Source: Tran et al. 2021, Thm 1, with the Hessian of the mean loss; docs/methods.md 4.3.
+    """
+    assert isinstance(trained.network, LogisticModels)
+    point, spread = trained.kept["minimiser"], noise_std(task)
+    draws = int(task.settings["noise_draws"])
+    noise = noise_stream(task.seed, "probe", task.arm, draws).fill(
+        point.new_empty(draws, *point.shape[1:])
+    )
+    count = torch.bincount(task.pool.groups[: task.pool.n_records], minlength=task.pool.n_groups)
+    sizes = torch.cat((count, count.sum(0, keepdim=True))).double()  # the last one: everybody
+    trace, risk = point.new_zeros(len(sizes)), point.new_zeros(draws, len(sizes))
+    for x, targets, groups in bounded(task.pool, trained.network.inputs):
+        member = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
+        share = torch.cat((member, member.new_ones(len(member), 1)), 1) / sizes
+        trace += hessian_traces(x, point)[0] @ share
+        risk += group_losses(x, targets, point + spread * noise, share)
+        risk -= group_losses(x, targets, point, share)
+    predicted = 0.5 * spread**2 * trace
+    drawn, drawn_error = (values[:-1] for values in mean_and_error(risk))
+    beyond, beyond_error = mean_and_error(risk[:, :-1] - risk[:, -1:])
+    return {
+        "hessian_trace": trace[:-1],
+        "excess_risk_predicted": predicted[:-1],
+        "excess_risk_drawn": drawn,
+        "excess_risk_drawn_se": drawn_error,
+        "xi_predicted": (predicted[:-1] - predicted[-1]).abs(),
+        "xi_drawn": beyond.abs(),
+        "xi_drawn_se": beyond_error,
+        "trace_agreement": agreement(trace[:-1], drawn),
+    }
+
+
+def group_losses(x: Tensor, targets: Tensor, theta: Tensor, share: Tensor) -> Tensor:
+    """Weighted losses of R models, [R, K].
+
+    Inputs [n, d], targets [n, Y], theta [R, H, d], weights [n, K].
+    """
+    replicates, height, width = theta.shape
+    flat = theta.reshape(replicates * height, width)
+    total = theta.new_zeros(replicates, share.shape[1])
+    for rows in torch.split(torch.arange(len(x)), _ROWS_AT_ONCE):
+        each = (x[rows] @ flat.T).view(len(rows), replicates, height)
+        if height == 1:
+            # Of two classes the loss is softplus of minus the margin.
+            loss = torch.nn.functional.softplus(
+                each[..., 0] * (targets[rows, :1] - targets[rows, 1:])
+            )
+        else:
+            loss = losses(each, targets[rows].unsqueeze(1))
+        total += loss.T @ share[rows]
+    return total
+
+
+def agreement(a: Tensor, b: Tensor) -> Tensor:
+    """Share of the pairs in which two readings [K] order alike, [1]; NaN without a pair."""
+    pairs = [
+        (i, j)
+        for i, j in itertools.combinations(range(len(a)), 2)
+        if not torch.isnan(a[i] + a[j] + b[i] + b[j])
+    ]
+    if not pairs:
+        return torch.full((1,), torch.nan, dtype=torch.float64)
+    same = [float((a[i] > a[j]) == (b[i] > b[j])) for i, j in pairs]
+    return torch.tensor([sum(same) / len(same)], dtype=torch.float64)

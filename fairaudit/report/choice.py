@@ -1,0 +1,154 @@
+"""What `choose` found: the part of a report that only a choice has."""
+
+from typing import Literal
+
+from fairaudit.report.facts import AttackFacts
+from fairaudit.results.estimates import EpsilonFigure, Figure, Interval, Part
+
+Outcome = Literal["passes", "breaks", "undecided"]
+Status = Literal["recommended", "none passes", "undecided"]
+
+
+class RuleFacts(Part):
+    """A rule as it was given, in words, and its limit."""
+
+    rule: str
+    words: str
+    metric: str
+    limit: Figure
+
+
+class TestedNumber(Part):
+    """One number that a rule was held against at one look.
+
+    Args:
+        rule: Its text.
+        metric: What it is about.
+        limit: Its number.
+        reference, grouping, group: Where the number stands; ``group`` is "" for all rows.
+        unit: ``fraction``, ``ratio``, ``nats``, or "" for an epsilon.
+        value: Mean over seeds, None where it is undefined.
+        bound: The one-sided limit at the test's level, on the side that fails: it must keep the
+            rule.
+        other_bound: The one-sided 95 % limit on the other side: where it breaks the rule, no more
+            seeds are tried.
+        outcome: What the rule says.
+        reason: Why it says nothing, or "".
+        seeds_needed, rows_factor: About what would decide it: seeds, and times as many test rows.
+    """
+
+    rule: str
+    metric: str
+    limit: Figure
+    reference: str
+    grouping: str
+    group: str
+    unit: str
+    value: Figure | None
+    bound: Figure | None
+    other_bound: Figure | None
+    outcome: Outcome
+    reason: str
+    seeds_needed: int | None = None
+    rows_factor: Figure | None = None
+
+
+class Tested(Part):
+    """One arm at one look, in the order in which they were looked at.
+
+    Args:
+        method: With its variant.
+        arm: Its key.
+        target_epsilon: As asked for.
+        epsilon: As reached: PLD, or RDP where the search for settings is charged.
+        look: The first is 1.
+        seeds: So many were trained.
+        level: One-sided, of a pass.
+        outcome: The worst of its numbers.
+        numbers: All of them.
+        left_out: Groups too small to be judged.
+        gap, cost, accuracy: With 95 % intervals, for readers; ``cost`` is that of the group that
+        pays most. gap_between, cost_group: Of which groups.
+        trainings: A digest of all that the trainings follow from.
+    """
+
+    method: str
+    arm: str
+    target_epsilon: Figure
+    epsilon: EpsilonFigure | None
+    look: int
+    seeds: int
+    level: Figure
+    outcome: Outcome
+    numbers: tuple[TestedNumber, ...]
+    left_out: tuple[str, ...]
+    gap: Interval
+    gap_between: str
+    cost: Interval
+    cost_group: str
+    accuracy: Interval
+    trainings: str
+
+
+class OfMethod(Part):
+    """What became of one method.
+
+    The arm with its smallest epsilon that passes, or None, and why it ended.
+    """
+
+    method: str
+    arm: str | None
+    target_epsilon: Figure | None
+    ended: str
+
+
+class Choice(Part):
+    """The answer of `fairaudit choose`.
+
+    Args:
+        rules: As they were given.
+        alpha: Shared by ``methods`` times ``looks``.
+        level: What each test gets of it.
+        looks: Seeds at each look.
+        status: ``recommended``; ``none passes``: every method breaks a rule at its largest epsilon;
+            ``undecided``: no method passes, and at least one might.
+        arm: That is recommended, or None.
+        nearest: The arm that came nearest to passing, where none does.
+        answer: In one sentence.
+        attack: What the epsilon of that arm leaves to an attacker.
+        methods: In the order of the command.
+        tests: In the order in which they were made.
+        promise, conditions: What is promised, and on which conditions.
+        failed: Trainings that ended without a model, by arm and seed.
+        train: The command that trains the recommended arm for release.
+    """
+
+    rules: tuple[RuleFacts, ...]
+    alpha: Figure
+    level: Figure
+    looks: tuple[int, ...]
+    status: Status
+    arm: str | None
+    nearest: str | None
+    answer: str
+    attack: tuple[AttackFacts, ...]
+    methods: tuple[OfMethod, ...]
+    tests: tuple[Tested, ...]
+    promise: str
+    conditions: tuple[str, ...]
+    failed: tuple[str, ...]
+    train: str
+
+    @property
+    def told(self) -> "Tested":
+        """The last look at the arm that is recommended, else at the nearest."""
+        return self.last(self.arm or self.nearest or "")
+
+    def last(self, arm: str) -> Tested:
+        """The last look at an arm."""
+        return next(test for test in reversed(self.tests) if test.arm == arm)
+
+    def ended_at(self, method: OfMethod) -> Tested:
+        """The last look at the smallest epsilon that passes, else at the one that ended it."""
+        own = [test for test in self.tests if test.method == method.method]
+        return self.last(method.arm or own[-1].arm)

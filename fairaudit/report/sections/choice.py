@@ -1,0 +1,221 @@
+"""A choice: the answer, every method, every test, and what the promise rests on."""
+
+from collections.abc import Iterator
+
+from fairaudit.report.charts_costs import COSTS_DRAWN, AtEpsilon, cells, epsilon_panels
+from fairaudit.report.choice import Choice, OfMethod, TestedNumber
+from fairaudit.report.document import (
+    Block,
+    Cell,
+    Chart,
+    Heading,
+    Listing,
+    Quantity,
+    Section,
+    Strong,
+    Text,
+    bullets,
+    data_table,
+    figures,
+    table,
+)
+from fairaudit.report.model import Report
+from fairaudit.report.safe_names import plain
+from fairaudit.report.written import PERCENT, POINTS, UNKNOWN, spoken_rates, written
+from fairaudit.report.written import number as decimal
+from fairaudit.results.estimates import Interval
+
+OUTCOMES = {"passes": "passes", "breaks": "breaks", "undecided": "cannot tell"}
+OVER_EPSILON = "Gap and cost over epsilon"
+_TITLES = {
+    "recommended": "Recommended: {method} at epsilon {epsilon:g}",
+    "none passes": "No method passes",
+    "undecided": "Undecided: no method is shown to pass",
+}
+_METHODS = (
+    "method",
+    "#smallest ε that passes",
+    "#gap (points)",
+    "#largest cost (points)",
+    "#accuracy (%)",
+    "why not smaller",
+)
+_TESTS = (
+    "#test",
+    "method",
+    "#ε",
+    "#seeds",
+    "number",
+    "#estimate",
+    "#limit by the test",
+    "#rule's limit",
+    "outcome",
+)
+_MOST_ROWS = 60
+_LONGEST = 2000
+_HUNDRED = 100.0
+
+
+def section(report: Report) -> Section | None:
+    """None where nothing was chosen."""
+    choice = report.choice
+    if choice is None:
+        return None
+    told = choice.told
+    title = _TITLES[choice.status].format(method=told.method, epsilon=told.target_epsilon)
+    rates = spoken_rates({told.arm: choice.attack})
+    answer: list[Block] = [
+        Text((Strong(f"{plain(choice.answer, _LONGEST)}."),)),
+        Text(f"{plain(rates, _LONGEST)} (epsilon {told.target_epsilon:g})."),
+        Text(choice.promise),
+    ]
+    if choice.train:
+        answer += [Text(f"{training(choice)}:"), Listing(choice.train)]
+    methods = table(_METHODS, [_of_method(choice, one) for one in choice.methods], most=_MOST_ROWS)
+    rules = "; ".join(plain(f"{rule.rule} ({rule.words})", 400) for rule in choice.rules)
+    level = (
+        f"Each limit is one-sided at {_HUNDRED * choice.level:.3g} %; to pass, it must keep the "
+        "rule. Intervals elsewhere are 95 %, over seeds and test rows."
+    )
+    tests = table(_TESTS, list(_tests(choice)), most=_MOST_ROWS)
+    blocks: tuple[Block, ...] = (
+        *answer,
+        methods,
+        Text(f"Rules: {rules}."),
+        *figures(chart(report)),
+        Heading("What was tested, in this order"),
+        tests,
+        Text(level),
+        *bullets([plain(condition, _LONGEST) for condition in choice.conditions]),
+        *bullets([f"Failed: {plain(one, 300)}" for one in choice.failed[:_MOST_ROWS]]),
+    )
+    brief: tuple[Block, ...] = (methods, *answer)
+    return Section("choice", plain(title, 200), blocks, brief)
+
+
+def training(choice: Choice) -> str:
+    """What stands before the command that trains for release."""
+    told = "Train it for release, with fresh noise"
+    if "--accept-fitted-preprocessing" in choice.train:
+        told += (
+            "; scales and levels of undeclared columns are outside of epsilon, unless "
+            "--columns declares them"
+        )
+    if "--despite-gates" in choice.train:
+        told += "; the report's own 95 % intervals leave a rule open that the tests have settled"
+    return told
+
+
+def _of_method(choice: Choice, method: OfMethod) -> tuple[Cell, ...]:
+    smallest = UNKNOWN
+    if method.target_epsilon is not None:
+        smallest = f"{method.target_epsilon:g}"
+    test = choice.ended_at(method)
+    of = ""
+    if test.cost_group:
+        of = f" ({plain(test.cost_group)})"
+    return (
+        plain(method.method),
+        smallest,
+        Quantity(test.gap, POINTS, UNKNOWN),
+        written(test.cost, POINTS, unknown=UNKNOWN) + of,
+        Quantity(test.accuracy, POINTS, UNKNOWN),
+        plain(method.ended, 400),
+    )
+
+
+def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:
+    for place, test in enumerate(choice.tests, start=1):
+        for number in test.numbers:
+            where = ""
+            if number.group:
+                where = f" ({number.group})"
+            why = ""
+            if number.reason:
+                why = f": {number.reason}"
+            yield (
+                str(place),
+                plain(test.method),
+                f"{test.target_epsilon:g}",
+                str(test.seeds),
+                plain(f"{number.metric}{where}", 200),
+                UNKNOWN if number.value is None else shown(number, number.value),
+                UNKNOWN if number.bound is None else shown(number, number.bound),
+                shown(number, number.limit),
+                plain(OUTCOMES[number.outcome] + why, 300),
+            )
+
+
+def chart(report: Report) -> Chart | None:
+    """Gap and cost against epsilon, a line for each method, on one axis, with the rules' limits."""
+    choice = report.choice
+    if choice is None:
+        return None
+    arms = [choice.last(arm) for arm in dict.fromkeys(test.arm for test in choice.tests)]
+    limits: dict[str, float] = {}
+    for rule in choice.rules:
+        if rule.metric in COSTS_DRAWN:
+            limits[rule.metric] = min(rule.limit, limits.get(rule.metric, rule.limit))
+    drawn = [AtEpsilon(test.method, test.target_epsilon, test.gap, test.cost) for test in arms]
+    ends = ("low", "high")
+    head = ("method", "epsilon", "seeds", "gap (points)", *ends, "largest cost", *ends, "outcome")
+    rows = []
+    for test in arms:
+        figures_of = (*cells(test.gap, _HUNDRED), *cells(test.cost, _HUNDRED))
+        outcome = OUTCOMES[test.outcome]
+        rows.append((test.method, test.target_epsilon, test.seeds, *figures_of, outcome))
+    return Chart(
+        name="choice-epsilon",
+        title=OVER_EPSILON,
+        reading="One line for each method; both drawings have one scale. The dotted line is the "
+        "limit of the rule. Whiskers are 95 % intervals; a test's own limit stands in the table of "
+        "tests.",
+        alt="Gap between groups and largest cost of a group at each epsilon tested. "
+        f"{choice.answer}.",
+        panels=epsilon_panels(drawn, limits),
+        table=data_table(head, tuple(rows)),
+    )
+
+
+def percent(number: Interval) -> str:
+    """A share in per cent with its interval."""
+    if number.value is None:
+        return written(number, PERCENT)
+    return f"{written(number, POINTS)} %"
+
+
+def number_text(number: TestedNumber) -> str:
+    """A number with the limit that decides about it and, where it is open, what would decide."""
+    where = ""
+    if number.group:
+        where = f" ({number.group})"
+    if number.value is None or number.bound is None or number.other_bound is None:
+        return f"{number.metric}{where} has no value to judge: {number.reason}"
+    value, limit = (shown(number, x) for x in (number.value, number.limit))
+    is_broken = number.outcome == "breaks"
+    bound = number.other_bound if is_broken else number.bound
+    fails_high = number.bound >= number.value
+    side = "at most"
+    if fails_high == is_broken:
+        side = "at least"
+    words = f"{number.metric}{where} is {value}, {side} {shown(number, bound)}, limit {limit}"
+    if number.outcome != "undecided":
+        return words
+    if number.seeds_needed is None:
+        return f"{words}; it lies too near the limit for any number of seeds"
+    rows = ""
+    if number.rows_factor:
+        rows = f" and {number.rows_factor:.1f} times the test rows"
+    return f"{words}; about {number.seeds_needed:,} seeds{rows} would decide"
+
+
+def shown(number: TestedNumber, value: float) -> str:
+    """A value in the unit in which people read it."""
+    if number.unit == "nats":
+        return f"{value:.3g} nats"
+    if number.unit != "fraction":
+        return f"{value:.3g}"
+    share = decimal(100 * value, decimals=1)
+    if number.metric.endswith("_gap") or "privacy_cost" in number.metric:
+        return f"{share} points"
+    return f"{share} %"

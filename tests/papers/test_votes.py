@@ -1,0 +1,131 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from forms import make_pool, make_public, make_task, whole_forms
+from oracles import model
+
+from fairaudit.papers import votes
+from fairaudit.papers.ranks import spearman_interval
+from fairaudit.papers.votes import flipping_probability
+
+FORMS = {form.key: form for form in whole_forms()}
+
+
+def counts(*values):
+    return torch.tensor([values], dtype=torch.float64)
+
+
+# docs/methods.md 5.3: unanimous votes of 150 teachers at sigma 50.
+@pytest.mark.parametrize(("classes", "printed"), [(2, 0.0170), (3, 0.0312), (10, 0.0975)])
+def test_unanimous_votes_flip_as_often_as_was_checked(classes, printed):
+    unanimous = counts(150, *[0] * (classes - 1))
+    assert float(flipping_probability(unanimous, 50)) == pytest.approx(printed, abs=6e-5)
+
+
+@pytest.mark.parametrize(
+    "row", [(76, 74), (60, 50, 40), (0, 0, 0), (5, 40, 3, 40), (0, 0, 150, 0, 0)]
+)
+def test_flips_equal_those_of_drawn_noise(row):
+    rng = np.random.default_rng(0)
+    drawn = np.argmax(np.array(row) + 20 * rng.standard_normal((200_000, len(row))), axis=1)
+    frequency = (drawn != np.argmax(row)).mean()
+    assert float(flipping_probability(counts(*row), 20)) == pytest.approx(
+        frequency, abs=5.5 * 0.5 / 200_000**0.5
+    )
+
+
+def test_equal_rows_among_many_get_equal_probabilities_in_their_own_place():
+    table = torch.tensor([[9, 1, 0], [4, 3, 3], [1, 9, 0], [9, 1, 0]], dtype=torch.float64)
+    found = flipping_probability(table, 3.0)
+    assert found[0] == found[3]
+    assert found[0] == pytest.approx(float(found[2]))
+    for row, p in zip(table, found, strict=True):
+        assert float(flipping_probability(row[None], 3.0)) == pytest.approx(float(p))
+
+
+def study(key="pate-hard", classes=2, **given):
+    form, pool = FORMS[key], make_pool(400, classes=classes, groups=3)
+    names = {
+        "teachers": 15,
+        "queries": 60,
+        "noise_draws": 200,
+        "noise_multiplier": 4.0,
+        "student_penalty": 0.3,
+    }
+    name = "logistic" if classes == 2 else "logistic-multiclass"
+    task = make_task(
+        form, pool, **{"public": make_public(60, groups=3), "model": model(name), **names, **given}
+    )
+    return votes.read(form.make(), task, form.make().fit(task, []))
+
+
+CASES = [("pate-hard", 2), ("pate-soft", 2), ("pate-hard", 4), ("pate-soft", 4)]
+
+
+@pytest.mark.parametrize(("key", "classes"), CASES)
+def test_readings_in_pieces_are_those_at_once(key, classes, monkeypatch):
+    at_once = study(key, classes, noise_draws=30)
+    monkeypatch.setattr(votes, "_DRAWN_BYTES", 8 * 60 * classes * 7)  # seven draws
+    monkeypatch.setattr(votes, "_SUMMED", 7)
+    in_pieces = study(key, classes, noise_draws=30)
+    torch.testing.assert_close(in_pieces, at_once, rtol=1e-6, atol=1e-9)
+
+
+def test_a_large_pool_is_ranked_by_a_draw_of_its_records(monkeypatch):
+    monkeypatch.setattr(votes, "_RANKED", 59)
+    value, low, high = study()["spearman_closeness_flip"]
+    assert low <= value <= high
+    monkeypatch.setattr(votes, "_RANKED", 60)
+    whole = study()["spearman_closeness_flip"][0]
+    assert abs(value - whole) < 0.1
+    assert value != whole
+
+
+@pytest.mark.parametrize(("key", "classes"), CASES)
+def test_theorem_1_theorem_2_and_corollary_2_as_corrected_hold(key, classes):
+    found = study(key, classes)
+    mean, error = found["deviation"]
+    square, square_error = found["deviation_square"]
+    assert 0 < mean <= found["deviation_bound"] + 4 * error
+    assert square <= found["deviation_square_sharp"] + 4 * square_error
+    assert found["deviation_square_sharp"] <= found["deviation_square_bound"] * (1 + 1e-9)
+    assert 0 <= found["xi"] <= found["xi_bound_tight"] <= found["xi_bound"]
+    assert (found["beta_mean"] <= found["beta_largest"]).all()
+    for name in ("flip_probability", "closeness", "input_norm", "excess_risk", "gradient_norm"):
+        assert found[name].shape == (3,)  # of three groups
+    assert ((found["closeness"] >= 0) & (found["closeness"] <= 1 - 1 / classes)).all()
+
+
+def test_bounds_are_not_claimed_where_no_theorem_covers_the_student():
+    for found in (
+        study("pate-soft:no-project", noise_multiplier=0.5, noise_draws=20),
+        study(model=model("mlp-relu"), noise_draws=3, epochs=1),
+    ):
+        assert found["xi"].isfinite().all()
+        assert found["deviation"].isfinite().all()
+        assert found["deviation_bound"].isnan().all()
+        assert found["xi_bound"].isnan().all()
+
+
+def test_a_pool_of_unknown_groups_is_read_as_one():
+    found = study(public=replace(make_public(60), groups=None), noise_draws=30)
+    assert found["flip_probability"].shape == (1,)
+    assert found["xi"].item() == 0
+
+
+@pytest.mark.slow
+def test_bootstrap_intervals_cover_the_true_correlation():
+    rng = np.random.default_rng(1)
+    true = 6 / math.pi * math.asin(0.6 / 2)  # Spearman's of normals correlated by 0.6
+    covered = 0
+    for _ in range(60):
+        a = rng.normal(size=150)
+        b = 0.6 * a + 0.8 * rng.normal(size=150)
+        value, low, high = spearman_interval(a, b, rng)
+        assert low <= value <= high
+        covered += low <= true <= high
+    assert covered >= 50  # 95 % nominal: fewer than one file in 10,000 shows less
+    assert np.isnan(spearman_interval(np.ones(5), np.ones(5), rng)).all()
