@@ -5,18 +5,15 @@ The next start ends in the same report.
 FAULTS_KILLS says how many runs are killed at a moment drawn by FAULTS_SEED.
 """
 
-import contextlib
 import importlib.util
 import json
 import os
 import random
-import re
 import resource
 import signal
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -247,37 +244,6 @@ def test_kills_at_random_moments_lose_nothing_that_was_finished(
         f"faults: {parts.total()} kills from seed {SEED} ({told}), "
         f"{completed} runs completed all the same",
     )
-
-
-def test_a_worker_without_memory_costs_its_trainings_only(folder, disturbed):
-    run = audit(disturbed)
-    run.wait_for(lambda: workers_of(run), "no worker started", seconds=400)
-    worker = workers_of(run)[0]
-    status = Path(f"/proc/{worker}/status").read_text()
-    enough_to_start = int(re.search(r"VmData:\s+(\d+) kB", status)[1]) * 1024 + (24 << 20)
-    resource.prlimit(worker, resource.RLIMIT_DATA, (enough_to_start, enough_to_start))
-    code, errors = run.end()
-    assert code == 4, errors
-    failed = [
-        line
-        for line in errors.splitlines()
-        if line.startswith("Warning") and "out of memory" in line
-    ]
-    assert failed
-    assert "Traceback" not in errors
-    assert json.loads((disturbed / "out" / "report.json").read_text())["status"] == "partial"
-    completes(disturbed, folder)
-
-
-def workers_of(run):
-    """Processes that the fork server made."""
-    parents = {}
-    for pid in run.survivors():
-        with contextlib.suppress(OSError):
-            parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return [
-        pid for pid, parent in parents.items() if parent in parents and parent != run.process.pid
-    ]
 
 
 @pytest.mark.parametrize(
