@@ -136,7 +136,6 @@ def test_one_model_has_intervals_over_its_test_rows_and_says_so(tmp_path):
     assert accuracy.training_sd is None
     assert report.verdict == "pass"
     assert "one_model" in [limitation.code for limitation in report.limitations]
-    assert report.costs[0].gaps[0].seeds_needed is None
 
 
 def test_few_models_have_intervals_but_no_gate_reads_them(tmp_path):

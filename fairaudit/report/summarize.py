@@ -166,8 +166,6 @@ def _gap_of(comparison: Comparison, metric: Cost) -> GapSummary | None:
         groups=tuple(groups),
         overall=interval_of(comparison.overall.estimates.get(metric)),
         minimum_detectable=gap.minimum_detectable,
-        rows_needed=gap.rows_needed,
-        seeds_needed=gap.seeds_needed,
         reason=gap.size.reason or gap.reason,
     )
 

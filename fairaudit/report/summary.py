@@ -105,8 +105,6 @@ class GapSummary(Part):
         groups: What every group that takes part pays, the most first.
         overall: What all rows together pay.
         minimum_detectable: Gap that this audit would find with power .80.
-        rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would
-            detect a gap of the size seen.
         reason: Why it is not gated, or "".
     """
 
@@ -120,8 +118,6 @@ class GapSummary(Part):
     groups: tuple[GroupCost, ...]
     overall: Interval
     minimum_detectable: Figure | None
-    rows_needed: int | None
-    seeds_needed: int | None
     reason: str
 
     @property

@@ -304,8 +304,6 @@ class Gap(Part):
         direction: ``worse for F`` in words, or "" where the sign is not resolved: among all pairs,
             or by the gap's own interval where the pair was named beforehand.
         minimum_detectable: Gap this audit would find with power .80, same unit; None if S = 1.
-        rows_needed, seeds_needed: Distinct test records in the smaller group, or seeds, that would
-            resolve a gap of the size seen; None where it is resolved or cannot be.
         gated, reason: As for a group.
         named: A pair that was asked for before training (``compare``), so its own interval holds.
         detected: Of a cost: whether a sentence may say that a and b differ, by an interval that
@@ -324,8 +322,6 @@ class Gap(Part):
     simultaneous: Estimate
     direction: str
     minimum_detectable: Figure | None
-    rows_needed: int | None
-    seeds_needed: int | None
     gated: bool
     reason: str
     named: bool = False

@@ -96,7 +96,6 @@ def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
     kept = {
         "direction": "",
         "minimum_detectable": None,
-        "rows_needed": None,
         "reason": nothing.reason,
     }
     none = gap(

@@ -201,8 +201,6 @@ def gap(
         simultaneous=size,
         direction=direction,
         minimum_detectable=0.0251,
-        rows_needed=None if low > 0 else 1200,
-        seeds_needed=None,
         gated=True,
         reason="",
     )
