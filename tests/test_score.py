@@ -295,7 +295,12 @@ def test_ratios_to_a_suppressed_group_would_tell_its_rate_and_are_left_out(tmp_p
     assert shown.selection[0].reference == "F"
 
 
-RULES = ["accuracy < 0.01", "accuracy_gap > 0.99", "accuracy@overall < 0.01", "accuracy@F < 0.01"]
+RULES = [
+    "accuracy < 0.01",
+    "accuracy_gap > 0.99",
+    "accuracy@overall < 0.01",
+    "accuracy@sex=F < 0.01",
+]
 
 
 def outcomes(report):
@@ -324,15 +329,15 @@ def test_a_pass_never_comes_from_predictions_that_are_not_there(tmp_path, column
     places = {"none": women[:0], "one": women[:1], "wrong": wrong}
     gone = {**places, "all but 35": women[35:], "all": women}[rows]
     frame.loc[gone, column] = np.nan
-    of_men = ["privacy_cost@M > 0.9", "accuracy@M < 0.01"]
-    rules = [*RULES, "privacy_cost_gap > 0.9", "privacy_cost@F > 0.9", *of_men]
+    of_men = ["privacy_cost@sex=M > 0.9", "accuracy@sex=M < 0.01"]
+    rules = [*RULES, "privacy_cost_gap > 0.9", "privacy_cost@sex=F > 0.9", *of_men]
     report = scored(tmp_path, frame, *many(), fail_on=rules)
     found = outcomes(report)
     assert {found.pop(rule) for rule in of_men} == {"pass"}
     expected = "inconclusive" if len(gone) else "pass"
     assert {*found.values(), report.verdict} == {expected}
     for gate in report.gates:
-        assert gate.outcome == "pass" or f"{len(gone)} row" in gate.reason
+        assert gate.outcome == "pass" or "without a prediction" in gate.reason
         assert not any("F" in name for name in gate.left_out)
     stored = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
     for comparison in stored["comparisons"]:
@@ -374,7 +379,7 @@ def test_a_group_of_several_that_is_not_predicted_at_all_is_still_there(tmp_path
     rules = [
         "accuracy < 0.01",
         "accuracy_gap > 0.99",
-        "accuracy@c < 0.01",
+        "accuracy@race=c < 0.01",
         "accuracy_gap@race=a,b > 0.99",
     ]
     report = scored(tmp_path, frame, "private0", group=["race"], fail_on=rules)
@@ -393,11 +398,11 @@ def test_a_few_rows_without_a_label_are_counted_and_turn_no_rule_that_is_far_awa
 
 CENSORED = [
     "accuracy < {}",
-    "accuracy@F < {}",
+    "accuracy@sex=F < {}",
     "accuracy@overall < {}",
     "accuracy_gap > {}",
     "tpr_gap > {}",
-    "tpr@M < {}",
+    "tpr@sex=M < {}",
 ]
 
 
@@ -450,7 +455,7 @@ def test_rows_that_the_baseline_did_not_judge_leave_a_change_open(tmp_path):
     whole = scored(tmp_path, frame.iloc[::-1], "private0")
     frame.loc[::3, "paid"] = pd.NA
     hidden = scored(tmp_path, frame, "private0")
-    for rule in ("accuracy.delta@F < -0.2", "accuracy.delta@sex < -0.2"):
+    for rule in ("accuracy.delta@sex=F < -0.2", "accuracy.delta@sex < -0.2"):
         gates = [check_gates(now, [rule], before).gates[0] for before in (whole, hidden, now)]
         assert [gate.outcome for gate in gates] == ["pass", "inconclusive", "pass"]
         assert "400 rows without the true label could make it fail" in gates[1].reason
@@ -566,6 +571,6 @@ def test_a_baseline_of_the_other_outcome_is_refused(tmp_path):
     scored(tmp_path, people(), "private0", favourable="0")
     (tmp_path / "out" / "report.json").rename(tmp_path / "earlier.json")
     rule = {"baseline": tmp_path / "earlier.json", "fail_on": ["impact_ratio.delta < -0.5"]}
-    with pytest.raises(ConfigError, match="favourable is '1', in the baseline '0'"):
+    with pytest.raises(ConfigError, match="about different labels"):
         scored(tmp_path, people(), "private0", favourable="1", **rule)
     assert scored(tmp_path, people(), "private0", favourable="0", **rule).verdict == "pass"

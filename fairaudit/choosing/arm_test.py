@@ -36,7 +36,7 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
         if rule.statistic != "interval":
             why = (
                 "is a plain number without an interval"
-                if rule.statistic in ("mean", "max")
+                if rule.statistic == "mean"
                 else "is one end"
             )
             raise ConfigError(
@@ -133,12 +133,12 @@ def _parts(rule: GateRule, report: Report, arm: str) -> Iterator[GateRule]:
     for comparison in {c.grouping: c for c in comparisons}.values():
         large = [group.group for group in comparison.by_group if not comparison.note_on(group)]
         for pair in combinations(large, 2):
-            yield replace(rule, group=GroupSelector(comparison.grouping, pair, ""))
+            yield replace(rule, group=GroupSelector(comparison.grouping, pair))
 
 
 def _comparisons(rule: GateRule, report: Report, arm: str) -> Iterator[Comparison]:
     for comparison in report.comparisons:
-        named = rule.group is None or comparison.grouping in (rule.group.bare, rule.group.grouping)
+        named = rule.group is None or comparison.grouping == rule.group.grouping
         if comparison.arm == arm and comparison.reference and named:
             yield comparison
 

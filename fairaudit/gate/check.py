@@ -8,7 +8,7 @@ from typing import Literal
 
 from fairaudit.errors import EXIT_GATE_FAILED, EXIT_INCONCLUSIVE, EXIT_OK, ConfigError
 from fairaudit.gate.grammar import GateRule
-from fairaudit.gate.judge import change, judge
+from fairaudit.gate.judge import change, judge, refuse_other_label
 from fairaudit.gate.targets import Target, Targets, find_targets, limits, vocabulary_of
 from fairaudit.report.model import Report
 from fairaudit.report.summarize import summarized
@@ -61,15 +61,8 @@ def check(
             is of another label.
     """
     refuse_without_baseline(rules, has_baseline=baseline is not None)
-    label = report.data.label
-    earlier_label = label if baseline is None else baseline.data.label
-    for what in ("column", "positive", "favourable"):
-        now, before = getattr(label, what), getattr(earlier_label, what)
-        if before != now:
-            raise ConfigError(
-                f"the label's {what} is {now!r}, in the baseline {before!r}",
-                hint="give a baseline of the same label",
-            )
+    if baseline is not None:
+        refuse_other_label(baseline, report)
     vocabulary = vocabulary_of(report)
     gates = []
     for rule in rules:

@@ -6,13 +6,12 @@ from pydantic import JsonValue
 
 from fairaudit.config.options import GATES
 from fairaudit.errors import ConfigError
-from fairaudit.gate.judge import change
+from fairaudit.gate.judge import change, refuse_other_label
 from fairaudit.gate.targets import read_estimate
 from fairaudit.metrics.registry import METRICS
 from fairaudit.report.main_gap import main_gap
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import (
-    DEFAULT,
     Comparison,
     Estimate,
     Figure,
@@ -20,7 +19,6 @@ from fairaudit.results.estimates import (
     Interval,
     LowEnd,
     Part,
-    key_of,
 )
 
 # Where the data lie and what is asked of a report; the digest tells whether the data are the same.
@@ -96,22 +94,15 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
     Raises:
         ConfigError: They are of another label, of other data, or share no arm.
     """
-    labels = before.data.label, after.data.label
-    if len({(label.column, label.positive, label.favourable) for label in labels}) > 1:
-        told = " and ".join(
-            f"{label.column!r} (positive {label.positive!r}, favourable {label.favourable!r})"
-            for label in labels
-        )
-        raise ConfigError(
-            f"the reports are about different labels: {told}", hint="compare like with like"
-        )
+    refuse_other_label(before, after)
     if before.data.sha256 != after.data.sha256 and not other_data:
         raise ConfigError(
             f"the reports are of different data: {before.data.sha256[:12]}… and "
             f"{after.data.sha256[:12]}…",
             hint="--other-data compares them all the same",
         )
-    keys_before, keys_after = _keys(before, after), _keys(after, before)
+    keys_before = [arm.key for arm in before.every_arm]
+    keys_after = [arm.key for arm in after.every_arm]
     shared = [key for key in keys_after if key in keys_before]
     if not shared:
         raise ConfigError(
@@ -126,7 +117,7 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
         EpsilonChange(arm=key, before=_epsilon(before, key), after=_epsilon(after, key))
         for key in shared
     ]
-    trained = _comparisons(before, after), _comparisons(after, before)
+    trained = before.every_comparison, after.every_comparison
     changes = [
         *_changes(*trained, lambda arms: after.shares_trainings(before, *arms)),
         *_changes(before.attacks, after.attacks, lambda arms: after.shares_attacks(before, *arms)),
@@ -141,35 +132,8 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
     )
 
 
-def _is_fixed_beside(report: Report, other: Report) -> bool:
-    """Whether settings were searched for in the other report alone.
-
-    There, this one is its default way.
-    """
-    return report.tuning is None and other.tuning is not None
-
-
-def _keys(report: Report, other: Report) -> list[str]:
-    keys = [arm.key for arm in report.every_arm]
-    if _is_fixed_beside(report, other):
-        keys += [key_of(key, DEFAULT) for key in keys]
-    return keys
-
-
-def _comparisons(report: Report, other: Report) -> list[Comparison]:
-    """All of a report; fixed settings beside searched ones also under the default's names."""
-    found = list(report.every_comparison)
-    if _is_fixed_beside(report, other):
-        for comparison in report.every_comparison:
-            reference = comparison.reference and key_of(comparison.reference, DEFAULT)
-            names = {"arm": key_of(comparison.arm, DEFAULT), "reference": reference}
-            found.append(comparison.model_copy(update=names))
-    return found
-
-
 def _epsilon(report: Report, arm: str) -> float | None:
-    """Of an arm; one of fixed settings is also known as its default way."""
-    facts = report.every_guarantee.get(arm) or report.privacy.get(arm.replace(f":{DEFAULT}", "", 1))
+    facts = report.every_guarantee.get(arm)
     if facts is None or facts.epsilon is None:
         return None
     return facts.epsilon.headline
@@ -189,12 +153,8 @@ def _changes(
         same = is_same([arm for arm in (comparison.arm, comparison.reference) if arm])
         measures = {group.group: group for group in earlier.by_group}
         pairs = [(measures.get(group.group), group) for group in comparison.by_group]
-        held = {name for group in comparison.by_group for name in group.estimates}
-        metrics = []
-        for metric in METRICS:
-            if metric in held:
-                of_classes = sorted(name for name in held if name.startswith(f"{metric}["))
-                metrics += [metric, *of_classes]
+        held = dict.fromkeys(name for group in comparison.by_group for name in group.estimates)
+        metrics = [name for name in held if name.partition("[")[0] in METRICS]
         for metric in metrics:
             for was, now in (*pairs, (earlier.overall, comparison.overall)):
                 if was is not None:

@@ -6,9 +6,11 @@ Three outcomes: what cannot be told is inconclusive, never a pass.
 from dataclasses import replace
 from decimal import Decimal
 
+from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GateRule
 from fairaudit.gate.joint_interval import growth, widened, widened_size
 from fairaudit.gate.targets import Target, TargetReading
+from fairaudit.report.model import Report
 from fairaudit.report.summary import GateTarget, Outcome
 from fairaudit.results.estimates import NOTHING, Ends, Interval
 
@@ -81,7 +83,7 @@ def change(
     if mine.value is None or theirs.value is None:
         return replace(now, number=NOTHING, reason=reason or "undefined")
     is_unmoved = mine.ends is not None and mine.ends == theirs.ends
-    is_same = same_trainings and now.seeds == before.seeds and is_unmoved
+    is_same = same_trainings and is_unmoved
     moved = Interval(
         value=_difference(mine.value, theirs.value),
         low=0.0 if is_same else _difference(mine.low, theirs.high),
@@ -89,7 +91,6 @@ def change(
     )
     return TargetReading(
         number=moved,
-        seeds=tuple(_difference(a, b) for a, b in zip(now.seeds, before.seeds, strict=False)),
         n_seeds=min(now.n_seeds, before.n_seeds),
         variances=None,
         is_size=False,
@@ -97,6 +98,22 @@ def change(
         slack=now.slack + before.slack,
         unjudged=now.unjudged or before.unjudged,
     )
+
+
+def refuse_other_label(before: Report, after: Report) -> None:
+    """Refuse to compare reports that are about different labels.
+
+    Raises:
+        ConfigError: The column, the positive or the favourable value is another one.
+    """
+    earlier, later = before.data.label, after.data.label
+    for what in ("column", "positive", "favourable"):
+        was, now = getattr(earlier, what), getattr(later, what)
+        if was != now:
+            raise ConfigError(
+                f"the reports are about different labels: {what} {was!r} and {now!r}",
+                hint="compare reports of the same label",
+            )
 
 
 def _difference(a: float | None, b: float | None) -> float | None:
@@ -137,11 +154,4 @@ def _statistic(rule: GateRule, reading: TargetReading) -> float | None:
         return reading.number.value
     if rule.statistic == "ci_low":
         return reading.number.low
-    if rule.statistic == "ci_high":
-        return reading.number.high
-    known = [value for value in reading.seeds if value is not None]
-    if not known or len(known) < len(reading.seeds):
-        return None
-    if reading.is_size:
-        return max(map(abs, known))
-    return max(known)
+    return reading.number.high

@@ -10,7 +10,7 @@ from fairaudit.gate.unjudged import named, unjudged
 from fairaudit.gate.vocabulary import Metric
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.registry import METRICS, part_of
-from fairaudit.report.facts import LabelFacts
+from fairaudit.report.facts import LabelFacts, PrivacyFacts
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Gap, GroupMeasure, Interval
 
@@ -31,8 +31,7 @@ class TargetReading:
 
     Args:
         number: Its value and 95 % interval.
-        seeds: The value at each seed.
-        n_seeds: How many.
+        n_seeds: How many seeds it rests on.
         variances: Of the interval, where it is this number's own.
         is_size: An absolute value, so its interval ends at 0.
         reason: Why no gate may read it, or "".
@@ -41,7 +40,6 @@ class TargetReading:
     """
 
     number: Interval
-    seeds: tuple[float | None, ...]
     n_seeds: int
     variances: Variances | None
     is_size: bool
@@ -103,37 +101,22 @@ class Vocabulary:
             raise ConfigError(
                 f"rule {rule.text!r}: no method {rule.arm!r}", hint=did_you_mean(rule.arm, keys)
             )
-        if rule.group is None:
+        if rule.group is None or rule.is_overall:
             return
-        if rule.group.bare:
-            self._check_bare(rule, rule.group.bare)
-            return
-        if rule.group.grouping not in self.groupings:
-            hint = did_you_mean(rule.group.grouping, self.groupings)
-            raise ConfigError(f"rule {rule.text!r}: no grouping {rule.group.grouping!r}", hint=hint)
-        known = self.groupings[rule.group.grouping]
+        grouping = rule.group.grouping
+        if grouping not in self.groupings:
+            owners = [name for name, groups in self.groupings.items() if grouping in groups]
+            hint = did_you_mean(grouping, [*self.groupings, ALL_ROWS])
+            if owners:
+                hint = f"write @{owners[0]}={grouping}"
+            raise ConfigError(f"rule {rule.text!r}: no grouping {grouping!r}", hint=hint)
+        known = self.groupings[grouping]
         for name in rule.group.names:
             if name not in known:
                 raise ConfigError(
-                    f"rule {rule.text!r}: no group {name!r} in {rule.group.grouping!r}",
+                    f"rule {rule.text!r}: no group {name!r} in {grouping!r}",
                     hint=did_you_mean(name, known),
                 )
-
-    def _check_bare(self, rule: GateRule, name: str) -> None:
-        is_group = any(name in groups for groups in self.groupings.values())
-        if name in self.groupings and is_group:
-            raise ConfigError(
-                f"rule {rule.text!r}: {name!r} is a group and a grouping", hint="write @COLUMN=NAME"
-            )
-        if not is_group and name not in self.groupings and name != ALL_ROWS:
-            known = [
-                ALL_ROWS,
-                *self.groupings,
-                *(n for names in self.groupings.values() for n in names),
-            ]
-            raise ConfigError(
-                f"rule {rule.text!r}: no group {name!r}", hint=did_you_mean(name, known)
-            )
 
 
 def vocabulary_of(report: Report) -> Vocabulary:
@@ -303,11 +286,7 @@ def _holds_part(metric: Metric, comparison: Comparison) -> bool:
 
 
 def _fits(selector: GroupSelector | None, comparison: Comparison) -> bool:
-    if selector is None or selector.bare in (ALL_ROWS, comparison.grouping):
-        return True
-    if selector.bare:
-        return any(group.group == selector.bare for group in comparison.by_group)
-    return selector.grouping == comparison.grouping
+    return selector is None or selector.grouping in (ALL_ROWS, comparison.grouping)
 
 
 def _of_guarantees(
@@ -315,30 +294,33 @@ def _of_guarantees(
 ) -> Iterator[Target]:
     wanted = _arms(rule, report)
     for key, facts in report.every_guarantee.items():
-        if key not in wanted or (facts.guarantee.value == "none" and not rule.arm):
+        if key not in wanted or (facts.guarantee is Guarantee.NONE and not rule.arm):
             continue
-        held = facts.epsilon
-        value = {
-            "epsilon": held.headline if held else None,
-            "epsilon_rdp": held.rdp if held else None,
-            "epsilon_if_all_released": facts.epsilon_if_all_released,
-            "delta": facts.delta,
-        }[rule.metric.key]
-        if facts.guarantee is Guarantee.UNCHECKED:
-            value = None  # no more than a claim
-        if facts.guarantee.rests_on_module and not trust_module:
+        value = _of_guarantee(rule.metric.key, facts)
+        is_unsure = facts.guarantee.rests_on_module and not trust_module
+        if is_unsure or facts.guarantee is Guarantee.UNCHECKED:
             value = None
         reason = "" if value is not None else f"guarantee: {facts.guarantee.value}"
         if facts.claim is not None and rule.metric.key in ("epsilon", "delta"):
-            claimed = {"epsilon": facts.claim.epsilon, "delta": facts.claim.delta}[rule.metric.key]
+            claimed = facts.claim.epsilon if rule.metric.key == "epsilon" else facts.claim.delta
             value = claimed if trust_claims else None
             if value is not None:
                 reason = ""
             elif claimed is None:
                 reason = "the trainer claims none"
         exact = Interval(value=value, low=value, high=value)
-        reading = TargetReading(exact, (value,), 1, None, is_size=False, reason=reason)
+        reading = TargetReading(exact, 1, None, is_size=False, reason=reason)
         yield Target(key, "", "", "", reading)
+
+
+def _of_guarantee(name: str, facts: PrivacyFacts) -> float | None:
+    if name == "delta":
+        return facts.delta
+    if name == "epsilon_if_all_released":
+        return facts.epsilon_if_all_released
+    if facts.epsilon is None:
+        return None
+    return facts.epsilon.rdp if name == "epsilon_rdp" else facts.epsilon.headline
 
 
 def _of_comparison(
@@ -364,14 +346,12 @@ def _of_comparison(
 
 
 def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -> Target:
-    reason = _unpredicted([group])
-    if not reason and not group.gated:
-        reason = group.reason
-    elif not reason:
-        reason = group.ungated.get(rule.metric.key, "")
+    key = rule.metric.key
+    small = group.ungated.get(key, "") if group.gated else group.reason
+    reason = _unpredicted([group]) or small
     if not reason and not _holds_part(rule.metric, comparison):
         reason = NOT_SPLIT
-    estimate = group.estimates.get(rule.metric.key)
+    estimate = group.estimates.get(key)
     reading = read_estimate(estimate, reason, is_size=False, own_variances=True)
     return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
 
@@ -388,15 +368,13 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
     place = comparison.arm, comparison.reference, comparison.grouping
     if not wanted:
         why = NO_SUCH_GAP if _holds_part(rule.metric, comparison) else NOT_SPLIT
-        return Target(*place, "", TargetReading(NOTHING, (), 1, None, is_size=True, reason=why))
+        return Target(*place, "", TargetReading(NOTHING, 1, None, is_size=True, reason=why))
     gap = wanted[0]
     between = [name for name in (gap.a, gap.b) if name]
     among = list(comparison.by_group)
     if gap.kind == "pair":
         among = [group for group in among if group.group in between]
-    reason = _unpredicted(among)
-    if not reason and not gap.gated:
-        reason = gap.reason
+    reason = _unpredicted(among) or ("" if gap.gated else gap.reason)
     is_pair = gap.kind in ("pair", "population")
     reading = read_estimate(gap.absolute, reason, is_size=True, own_variances=is_pair)
     return Target(*place, ", ".join(between), reading)
@@ -404,13 +382,9 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
 
 def _unpredicted(groups: Sequence[GroupMeasure]) -> str:
     """Why rows that were to be judged cannot be, or "": whoever predicts may not choose them."""
-    counts = [group.unpredicted for group in groups]
-    if None in counts:
-        return "rows have no prediction"
-    lacking = sum(n for n in counts if n)
-    if not lacking:
-        return ""
-    return f"{numbered(lacking, 'row')} without a prediction"
+    if any(group.unpredicted != 0 for group in groups):
+        return "rows without a prediction"
+    return ""
 
 
 def read_estimate(
@@ -426,7 +400,7 @@ def read_estimate(
     """
     if estimate is None:
         said = reason or "the report holds no such number"
-        return TargetReading(NOTHING, (), 1, None, is_size=is_size, reason=said)
+        return TargetReading(NOTHING, 1, None, is_size=is_size, reason=said)
     said = reason or estimate.reason
     if not said and estimate.value is None:
         said = "undefined"
@@ -435,6 +409,4 @@ def read_estimate(
     if own_variances and estimate.ends is not None and training is not None and records is not None:
         variances = Variances(training**2, records**2)
     n_seeds = max(1, estimate.n_seeds)
-    return TargetReading(
-        estimate, estimate.by_seed, n_seeds, variances, is_size=is_size, reason=said
-    )
+    return TargetReading(estimate, n_seeds, variances, is_size=is_size, reason=said)

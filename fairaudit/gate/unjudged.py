@@ -15,13 +15,7 @@ _UNTOLD = 10**12  # rows, where their number is suppressed
 
 def named(selector: GroupSelector | None, comparison: Comparison) -> Sequence[str] | None:
     """The groups that the rule names, or None where it is about all."""
-    if selector is None:
-        return None
-    if selector.bare:
-        if selector.bare == comparison.grouping:
-            return None
-        return (selector.bare,)
-    return selector.names or None
+    return selector.names or None if selector else None
 
 
 def unjudged(

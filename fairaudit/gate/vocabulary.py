@@ -2,17 +2,17 @@
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.metrics.registry import (
     METRICS,
     PARTS,
+    MetricSpec,
     Unit,
     base_metric,
     costs,
-    of_leakage,
-    within_model,
 )
 
 Kind = Literal["arm", "group", "gap", "mean_gap"]
@@ -24,18 +24,8 @@ OF_ARM = {
     "epsilon_if_all_released": "epsilon of releasing every private model of the audit",
     "delta": "delta",
 }
-_GAP, _MEAN_GAP = "_gap", "_mean_gap"
-_OF_LEAKAGE = "leakage_gap"  # short for the one that a report leads with
-_CLASS = re.compile(r"(.+)\[(\d+)\]")
-
-
-class Bounds(NamedTuple):
-    """Where a number of a report lies; an open end is not reached."""
-
-    low: float
-    high: float
-    low_open: bool = False
-    high_open: bool = False
+_LEADING_LEAKAGE = "leakage_tpr"  # whose gap is meant by leakage_gap
+_CLASS = re.compile(r"(.+)\[(\d+)\](.*)")
 
 
 class Metric(NamedTuple):
@@ -76,43 +66,22 @@ class Metric(NamedTuple):
             return ""
         return METRICS[self.base].unit
 
-    def bounds(self, *, is_change: bool) -> Bounds:
-        """Where its values lie, or those of its change since another report.
-
-        A gap of 1 would be one of 100 points: a cost's gap could pass it only where privacy takes
-        from one group what it gives to another, so a rule that says 1 means something else.
-        """
+    def bounds(self, *, is_change: bool) -> tuple[float, float]:
+        """Least and largest value, or those of its change since another report."""
         if self.kind == "arm":
             top = 1.0 if self.key == "delta" else math.inf
-            if is_change:
-                return Bounds(-top, top)
-            return Bounds(0.0, top, low_open=True, high_open=True)
+            return -top if is_change else 0.0, top
         spec = METRICS[self.base]
-        if self.key.startswith("change.") and self.kind == "group":
-            return Bounds(-spec.width, spec.width)
+        is_difference = is_change or (self.kind == "group" and self.key.startswith("change."))
+        if self.kind == "group" and not is_difference:
+            return spec.bounds
         top = spec.bounds[1] if spec.cost_of else spec.width
-        if is_change:
-            return Bounds(-top, top)
-        if self.kind != "group":
-            return Bounds(0.0, top, high_open=True)
-        return Bounds(*spec.bounds)
+        return -top if is_difference else 0.0, top
 
 
 def metric_names() -> tuple[str, ...]:
     """Every metric a rule may name; rates also exist per class, as ``tpr[2]``."""
-    groups = list(_of_groups())
-    compared = [name for name, spec in METRICS.items() if "both rates" not in spec.needs]
-    gaps = [name + _GAP for name in compared]
-    beside = [spec.name for spec in (*within_model(), *of_leakage()) if spec.name in compared]
-    gaps += [f"{prefix}.{name}{_GAP}" for prefix in ("reference", "change") for name in beside]
-    gaps += [name + _MEAN_GAP for name in costs()]
-    parts = [
-        f"{name}{suffix}.{part}"
-        for name in costs()
-        for suffix in ("", _GAP, _MEAN_GAP)
-        for part in PARTS
-    ]
-    return (*gaps, _OF_LEAKAGE, *groups, *parts, *OF_ARM)
+    return tuple(_offered())
 
 
 def find_metric(name: str) -> Metric:
@@ -121,63 +90,60 @@ def find_metric(name: str) -> Metric:
     Raises:
         ConfigError: There is none; the hint names the nearest.
     """
-    if name == _OF_LEAKAGE:
-        return find_metric(f"leakage_tpr{_GAP}")._replace(name=name)
-    if name in OF_ARM:
-        return Metric(name, name, "arm", OF_ARM[name])
-    whole, _, part = name.rpartition(".")
-    if part in PARTS and whole.removesuffix(_MEAN_GAP).removesuffix(_GAP) in costs():
-        metric = find_metric(whole)
-        return Metric(
-            name, f"{metric.key}.{part}", metric.kind, f"{metric.words}, the part {PARTS[part]}"
-        )
-    for suffix, kind, words in _SUFFIXES:
-        stem = name.removesuffix(suffix)
-        if suffix and stem == name:
-            continue
-        said = _words(stem, is_gap=bool(suffix))
-        if said is not None and not (kind == "mean_gap" and stem not in costs()):
-            return Metric(name, stem, kind, words.format(said))
-    raise ConfigError(f"unknown metric {name!r} in a rule", hint=did_you_mean(name, metric_names()))
+    offered = _offered()
+    if name in offered:
+        return offered[name]
+    rate = _CLASS.fullmatch(name)
+    metric = offered.get(rate[1] + rate[3]) if rate else None
+    if rate is None or metric is None or not _is_per_class(metric):
+        raise ConfigError(f"unknown metric {name!r} in a rule", hint=did_you_mean(name, offered))
+    words = f"{metric.words} of class {rate[2]}"
+    return Metric(name, f"{metric.key}[{rate[2]}]", metric.kind, words)
 
 
-# The longer suffix first, for the shorter one ends it.
-_SUFFIXES: tuple[tuple[str, Kind, str], ...] = (
-    (_MEAN_GAP, "mean_gap", "mean gap over all pairs of groups in {}"),
-    (_GAP, "gap", "gap between groups in {}"),
-    ("", "group", "{}"),
-)
+def _is_per_class(metric: Metric) -> bool:
+    return metric.kind != "arm" and "positive" in METRICS[metric.base].needs
 
 
-def _of_groups() -> tuple[str, ...]:
-    reference = (f"reference.{spec.name}" for spec in (*within_model(), *of_leakage()))
-    changed = (f"change.{spec.name}" for spec in of_leakage())
-    training = (f"train.{name}" for name, spec in METRICS.items() if spec.is_on_training)
-    without = (f"reference.train.{spec.name}" for spec in within_model() if spec.is_on_training)
-    return (*METRICS, *reference, *changed, *training, *without)
+def _offered() -> dict[str, Metric]:
+    """Every metric by its name, those of gaps first."""
+    metrics: list[Metric] = []
+    for name, spec in METRICS.items():
+        metrics += _gaps(name, spec.words, spec)
+        if not spec.cost_of:
+            metrics += _gaps(f"reference.{name}", f"{spec.words} without privacy", spec)
+            metrics += _gaps(f"change.{name}", f"what privacy changes in {spec.words}", spec)
+    leading = next(metric for metric in metrics if metric.key == _LEADING_LEAKAGE)
+    metrics.append(leading._replace(name="leakage_gap"))
+    for name, spec in METRICS.items():
+        metrics += _of_group(name, spec)
+    for whole in [metric for metric in metrics if metric.key in costs()]:
+        for part, words in PARTS.items():
+            said = f"{whole.words}, the part {words}"
+            metrics.append(Metric(f"{whole.name}.{part}", f"{whole.key}.{part}", whole.kind, said))
+    metrics += [Metric(name, name, "arm", words) for name, words in OF_ARM.items()]
+    return {metric.name: metric for metric in metrics}
 
 
-def _words(stem: str, *, is_gap: bool) -> str | None:
-    """What the stem means, or None where no report holds it (as a gap)."""
-    rate = _CLASS.fullmatch(stem)
-    plain, of_class = (rate[1], f" of class {rate[2]}") if rate else (stem, "")
-    base = plain.rpartition(".")[2]
-    spec = METRICS.get(base)
-    if (
-        spec is None
-        or (rate and "positive" not in spec.needs)
-        or (is_gap and "both rates" in spec.needs)
-    ):
-        return None
-    prefix, said = plain.removesuffix(base), spec.words
-    if not prefix:
-        return said + of_class
-    if prefix == "change." and (is_gap or "leakage" in spec.needs) and not spec.cost_of:
-        return f"what privacy changes in {said}{of_class}"
-    if prefix == "reference." and not spec.cost_of:
-        return f"{said}{of_class} without privacy"
-    is_training = plain in _of_groups() and "train." in prefix and not is_gap
-    if is_training:
-        where = " without privacy" if prefix.startswith("reference") else ""
-        return f"{said} on training rows{where}"
-    return None
+def _gaps(key: str, words: str, spec: MetricSpec) -> Iterator[Metric]:
+    if "both rates" in spec.needs:
+        return
+    yield Metric(f"{key}_gap", key, "gap", f"gap between groups in {words}")
+    if spec.cost_of:
+        said = f"mean gap over all pairs of groups in {words}"
+        yield Metric(f"{key}_mean_gap", key, "mean_gap", said)
+
+
+def _of_group(name: str, spec: MetricSpec) -> Iterator[Metric]:
+    yield Metric(name, name, "group", spec.words)
+    said = {}
+    if not spec.cost_of:
+        said["reference."] = f"{spec.words} without privacy"
+    if "leakage" in spec.needs:
+        said["change."] = f"what privacy changes in {spec.words}"
+    if spec.is_on_training:
+        said["train."] = f"{spec.words} on training rows"
+        if not spec.cost_of:
+            said["reference.train."] = f"{spec.words} on training rows without privacy"
+    for prefix, words in said.items():
+        yield Metric(prefix + name, prefix + name, "group", words)

@@ -76,7 +76,6 @@ def prepared(data, *rules, seeds_max=5, **options):
     ("rule", "said"),
     [
         ("privacy_cost_gap.mean > 0.02", "plain number without an interval"),
-        ("privacy_cost_gap.max > 0.02", "plain number without an interval"),
         ("privacy_cost_gap.ci_high > 0.02", "one end"),
         ("privacy_cost_gap.delta > 0.02", "change since a report"),
         ("privacy_cost_gap:dpsgd > 0.02", "names an arm"),

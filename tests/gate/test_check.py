@@ -52,13 +52,11 @@ def places(gate):
         ("privacy_cost_gap.ci_low > 0.012", "pass"),
         ("privacy_cost_gap.ci_high > 0.046", "fail"),
         ("privacy_cost_gap.ci_high > 0.047", "pass"),
-        ("privacy_cost_gap.max > 0.0289", "fail"),
-        ("privacy_cost_gap.max > 0.0291", "pass"),
         ("privacy_cost@sex=F > 0.02", "fail"),
-        ("privacy_cost@F > 0.05", "inconclusive"),
-        ("privacy_cost@M > 0.05", "pass"),
+        ("privacy_cost@sex=F > 0.05", "inconclusive"),
+        ("privacy_cost@sex=M > 0.05", "pass"),
         ("impact_ratio < 0.8", "fail"),
-        ("impact_ratio@M < 0.8", "pass"),
+        ("impact_ratio@sex=M < 0.8", "pass"),
         ("accuracy@overall < 0.5", "pass"),
         ("accuracy:global-adapt < 0.5", "pass"),
         ("epsilon > 3", "fail"),
@@ -109,14 +107,14 @@ def test_a_rule_without_selector_covers_every_private_arm_and_every_group():
         ("dpsgd", "sex", "F"),
         ("dpsgd", "sex", "M"),
     ]
-    assert places(gates(three_arms(), "accuracy@F < 0.5")[0]) == [
+    assert places(gates(three_arms(), "accuracy@sex=F < 0.5")[0]) == [
         ("dpsgd", "sex", "F"),
         ("global-adapt", "sex", "F"),
     ]
 
 
 def test_to_fail_one_of_several_takes_the_interval_that_holds_for_all_of_them():
-    alone = gates(report_of(), "privacy_cost@F > 0.026")[0].targets[0]
+    alone = gates(report_of(), "privacy_cost@sex=F > 0.026")[0].targets[0]
     assert alone.outcome == "fail"  # [0.0269, ...] alone
     of = {target.group: target for target in gates(report_of(), "privacy_cost > 0.026")[0].targets}
     assert of["F"].outcome == "inconclusive"
@@ -202,7 +200,7 @@ def test_a_method_names_all_its_arms_and_a_key_only_one():
         ("accuracy:pate < 0.5", "known: sgd, global-adapt"),
         ("accuracy@sx=F < 0.5", "did you mean 'sex'"),
         ("accuracy@sex=f < 0.5", "did you mean 'F'"),
-        ("accuracy@age < 0.5", "no group 'age'"),
+        ("accuracy@age < 0.5", "no grouping .age'"),
         ("accuracy.delta > 0", "add --baseline"),
     ],
 )
@@ -219,7 +217,7 @@ def test_a_group_that_is_too_small_is_left_out_and_named_unless_a_rule_asks_for_
     assert gate.outcome == "pass"
     assert places(gate) == [("global-adapt", "sex", "M")]
     assert gate.left_out == ("sex = F: group 'F' has 7 test records; 30 are needed",)
-    asked = gates(report_of(small), "accuracy@F < 0.5")[0]
+    asked = gates(report_of(small), "accuracy@sex=F < 0.5")[0]
     assert asked.outcome == "inconclusive"
     assert "7 test records" in asked.reason
 
@@ -233,7 +231,7 @@ def test_too_few_seeds_are_inconclusive_for_every_statistic():
     for rule in (
         "accuracy < 0.5",
         "accuracy.mean < 0.5",
-        "privacy_cost_gap.max > 0.9",
+        "privacy_cost_gap.mean > 0.9",
         "accuracy@overall < 0.5",
     ):
         gate = gates(report_of(few), rule)[0]
@@ -243,8 +241,8 @@ def test_too_few_seeds_are_inconclusive_for_every_statistic():
 
 def test_a_metric_that_gates_do_not_read_is_inconclusive_though_its_group_is_large_enough():
     few = with_measure(comparison(), "F", ungated={"excess_risk": "a gate on a loss needs 200"})
-    assert outcome(report_of(few), "excess_risk@F > 5") == "inconclusive"
-    assert outcome(report_of(few), "privacy_cost@F > 0.9") == "pass"
+    assert outcome(report_of(few), "excess_risk@sex=F > 5") == "inconclusive"
+    assert outcome(report_of(few), "privacy_cost@sex=F > 0.9") == "pass"
 
 
 def test_whatever_is_asked_of_an_arm_with_a_failed_seed_is_inconclusive():
@@ -312,8 +310,8 @@ def test_what_two_comparisons_of_an_arm_share_is_judged_once_and_costs_against_b
         comparison("pate-hard", (0.3, 0.1)),
         arms=arms,
     )
-    assert len(gates(report, "accuracy@F < 0.5")[0].targets) == 1
-    costs = gates(report, "privacy_cost@F > 0.5")[0].targets
+    assert len(gates(report, "accuracy@sex=F < 0.5")[0].targets) == 1
+    costs = gates(report, "privacy_cost@sex=F > 0.5")[0].targets
     assert [t.reference for t in costs] == [
         "sgd",
         "pate-hard-clean",
@@ -385,7 +383,7 @@ def test_other_trainings_whose_numbers_are_equal_by_chance_may_have_changed(othe
         now = trained_otherwise(now, other, digest)
         assert outcome(now, "privacy_cost_gap.delta > 0", baseline=before) == "inconclusive"
     # An accuracy is the arm's own, whatever it is compared with.
-    own = outcome(now, "accuracy.delta@F > 0", baseline=before)
+    own = outcome(now, "accuracy.delta@sex=F > 0", baseline=before)
     assert own == ("pass" if other == "sgd" else "inconclusive")
 
 
@@ -410,11 +408,11 @@ def test_the_change_of_an_epsilon_is_that_of_the_decimals_that_people_read(
 
 
 def test_a_number_that_is_not_compared_is_not_said_to_be():
-    (cost,) = gates(report_of(), "privacy_cost@F > 0.02")[0].targets
-    (trained,) = gates(report_of(), "train.privacy_cost@F > 0.02")[0].targets
+    (cost,) = gates(report_of(), "privacy_cost@sex=F > 0.02")[0].targets
+    (trained,) = gates(report_of(), "train.privacy_cost@sex=F > 0.02")[0].targets
     assert "against sgd" in described(cost, "fraction")
     assert "against sgd" in described(trained, "fraction")
-    for rule in ("impact_ratio@F < 0.8", "selection_rate@F > 0.1", "accuracy_gap > 0.2"):
+    for rule in ("impact_ratio@sex=F < 0.8", "selection_rate@sex=F > 0.1", "accuracy_gap > 0.2"):
         (target,) = gates(report_of(), rule)[0].targets
         assert (target.reference, "against" in described(target, "")) == ("", False)
 
@@ -423,7 +421,7 @@ def test_what_the_baseline_lacks_or_leaves_undefined_is_inconclusive():
     other = report_of(comparison("dpsgd"), arms=(arm("sgd", reference=None), arm("dpsgd")))
     assert outcome(report_of(), "privacy_cost_gap.delta > 0.9", baseline=other) == "inconclusive"
     gone = report_of(with_measure(comparison(), "F", estimates={"accuracy": estimate(None)}))
-    assert outcome(report_of(), "accuracy.delta@F > 0.9", baseline=gone) == ("inconclusive")
+    assert outcome(report_of(), "accuracy.delta@sex=F > 0.9", baseline=gone) == ("inconclusive")
 
 
 def test_a_baseline_of_another_label_is_refused():
@@ -438,10 +436,10 @@ def test_a_baseline_of_another_label_is_refused():
     ("rule", "beside"),
     [
         # Of 8 + 90 rows without truth or group beside a group's 382 the share is 98 / 480.
-        ("accuracy@a < {}", 0.782109 - 98 / 480),
-        ("accuracy.mean@a < {}", 0.80211 - 98 / 480),
+        ("accuracy@sex=a < {}", 0.782109 - 98 / 480),
+        ("accuracy.mean@sex=a < {}", 0.80211 - 98 / 480),
         ("accuracy@overall < {}", 0.798443 - 8 / 390),  # all rows have one, whatever their group
-        ("privacy_cost@a > {}", 0.0541235 + 2 * 98 / 480),  # from -1 to 1
+        ("privacy_cost@sex=a > {}", 0.0541235 + 2 * 98 / 480),  # from -1 to 1
         ("privacy_cost_gap > {}", 0.0461235 + 4 * 98 / 480),  # by both its groups
     ],
 )
@@ -472,7 +470,7 @@ def test_rows_that_nobody_judged_may_lie_where_a_rule_fails(rule, beside):
 def test_several_numbers_of_a_rule_share_its_interval(variances):
     """With variances of its own by the formula, else by the growth of t alone."""
     number = Interval(value=0.3, low=0.2, high=0.4)
-    reading = TargetReading(number, (0.3,) * 5, 5, variances, is_size=True, reason="")
+    reading = TargetReading(number, 5, variances, is_size=True, reason="")
     rule = parse_rules(["privacy_cost_gap > 0.9"])[0]
     target = judge(rule, Target("dpsgd", "sgd", "sex", "F, M", reading), among=3)
     t = stats.t.ppf([0.975, 1 - 0.025 / 3], 4)
@@ -489,7 +487,9 @@ def test_several_numbers_of_a_rule_share_its_interval(variances):
 
 def test_a_fresh_report_and_its_file_get_the_same_verdict():
     fresh = build_report(findings(), metadata())
-    rules = parse_rules(["epsilon > 3.13488", "privacy_cost_gap > 0.02", "privacy_cost.max@F > 0"])
+    rules = parse_rules(
+        ["epsilon > 3.13488", "privacy_cost_gap > 0.02", "privacy_cost.mean@sex=F > 0"]
+    )
     found = judged(fresh, rules)
     assert found.privacy["global-adapt"].epsilon.pld == 3.1348761234  # full precision is kept
     assert (

@@ -83,12 +83,12 @@ def rules(draw):
     metric = draw(
         st.sampled_from(NAMES) | st.sampled_from([*METRICS, *(f"{m}_gap" for m in METRICS)])
     )
-    statistic = draw(st.sampled_from(["", "", ".mean", ".ci_low", ".ci_high", ".max"]))
+    statistic = draw(st.sampled_from(["", "", ".mean", ".ci_low", ".ci_high"]))
     is_of_arm = parse_rule(f"{metric} > 0.5").metric.kind in ("arm", "mean_gap")
     group = (
         ""
         if is_of_arm
-        else draw(st.sampled_from(["", "", "@sex", "@sex=F", "@M", "@sex=F,M", "@overall"]))
+        else draw(st.sampled_from(["", "", "@sex", "@sex=F", "@sex=M", "@sex=F,M", "@overall"]))
     )
     chosen = draw(st.sampled_from(["", "", ":sgd"]))
     head = f"{metric}{statistic}{group}{chosen}"

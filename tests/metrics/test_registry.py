@@ -142,7 +142,7 @@ def test_what_privacy_changes_in_it_is_shown_beside_a_baseline(tmp_path):
         ("brier_gap > 0.9", "pass"),
         ("brier_gap > 0.01", "fail"),
         ("brier@sex=F > 1.2", "pass"),
-        ("npv@M < 0.2", "pass"),
+        ("npv@sex=M < 0.2", "pass"),
         ("npv_gap > 1pt", "fail"),
         ("reference.npv_gap > 90%", "pass"),
         ("change.brier_gap > 0.01", "fail"),
@@ -166,7 +166,7 @@ def test_missing_rows_leave_a_rule_open_by_as_much_as_they_could_move_it(tmp_pat
     )  # 100 rows without the truth
     path = tmp_path / "scores.parquet"
     frame.to_parquet(path, index=False)
-    rules = ["brier@M > 0.4", "brier@M > 0.2", "npv@M < 0.5"]
+    rules = ["brier@sex=M > 0.4", "brier@sex=M > 0.2", "npv@sex=M < 0.5"]
     config = resolve_config(
         {"data": path, "label": "paid", "group": ["sex"], "out": tmp_path / "out", "fail_on": rules}
     ).config
@@ -210,7 +210,7 @@ def test_too_few_records_for_it_leave_no_interval_or_no_gate(tmp_path, monkeypat
     monkeypatch.setitem(METRICS, "brier", replace(ADDED[0], least_gated=n + 1))
     monkeypatch.setitem(METRICS, "npv", replace(ADDED[1], least_records=n + 1))
     report, _ = scored(
-        tmp_path, "private", fail_on=["brier@F > 0.01", "brier@M > 0.01", "npv@F < 0.9"]
+        tmp_path, "private", fail_on=["brier@sex=F > 0.01", "brier@sex=M > 0.01", "npv@sex=F < 0.9"]
     )
     held = estimates(report, "F")
     assert held["brier"].low is not None
@@ -232,8 +232,8 @@ def test_a_metric_without_an_interval_says_why(tmp_path, monkeypatch):
 def test_a_cost_that_is_added_is_in_every_output(tmp_path, third):
     rules = [
         "brier_cost_gap > 0.01",
-        "brier_cost@M > 1",
-        "auc_cost@F > 1pt",
+        "brier_cost@sex=M > 1",
+        "auc_cost@sex=F > 1pt",
         "brier_cost_gap.noise > 0",
     ]
     report, _ = scored(tmp_path, "private", "base", fail_on=rules)
