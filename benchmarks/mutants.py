@@ -13,6 +13,7 @@ by --seed. It is made in a copy of the tree. A file of mistakes is a JSON list o
 import argparse
 import ast
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -67,18 +68,23 @@ SKIPPED = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom, ast
 
 
 def nearest(path: str) -> list[str]:
-    """The tests of a source file, nearest first, as pytest takes them."""
-    parts = Path(path).with_suffix("").parts[1:]
-    room, name = parts[0], parts[-1]
+    """The test files of a source file, as pytest takes them.
+
+    First the one of its name, then those of its room that import it, then the others.
+    """
+    parts = Path(path).with_suffix("").parts
+    room, name, module = parts[1], parts[-1], ".".join(parts)
     table = tomllib.loads((ROOT / "tests" / "rooms.toml").read_text(encoding="utf-8"))["nearest"]
-    candidates = [
-        f"tests/{room}/test_{name}.py",
-        f"tests/{room}",
-        f"tests/test_{room}.py",
-        *(f"tests/{test}" for test in table.get(room, ())),
-    ]
-    there = [test for test in candidates if (ROOT / test).exists()]
-    return list(dict.fromkeys(there))
+    files: list[Path] = []
+    for place in (room, f"test_{room}.py", *table.get(room, ())):
+        place = ROOT / "tests" / place
+        files += sorted(place.rglob("test_*.py")) if place.is_dir() else [place]
+
+    def distance(file: Path) -> tuple[bool, bool]:
+        return file.name != f"test_{name}.py", module not in file.read_text(encoding="utf-8")
+
+    there = [file for file in dict.fromkeys(files) if file.is_file()]
+    return [str(file.relative_to(ROOT)) for file in sorted(there, key=distance)]
 
 
 def mistakes_of(node: ast.AST) -> Iterator[ast.AST]:
@@ -163,7 +169,7 @@ def copy_tree(tree: Path) -> None:
             shutil.copy(ROOT / name, tree / name)
 
 
-def run_tests(tree: Path, tests: list[str], limit: int) -> tuple[int, str]:
+def run_tests(tree: Path, tests: list[str], limit: int) -> tuple[int, list[str]]:
     """pytest in a child of this process, which has the libraries loaded: status, what failed."""
     log = tree / "log.txt"
     sys.stdout.flush()
@@ -195,16 +201,13 @@ def run_tests(tree: Path, tests: list[str], limit: int) -> tuple[int, str]:
         os.killpg(child, signal.SIGKILL)
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     failed = [line.split(" - ")[0] for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    return status, ", ".join(failed) or f"exit status {status}: {' '.join(lines[-3:])[-500:]}"
+    return status, [line.partition(" ")[2] for line in failed]
 
 
-def tests_of(mistakes: list[dict[str, object]]) -> list[str]:
-    """What has to notice the mistakes: the tests named beside them, else the nearest."""
-    tests: dict[str, None] = {}
-    for mistake in mistakes:
-        named = mistake.get("tests")
-        tests.update(dict.fromkeys(named if named else nearest(str(mistake["path"]))))
-    return list(tests)
+@functools.cache
+def passes(tree: Path, test: str, limit: int) -> bool:
+    """Whether a test passes without any mistake: one that does not has seen none."""
+    return run_tests(tree, [test], limit)[0] == 0
 
 
 def attempt(tree: Path, mistake: dict[str, object], limit: int) -> dict[str, object]:
@@ -219,11 +222,16 @@ def attempt(tree: Path, mistake: dict[str, object], limit: int) -> dict[str, obj
         return {**mistake, "outcome": "void", "by": str(error)}
     path.write_bytes(wrong)
     try:
-        status, by = run_tests(tree, tests_of([mistake]), limit)
+        status, failed = run_tests(
+            tree, mistake.get("tests") or nearest(str(mistake["path"])), limit
+        )
     finally:
         path.write_bytes(source)
     # Whatever ends the interpreter, the time limit too, has been seen.
     outcome = "caught" if status < 0 else {0: "survived", 1: "caught", 2: "caught"}.get(status)
+    by = ", ".join(failed) or f"exit status {status}"
+    if not all(passes(tree, test, limit) for test in failed):
+        outcome, by = "void", f"fails without the mistake: {by}"
     seconds = round(time.monotonic() - began, 1)
     return {**mistake, "outcome": outcome or "void", "by": by, "seconds": seconds}
 
@@ -286,10 +294,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = Path(folder)
         copy_tree(tree)
-        status, by = run_tests(tree, tests_of(mistakes), 10 * options.limit)
-        if status:
-            print(f"the tests fail without any mistake: {by}")
-            return 2
         results = []
         for mistake in mistakes:
             result = known.get(identity(mistake))
