@@ -10,6 +10,7 @@ from oracles import model
 
 from fairaudit.engine import network as tape_module
 from fairaudit.engine.sampling import PoissonSampler
+from fairaudit.privacy.noise import GaussianNoise
 
 SGD = next(form for form in DEFAULTS if form.spec.name == "sgd")
 DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
@@ -62,6 +63,26 @@ def test_repeats_differ_in_noise_and_in_samples(form):
     assert len({tuple(row.tolist()) for row in runs}) == 3
     quiet = trained(form, repeats=3, noise_multiplier=0.0, count_noise_multiplier=0.0).parameters
     assert len({tuple(row.tolist()) for row in quiet}) == 3  # samples of their own
+
+
+@pytest.mark.parametrize(
+    "form", [form for form in (*DEFAULTS, *whole_forms()) if form.is_private], ids=key_of
+)
+def test_no_two_seeds_arms_or_repeats_share_a_stream_of_noise(form, monkeypatch):
+    begin, streams = GaussianNoise.__init__, []
+
+    def noted(self, seeds, *others, **options):
+        streams.extend(seeds)
+        begin(self, seeds, *others, **options)
+
+    monkeypatch.setattr(GaussianNoise, "__init__", noted)
+    whole = trained(form, repeats=2, epochs=1)
+    one = len(streams)
+    for other in ({"seed": 1}, {"arm": f"{form.key}#check"}, {"arm": "another"}):
+        trained(form, repeats=2, epochs=1, **other)
+    assert whole.event is not None
+    assert one >= 2
+    assert len(set(streams)) == len(streams) == 4 * one
 
 
 @pytest.mark.parametrize("form", forms(), ids=key_of)
