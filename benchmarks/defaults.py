@@ -219,7 +219,7 @@ class Rows:
 
     def train(self, method: str, tries: Sequence[Try], plan: Plan) -> list[Read]:
         """All tries side by side, on one sample and with noise of their own."""
-        many, schedule = len(tries), plan.schedule
+        many, schedule = len(tries), plan.training
         network = stack([start_model(self.config, self.pool, self.seed)] * many)
         bounds, noise = (
             torch.tensor(each) for each in ([t.bound for t in tries], [t.noise for t in tries])
@@ -319,7 +319,7 @@ def search(rows: Rows, method: str, fit: Sequence[Constants]) -> Iterator[dict[s
         jobs["reference",] = plan, Try(plan.arms[0].settings["learning_rate"], 1e30, 0.0)
         jobs["default", epsilon] = plan, start
         for number, (by_step, by_bound, share) in enumerate(candidates(rows.seed)):
-            epochs = max(1, round(share * plan.schedule.epochs))
+            epochs = max(1, round(share * plan.training.epochs))
             other = planned(rows, epsilon, method=(method,), epochs=epochs)
             if other is None:
                 continue
@@ -327,7 +327,7 @@ def search(rows: Rows, method: str, fit: Sequence[Constants]) -> Iterator[dict[s
             step = start.step * by_step * (by_bound if "threshold" in own else 1.0)
             noise = other.arm(method).settings["noise_multiplier"]
             jobs["tried", epsilon, number] = other, Try(step, start.bound * by_bound, noise)
-        schedule = plan.schedule
+        schedule = plan.training
         spread = start.noise * math.sqrt(schedule.steps) / schedule.expected_batch_size
         for number, each in enumerate(fit):
             wide = each.bound * bound

@@ -76,7 +76,7 @@ def test_a_plan_is_that_of_the_audit_and_leaves_nothing_behind(
     report = audited
     plan = fairaudit.plan_audit(file, group="sex", method="dpsgd", **QUICK)
     assert [arm.key for arm in plan.arms] == [arm.key for arm in report.arms]
-    assert plan.arm("dpsgd").privacy.epsilon_pld == report.privacy["dpsgd"].epsilon.pld
+    assert plan.arm("dpsgd").privacy.epsilon.pld == report.privacy["dpsgd"].epsilon.pld
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-from fairaudit.planning.arms import Schedule
+from fairaudit.report.facts import Schedule
 
 
 def test_eight_steps_are_kept_from_the_first_to_the_last_unless_a_distance_is_given():

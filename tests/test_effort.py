@@ -35,13 +35,13 @@ def test_full_is_read_where_it_is_cheap_and_the_plan_says_so_with_its_reason():
     cheap, dear = plan(**ADULT | {"epochs": 100}), plan(**SAMPLE)
     assert (cheap.config.diagnostics, dear.config.diagnostics) == ("full", "basic")
     for found, level in ((cheap, "full"), (dear, "basic")):
-        said = found.origins["diagnostics"]
+        said = found.training.rules["diagnostics"]
         assert said.startswith(f"{level} by rule")
         assert f"  read    {said}" in list(plan_lines(found, seconds=1, cores=1))
     assert not cheap.reads_angles  # full reads them anyway
     assert dear.reads_angles
     given = plan(**SAMPLE, diagnostics="full")
-    assert "diagnostics" not in given.origins
+    assert "diagnostics" not in given.training.rules
     assert plan(**SAMPLE, diagnostics="off").reads_angles is False
 
 

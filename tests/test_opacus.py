@@ -408,7 +408,7 @@ def test_epsilon_is_that_of_the_plan(method, target, given):
     assert optimizer.noise_multiplier == arm.settings["noise_multiplier"]
     assert accountant.planned == arm.privacy.event
     accountant.steps = 50
-    assert accountant.epsilon() == arm.privacy.epsilon_pld <= target
+    assert accountant.epsilon() == arm.privacy.epsilon.pld <= target
     # another accountant, on the one Gaussian of a step: gradient and count together
     side = [optimizer.arm.settings[name] for name in find(method).side_queries.values()]
     together = sum(sigma**-2 for sigma in [optimizer.noise_multiplier, *side]) ** -0.5

@@ -61,7 +61,7 @@ def test_a_variant_is_an_arm_beside_the_default_without_an_epsilon():
     ]
     privacy = found.arm("dpsgd:as-published").privacy
     assert privacy.guarantee is Guarantee.NOT_ESTABLISHED
-    assert privacy.event is privacy.epsilon_pld is privacy.epsilon_rdp is None
+    assert privacy.event is privacy.epsilon is None
     assert "realised batch" in privacy.reason
     assert found.arm("dpsgd:as-published").trainer != found.arm("dpsgd").trainer
 
@@ -120,10 +120,10 @@ def test_every_setting_of_a_method_is_resolved_and_no_other():
 
 
 def test_a_rule_that_spoke_is_told_and_one_that_did_not_is_not():
-    assert "learning_rate" in plan(method=("dpsgd",)).origins
-    assert "learning_rate" not in plan(method=("dpsgd",), learning_rate=0.3).origins
+    assert "learning_rate" in plan(method=("dpsgd",)).training.rules
+    assert "learning_rate" not in plan(method=("dpsgd",), learning_rate=0.3).training.rules
     assert {"batch_size", "epochs"} <= set(
-        plan(batch_size=None, epochs=None, n_public=2000).origins
+        plan(batch_size=None, epochs=None, n_public=2000).training.rules
     )
 
 
@@ -284,10 +284,9 @@ def test_jobs_are_distinct_and_come_seed_by_seed_in_the_arms_order():
 def test_with_a_public_n_the_plan_of_neighbouring_tables_is_one():
     """docs/methods.md 9, plan: nothing of the privacy argument follows the rows."""
     small, large = (make_plan(config(method=("all",)), table(rows)) for rows in (60, 61))
-    assert small.schedule == large.schedule
-    assert small.delta == large.delta
+    assert small.training == large.training
     assert small.arms == large.arms
-    assert small.epsilon_if_all_released == large.epsilon_if_all_released
+    assert small.training.epsilon_if_all_released == large.training.epsilon_if_all_released
 
 
 def test_few_seeds_and_unequal_epsilons_are_noticed():
@@ -295,3 +294,15 @@ def test_few_seeds_and_unequal_epsilons_are_noticed():
     found = plan(method=("dpsgd", "global-adapt"), settings=counts)
     assert {n.code for n in found.notices} == {"few_seeds", "unequal_epsilon"}
     assert plan(method=("dpsgd",), seeds=5).notices == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "item", "expected"),
+    [
+        ({"balance": True}, "undersampling of groups", True),
+        ({"split_column": "part"}, "stratified random split", False),
+    ],
+)
+def test_what_epsilon_does_not_cover_stands_beside_it(options, item, expected):
+    privacy = plan(method=("dpsgd",), **options).arm("dpsgd").privacy
+    assert (item in privacy.not_covered) is expected

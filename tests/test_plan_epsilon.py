@@ -44,12 +44,12 @@ def test_a_published_schedule_has_the_published_epsilon(name):
         method=("dpsgd", "global", "global-adapt"),
         settings={"global-adapt": {"count_noise_multiplier": 10.0}},
     )
-    assert found.schedule.steps_per_epoch == -(-n // 256)
-    assert found.schedule.steps == epochs * found.schedule.steps_per_epoch
+    assert found.training.steps_per_epoch == -(-n // 256)
+    assert found.training.steps == epochs * found.training.steps_per_epoch
     for key, (rdp, pld) in {"dpsgd": alone, "global": alone, "global-adapt": together}.items():
         privacy = found.arm(key).privacy
-        assert privacy.epsilon_rdp == pytest.approx(rdp, abs=RDP_TOLERANCE)
-        assert privacy.epsilon_pld == pytest.approx(pld, abs=PLD_TOLERANCE)
+        assert privacy.epsilon.rdp == pytest.approx(rdp, abs=RDP_TOLERANCE)
+        assert privacy.epsilon.pld == pytest.approx(pld, abs=PLD_TOLERANCE)
 
 
 @pytest.mark.usefixtures("each_arm_alone")
@@ -71,7 +71,7 @@ def test_a_preset_leaves_no_number_of_its_methods_to_a_rule(name):
         "largest_weight",
     }
     # The one step is that of `sgd`, which the paper on output perturbation does not have.
-    assert found.origins.keys() & numbers == {"tran-output-perturbation": {"learning_rate"}}.get(
+    assert found.training.rules.keys() & numbers == {"tran-output-perturbation": {"learning_rate"}}.get(
         name, set()
     )
 
@@ -89,7 +89,7 @@ def test_the_presets_give_the_epsilons_they_promise(name):
     found = make_plan(config, table())
     assert found.delta == 1e-6
     for key, figures in (("dpsgd", alone), ("global-adapt", together)):
-        epsilon = found.arm(key).privacy.epsilon_rdp
+        epsilon = found.arm(key).privacy.epsilon.rdp
         assert epsilon == pytest.approx(figures[0], abs=RDP_TOLERANCE)
     assert "unequal_epsilon" in [notice.code for notice in found.notices]
 
@@ -102,8 +102,8 @@ def test_the_mnist_file_has_the_schedule_of_the_paper(shared_data):
         data=shared_data("mnist.parquet"), method=("dpsgd", "global-adapt"), **fields
     )
     found = make_plan(config, load_dataset(config))
-    assert (found.schedule.n_public, found.schedule.steps_per_epoch) == (54_676, 214)
-    assert found.schedule.steps == 12_840
+    assert (found.training.n_public, found.training.steps_per_epoch) == (54_676, 214)
+    assert found.training.steps == 12_840
 
 
 @pytest.mark.usefixtures("each_arm_alone")
@@ -111,7 +111,7 @@ def test_a_side_query_is_charged_jointly_and_not_for_nothing():
     found = plan(
         method=("dpsgd", "global-adapt"), settings={"global-adapt": {"count_noise_multiplier": 5.0}}
     )
-    assert found.arm("global-adapt").privacy.epsilon_pld > found.arm("dpsgd").privacy.epsilon_pld
+    assert found.arm("global-adapt").privacy.epsilon.pld > found.arm("dpsgd").privacy.epsilon.pld
     event = found.arm("global-adapt").privacy.event
     assert event.effective_noise_multiplier == pytest.approx((1 + 1 / 25) ** -0.5)
 
@@ -123,7 +123,7 @@ def test_a_target_epsilon_is_met_by_every_arm_and_never_exceeded():
     for key in methods:
         privacy = found.arm(key).privacy
         assert privacy.target_epsilon == 2.0
-        assert 2.0 - 0.02 < privacy.epsilon_pld <= 2.0
+        assert 2.0 - 0.02 < privacy.epsilon.pld <= 2.0
     assert [notice.code for notice in found.notices] == ["few_seeds"]
 
 
@@ -139,13 +139,13 @@ def test_calibrating_to_one_epsilon_gives_more_gradient_noise_to_an_arm_that_als
 def test_without_noise_an_arm_is_not_private_and_says_so():
     privacy = plan(noise_multiplier=0.0, method=("dpsgd",)).arm("dpsgd").privacy
     assert privacy.guarantee is Guarantee.NONE
-    assert privacy.event is privacy.epsilon_pld is privacy.epsilon_rdp is None
+    assert privacy.event is privacy.epsilon is None
     assert "noise multiplier 0" in privacy.reason
 
 
 def test_releasing_everything_costs_at_least_each_and_more_with_more():
     figures = {
-        name: plan(**given).epsilon_if_all_released
+        name: plan(**given).training.epsilon_if_all_released
         for name, given in {
             "one": {"method": ("dpsgd",)},
             "two seeds": {"method": ("dpsgd",), "seeds": 2},
@@ -154,7 +154,7 @@ def test_releasing_everything_costs_at_least_each_and_more_with_more():
             "self-check": {"method": ("dpsgd",), "self_check": True},
         }.items()
     }
-    alone = plan(method=("dpsgd",)).arm("dpsgd").privacy.epsilon_pld
+    alone = plan(method=("dpsgd",)).arm("dpsgd").privacy.epsilon.pld
     assert figures["one"] == pytest.approx(alone, rel=1e-3)
     assert figures["one"] < figures["two seeds"]
     assert figures["one"] < figures["two arms"]
@@ -166,7 +166,7 @@ def test_releasing_everything_costs_at_least_each_and_more_with_more():
 
 
 def test_releasing_everything_without_a_private_arm_has_no_epsilon():
-    assert plan(noise_multiplier=0.0, method=("dpsgd",)).epsilon_if_all_released is None
+    assert plan(noise_multiplier=0.0, method=("dpsgd",)).training.epsilon_if_all_released is None
 
 
 def test_a_target_that_the_side_query_alone_exceeds_is_refused_with_what_it_costs():

@@ -421,7 +421,7 @@ def test_predictions_are_those_of_the_function_on_the_seeds_encoded_rows(home):
         )
         for arm, privacy in (
             ("plain.train-reference", None),
-            ("plain.train", fairaudit.Privacy(2, plan.delta)),
+            ("plain.train", fairaudit.Privacy(2, plan.training.delta)),
         ):
             expected = plain.train(data, privacy, seed).predict_proba(encoded.test[:])
             result = found[arm, seed]

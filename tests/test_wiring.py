@@ -6,13 +6,13 @@ group.
 """
 
 import hashlib
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import recorder
 import torch
+from changed import replace
 from jobs import run_here
 
 from fairaudit.analysis.measure import measure

@@ -50,7 +50,7 @@ def test_a_groups_own_epsilon_is_that_of_its_own_noise_at_the_plans_delta():
         for value in steps:
             gaussian = dp_accounting.GaussianDpEvent((value**-2 + count**-2) ** -0.5)
             accountant.compose(
-                dp_accounting.PoissonSampledDpEvent(1 / plan.schedule.steps_per_epoch, gaussian)
+                dp_accounting.PoissonSampledDpEvent(1 / plan.training.steps_per_epoch, gaussian)
             )
         exact = accountant.get_epsilon(1e-7)
         assert exact * (1 - 1e-3) <= own <= 1.06 * exact

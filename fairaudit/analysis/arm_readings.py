@@ -155,7 +155,7 @@ def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmR
     assert isinstance(facts, Mapping)
     return ArmReadings(
         steps=tuple(int(step) for step in np.asarray(first.arrays[STEPS])),
-        total_steps=plan.schedule.steps,
+        total_steps=plan.training.steps,
         seeds=tuple(read),
         values={
             key.removeprefix(PREFIX): np.stack(

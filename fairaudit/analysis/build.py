@@ -12,9 +12,6 @@ from fairaudit import __version__
 from fairaudit.analysis.build_facts import (
     arm_facts,
     data_facts,
-    filled,
-    privacy_facts,
-    training_facts,
 )
 from fairaudit.analysis.build_measured import (
     diagnostics,
@@ -135,7 +132,7 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     done = [results[job.id] for job in plan.jobs if job.id in results]
     first_job = done[0] if done else None
     data = data_facts(dataset, plan.config, first_job)
-    arms = arm_facts(plan, results, findings.failures)
+    arms = arm_facts(plan, results, findings.failures, fitted=data.fitted)
     named = named_pairs(plan.config.compare, dataset.groupings)
     least = plan.config.suppress_below
     compared = judged([disclosed(c, least=least, named=named) for c in findings.comparisons])
@@ -144,7 +141,6 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, plan)
     read = diagnostics(plan, dataset, results, first)
-    privacy = privacy_facts(plan, fitted=data.fitted, results=results)
     found = findings.attacked
     leakage = None
     if found:
@@ -169,11 +165,17 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
             name: OptionValue(value=value, origin=origins[name]) for name, value in options.items()
         },
         environment=dict(metadata.environment),
-        execution=filled(ExecutionFacts, metadata, plan.config, out=str(plan.config.out)),
+        execution=ExecutionFacts(
+            device=plan.config.device,
+            workers=metadata.workers,
+            executor=plan.config.executor,
+            memory=plan.config.memory,
+            resume=plan.config.resume,
+            out=str(plan.config.out),
+        ),
         data=data,
-        training=training_facts(plan),
+        training=plan.training,
         arms=arms,
-        privacy=privacy,
         sklearn_baseline=check,
         comparisons=compared,
         control=control,
@@ -186,7 +188,7 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         why=explain(read.decomposition, arms, first, control),
         warnings=(
             *_warnings(findings, arms, check, control, first, swept, read, tuned),
-            *own_warnings(plan, arms, privacy, results),
+            *own_warnings(plan, arms, results),
             *_of_attacks(leakage),
         ),
         limitations=limitations(plan, dataset, compared),

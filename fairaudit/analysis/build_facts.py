@@ -1,8 +1,7 @@
 """Dataset, plan and finished jobs -> what was audited and what is guaranteed."""
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -11,34 +10,27 @@ from fairaudit.analysis.arm_readings import finished
 from fairaudit.analysis.trainers import own_privacy
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
-from fairaudit.methods.catalog import REFERENCE, Guarantee, find
+from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.privacy.events import Gaussian, PrivacyEvent
+from fairaudit.privacy.events import PrivacyEvent
 from fairaudit.privacy.selection import SelectionEvent
 from fairaudit.privacy.tradeoff import FALSE_POSITIVE_RATES, attack_rates
 from fairaudit.report.facts import (
-    NOT_SAMPLED,
-    NOTHING_KNOWN,
     ArmFacts,
+    ArmPlan,
+    ArmPrivacy,
     AttackFacts,
     ClassFacts,
     DataFacts,
-    Epsilon,
     FailedSeed,
     GroupFacts,
     GroupingFacts,
     ImageFacts,
     LabelFacts,
-    PrivacyFacts,
-    ReleaseFacts,
     SplitFacts,
-    TrainingFacts,
 )
-from fairaudit.results.estimates import Part
 from fairaudit.results.jobs import JobResult, job_id
-
-P = TypeVar("P", bound=Part)
 
 
 def visible(count: int, least: int) -> int | None:
@@ -46,16 +38,6 @@ def visible(count: int, least: int) -> int | None:
     if 0 < count < least:
         return None
     return count
-
-
-def filled(kind: type[P], *sources: object, **given: object) -> P:
-    """A piece of the report from what is given, else by name from the first source with it."""
-    values = dict(given)
-    for source in sources:
-        for name in kind.model_fields:
-            if name not in values and hasattr(source, name):
-                values[name] = getattr(source, name)
-    return kind.model_validate(values)
 
 
 def data_facts(
@@ -96,14 +78,13 @@ def data_facts(
     classes = zip(
         dataset.classes, np.bincount(dataset.labels, minlength=len(dataset.classes)), strict=True
     )
-    label = filled(
-        LabelFacts,
-        dataset,
+    label = LabelFacts(
         column=dataset.label,
         origin=dataset.label_origin,
-        classes=[ClassFacts(name=name, rows=int(rows)) for name, rows in classes],
+        classes=tuple(ClassFacts(name=name, rows=int(rows)) for name, rows in classes),
         positive=dataset.positive_class,
         favourable=dataset.favourable_class,
+        favourable_origin=dataset.favourable_origin,
     )
     if split is None:
         split = SplitFacts(
@@ -114,17 +95,21 @@ def data_facts(
             train_rows=of_job.get("n_train"),
             test_rows=len(first.arrays["test_rows"]) if first else None,
         )
-    return filled(
-        DataFacts,
-        dataset,
+    return DataFacts(
+        name=dataset.name,
+        format=dataset.format,
         sha256=dataset.digest,
+        rows_read=dataset.rows_read,
+        columns_read=dataset.columns_read,
         rows=dataset.n_rows,
         label=label,
-        groupings=groupings,
-        features=dataset.features.column_names,
+        groupings=tuple(groupings),
+        features=tuple(dataset.features.column_names),
         inputs=inputs,
         dropped_rows=_counts_by_group(dataset.dropped_rows, least),
+        dropped_columns=dict(dataset.dropped_columns),
         missing=_counts_by_group(dataset.missing, least),
+        duplicate_rows=dataset.duplicate_rows,
         duplicates_across_split=of_job.get("duplicates_across_split"),
         fitted=of_job.get("fitted", ()),
         merged_levels=of_job.get("merged", {}),
@@ -134,54 +119,57 @@ def data_facts(
     )
 
 
-def training_facts(plan: Plan) -> TrainingFacts:
-    """What every arm shares."""
-    return filled(
-        TrainingFacts, plan, plan.model_facts, plan.schedule, plan.config, rules=plan.origins
-    )
-
-
-SHORTER = 0.999  # of the reference's step; rounding is no difference
-
-
 def arm_facts(
-    plan: Plan, results: Mapping[str, JobResult], failures: Mapping[str, str]
+    plan: Plan,
+    results: Mapping[str, JobResult],
+    failures: Mapping[str, str],
+    *,
+    fitted: Sequence[str] = (),
 ) -> tuple[ArmFacts, ...]:
-    """Every arm with how many of its seeds finished; a failed seed is named, never dropped."""
-    found = []
+    """Every arm with how many of its seeds finished; a failed seed is named, never dropped.
+
+    Args:
+        plan: What was planned.
+        results, failures: Job id -> result, or why there is none.
+        fitted: What preprocessing learned from training rows.
+    """
+    arms = []
     for arm in plan.arms:
         done = finished(plan, arm.key, results).values()
         differences = [result.facts.get("differs_by") for result in done]
         known = [value for value in differences if isinstance(value, float)]
-        facts = filled(
-            ArmFacts,
-            arm,
+        planned = {name: getattr(arm, name) for name in ArmPlan.model_fields}
+        planned["privacy"] = privacy_of(arm, plan, fitted=fitted, results=results)
+        facts = ArmFacts(
+            **planned,
             seeds_planned=sum(job.arm == arm.key for job in plan.jobs),
             seeds_finished=len(done),
             failed=failed_seeds(plan, arm.key, results, failures),
             trainings=digest_of(plan, arm.key, results),
-            step_shortened=_is_shortened(arm, plan),
-            trainer=arm.trainer if arm.is_own_code else "",
             differs_by=known[0] if known else None,
         )
-        found.append(facts)
-    return tuple(found)
+        arms.append(facts)
+    return tuple(arms)
 
 
-def privacy_facts(
-    plan: Plan, *, fitted: Sequence[str], results: Mapping[str, JobResult] | None = None
-) -> dict[str, PrivacyFacts]:
-    """What each arm guarantees and what that leaves out.
+def privacy_of(
+    arm: Arm, plan: Plan, *, fitted: Sequence[str], results: Mapping[str, JobResult]
+) -> ArmPrivacy:
+    """What an arm guarantees, with what that means and what it leaves out.
 
     Of trainers of the user's own, what they claim.
     """
-    facts = {}
-    for arm in plan.arms:
-        if arm.is_own_code:
-            facts[arm.key] = own_privacy(arm, plan, results or {})
-        else:
-            facts[arm.key] = _privacy(arm, plan, fitted=bool(fitted))
-    return facts
+    if arm.is_own_code:
+        return own_privacy(arm, plan, results)
+    privacy = arm.privacy
+    if privacy.event is None or privacy.epsilon is None:
+        return privacy
+    items = privacy.not_covered
+    if fitted and Need.PUBLIC_POOL not in find(arm.method).needs:
+        items = ("preprocessing fitted on training rows", *items)
+    # Of a charged search the event is one training alone: the search leaves an attacker more.
+    attack = attack_facts(arm.charge or privacy.event)
+    return privacy.model_copy(update={"not_covered": items, "attack": attack})
 
 
 def failed_seeds(
@@ -200,66 +188,14 @@ def digest_of(plan: Plan, arm: str, results: Mapping[str, JobResult]) -> str:
     return job_id({"trainings": done})
 
 
-def _is_shortened(arm: Arm, plan: Plan) -> bool:
-    """Whether noise made the arm's step by rule shorter than the reference's."""
-    if arm.source is not None:  # a control goes as far as what it controls
-        return _is_shortened(plan.arm(arm.source), plan)
-    own, spec = plan.config.settings.get(arm.method, {}), find(arm.method)
-    if not arm.has_noisy_steps or plan.config.learning_rate is not None or "learning_rate" in own:
-        return False
-    step = arm.settings["learning_rate"]
-    if spec.scales_by_threshold:
-        step *= arm.settings["max_grad_norm"] / arm.settings["threshold"]
-    return step < plan.arm(REFERENCE).settings["learning_rate"] * SHORTER
-
-
-def _privacy(arm: Arm, plan: Plan, *, fitted: bool) -> PrivacyFacts:
-    privacy, event = arm.privacy, arm.privacy.event
-    accountants, sampling = "PLD (headline) and RDP", text.SAMPLING
-    if isinstance(event, Gaussian):
-        accountants, sampling = "the exact Gaussian curve (headline) and RDP", NOT_SAMPLED
-    if privacy.selection is not None:
-        accountants = "RDP"
-    facts: dict[str, object] = {
-        "reason": privacy.reason,
-        "unit": text.UNIT,
-        "neighbouring": text.NEIGHBOURING,
-        "sampling": sampling,
-        "accountant": f"dp-accounting {version('dp-accounting')}, {accountants}",
-    }
-    if privacy.guarantee is Guarantee.NONE and not privacy.reason:
-        facts["reason"] = text.NOT_PRIVATE
-    if event is not None:
-        facts["releases"] = [filled(ReleaseFacts, release) for release in event.releases]
-        facts["effective_noise_multiplier"] = event.effective_noise_multiplier
-    if privacy.guarantee.has_epsilon:
-        by_pool = Need.PUBLIC_POOL in find(arm.method).needs
-        facts["epsilon"] = Epsilon(pld=privacy.epsilon_pld, rdp=privacy.epsilon_rdp)
-        facts["delta"] = plan.delta
-        facts["epsilon_if_all_released"] = plan.epsilon_if_all_released
-        facts["not_covered"] = _not_covered(arm, plan, fitted=fitted and not by_pool)
-        # Of a charged search `event` is one training alone: the search leaves an attacker more.
-        if event is not None:
-            facts["attack"] = attack_facts(privacy.selection or event)
-    nothing = {"epsilon": None, "attack": ()}
-    return filled(PrivacyFacts, privacy, event, NOTHING_KNOWN, **{**nothing, **facts})
-
-
 def attack_facts(
     event: PrivacyEvent | SelectionEvent, rates: Sequence[float] = FALSE_POSITIVE_RATES
 ) -> tuple[AttackFacts, ...]:
     """What one run, or a search, that releases this leaves to an attacker."""
-    return tuple(filled(AttackFacts, rate) for rate in attack_rates(event, rates=tuple(rates)))
-
-
-def _not_covered(arm: Arm, plan: Plan, *, fitted: bool) -> tuple[str, ...]:
-    items = [*find(arm.method).unprotected]
-    if plan.model_facts.outside:
-        items.append(text.OWN_MODULE)
-    items += text.not_covered(plan.config, fitted=fitted, source=arm.source)
-    if arm.privacy.selection is not None and text.CHOICES in items:
-        items[items.index(text.CHOICES)] = text.BEYOND_THE_SEARCH
-    return tuple(items)
+    return tuple(
+        AttackFacts(false_positive_rate=false, true_positive_rate=true)
+        for false, true in attack_rates(event, rates=tuple(rates))
+    )
 
 
 def _counts_by_group(

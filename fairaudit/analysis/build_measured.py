@@ -14,7 +14,7 @@ from fairaudit.analysis.arm_readings import (
     nan_mean,
 )
 from fairaudit.analysis.build_causes import decomposition
-from fairaudit.analysis.build_facts import filled, visible
+from fairaudit.analysis.build_facts import visible
 from fairaudit.analysis.explain_steps import detected_pair
 from fairaudit.analysis.readings import readings
 from fairaudit.capabilities import added
@@ -114,12 +114,14 @@ def disclosed(
             gap = gap.revised(named=True, direction=said)
         gaps.append(gap)
     everybody = visible(sum(unpredicted.values()), least)
-    return filled(
-        Comparison,
-        measured,
+    return Comparison(
+        arm=measured.arm,
+        reference=measured.reference,
+        grouping=measured.grouping,
+        estimand=measured.estimand,
         overall=_without(measured.overall, (), everybody),
-        by_group=by_group,
-        gaps=gaps,
+        by_group=tuple(by_group),
+        gaps=tuple(gaps),
         worst={metric: name for metric, name in measured.worst.items() if name not in hidden},
     )
 
@@ -177,7 +179,7 @@ def sklearn_baseline(
 ) -> SklearnBaseline:
     """The reference beside a standard library's model on the same rows."""
     arm = next(a for a in plan.arms if a.reference is None)
-    is_fitting = dataset.image_shape is None or plan.model in LINEAR
+    is_fitting = dataset.image_shape is None or plan.training.model in LINEAR
     own = finished(plan, arm.key, results)
     # A search leaves none: the reference at its default setting, trained beside it, does.
     fitted: dict[int, Mapping[str, float]] = {}
@@ -236,7 +238,7 @@ def sweeps(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Sweep, ...]:
         point = SweepPoint(
             arm=arm.key,
             target_epsilon=target,
-            epsilon=arm.privacy.epsilon,
+            epsilon=arm.privacy.headline,
             cost={g.group: interval_of(g.estimates.get(COST)) for g in comparison.by_group},
             gap=None if gap is None else interval_of(gap.absolute),
         )

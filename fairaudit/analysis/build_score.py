@@ -17,9 +17,10 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
+from fairaudit.methods.spec import Guarantee
 from fairaudit.report.facts import (
-    NOTHING_KNOWN,
     ArmFacts,
+    ArmPrivacy,
     Control,
     ExecutionFacts,
     Limitation,
@@ -87,6 +88,8 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
             method="given predictions",
             variant=None,
             settings={},
+            privacy=ArmPrivacy(guarantee=Guarantee.NONE, reason=NOT_STATED),
+            trainer="",
             reference=keys[0] if key != keys[0] else None,
             source=None,
             reads_groups=False,
@@ -130,7 +133,6 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         data=data.model_copy(update={"duplicate_rows": None}),  # not looked for
         training=None,
         arms=arms,
-        privacy=dict.fromkeys(keys, NOTHING_KNOWN.model_copy(update={"reason": NOT_STATED})),
         sklearn_baseline=SklearnBaseline(
             arm=keys[0],
             reference_accuracy=None,

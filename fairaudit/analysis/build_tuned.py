@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.analysis.arm_readings import finished
-from fairaudit.analysis.build_facts import arm_facts, filled, privacy_facts
+from fairaudit.analysis.build_facts import arm_facts
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import NamedPair
@@ -61,16 +61,14 @@ def tuning(
     ways = []
     for name, own in plan.ways.items():
         facts = []  # each arm under the name that readers know
-        for facts_of_arm in arm_facts(own, results, failures):
+        for facts_of_arm in arm_facts(own, results, failures, fitted=fitted):
             renamed = {}
             for field in ("key", "reference", "source"):
                 key = getattr(facts_of_arm, field)
                 renamed[field] = key and key_of(key, name)
             facts.append(facts_of_arm.model_copy(update=renamed))
-        guarantees = privacy_facts(own, fitted=fitted)
-        privacy = {key_of(key, name): guarantee for key, guarantee in guarantees.items()}
-        way = {"name": name, "arms": facts, "privacy": privacy}
-        ways.append(Way.model_validate({**way, "comparisons": told(beside.get(name, ()))}))
+        way = {"name": name, "arms": tuple(facts), "comparisons": told(beside.get(name, ()))}
+        ways.append(Way.model_validate(way))
     groups = {c.arm: {g.group for g in c.by_group if not c.note_on(g)} for c in first}
     searches = []
     for arm in plan.arms:
@@ -103,7 +101,10 @@ def _search(
         seeds.append(_seed(seed, own, references.get(seed), dataset, groups))
     return ArmSearch(
         arm=arm.key,
-        searched={name: filled(Searched, c) for name, c in sought.coordinates.items()},
+        searched={
+            name: Searched(default=c.default, low=c.low, high=c.high, choices=c.choices)
+            for name, c in sought.coordinates.items()
+        },
         mean_tries=mean_tries,
         base_epsilon=arm.privacy.base_epsilon,
         noise_multiplier=sought.settings.get("noise_multiplier"),

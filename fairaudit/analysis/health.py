@@ -116,7 +116,7 @@ def _remedy(arm: ArmFacts, arms: Sequence[ArmFacts], own: Sequence[Comparison]) 
 
     Other settings where it does so without any noise, too.
     """
-    if arm.trainer:
+    if arm.is_own_code:
         return f"other settings inside {arm.trainer}"
     splits = [split_cost(c, c.overall, _RISK) for c in own if c.reference]
     for split in filter(None, splits):

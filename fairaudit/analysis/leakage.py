@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.analysis.arm_readings import finished
-from fairaudit.analysis.build_facts import attack_facts, digest_of, failed_seeds, filled
+from fairaudit.analysis.build_facts import attack_facts, digest_of, failed_seeds
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.detected import judged
 from fairaudit.data.dataset import Dataset, Grouping
@@ -18,6 +18,7 @@ from fairaudit.metrics.intervals import MetricTable, estimate
 from fairaudit.metrics.leakage import LEAST_TARGETS, Attack, attack_tables
 from fairaudit.metrics.registry import WITHIN, of_leakage, spec_of
 from fairaudit.planning.plan import Arm, Plan
+from fairaudit.report.facts import AttackFacts
 from fairaudit.report.measured import AttackedArm, Leakage
 from fairaudit.results.estimates import Gap, GroupMeasure, Measured, undefined
 from fairaudit.results.jobs import JobResult
@@ -176,10 +177,10 @@ def leakage_facts(found: Attacked, *, least: int, named: Sequence[NamedPair]) ->
     compared = [disclosed(c, least=least, named=named) for c in found.comparisons]
     return Leakage(
         rows=found.rows,
-        n_public=plan.schedule.n_public,
-        batch_size=plan.schedule.expected_batch_size,
-        epochs=plan.schedule.epochs,
-        delta=plan.delta,
+        n_public=plan.training.n_public,
+        batch_size=plan.training.expected_batch_size,
+        epochs=plan.training.epochs,
+        delta=plan.training.delta,
         arms=tuple(_arm(arm, found) for arm in plan.arms),
         comparisons=judged(compared, tuple(spec.name for spec in of_leakage())),
     )
@@ -187,18 +188,19 @@ def leakage_facts(found: Attacked, *, least: int, named: Sequence[NamedPair]) ->
 
 def _arm(arm: Arm, found: Attacked) -> AttackedArm:
     plan, event = found.plan, arm.privacy.event
-    known: dict[str, object] = {"epsilon": None, "noise_multiplier": None, "ceiling": ()}
-    if event is not None and arm.privacy.guarantee.has_epsilon:
-        known["epsilon"] = arm.privacy.epsilon
-        known["noise_multiplier"] = event.effective_noise_multiplier
-        known["ceiling"] = attack_facts(event, tuple(WITHIN.values()))
-    return filled(
-        AttackedArm,
+    noise_multiplier = None
+    ceiling: tuple[AttackFacts, ...] = ()
+    if event is not None and arm.privacy.epsilon is not None:
+        noise_multiplier = event.effective_noise_multiplier
+        ceiling = attack_facts(event, tuple(WITHIN.values()))
+    return AttackedArm(
+        epsilon=arm.privacy.headline,
+        noise_multiplier=noise_multiplier,
+        ceiling=ceiling,
         arm=arm.key,
         reference=arm.reference,
         models_planned=sum(job.arm == arm.key for job in plan.jobs),
         models_finished=len(finished(plan, arm.key, found.results)),
         failed=failed_seeds(plan, arm.key, found.results, found.failures),
         trainings=digest_of(plan, arm.key, found.results),
-        **known,
     )

@@ -16,21 +16,7 @@ from fairaudit.report.facts import Limitation
 from fairaudit.report.written import listed
 from fairaudit.results.estimates import Comparison
 
-UNIT = (
-    "one training record (features, group and label), with the split and any undersampling held "
-    "fixed"
-)
-NEIGHBOURING = "add or remove one record"
-SAMPLING = "Poisson with probability q"
-NOT_PRIVATE = "no noise is added and nothing is claimed"
-
-OWN_MODULE = (
-    "what the model's own code keeps of what it reads; that it fails at one record, which ends the "
-    "training"
-)
 REPORT_NOT_DP = "This report is computed from raw rows and is not private: handle it like the data."
-CHOICES = "choice of hyper-parameters and method"
-BEYOND_THE_SEARCH = "choice of the method, of what is searched and of what is not"
 _SEARCH_CHARGED = (
     "The search is charged, and nothing beyond it: the method, what is searched, how far, how many "
     "tries and all other settings were chosen outside the guarantee. Epsilon is of a search that "
@@ -121,24 +107,6 @@ def limitations(
     if plan.leakage:
         texts.append(("one_attack", _ONE_ATTACK))
     return tuple(Limitation(code=code, text=text) for code, text in texts)
-
-
-def not_covered(config: AuditConfig, *, fitted: bool, source: str | None) -> tuple[str, ...]:
-    """What an established epsilon leaves out, in short.
-
-    ``source`` is the arm whose releases are read.
-    """
-    items = []
-    if source is not None:
-        items.append(f"the release of {source} that this method reads: its epsilon comes on top")
-    if fitted:
-        items.append("preprocessing fitted on training rows")
-    if config.balance or config.keep:
-        items.append("undersampling of groups")
-    if config.split_column is None:
-        items.append("stratified random split")
-    items += [CHOICES, "metrics and diagnostics of this report"]
-    return tuple(items)
 
 
 def _of_privacy(plan: Plan) -> Iterator[tuple[str, str]]:

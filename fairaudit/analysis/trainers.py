@@ -11,7 +11,7 @@ from fairaudit.analysis.arm_readings import finished
 from fairaudit.errors import numbered
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Plan
-from fairaudit.report.facts import NOTHING_KNOWN, ArmFacts, ClaimFacts, PrivacyFacts, ReportWarning
+from fairaudit.report.facts import ArmFacts, ArmPrivacy, ClaimFacts, ReportWarning
 from fairaudit.results.jobs import JobResult
 
 Results = Mapping[str, JobResult]
@@ -29,28 +29,20 @@ NO_READINGS = (
 )
 
 
-def own_privacy(arm: Arm, plan: Plan, results: Results) -> PrivacyFacts:
+def own_privacy(arm: Arm, plan: Plan, results: Results) -> ArmPrivacy:
     """What a trainer claims, over all trainings that finished.
 
     Nothing where it is the reference.
     """
     target = arm.privacy.target_epsilon
-    claim, known = None, {}
-    reason = arm.privacy.reason
-    if target is not None:
-        claim = _claim(arm, plan, results)
-        known = {name: getattr(claim, name) for name in ("unit", "neighbouring", "accountant")}
-        reason = f"asked for epsilon {target:g}, delta {plan.delta:g}"
-        if claim.trainings and claim.epsilon is None:
-            silent = claim.trainings - claim.claiming
-            reason += f"; {silent} of {numbered(claim.trainings, 'training')} claimed nothing"
-    known |= {
-        "guarantee": arm.privacy.guarantee,
-        "reason": reason,
-        "target_epsilon": target,
-        "claim": claim,
-    }
-    return NOTHING_KNOWN.model_copy(update=known)
+    if target is None:
+        return arm.privacy
+    claim = _claim(arm, plan, results)
+    reason = f"asked for epsilon {target:g}, delta {plan.training.delta:g}"
+    if claim.trainings and claim.epsilon is None:
+        silent = claim.trainings - claim.claiming
+        reason += f"; {silent} of {numbered(claim.trainings, 'training')} claimed nothing"
+    return arm.privacy.model_copy(update={"reason": reason, "claim": claim})
 
 
 def own_limitations(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -63,9 +55,7 @@ def own_limitations(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "own_trainer_readings", NO_READINGS.format(who=who)
 
 
-def own_warnings(
-    plan: Plan, arms: Sequence[ArmFacts], privacy: Mapping[str, PrivacyFacts], results: Results
-) -> Iterator[ReportWarning]:
+def own_warnings(plan: Plan, arms: Sequence[ArmFacts], results: Results) -> Iterator[ReportWarning]:
     """What a trainer's trainings show.
 
     Whether it is deterministic, claims too much, and heeds privacy.
@@ -73,7 +63,7 @@ def own_warnings(
     for facts in arms:
         if facts.differs_by is not None:
             yield _of_two_trainings(facts, facts.differs_by, plan.config.seed)
-        claim, target = privacy[facts.key].claim, privacy[facts.key].target_epsilon
+        claim, target = facts.privacy.claim, facts.privacy.target_epsilon
         if target is None:
             continue
         over = []
@@ -137,7 +127,7 @@ def _claim(arm: Arm, plan: Plan, results: Results) -> ClaimFacts:
         return "; ".join(dict.fromkeys(claim[name] for claim in made if claim[name]))
 
     return ClaimFacts(
-        asked_delta=plan.delta,
+        asked_delta=plan.training.delta,
         epsilon=epsilon,
         delta=delta,
         unit=said("unit"),

@@ -216,9 +216,11 @@ def _allowed(
                 )
 
     def keeps(arm: Arm) -> bool:
-        held = {"epsilon": arm.privacy.epsilon, "epsilon_rdp": arm.privacy.epsilon_rdp}
+        epsilon = arm.privacy.epsilon
+        assert epsilon is not None, "a candidate has an established guarantee"
+        held = {"epsilon": epsilon.headline, "epsilon_rdp": epsilon.rdp}
         for rule in rules:
-            value = held.get(rule.metric.key, prepared.plan.delta)
+            value = held.get(rule.metric.key, prepared.plan.training.delta)
             if value is None or rule.fails(value):
                 return False
         return True
@@ -284,7 +286,7 @@ def _tested(
         method=name,
         arm=key,
         target_epsilon=_target(arm),
-        epsilon=arm.privacy.epsilon,
+        epsilon=arm.privacy.headline,
         look=found.looks.index(facts.seeds_planned) + 1,
         seeds=facts.seeds_planned,
         level=level,
@@ -332,8 +334,8 @@ def _choice(
         methods.append(
             OfMethod(method=name, arm=arm, target_epsilon=target, ended=words.ended(stopped))
         )
-    privacy = plan.arm(chosen.arm).privacy
-    event = privacy.selection or privacy.event
+    nearest = plan.arm(chosen.arm)
+    event = nearest.charge or nearest.privacy.event
     assert event is not None, "an established guarantee has an event"
     return Choice(
         rules=tuple(rules),

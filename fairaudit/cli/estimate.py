@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from pydantic import JsonValue, TypeAdapter
 
-from fairaudit.analysis.build_facts import privacy_facts, training_facts
+from fairaudit.analysis.build_facts import privacy_of
 from fairaudit.audit import PreparedAudit
 from fairaudit.methods.catalog import find
 from fairaudit.planning.plan import Plan
@@ -27,7 +27,7 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     for job in plan.jobs:
         arm = plan.arm(job.arm)
         tries = arm.tuning.trials if arm.tuning else 1
-        seconds += tries * (PER_JOB + PER_ROW * plan.schedule.n_public)
+        seconds += tries * (PER_JOB + PER_ROW * plan.training.n_public)
         if find(arm.method).readings:
             seconds += PER_READING
     for way in plan.ways.values():
@@ -65,9 +65,10 @@ def plan_record(prepared: PreparedAudit, *, seconds: float) -> dict[str, JsonVal
     """
     plan, resolved = prepared.plan, prepared.resolved
     options = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
-    privacy = {
-        key: facts.model_dump(mode="json") for key, facts in privacy_facts(plan, fitted=()).items()
-    }
+    arms = []
+    for arm in plan.arms:
+        facts = privacy_of(arm, plan, fitted=(), results={}).model_dump(mode="json")
+        arms.append({"key": arm.key, "settings": arm.settings, "privacy": facts})
     return _JSON.validate_python(
         {
             "data": {
@@ -79,11 +80,8 @@ def plan_record(prepared: PreparedAudit, *, seconds: float) -> dict[str, JsonVal
                 name: {"value": value, "origin": resolved.origins[name]}
                 for name, value in options.items()
             },
-            "training": training_facts(plan).model_dump(mode="json"),
-            "arms": [
-                {"key": arm.key, "settings": dict(arm.settings), "privacy": privacy[arm.key]}
-                for arm in plan.arms
-            ],
+            "training": plan.training.model_dump(mode="json"),
+            "arms": arms,
             "gates": [{"rule": rule.text, "words": rule.words()} for rule in prepared.rules],
             "out": str(resolved.config.out),
             "trainings": plan.trainings,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from fairaudit.analysis.build_facts import privacy_facts
+from fairaudit.analysis.build_facts import privacy_of
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
@@ -68,7 +68,7 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         why = f": {plain(facts.outside, 200)}" if facts.outside else ""
         size = numbered(facts.parameters, "parameter")
         yield (
-            f"  model   {plain(plan.model)} · {size} · per-sample gradients by "
+            f"  model   {plain(plan.training.model)} · {size} · per-sample gradients by "
             f"{facts.gradients}{why}"
         )
     config = plan.config
@@ -92,12 +92,12 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         half = plan.leakage
         yield (
             f"  attack  {numbered(len(half.jobs), 'training')} more, each on a random half: "
-            f"settings for {half.schedule.n_public:,} records"
+            f"settings for {half.training.n_public:,} records"
         )
-    if "diagnostics" in plan.origins:
-        yield f"  read    {plan.origins['diagnostics']}"
+    if "diagnostics" in plan.training.rules:
+        yield f"  read    {plan.training.rules['diagnostics']}"
     if reading:
-        kept = numbered(len(plan.schedule.kept(config.diagnostics_every)), "checkpoint")
+        kept = numbered(len(plan.training.kept(config.diagnostics_every)), "checkpoint")
         yield f"  read    {kept} of each private training: at most about {duration_text(reading)}"
 
 
@@ -112,15 +112,18 @@ def arm_lines(plan: Plan) -> Iterator[str]:
     for arm in plan.arms:
         privacy = arm.privacy
         settings = ", ".join(f"{name} {value:.4g}" for name, value in arm.settings.items())
-        pld, rdp = (_epsilon(value) for value in (privacy.epsilon_pld, privacy.epsilon_rdp))
+        pld, rdp = "", ""
+        if privacy.epsilon is not None:
+            pld, rdp = _epsilon(privacy.epsilon.pld), _epsilon(privacy.epsilon.rdp)
         rows.append((plain(arm.key), guarantee_text(privacy.guarantee), pld, rdp, settings))
     yield from aligned(rows, left={0, 1, 4})
-    if words := attack_sentence(privacy_facts(plan, fitted=())):
+    guarantees = {arm.key: privacy_of(arm, plan, fitted=(), results={}) for arm in plan.arms}
+    if words := attack_sentence(guarantees):
         yield plain(words, 1000)
     for arm in plan.arms:
         if arm.privacy.guarantee is Guarantee.NOT_ESTABLISHED:
             yield f"{plain(arm.key)}: guarantee: not established; {plain(arm.privacy.reason, 300)}"
-        elif arm.privacy.selection is not None:
+        elif arm.charge is not None:
             yield f"{plain(arm.key)}: {plain(arm.privacy.reason, 300)}"
 
 
@@ -157,14 +160,13 @@ def trainings_text(count: int, size: int) -> str:
 
 
 def _privacy(plan: Plan) -> str:
-    claims = [
-        f"{plain(arm.key)} ε ≤ {shown_up(arm.privacy.epsilon)}"
-        for arm in plan.arms
-        if arm.privacy.epsilon is not None
-    ]
+    claims = []
+    for arm in plan.arms:
+        if arm.privacy.headline is not None:
+            claims.append(f"{plain(arm.key)} ε ≤ {shown_up(arm.privacy.headline)}")
     if not claims:
         return "no method has a guarantee of this program"
-    return f"{', '.join(claims)}; δ = {plan.delta:g}, record level"
+    return f"{', '.join(claims)}; δ = {plan.training.delta:g}, record level"
 
 
 def _epsilon(value: float | None) -> str:
@@ -205,7 +207,7 @@ def option_lines(resolved: ResolvedConfig, plan: Plan) -> Iterator[str]:
         if origin != DEFAULT:
             words = " ".join(words_of(name, getattr(resolved.config, name)))
             rows.append((plain(words or name, 60), origin))
-    for name, rule in sorted(plan.origins.items()):
+    for name, rule in sorted(plan.training.rules.items()):
         rows.append((name, f"by rule: {plain(rule, 120)}"))
     yield from aligned(rows, left={0, 1})
 

@@ -23,7 +23,7 @@ def course_lines(found: Candidates, cores: int) -> Iterator[str]:
     plan = found.prepared.plan
     for name, arms in found.families.items():
         targets = " then ".join(f"{arm.privacy.target_epsilon:g}" for arm in arms)
-        yield f"  choose  {plain(name)}: epsilon {targets}, δ = {plan.delta:g}"
+        yield f"  choose  {plain(name)}: epsilon {targets}, δ = {plan.training.delta:g}"
     first = narrowed(plan, [arms[0].key for arms in found.families.values()], found.looks[0])
     least, most = (duration_text(estimated_seconds(each, cores)) for each in (first, plan))
     sizes = ", then ".join(map(str, found.looks))

@@ -26,14 +26,16 @@ def release_lines(report: Report, out: Path, formats: Sequence[str]) -> Iterator
 def choice_lines(choice: ReleaseChoice) -> Iterator[str]:
     """What is trained, and on whose word."""
     arm, plan = choice.arm, choice.plan
-    assert arm.privacy.epsilon is not None
-    schedule = plan.schedule
-    steps = f"{numbered(schedule.epochs, 'epoch')} of {numbered(schedule.steps_per_epoch, 'step')}"
+    epsilon = arm.privacy.headline
+    assert epsilon is not None
+    training = plan.training
+    steps = f"{numbered(training.epochs, 'epoch')} of {numbered(training.steps_per_epoch, 'step')}"
     if arm.tuning is not None:
         steps = f"the best of {arm.tuning.trials} trainings on average, how many is not told"
-    yield f"Training {plain(arm.key)} on {plain(choice.dataset.name)}: {plain(plan.model)}, {steps}"
+    what = f"Training {plain(arm.key)} on {plain(choice.dataset.name)}"
+    yield f"{what}: {plain(training.model)}, {steps}"
     yield (
-        f"  privacy ε = {shown_up(arm.privacy.epsilon)}, δ = {plan.delta:g}, a row of the file, "
+        f"  privacy ε = {shown_up(epsilon)}, δ = {training.delta:g}, a row of the file, "
         "noise, sampling and split from the operating system"
     )
     gates = "no rules" if choice.report.verdict is None else f"rules: {choice.report.verdict}"

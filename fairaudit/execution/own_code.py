@@ -71,7 +71,7 @@ def _given(plan: Plan, arm: Arm, prepared: SeedData) -> Given:
     target = arm.privacy.target_epsilon
     asked = {
         "trainer": arm.trainer,
-        "privacy": None if target is None else [target, plan.delta],
+        "privacy": None if target is None else [target, plan.training.delta],
         "classes": dataset.classes,
         "names": () if config.raw else encoded.names,
         "group_names": grouping.names if config.trainer_groups else (),

@@ -98,7 +98,7 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
     division, candidates = divide(prepared, task.pool), tuning.candidates(task.seed)
     tasks = [fit_task(task, arm, candidate, division) for candidate in candidates]
     planned = [candidate.form.event for candidate in candidates]
-    charge = arm.privacy.selection
+    charge = arm.charge
     assert charge is None or set(planned) <= set(charge.trainings), (
         f"{arm.key}: an event is not charged"
     )

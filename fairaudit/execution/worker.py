@@ -99,7 +99,7 @@ def _training(
         method, task = method_of(arm), _task(plan, job, arm, prepared, source)
         observers: list[Observer] = []
         if plan.config.diagnostics != "off":
-            often = max(1, plan.schedule.steps_per_epoch // READINGS_PER_EPOCH)
+            often = max(1, plan.training.steps_per_epoch // READINGS_PER_EPOCH)
             observers = [EpochCurves(), Misalignment(plan.config.diagnostics_every or often)]
         trained = method.fit(task, observers)
         why = _causes(plan, method, task, trained)
@@ -108,7 +108,7 @@ def _training(
         **outcome(task, trained, prepared),
         **_readings(plan, find(arm.method), method, task, trained),
         **why,
-        **_individual(trained, plan.delta),
+        **_individual(trained, plan.training.delta),
     }
     for name, (steps, values) in trained.trace.stacked().items():
         arrays[f"trace.{name}"] = values.to(torch.float32).contiguous().numpy()
@@ -118,7 +118,9 @@ def _training(
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
     }
-    if arm.method == REFERENCE and (prepared.dataset.image_shape is None or plan.model in LINEAR):
+    if arm.method == REFERENCE and (
+        prepared.dataset.image_shape is None or plan.training.model in LINEAR
+    ):
         facts["sklearn_baseline"] = _sklearn_baseline(prepared)
     if arm.has_twin:
         try:
@@ -158,7 +160,7 @@ def _memory_reported(job: Job) -> Iterator[None]:
 
 
 def _task(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None) -> Task:
-    schedule, config = plan.schedule, plan.config
+    schedule, config = plan.training, plan.config
     try:
         model = start_model(config, prepared.pool, job.seed)
         if is_factory(config.model):
@@ -218,10 +220,10 @@ def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...
     """Steps to keep for the readings that say why a group pays."""
     parameters = job.repeats * sum(p.numel() for p in model.parameters())
     if plan.config.diagnostics == "full":
-        steps = plan.schedule.kept(plan.config.diagnostics_every)
+        steps = plan.training.kept(plan.config.diagnostics_every)
         refuse_too_many(len(steps), parameters)
         return steps
-    steps = plan.schedule.kept(None) if plan.reads_angles and plan.arm(job.arm).reference else ()
+    steps = plan.training.kept(None) if plan.reads_angles and plan.arm(job.arm).reference else ()
     if is_affordable(len(steps), parameters):
         return steps
     return ()

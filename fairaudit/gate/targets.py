@@ -293,10 +293,16 @@ def _of_guarantees(
     rule: GateRule, report: Report, *, trust_claims: bool, trust_module: bool
 ) -> Iterator[Target]:
     wanted = _arms(rule, report)
+    ways = report.every_guarantee.keys() - report.privacy.keys()  # of them nothing is composed
+    released = None
+    if report.training is not None:
+        released = report.training.epsilon_if_all_released
     for key, facts in report.every_guarantee.items():
         if key not in wanted or (facts.guarantee is Guarantee.NONE and not rule.arm):
             continue
         value = _of_guarantee(rule.metric.key, facts)
+        if rule.metric.key == "epsilon_if_all_released" and facts.epsilon is not None:
+            value = None if key in ways else released
         is_unsure = facts.guarantee.rests_on_module and not trust_module
         if is_unsure or facts.guarantee is Guarantee.UNCHECKED:
             value = None
@@ -313,11 +319,9 @@ def _of_guarantees(
         yield Target(key, "", "", "", reading)
 
 
-def _of_guarantee(name: str, facts: PrivacyFacts) -> float | None:
+def _of_guarantee(name: str, facts: ArmPrivacy) -> float | None:
     if name == "delta":
         return facts.delta
-    if name == "epsilon_if_all_released":
-        return facts.epsilon_if_all_released
     if facts.epsilon is None:
         return None
     return facts.epsilon.rdp if name == "epsilon_rdp" else facts.epsilon.headline

@@ -30,11 +30,12 @@ from fairaudit.methods.gradient import GradientMethod
 from fairaudit.opacus.accountant import Accountant
 from fairaudit.opacus.criterion import CheckedCriterion
 from fairaudit.opacus.optimizer import GhostOptimizer, PoissonBatches, RuleOptimizer, Streams
-from fairaudit.planning.arms import Arm, Schedule, make_arms
+from fairaudit.planning.arms import Arm, make_arms
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.privacy.events import SampledGaussian
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import from_operating_system, numpy_stream
+from fairaudit.report.facts import Schedule
 
 MODES = ("hooks", "functorch", "ghost")
 _USABLE = "use dpsgd, global, global-adapt, dpsgd-f, reweight, or a plugin that is a rule alone"
@@ -269,9 +270,8 @@ def _schedule(loader: DataLoader[Any], epochs: int, n_public: int | None) -> Sch
         raise ConfigError(
             "n_public needs a loader with a batch size", hint="DataLoader(batch_size=...)"
         )
-    return Schedule(
-        records, ceil(records / loader.batch_size) if loader.batch_size else len(loader), epochs
-    )
+    steps = ceil(records / loader.batch_size) if loader.batch_size else len(loader)
+    return Schedule(n_public=records, steps_per_epoch=steps, epochs=epochs)
 
 
 def _has_own_code(model: nn.Module) -> bool:

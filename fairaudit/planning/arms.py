@@ -5,7 +5,7 @@ Which numbers each trains with, and what it guarantees, before any training.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from fairaudit.config.options import AuditConfig
@@ -13,94 +13,30 @@ from fairaudit.errors import ConfigError, PrivacyError, numbered
 from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, Variant, admit, find
 from fairaudit.methods.defaults import effective_step
 from fairaudit.planning.chosen import chosen_methods, chosen_trainers, refuse_beside_a_search
-from fairaudit.planning.guarantees import ArmPrivacy, of_one_training, of_search, of_trainer
+from fairaudit.planning.guarantees import not_covered, of_one_training, of_search, of_trainer
 from fairaudit.planning.settings import SettingsResolver, check_settings
 from fairaudit.privacy.accounting import calibrate
+from fairaudit.privacy.selection import SelectionEvent
+from fairaudit.report.facts import ArmPlan, ArmPrivacy, Schedule
 from fairaudit.tuning.charge import Around, charged_search, uncharged_search
 from fairaudit.tuning.search import Tuning
 
 SELF_CHECK = "self-check"
-KEPT_STEPS = 8  # of a training, unless --diagnostics-every says otherwise
+SHORTER = 0.999  # of the reference's step; rounding is no difference
 LARGEST_STEP = 1e30  # of a step that is scaled by a threshold; beyond it float32 overflows
 LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyond it exp() runs away
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How long every arm trains; one for the whole audit, so that arms can share their samples.
+class Arm(ArmPlan):
+    """An arm with what trains it.
 
     Args:
-        n_public: N, the number of training records: a public constant.
-        steps_per_epoch: The sampling rate is 1 / steps_per_epoch.
-        epochs: Passes; steps = epochs * steps_per_epoch.
-    """
-
-    n_public: int
-    steps_per_epoch: int
-    epochs: int
-
-    @property
-    def steps(self) -> int:
-        """T, steps of one training, empty batches included."""
-        return self.steps_per_epoch * self.epochs
-
-    def kept(self, every: int | None) -> tuple[int, ...]:
-        """Steps kept for readings after training.
-
-        Every so many, or eight from the first to the last.
-        """
-        if every is not None:
-            return tuple(range(0, self.steps, every))
-        if self.steps <= KEPT_STEPS:
-            return tuple(range(self.steps))
-        return tuple(round(i * (self.steps - 1) / (KEPT_STEPS - 1)) for i in range(KEPT_STEPS))
-
-    @property
-    def sample_rate(self) -> float:
-        """q, the Poisson inclusion probability of each record."""
-        return 1.0 / self.steps_per_epoch
-
-    @property
-    def expected_batch_size(self) -> float:
-        """qN, the only divisor of a private release."""
-        return self.n_public / self.steps_per_epoch
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """One column of the report: a method in one form at one epsilon, over all seeds.
-
-    Args:
-        key: ``method``, ``method:variant``, ``method@epsilon`` (sweeps), ``method#self-check``.
-        method: Canonical method name.
-        variant: Variant name or None.
-        settings: Resolved numbers (learning_rate, max_grad_norm, noise_multiplier, ...).
-        reference: Key of the arm that its cost is measured against, None for the reference.
-        source: Key of the arm whose released thresholds it reads, or None.
-        reads_groups: Group labels enter training.
-        trainer: ``module:Class``.
-        repeats: Private runs per seed; 1 for a reference.
-        shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms); a
-            self-check arm draws its own.
-        has_twin: It is trained once more without its noise, on the same streams.
         tuning: How its settings are sought at each seed; None: ``settings`` are its own.
-        is_own_code: ``trainer`` is a function of the user's, asked for ``privacy.target_epsilon``.
+        charge: What a charged search releases; ``privacy.event`` is then one training of it.
     """
 
-    key: str
-    method: str
-    variant: str | None
-    settings: Mapping[str, float]
-    privacy: ArmPrivacy
-    reference: str | None
-    source: str | None
-    reads_groups: bool
-    trainer: str
-    repeats: int
-    shares_samples: bool = True
-    has_twin: bool = False
     tuning: Tuning | None = None
-    is_own_code: bool = False
+    charge: SelectionEvent | None = None
 
     @property
     def has_noisy_steps(self) -> bool:
@@ -172,7 +108,26 @@ def make_arms(
             arms.append(_own_arm(config, spec, key, target))
             if config.self_check and spec.reference:
                 arms.append(_self_check(arms[-1]))
-    return tuple(arms)
+    by_key = {arm.key: arm for arm in arms}
+    return tuple(
+        arm.model_copy(update={"step_shortened": _is_shortened(arm, by_key, numbers)})
+        for arm in arms
+    )
+
+
+def _is_shortened(arm: Arm, arms: Mapping[str, Arm], numbers: SettingsResolver) -> bool:
+    """Whether noise made the arm's step by rule shorter than the reference's."""
+    if arm.source is not None:  # a control goes as far as what it controls
+        arm = arms[arm.source]
+    given = numbers.config.settings.get(arm.method, {})
+    if numbers.config.learning_rate is not None or "learning_rate" in given:
+        return False
+    if not arm.has_noisy_steps:
+        return False
+    step = arm.settings["learning_rate"]
+    if find(arm.method).scales_by_threshold:
+        step *= arm.settings["max_grad_norm"] / arm.settings["threshold"]
+    return step < arms[REFERENCE].settings["learning_rate"] * SHORTER
 
 
 def _own_arm(config: AuditConfig, spec: MethodSpec, key: str, target: float | None) -> Arm:
@@ -225,12 +180,21 @@ def _arm(
         found = search(around.search(config.tune, config.tune_for), config.tune, delta, target)
         settings = dict(found.tuning.settings)
     if variant and variant.guarantee is not Guarantee.ESTABLISHED:
-        privacy = ArmPrivacy(Guarantee.NOT_ESTABLISHED, variant.reason, target_epsilon=target)
+        privacy = ArmPrivacy(
+            guarantee=Guarantee.NOT_ESTABLISHED, reason=variant.reason, target_epsilon=target
+        )
     else:
         event = spec.events(settings, schedule.steps_per_epoch, schedule.epochs)
         privacy = of_one_training(spec, event, delta, target, own_module=own_module)
         if found is not None:
             privacy = of_search(privacy, found, delta)
+    source = f"{spec.control_of}{suffix}" if spec.control_of else None
+    if privacy.epsilon is not None:
+        items = tuple(not_covered(spec, config, source, own_module=own_module))
+        privacy = privacy.model_copy(update={"not_covered": items})
+    charge = None
+    if found and privacy.base_epsilon is not None:
+        charge = found.charge
     return Arm(
         key=f"{spec.name}{':' + form if form else ''}{suffix}",
         method=spec.name,
@@ -238,7 +202,7 @@ def _arm(
         settings=settings,
         privacy=privacy,
         reference=spec.reference,
-        source=f"{spec.control_of}{suffix}" if spec.control_of else None,
+        source=source,
         reads_groups=spec.reads_groups or (variant is not None and variant.reads_groups),
         trainer=variant.trainer if variant else spec.trainer,
         repeats=config.repeats if spec.reference else 1,
@@ -247,6 +211,7 @@ def _arm(
         and spec.reference == REFERENCE
         and spec.without_noise(settings) is not None,
         tuning=found.tuning if found else None,
+        charge=charge,
     )
 
 
@@ -385,6 +350,5 @@ def _given_noise(numbers: SettingsResolver, spec: MethodSpec) -> float:
 
 def _self_check(arm: Arm) -> Arm:
     """A second private arm, measured against the first: its gap must be consistent with zero."""
-    return replace(
-        arm, key=f"{arm.key}#{SELF_CHECK}", reference=arm.key, shares_samples=False, has_twin=False
-    )
+    changed = {"key": f"{arm.key}#{SELF_CHECK}", "reference": arm.key}
+    return arm.model_copy(update={**changed, "shares_samples": False, "has_twin": False})

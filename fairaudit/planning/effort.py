@@ -12,7 +12,8 @@ from itertools import pairwise
 from fairaudit.config.model_names import BY_TABLE, BY_VMAP, LINEAR, ModelFacts
 from fairaudit.config.options import AuditConfig
 from fairaudit.methods.catalog import find
-from fairaudit.planning.arms import Arm, Schedule
+from fairaudit.planning.arms import Arm
+from fairaudit.report.facts import Schedule
 
 STEP = 1.2e6  # what a step costs whatever its size: calls, noise, the update
 RECORD = 2_500.0  # a record in a step, weights aside

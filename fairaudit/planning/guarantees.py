@@ -1,50 +1,22 @@
 """What an arm guarantees, by what one training of it releases, or a whole search."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 
+from fairaudit.config.options import AuditConfig
 from fairaudit.methods.catalog import is_third_party
 from fairaudit.methods.checks import as_checked
 from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import PrivacyEvent, shown_up
-from fairaudit.privacy.selection import SelectionEvent
+from fairaudit.report.facts import ArmPrivacy, Epsilon
 from fairaudit.tuning.charge import Charged
 
-
-@dataclass(frozen=True, slots=True)
-class ArmPrivacy:
-    """What an arm guarantees, known before any training.
-
-    Args:
-        guarantee: Status;
-        reason: why not established, what is charged beside a training, or "".
-        event: What one run releases, or None where nothing is claimed.
-        epsilon_pld: Headline epsilon of one run at the plan's delta.
-        epsilon_rdp: For comparison with papers. None where nothing is claimed.
-        target_epsilon: What it was calibrated to, or None (noise multiplier given).
-        selection: What a charged search releases; ``event`` is then one training at the default
-            setting, and the search's epsilon is by RDP alone, for PLD knows no such search.
-        base_epsilon: PLD epsilon of one training of that search, the dearest candidate.
-    """
-
-    guarantee: Guarantee
-    reason: str
-    event: PrivacyEvent | None = None
-    epsilon_pld: float | None = None
-    epsilon_rdp: float | None = None
-    target_epsilon: float | None = None
-    selection: SelectionEvent | None = None
-    base_epsilon: float | None = None
-
-    @property
-    def epsilon(self) -> float | None:
-        """The headline: by PLD, or by RDP where that alone accounts for it.
-
-        None where nothing is claimed.
-        """
-        if self.selection is None:
-            return self.epsilon_pld
-        return self.epsilon_rdp
+OWN_MODULE = (
+    "what the model's own code keeps of what it reads; that it fails at one record, which ends the "
+    "training"
+)
+CHOICES = "choice of hyper-parameters and method"
+BEYOND_THE_SEARCH = "choice of the method, of what is searched and of what is not"
 
 
 def of_one_training(
@@ -61,12 +33,17 @@ def of_one_training(
     """
     if event is None:
         reason = "noise multiplier 0: not private" if spec.is_private else "not private"
-        return ArmPrivacy(Guarantee.NONE, reason)
-    pld, rdp = epsilon(event, delta, "pld"), epsilon(event, delta, "rdp")
+        return ArmPrivacy(guarantee=Guarantee.NONE, reason=reason)
     guarantee = as_checked(spec) if is_third_party(spec) else spec.guarantee
     if own_module:
         guarantee = guarantee.of_own_module()
-    return ArmPrivacy(guarantee, "", event, pld, rdp, target)
+    return ArmPrivacy(
+        guarantee=guarantee,
+        event=event,
+        epsilon=Epsilon(pld=epsilon(event, delta, "pld"), rdp=epsilon(event, delta, "rdp")),
+        target_epsilon=target,
+        delta=delta,
+    )
 
 
 def of_search(one: ArmPrivacy, found: Charged, delta: float) -> ArmPrivacy:
@@ -77,30 +54,52 @@ def of_search(one: ArmPrivacy, found: Charged, delta: float) -> ArmPrivacy:
     if found.tuning.selection is None:
         proof = one.guarantee.value if one.guarantee.is_proved else "claimed by its author"
         reason = (
-            f"{proof} for one training (epsilon {shown_up(one.epsilon_pld or 0.0)}); the search "
+            f"{proof} for one training (epsilon {shown_up(one.headline or 0.0)}); the search "
             f"over {found.tuning.trials} settings is not charged, and charged it costs "
             f"{shown_up(cost)}"
         )
-        return ArmPrivacy(Guarantee.NOT_ESTABLISHED, reason, target_epsilon=one.target_epsilon)
+        return ArmPrivacy(
+            guarantee=Guarantee.NOT_ESTABLISHED, reason=reason, target_epsilon=one.target_epsilon
+        )
     base = max(epsilon(event, delta, "pld") for event in found.charge.trainings)
     reason = (
         f"the search is charged: the best of {found.tuning.selection}, by a score with noise of "
         f"{found.tuning.score_noise:.3g} records on each count; one training costs "
         f"{shown_up(base)}; figures of a step are those of the default setting"
     )
-    return replace(
-        one,
-        reason=reason,
-        epsilon_pld=None,
-        epsilon_rdp=cost,
-        selection=found.charge,
-        base_epsilon=base,
+    return one.model_copy(
+        update={"reason": reason, "epsilon": Epsilon(pld=None, rdp=cost), "base_epsilon": base}
     )
 
 
 def of_trainer(spec: MethodSpec, target: float | None) -> ArmPrivacy:
     """What is known before training: nothing but what the trainer is asked for."""
     if target is None:
-        return ArmPrivacy(Guarantee.NONE, "trained by the user's own code without privacy")
+        reason = "trained by the user's own code without privacy"
+        return ArmPrivacy(guarantee=Guarantee.NONE, reason=reason)
     reason = "the trainer is asked for it; what it does is its own"
-    return ArmPrivacy(spec.guarantee, reason, target_epsilon=target)
+    return ArmPrivacy(guarantee=spec.guarantee, reason=reason, target_epsilon=target)
+
+
+def not_covered(
+    spec: MethodSpec, config: AuditConfig, source: str | None, *, own_module: bool
+) -> Iterator[str]:
+    """What an established epsilon leaves out; what is fitted is known once rows are encoded.
+
+    Args:
+        spec: The method.
+        config: The options.
+        source: The arm whose releases it reads, or None.
+        own_module: What is trained is a module that the layer table lacks.
+    """
+    yield from spec.unprotected
+    if own_module:
+        yield OWN_MODULE
+    if source is not None:
+        yield f"the release of {source} that this method reads: its epsilon comes on top"
+    if config.balance or config.keep:
+        yield "undersampling of groups"
+    if config.split_column is None:
+        yield "stratified random split"
+    yield BEYOND_THE_SEARCH if config.tune else CHOICES
+    yield "metrics and diagnostics of this report"

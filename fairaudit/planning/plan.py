@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 
 from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
 from fairaudit.config.options import EXECUTION, GATES, OF_TRAINERS, AuditConfig
@@ -14,9 +15,8 @@ from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import REFERENCE, find, libraries_of
 from fairaudit.methods.defaults import PublicSizes, default_delta, refuse_large_delta
 from fairaudit.methods.spec import Need
-from fairaudit.planning.arms import Arm, Schedule, make_arms, make_schedule
+from fairaudit.planning.arms import Arm, make_arms, make_schedule
 from fairaudit.planning.effort import Effort, choose_level, effort
-from fairaudit.planning.guarantees import ArmPrivacy
 from fairaudit.planning.leakage import (
     NOT_ATTACKED,
     is_attacked,
@@ -27,11 +27,12 @@ from fairaudit.planning.leakage import (
 from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
+from fairaudit.report.facts import Schedule, Training
 from fairaudit.results.estimates import key_of
 from fairaudit.results.jobs import job_id
 from fairaudit.tuning.validation_score import LEAST_ROWS
 
-__all__ = ["Arm", "ArmPrivacy", "Job", "Plan", "Schedule", "make_plan", "narrowed"]
+__all__ = ["Arm", "Job", "Plan", "make_plan", "narrowed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +68,9 @@ class Plan:
     Args:
         config: The options.
         digest: sha256 of the data file.
-        model: Resolved model name.
-        schedule, delta: Resolved.
+        training: What every arm shares: model, schedule, delta, and the rules that set them.
         arms: The reference first.
         jobs: Seed-major, so that a seed's encoding is reused.
-        origins: Resolved setting -> the rule that set it, for the report.
-        epsilon_if_all_released: PLD epsilon of releasing every private model of established arms,
-            or None.
         notices: Warnings of the plan itself.
         model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting.
@@ -87,13 +84,9 @@ class Plan:
 
     config: AuditConfig
     digest: str
-    model: str
-    schedule: Schedule
-    delta: float
+    training: Training
     arms: tuple[Arm, ...]
     jobs: tuple[Job, ...]
-    origins: Mapping[str, str]
-    epsilon_if_all_released: float | None
     notices: tuple[Notice, ...] = ()
     model_facts: ModelFacts = UNENCODED
     unread: Mapping[Place, Unread] = field(default_factory=dict)
@@ -105,7 +98,7 @@ class Plan:
     @property
     def effort(self) -> Effort:
         """The work of one of its seeds."""
-        return effort(self.config, self.arms, self.schedule, self.model_facts, self.model)
+        return effort(self.config, self.arms, self.training, self.model_facts, self.training.model)
 
     @property
     def every_job(self) -> tuple[Job, ...]:
@@ -152,13 +145,14 @@ def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
     config = plan.config.model_copy(update={"seeds": seeds})
     arms = tuple(arm for arm in plan.arms if arm.key in wanted)
     jobs = tuple(job for job in plan.jobs if job.arm in wanted and job.seed < config.seed + seeds)
-    released = _epsilon_of_everything(arms, seeds, plan.delta)
+    released = _epsilon_of_everything(arms, seeds, plan.training.delta)
+    training = {"seeds": seeds, "epsilon_if_all_released": released}
     return replace(
         plan,
         config=config,
+        training=plan.training.model_copy(update=training),
         arms=arms,
         jobs=jobs,
-        epsilon_if_all_released=released,
         ways={},
         leakage=None,
     )
@@ -219,7 +213,9 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
     plan = _plan(config, dataset, own_model, by_coins=False)
     if not config.leakage:
         return plan
-    half = _plan(leakage_config(config, dataset, plan.delta), dataset, own_model, by_coins=True)
+    half = _plan(
+        leakage_config(config, dataset, plan.training.delta), dataset, own_model, by_coins=True
+    )
     left_out = [notice for notice in half.notices if notice.code == NOT_ATTACKED]
     return replace(plan, leakage=half, notices=(*plan.notices, *left_out))
 
@@ -264,15 +260,22 @@ def _plan(
     return Plan(
         config=config,
         digest=dataset.digest,
-        model=sizes.model,
-        schedule=schedule,
-        delta=delta,
+        training=Training(
+            **dict(schedule),
+            model=sizes.model,
+            parameters=facts.parameters,
+            gradients=facts.gradients,
+            delta=delta,
+            seeds=config.seeds,
+            repeats=config.repeats,
+            rules=origins,
+            epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
+            accountant=f"dp-accounting {version('dp-accounting')}",
+        ),
         arms=arms,
         jobs=_jobs(
             config, dataset, identity, schedule, delta, arms, angles=angles, by_coins=by_coins
         ),
-        origins=origins,
-        epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
         notices=(*_notices(numbers, arms), *not_attacked(planned, arms)),
         model_facts=facts,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
@@ -397,8 +400,8 @@ def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notic
         yield Notice("method_left_out", f"{name} is left out: {why}", level="notice")
     shown = {}
     for arm in arms:
-        if arm.privacy.epsilon is not None:
-            shown[arm.key] = shown_up(arm.privacy.epsilon)
+        if arm.privacy.headline is not None:
+            shown[arm.key] = shown_up(arm.privacy.headline)
     if numbers.config.noise_multiplier is not None and len(set(shown.values())) > 1:
         each = ", ".join(f"{key} {epsilon}" for key, epsilon in shown.items())
         yield Notice(

@@ -43,6 +43,6 @@ def with_ways(plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None)
         arms=tuple(arm for arm in whole.arms if arm.key in keys),
         jobs=tuple(replace(job, way=DEFAULT) for job in whole.jobs if job.arm in keys),
         notices=(),
-        epsilon_if_all_released=None,
+        training=whole.training.model_copy(update={"epsilon_if_all_released": None}),
     )
     return replace(plan, ways={DEFAULT: default})

@@ -200,7 +200,7 @@ def undeclared(dataset: Dataset, config: AuditConfig, by_pool: bool) -> tuple[st
 
 
 def _audited(report: Report, wish: Wish) -> ArmFacts:
-    own = next((arm for arm in report.arms if arm.trainer and arm.method == wish.method), None)
+    own = next((arm for arm in report.arms if arm.is_own_code and arm.method == wish.method), None)
     if own is not None:
         raise PrivacyError(
             f"{own.method} is trained by {own.trainer}: that model is yours to release, and its "
@@ -305,27 +305,28 @@ def _refuse_other_numbers(report: Report, audited: ArmFacts, plan: Plan, arm: Ar
             f"this version calls the guarantee of {arm.key} {arm.privacy.guarantee.value}",
             hint="audit again with this version and these data",
         )
-    training, privacy = report.training, report.privacy[audited.key]
+    before, now = audited.privacy.epsilon, arm.privacy.epsilon
+    training, planned = report.training, plan.training
     assert training is not None
-    assert privacy.epsilon is not None
-    schedule = plan.schedule
+    assert before is not None
+    assert now is not None
     numbers: dict[str, tuple[float | None, float | None]] = {
-        "training records": (training.n_public, schedule.n_public),
-        "steps per epoch": (training.steps_per_epoch, schedule.steps_per_epoch),
-        "epochs": (training.epochs, schedule.epochs),
-        "delta": (privacy.delta, plan.delta),
-        "epsilon": (privacy.epsilon.pld, arm.privacy.epsilon_pld),
-        "epsilon by RDP": (privacy.epsilon.rdp, arm.privacy.epsilon_rdp),
+        "training records": (training.n_public, planned.n_public),
+        "steps per epoch": (training.steps_per_epoch, planned.steps_per_epoch),
+        "epochs": (training.epochs, planned.epochs),
+        "delta": (training.delta, planned.delta),
+        "epsilon": (before.pld, now.pld),
+        "epsilon by RDP": (before.rdp, now.rdp),
     }
     for name in {**audited.settings, **arm.settings}:
         numbers[name] = audited.settings.get(name), arm.settings.get(name)
-    for name, (before, now) in numbers.items():
-        if before == now:
+    for name, (old, new) in numbers.items():
+        if old == new:
             continue
-        if before is None or now is None or abs(before - now) > _CLOSE * max(abs(before), abs(now)):
+        if old is None or new is None or abs(old - new) > _CLOSE * max(abs(old), abs(new)):
             raise ConfigError(
-                f"this version would train {arm.key} with {name} {_said(now)}, and "
-                f"{_said(before)} was audited",
+                f"this version would train {arm.key} with {name} {_said(new)}, and "
+                f"{_said(old)} was audited",
                 hint="audit again with this version and these data",
             )
 

@@ -52,7 +52,7 @@ def best_of_tries(
         TrainingError: Out of memory, or no row to train on; never for what a training did, which
             the score would tell.
     """
-    tuning, charge = arm.tuning, arm.privacy.selection
+    tuning, charge = arm.tuning, arm.charge
     assert tuning is not None, f"{arm.key} has no search"
     assert charge is not None, f"{arm.key}: nothing is charged for its search"
     assert tuning.selection == charge.selection, f"{arm.key}: another number of tries is charged"

@@ -10,11 +10,11 @@ from pydantic import JsonValue
 
 from fairaudit import __version__
 from fairaudit.analysis.build_facts import attack_facts
-from fairaudit.analysis.text import OWN_MODULE
 from fairaudit.config.model_names import is_factory
 from fairaudit.data.split import VALIDATION_SHARE
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import find
+from fairaudit.planning.guarantees import OWN_MODULE
 from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
 from fairaudit.release.choice import ReleaseChoice, gates_pass
 from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecipe
@@ -54,8 +54,10 @@ def privacy_statement(
         candidate: What a search kept: part of what its epsilon covers.
     """
     arm, plan = choice.arm, choice.plan
+    epsilon = arm.privacy.epsilon
+    assert epsilon is not None, "only what has an established guarantee is trained"
     search: dict[str, JsonValue] | None = None
-    charge = arm.privacy.selection
+    charge = arm.charge
     if charge is None:
         assert arm.privacy.event is not None
         event = _json(arm.privacy.event)
@@ -78,16 +80,16 @@ def privacy_statement(
         "fairaudit": __version__,
         "method": arm.key,
         "guarantee": arm.privacy.guarantee.value,
-        "epsilon": arm.privacy.epsilon,
+        "epsilon": epsilon.headline,
         "accountant": "RDP" if candidate else "PLD",
-        "epsilon_rdp": arm.privacy.epsilon_rdp,
-        "delta": plan.delta,
+        "epsilon_rdp": epsilon.rdp,
+        "delta": plan.training.delta,
         "unit": _unit(choice),
         "neighbouring": NEIGHBOURING,
         "event": event,
         "settings": dict(candidate.settings if candidate else arm.settings),
-        "epochs": candidate.form.epochs if candidate else plan.schedule.epochs,
-        "steps_per_epoch": plan.schedule.steps_per_epoch,
+        "epochs": candidate.form.epochs if candidate else plan.training.epochs,
+        "steps_per_epoch": plan.training.steps_per_epoch,
         "search": search,
         "declared": _declared(choice),
         "fitted_without_privacy": [] if choice.by_pool else list(recipe.fitted),
@@ -150,8 +152,8 @@ def evidence(choice: ReleaseChoice, files: Mapping[str, bytes]) -> dict[str, Jso
         "fairaudit": __version__,
         "method": choice.arm.key,
         "guarantee": choice.arm.privacy.guarantee.value,
-        "epsilon": choice.arm.privacy.epsilon,
-        "delta": choice.plan.delta,
+        "epsilon": choice.arm.privacy.headline,
+        "delta": choice.plan.training.delta,
         "overrides": list(choice.overrides),
     }
     audited = {"sha256": report.data.sha256}
@@ -191,8 +193,8 @@ def _declared(choice: ReleaseChoice) -> dict[str, JsonValue]:
     plan, dataset = choice.plan, choice.dataset
     grouping = dataset.groupings[0]
     return {
-        "n_public": plan.schedule.n_public,
-        "delta": plan.delta,
+        "n_public": plan.training.n_public,
+        "delta": plan.training.delta,
         "classes": list(dataset.classes),
         "favourable": dataset.favourable_class,
         "groups": {each.name: list(each.names) for each in dataset.groupings},
@@ -208,7 +210,7 @@ def _declared(choice: ReleaseChoice) -> dict[str, JsonValue]:
 def card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> str:
     """``MODEL_CARD.md``."""
     plan, arm, report = choice.plan, choice.arm, choice.report
-    epsilon = arm.privacy.epsilon
+    epsilon = arm.privacy.headline
     assert epsilon is not None
     label, classes = _text(recipe.label), ", ".join(map(_text, recipe.classes))
     claim = "Differentially private"
@@ -216,16 +218,16 @@ def card(choice: ReleaseChoice, recipe: ReleaseRecipe) -> str:
         claim += " if the model's own code keeps nothing of what it reads"
     paragraphs = [
         f"# Model card: {label}",
-        f"A {_text(plan.model)} classifier of {label} ({classes}), trained by {_text(arm.key)} "
-        f"with fairaudit {__version__}.",
+        f"A {_text(plan.training.model)} classifier of {label} ({classes}), trained by "
+        f"{_text(arm.key)} with fairaudit {__version__}.",
         *_use(recipe),
         "## Privacy",
-        f"{claim}: epsilon {shown_up(epsilon)}, delta {plan.delta:g}, for {_unit(choice)} "
+        f"{claim}: epsilon {shown_up(epsilon)}, delta {plan.training.delta:g}, for {_unit(choice)} "
         f"({NEIGHBOURING}). The events behind it are in privacy.json. Not covered:",
         "\n".join(f"- {_text(item, 600)}" for item in not_covered(choice, recipe)),
     ]
     if not arm.privacy.guarantee.rests_on_module:
-        event = arm.privacy.selection or arm.privacy.event
+        event = arm.charge or arm.privacy.event
         assert event is not None, "what is released has an event"
         paragraphs.append(f"{spoken_rates({arm.key: attack_facts(event)})}.")
     paragraphs += [_ARITHMETIC, *_of_training(choice, recipe), "## Audit"]

@@ -143,7 +143,7 @@ def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
 
 
 def _task(plan: Plan, arm: Arm, prepared: SeedData, device: torch.device = CPU) -> Task:
-    schedule, config = plan.schedule, plan.config
+    schedule, config = plan.training, plan.config
     seed = secrets.randbits(62)  # of what an own model draws in training; streams do not read it
     return Task(
         arm=arm.key,
@@ -189,11 +189,15 @@ def _model(
     with torch.no_grad():
         for parameter, value in zip(learned, values, strict=True):
             parameter.copy_(value.view(parameter.shape))
-    code = code_digest([plan.model.partition(":")[0]]) if is_factory(plan.model) else ""
+    code = (
+        code_digest([plan.training.model.partition(":")[0]])
+        if is_factory(plan.training.model)
+        else ""
+    )
     network_make = NetworkMake(
         make="network",
-        model=plan.model,
-        hidden=config.hidden if plan.model == "mlp" else (),
+        model=plan.training.model,
+        hidden=config.hidden if plan.training.model == "mlp" else (),
         activation=config.activation,
         code_sha256=code,
     )

@@ -5,11 +5,16 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from fairaudit.config.options import ASSUMED
-from fairaudit.methods.catalog import Guarantee
+from fairaudit.methods.spec import Guarantee
+from fairaudit.privacy.events import PrivacyEvent
 from fairaudit.results.estimates import EpsilonFigure, Figure, HighEnd, Part
 
-# Sampling of an arm that releases something about all records at once.
-NOT_SAMPLED = "none: what is released is about all training records at once"
+KEPT_STEPS = 8  # of a training, unless --diagnostics-every says otherwise
+UNIT = (
+    "one training record (features, group and label), with the split and any undersampling held "
+    "fixed"
+)
+NEIGHBOURING = "add or remove one record"
 
 
 class Tool(Part):
@@ -123,25 +128,72 @@ class DataFacts(Part):
     images: ImageFacts | None = None
 
 
-class TrainingFacts(Part):
-    """What every arm shares: model, sampling and schedule; ``rules`` says what set each number.
+class Schedule(Part):
+    """How long every arm trains; one for the whole audit, so that arms can share their samples.
 
-    ``parameters`` is None where it depends on how a seed's table is encoded; ``gradients`` says
-    which engine gives each record's gradient.
+    Args:
+        n_public: N, the number of training records: a public constant.
+        steps_per_epoch: The sampling rate is 1 / steps_per_epoch.
+        epochs: Passes; steps = epochs * steps_per_epoch.
+    """
+
+    n_public: int
+    steps_per_epoch: int
+    epochs: int
+
+    @property
+    def steps(self) -> int:
+        """T, steps of one training, empty batches included."""
+        return self.steps_per_epoch * self.epochs
+
+    def kept(self, every: int | None) -> tuple[int, ...]:
+        """Steps kept for readings after training.
+
+        Every so many, or eight from the first to the last.
+        """
+        if every is not None:
+            return tuple(range(0, self.steps, every))
+        if self.steps <= KEPT_STEPS:
+            return tuple(range(self.steps))
+        return tuple(round(i * (self.steps - 1) / (KEPT_STEPS - 1)) for i in range(KEPT_STEPS))
+
+    @property
+    def sample_rate(self) -> float:
+        """q, the Poisson inclusion probability of each record."""
+        return 1.0 / self.steps_per_epoch
+
+    @property
+    def expected_batch_size(self) -> float:
+        """qN, the only divisor of a private release."""
+        return self.n_public / self.steps_per_epoch
+
+
+class Training(Schedule):
+    """What every arm shares, as it was planned.
+
+    Args:
+        model: Resolved model name.
+        parameters: None where it depends on how a seed's table is encoded.
+        gradients: Which engine gives each record's gradient.
+        delta: Of every epsilon.
+        seeds, repeats: As asked for.
+        rules: Setting -> the rule that set it.
+        epsilon_if_all_released: PLD epsilon of releasing every private model of the audit, or None.
+        unit, neighbouring: What one epsilon is about.
+        accountant: The library that every epsilon was computed by.
     """
 
     model: str
     parameters: int | None
     gradients: str
-    n_public: int
-    steps_per_epoch: int
-    epochs: int
-    steps: int
-    sample_rate: Figure
-    expected_batch_size: Figure
+    delta: float
     seeds: int
     repeats: int
     rules: dict[str, str]
+    epsilon_if_all_released: EpsilonFigure | None
+    accountant: str
+    unit: str = UNIT
+    neighbouring: str = NEIGHBOURING
 
 
 class Epsilon(Part):
@@ -159,13 +211,6 @@ class Epsilon(Part):
         if self.pld is None:
             return self.rdp
         return self.pld
-
-
-class ReleaseFacts(Part):
-    """One noisy release of a step."""
-
-    name: str
-    noise_multiplier: Figure
 
 
 class AttackFacts(Part):
@@ -196,51 +241,79 @@ class ClaimFacts(Part):
     claiming: int
 
 
-class PrivacyFacts(Part):
+class ArmPrivacy(Part):
     """What one trained model of an arm guarantees, and what that does not cover.
 
-    ``guarantee`` is the status of the training mechanism given the encoded table;
-    ``epsilon_if_all_released`` the PLD epsilon of releasing every private model of the audit;
-    ``attack`` what the guarantee means for an attacker, empty where none is proved; ``claim`` what
-    a trainer of the user's own says, for which all else is None or empty.
+    Args:
+        guarantee: Status of the training mechanism given the encoded table.
+        reason: Why it is not established, or what is charged beside a training; else "".
+        event: What one training releases, None where nothing is claimed; of a charged search one
+            training at the default setting. The search's epsilon is by RDP alone, for PLD knows no
+            such search.
+        epsilon: Of one run, None where nothing is claimed.
+        target_epsilon: What it was calibrated to; None: the noise was given.
+        delta: Beside epsilon.
+        base_epsilon: PLD epsilon of one training of a charged search, the dearest candidate.
+        not_covered: What an established epsilon leaves out.
+        attack: What it means for an attacker; known once the audit has trained.
+        claim: What a trainer of the user's own says; likewise.
     """
 
     guarantee: Guarantee
-    reason: str
-    unit: str
-    neighbouring: str
-    sampling: str
-    accountant: str
-    epsilon: Epsilon | None
-    target_epsilon: Figure | None
-    delta: Figure | None
-    sample_rate: Figure | None
-    steps: int | None
-    releases: tuple[ReleaseFacts, ...]
-    effective_noise_multiplier: Figure | None
-    epsilon_if_all_released: EpsilonFigure | None
-    not_covered: tuple[str, ...]
+    reason: str = ""
+    event: PrivacyEvent | None = None
+    epsilon: Epsilon | None = None
+    target_epsilon: Figure | None = None
+    delta: float | None = None
+    base_epsilon: EpsilonFigure | None = None
+    not_covered: tuple[str, ...] = ()
     attack: tuple[AttackFacts, ...] = ()
     claim: ClaimFacts | None = None
 
+    @property
+    def headline(self) -> float | None:
+        """The epsilon to tell; None where nothing is claimed."""
+        if self.epsilon is None:
+            return None
+        return self.epsilon.headline
 
-NOTHING_KNOWN = PrivacyFacts(
-    guarantee=Guarantee.NONE,
-    reason="",
-    unit="",
-    neighbouring="",
-    sampling="",
-    accountant="",
-    epsilon=None,
-    target_epsilon=None,
-    delta=None,
-    sample_rate=None,
-    steps=None,
-    releases=(),
-    effective_noise_multiplier=None,
-    epsilon_if_all_released=None,
-    not_covered=(),
-)
+
+class ArmPlan(Part):
+    """One column of the report, as it was planned: a method in one form at one epsilon.
+
+    Args:
+        key: ``method``, ``method:variant``, ``method@epsilon`` (sweeps), ``method#self-check``.
+        method: Canonical method name.
+        variant: Variant name or None.
+        settings: Resolved numbers (learning_rate, max_grad_norm, noise_multiplier, ...), exact.
+        privacy: What one run of it guarantees.
+        reference: Key of the arm that its cost is measured against, None for the reference.
+        source: Key of the arm whose released thresholds it reads, or None.
+        reads_groups: Group labels enter training.
+        trainer: ``module:Class``; of the user's own code ``module:function``; "": not trained here.
+        repeats: Private runs per seed; 1 for a reference.
+        shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms); a
+            self-check arm draws its own.
+        has_twin: It is trained once more without its noise, on the same streams.
+        is_own_code: ``trainer`` is a function of the user's, asked for ``privacy.target_epsilon``.
+        step_shortened: Its step is shorter than the reference's, by the rule that reads the noise,
+            so a larger epsilon makes it longer.
+    """
+
+    key: str
+    method: str
+    variant: str | None
+    settings: dict[str, float]
+    privacy: ArmPrivacy
+    reference: str | None
+    source: str | None
+    reads_groups: bool
+    trainer: str
+    repeats: int
+    shares_samples: bool = True
+    has_twin: bool = False
+    is_own_code: bool = False
+    step_shortened: bool = False
 
 
 class FailedSeed(Part):
@@ -250,33 +323,20 @@ class FailedSeed(Part):
     message: str
 
 
-class ArmFacts(Part):
-    """One method in one form: its numbers, its reference and how many seeds finished.
+class ArmFacts(ArmPlan):
+    """An arm after training: how many of its seeds finished.
 
     ``trainings`` is a digest of all that the finished trainings follow from (data, options, code),
     or of the predictions that were given: where it is equal in two reports, the trainings are the
     same.
-    ``step_shortened``: Its step is shorter than the reference's, by the rule that reads the noise,
-    so a larger epsilon makes it longer.
-    ``trainer``: The user's own code that trained it, as ``module:function``, or "".
-    ``differs_by``: Of that code, by how much the probabilities of two equal trainings differ at
-        most.
+    ``differs_by``: Of the user's own code, by how much the probabilities of two equal trainings
+        differ at most.
     """
 
-    key: str
-    method: str
-    variant: str | None
-    settings: dict[str, Figure]
-    reference: str | None
-    source: str | None
-    reads_groups: bool
-    repeats: int
     seeds_planned: int
     seeds_finished: int
     failed: tuple[FailedSeed, ...]
     trainings: str
-    step_shortened: bool = False
-    trainer: str = ""
     differs_by: Figure | None = None
 
 

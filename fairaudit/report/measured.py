@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fairaudit.metrics.registry import UNDERTRAINED_BY, WITHIN
 from fairaudit.report.decomposition import Curve, Decomposition
-from fairaudit.report.facts import ArmFacts, AttackFacts, FailedSeed, PrivacyFacts
+from fairaudit.report.facts import ArmFacts, AttackFacts, FailedSeed
 from fairaudit.report.summary import MisalignmentSummary
 from fairaudit.results.estimates import Comparison, EpsilonFigure, Estimate, Figure, Interval, Part
 from fairaudit.results.estimates import Way as WayName
@@ -222,7 +222,6 @@ class Way(Part):
 
     name: WayName
     arms: tuple[ArmFacts, ...]
-    privacy: dict[str, PrivacyFacts]
     comparisons: tuple[Comparison, ...]
 
 

@@ -7,16 +7,16 @@ from fairaudit.report.choice import Choice
 from fairaudit.report.decomposition import Why
 from fairaudit.report.facts import (
     ArmFacts,
+    ArmPrivacy,
     Artifact,
     Control,
     DataFacts,
     ExecutionFacts,
     Limitation,
     OptionValue,
-    PrivacyFacts,
     ReportWarning,
     Tool,
-    TrainingFacts,
+    Training,
 )
 from fairaudit.report.measured import (
     ChangedGap,
@@ -68,9 +68,8 @@ class Report(Part):
     environment: dict[str, str]
     execution: ExecutionFacts
     data: DataFacts
-    training: TrainingFacts | None  # None: predictions were given, nothing was trained
+    training: Training | None  # None: predictions were given, nothing was trained
     arms: tuple[ArmFacts, ...]
-    privacy: dict[str, PrivacyFacts]
     sklearn_baseline: SklearnBaseline
     comparisons: tuple[Comparison, ...]
     control: Control
@@ -134,12 +133,14 @@ class Report(Part):
         return tuple(comparisons)
 
     @property
-    def every_guarantee(self) -> dict[str, PrivacyFacts]:
+    def privacy(self) -> dict[str, ArmPrivacy]:
+        """What is guaranteed of every arm, those of the ways beside a search aside."""
+        return {arm.key: arm.privacy for arm in self.arms}
+
+    @property
+    def every_guarantee(self) -> dict[str, ArmPrivacy]:
         """What is guaranteed of every arm, those of the ways beside a search last."""
-        guarantees = dict(self.privacy)
-        for way in self._ways:
-            guarantees |= way.privacy
-        return guarantees
+        return {arm.key: arm.privacy for arm in self.every_arm}
 
     @property
     def has_failures(self) -> bool:

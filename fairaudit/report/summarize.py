@@ -71,7 +71,7 @@ def _shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
     for arm in report.arms:
         if arm.key in compared and arm.source is None and arm.reference not in compared:
             usable[arm.key] = arm
-            if report.privacy[arm.key].guarantee.has_epsilon or arm.trainer:
+            if report.privacy[arm.key].guarantee.has_epsilon or arm.is_own_code:
                 proved.add(arm.key)
     for key, arm in usable.items():
         if proved and key not in proved:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.facts import AttackFacts, PrivacyFacts
+from fairaudit.report.facts import ArmPrivacy, AttackFacts
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison, Estimate, Interval
 
@@ -157,7 +157,7 @@ def before_and_after(*, is_trained: bool) -> tuple[str, str]:
     return "baseline", "predictions"
 
 
-def attack_sentence(privacy: Mapping[str, PrivacyFacts]) -> str:
+def attack_sentence(privacy: Mapping[str, ArmPrivacy]) -> str:
     """What the guarantees of these arms mean for a person's record; "" where none is proved."""
     attacks = {}
     for key, facts in privacy.items():

@@ -45,9 +45,7 @@ def report_of(*compared, losses=None, keys=("dpsgd",), swept=False):
     arms = [arm("sgd", reference=None)]
     for key in keys:
         target = float(key.partition("@")[2] or 3.2)
-        arms.append(
-            arm(key, privacy=replace(privacy(), target_epsilon=target, epsilon_pld=target - 0.01))
-        )
+        arms.append(arm(key, privacy=privacy(pld=target - 0.01, target_epsilon=target)))
     made = plan(settled.config, tuple(arms))
     found = results(made)
     for job in made.jobs:

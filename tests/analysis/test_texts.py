@@ -38,9 +38,7 @@ PAIRS = [
 
 @pytest.fixture(scope="module")
 def report():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fairaudit.analysis.build_facts.version", lambda name: "0.6.0")
-        return several()
+    return several()
 
 
 @pytest.fixture(scope="module")

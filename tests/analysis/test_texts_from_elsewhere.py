@@ -5,6 +5,7 @@ is added. Each has one text in every place where it may have one, so names fit e
 shown of it is compared with the same report whose texts are a harmless word.
 """
 
+import dataclasses
 import enum
 import io
 import re
@@ -120,6 +121,9 @@ class Filler:
             return {key: self.value(inside[1], name) for key in (*KEYS.get(name, ()), self.text)}
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             return self.model(kind)
+        if dataclasses.is_dataclass(kind):
+            hints = typing.get_type_hints(kind)
+            return {field: self.value(hints[field], field) for field in hints}
         if isinstance(kind, type) and issubclass(kind, enum.Enum):
             return list(kind)[self.turn % len(list(kind))]
         return {str: self.text, bool: self.turn % 2 == 0, int: 3, float: 0.25}.get(kind, self.text)

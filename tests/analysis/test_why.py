@@ -1,5 +1,5 @@
 from changed import replace
-from handmade import comparison, estimate, gap
+from handmade import comparison, estimate, gap, privacy
 
 from fairaudit.analysis.arm_readings import over_seeds
 from fairaudit.analysis.build_measured import disclosed
@@ -58,6 +58,8 @@ def facts(key):
         method=key,
         variant=None,
         settings={},
+        privacy=privacy(),
+        trainer="",
         reference="sgd",
         source=None,
         reads_groups=False,

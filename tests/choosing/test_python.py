@@ -205,12 +205,12 @@ def tuned(folder):
 def test_a_searched_arm_is_tested_at_the_epsilon_of_its_search(tuned):
     choice, _, found = tuned
     (arm,) = found.families["dpsgd"]
-    search = arm.privacy.selection
+    search = arm.charge
     assert [number.outcome for number in choice.tests[0].numbers if number.metric == "epsilon"] == [
         "passes"
     ]
     assert choice.tests[0].epsilon == pytest.approx(
-        search.epsilon(found.prepared.plan.delta), rel=1e-6
+        search.epsilon(found.prepared.plan.training.delta), rel=1e-6
     )
     assert [rate.true_positive_rate for rate in choice.attack] == [
         rate.true_positive_rate for rate in attack_rates(search)

@@ -1,7 +1,5 @@
 """What is said of a plan before anything is trained."""
 
-from dataclasses import replace
-
 import pytest
 from handmade import arm, plan, privacy, resolved
 
@@ -13,10 +11,7 @@ CLAIMED = {"dpsgd": 0.9811, "global-adapt": 3.1348}
 
 @pytest.fixture
 def made():
-    claims = {
-        key: replace(privacy(), epsilon_pld=e, epsilon_rdp=e + 1, target_epsilon=None)
-        for key, e in CLAIMED.items()
-    }
+    claims = {key: privacy(pld=e, rdp=e + 1, target_epsilon=None) for key, e in CLAIMED.items()}
     arms = (arm("sgd", reference=None), *(arm(key, privacy=claim) for key, claim in claims.items()))
     return plan(resolved(noise_multiplier=1.0).config, arms)
 

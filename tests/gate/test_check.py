@@ -397,7 +397,7 @@ def test_the_change_of_an_epsilon_is_that_of_the_decimals_that_people_read(
     """In binary 3.1 - 3.0 is above 0.1, and 3.126 - 3.006 above 0.12."""
     now, before = (
         report_of(arms=(arm("sgd", reference=None), arm("global-adapt", privacy=held)))
-        for held in (replace(privacy(), epsilon_pld=later), replace(privacy(), epsilon_pld=earlier))
+        for held in (privacy(pld=later), privacy(pld=earlier))
     )
     rules = parse_rules(["epsilon.delta > 0.1", "epsilon.delta >= 0.1"])
     found = judged(now, rules, before)

@@ -129,11 +129,11 @@ def test_a_given_split_is_not_followed(tmp_path):
 def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(table):
     plan = planned(table, noise_multiplier=None, epsilon=(2.0,), delta=None)
     half = plan.leakage
-    assert (half.schedule.n_public, half.config.leakage_seeds, len(half.jobs)) == (200, 8, 16)
-    assert plan.schedule.n_public == 320
-    assert half.delta == plan.delta
+    assert (half.training.n_public, half.config.leakage_seeds, len(half.jobs)) == (200, 8, 16)
+    assert plan.training.n_public == 320
+    assert half.training.delta == plan.training.delta
     own, audited = half.arm("dpsgd"), plan.arm("dpsgd")
-    assert own.privacy.epsilon == pytest.approx(2.0, abs=0.01)
+    assert own.privacy.headline == pytest.approx(2.0, abs=0.01)
     assert own.settings["noise_multiplier"] != audited.settings["noise_multiplier"]
     assert not any(arm.has_twin for arm in half.arms)
     assert not {job.seed for job in half.jobs} & {

@@ -82,7 +82,7 @@ def test_a_noise_multiplier_of_the_gradient_says_nothing_of_other_mechanisms():
 def test_an_unsampled_arm_composes_with_the_sampled_ones_by_itself():
     together = plan(method=("dpsgd", "output-perturbation"), epsilon=(1.0,), noise_multiplier=None)
     alone = plan(method=("dpsgd",), epsilon=(1.0,), noise_multiplier=None)
-    assert together.epsilon_if_all_released > alone.epsilon_if_all_released
+    assert together.training.epsilon_if_all_released > alone.training.epsilon_if_all_released
     assert not together.arm("output-perturbation").shares_samples
 
 
@@ -90,7 +90,7 @@ def test_a_variant_that_the_methods_proof_covers_keeps_its_epsilon():
     found = plan(method=("pate-soft",), variant=("no-project",), epsilon=(1.0,))
     default, printed = (found.arm(key).privacy for key in ("pate-soft", "pate-soft:no-project"))
     assert printed == default
-    assert printed.epsilon_pld <= 1.0
+    assert printed.epsilon.pld <= 1.0
     published = plan(method=("output-perturbation",), variant=("group-normalise",)).arms[-1]
-    assert published.privacy.epsilon_pld is None
+    assert published.privacy.epsilon is None
     assert published.reads_groups

@@ -86,7 +86,7 @@ def test_the_control_takes_the_mean_step_of_the_arm_that_it_reads():
 def test_the_set_is_trained_once_whatever_the_sweep_and_claims_nothing():
     found = plan(method=("ablation", "dpsgd"), epsilon=(1.0, 3.0), noise_multiplier=None)
     assert sorted(keys(found)) == sorted(["sgd", "dpsgd@1", "dpsgd@3", *NAMES])
-    assert all(found.arm(name).privacy.epsilon_pld is None for name in NAMES)
+    assert all(found.arm(name).privacy.epsilon is None for name in NAMES)
     assert found.arm("sgd-slowed").source == "magnitude-only"
 
 

@@ -73,7 +73,7 @@ def test_predictions_equal_trainings_own_on_the_rows_that_it_held_out(made, meth
     assert len(trained.test) > 10
     assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6
     assert list(fairaudit.load_model(folder).classes_) == ["no", "yes"]
-    assert choice.arm.privacy.epsilon > 0
+    assert choice.arm.privacy.headline > 0
 
 
 RELEASED = [
@@ -101,7 +101,7 @@ def test_every_method_with_a_guarantee_is_released_of_three_classes_searched_or_
     assert model.classes_.tolist() == ["low", "mid", "top"]
     assert np.abs(model.predict_proba(rows)[trained.test] - trained.probabilities).max() <= 1e-6
     told = json.loads((folder / "privacy.json").read_text())
-    assert told["epsilon"] == choice.arm.privacy.epsilon
+    assert told["epsilon"] == choice.arm.privacy.headline
     assert told["guarantee"] == "established"
     assert (told["search"] is None) == (tune is None)
 

@@ -3,10 +3,10 @@
 import json
 import math
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed import replace
 from scipy.stats import binom, chi2, geom, kstest, norm
 
 import fairaudit
@@ -124,7 +124,7 @@ def test_the_best_wins_as_often_as_charged_noise_lets_it_and_exact_scores_are_ca
     )
     monkeypatch.setattr(search, "validation_coins", lambda n: np.sort(rows))
     monkeypatch.setattr(Selection, "draw", lambda self, stream: 2)
-    noise = choice.arm.privacy.selection.score.noise_multiplier
+    noise = choice.arm.charge.score.noise_multiplier
     chance = norm.cdf(1 / (math.sqrt(2.0) * noise))
     assert 0.6 < chance < 0.95
 
@@ -207,7 +207,7 @@ def test_epsilon_is_the_audits_charged_one(trained):
     told = json.loads((made.folder / "privacy.json").read_text())
     report = load_report(made.choice.wish.report)
     config = made.choice.plan.config.model_copy(update={"n_public": None, "seeds": 2})
-    charge = make_plan(config, made.choice.dataset).arm("dpsgd").privacy.selection
+    charge = make_plan(config, made.choice.dataset).arm("dpsgd").charge
     assert told["epsilon"] == pytest.approx(charge.epsilon(1e-5), abs=1e-9)
     assert float(f"{told['epsilon']:.6g}") == pytest.approx(
         report.privacy["dpsgd"].epsilon.rdp, rel=2e-6

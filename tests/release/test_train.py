@@ -178,7 +178,8 @@ def test_a_report_of_which_one_number_is_off_by_a_thousandth_is_refused(audited,
         {"guarantee": Guarantee.CHECKED},
     ):
         one = privacy.model_copy(update=other)
-        edited.append({"privacy": {**report.privacy, "dpsgd": one}})
+        liar = arm.model_copy(update={"privacy": one})
+        edited.append({"arms": [*{**arms, "dpsgd": liar}.values()]})
     assert choose(Wish(path, "dpsgd")).arm.key == "dpsgd"
     for update in edited:
         lying = report.model_copy(update=update)
@@ -213,8 +214,11 @@ def test_what_has_no_established_guarantee_is_refused(audited, monkeypatch):
         choose(Wish(path, "dpsgd"))
     report = load_report(path)
     claimed = report.privacy["global-adapt"]
-    lying = {**report.privacy, "global-adapt:as-published": claimed}
-    lying = report.model_copy(update={"privacy": lying})
+    arms = []
+    for arm in report.arms:
+        claims = arm.key == "global-adapt:as-published"
+        arms.append(arm.model_copy(update={"privacy": claimed}) if claims else arm)
+    lying = report.model_copy(update={"arms": tuple(arms)})
     monkeypatch.setattr("fairaudit.release.choice.parsed", lambda *_, **__: lying)
     with pytest.raises(ConfigError, match="calls the guarantee of global-adapt:as-published not"):
         choose(Wish(path, "global-adapt", "as-published"))
@@ -228,7 +232,7 @@ def test_one_epsilon_of_a_sweep_is_named(audited):
         choose(Wish(path, "dpsgd", epsilon=3.0))
     choice = choose(Wish(path, "dpsgd", epsilon=4.0))
     assert choice.audited.key == "dpsgd@4"
-    assert 3.99 < choice.arm.privacy.epsilon_pld <= 4.0
+    assert 3.99 < choice.arm.privacy.epsilon.pld <= 4.0
 
 
 def test_an_audit_with_a_failed_seed_is_no_word_for_a_model(audited, monkeypatch):

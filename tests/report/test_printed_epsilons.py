@@ -1,10 +1,10 @@
 """No epsilon that a person reads is smaller than the exact one, wherever it is printed."""
 
 import re
-from dataclasses import replace
 
 import pytest
-from handmade import arm, comparison, findings, metadata
+from changed import replace
+from handmade import arm, comparison, findings, metadata, privacy
 from plans import config, table
 from reports import stored
 
@@ -33,10 +33,7 @@ def shown(text, exact):
 
 
 def private(key, pld, rdp):
-    made = arm(key)
-    return replace(
-        made, privacy=replace(made.privacy, epsilon_pld=pld, epsilon_rdp=rdp, target_epsilon=None)
-    )
+    return arm(key, privacy=privacy(pld=pld, rdp=rdp, target_epsilon=None))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +44,8 @@ def plan():
         private("dpsgd", PLD, RDP),
         private("reweight", OTHER_PLD, OTHER_RDP),
     )
-    return replace(made, arms=arms, epsilon_if_all_released=ALL)
+    training = replace(made.training, epsilon_if_all_released=ALL)
+    return replace(made, arms=arms, training=training)
 
 
 @pytest.fixture(scope="module")

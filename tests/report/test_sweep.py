@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 from documents import charts
 from handmade import arm, comparison, estimate, privacy
@@ -14,9 +12,7 @@ def swept(targets, costs=(0.05, 0.01)):
     arms = [arm("sgd", reference=None)]
     compared = []
     for key, target in targets.items():
-        arms.append(
-            arm(key, privacy=replace(privacy(), target_epsilon=target, epsilon_pld=target - 0.001))
-        )
+        arms.append(arm(key, privacy=privacy(pld=target - 0.001, target_epsilon=target)))
         compared.append(comparison(key, (costs[0] / target, costs[1])))
     return report_of(*compared, arms=tuple(arms))
 
@@ -62,9 +58,7 @@ def swept_with_a_reference_of_its_own():
     compared = []
     for target in (1.0, 8.0):
         key = f"dpsgd@{target:g}"
-        arms.append(
-            arm(key, privacy=replace(privacy(), target_epsilon=target, epsilon_pld=target - 0.001))
-        )
+        arms.append(arm(key, privacy=privacy(pld=target - 0.001, target_epsilon=target)))
         compared.append(comparison(key, (0.02 / target, 0.01), reference="exact-minimiser"))
         compared.append(comparison(key, (0.09 / target, 0.01)))
     return report_of(*compared, arms=tuple(arms))
@@ -110,9 +104,7 @@ def test_a_long_sweep_is_cut_after_its_gaps():
 def test_a_cost_without_interval_is_written_as_beside_its_group():
     arms, compared = [arm("sgd", reference=None)], []
     for key, target in KEYS.items():
-        arms.append(
-            arm(key, privacy=replace(privacy(), target_epsilon=target, epsilon_pld=target - 0.001))
-        )
+        arms.append(arm(key, privacy=privacy(pld=target - 0.001, target_epsilon=target)))
         made = comparison(key, (0.05 / target, 0.01))
         first, *others = made.by_group
         lone = {**first.estimates, "privacy_cost": estimate(0.0294)}

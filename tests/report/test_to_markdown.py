@@ -24,8 +24,7 @@ HOSTILE = ("a|b", "line\nbreak", "<script>alert(1)</script>", "\u202egnp.exe", "
 
 
 @pytest.fixture
-def report(monkeypatch):
-    monkeypatch.setattr("fairaudit.analysis.build_facts.version", lambda name: "0.6.0")
+def report():
     return build_report(findings(), metadata())
 
 

@@ -10,9 +10,10 @@ from fairaudit.config.value_sources import ResolvedConfig, resolve_config
 from fairaudit.data.dataset import Dataset, Grouping, Notice
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.metrics.compare import SEVERAL_SPLITS
-from fairaudit.planning.arms import Arm, ArmPrivacy, Schedule
+from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
+from fairaudit.report.facts import ArmPrivacy, Epsilon, Training
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured
 from fairaudit.results.jobs import JobResult
 
@@ -53,11 +54,44 @@ def dataset(names: tuple[str, ...] = GROUPS, *, missing: int | None = None) -> D
     )
 
 
-def privacy(guarantee: Guarantee = Guarantee.ESTABLISHED, reason: str = "") -> ArmPrivacy:
+def privacy(
+    guarantee: Guarantee = Guarantee.ESTABLISHED,
+    reason: str = "",
+    *,
+    pld: float = 3.1348761234,
+    rdp: float = 3.4435912345,
+    target_epsilon: float | None = 3.2,
+) -> ArmPrivacy:
     if not guarantee.has_epsilon:
-        return ArmPrivacy(guarantee, reason, None, None, None, None)
+        return ArmPrivacy(guarantee=guarantee, reason=reason)
     event = SampledGaussian(92, 1840, (NoisyRelease("gradient", 1.0), NoisyRelease("count", 10.0)))
-    return ArmPrivacy(guarantee, reason, event, 3.1348761234, 3.4435912345, 3.2)
+    return ArmPrivacy(
+        guarantee=guarantee,
+        reason=reason,
+        event=event,
+        epsilon=Epsilon(pld=pld, rdp=rdp),
+        target_epsilon=target_epsilon,
+        delta=1e-6,
+        not_covered=("stratified random split",),
+    )
+
+
+def training(**kept: object) -> Training:
+    made = Training(
+        n_public=23512,
+        steps_per_epoch=92,
+        epochs=20,
+        model="logistic",
+        parameters=None,
+        gradients="the layer table",
+        delta=1e-6,
+        seeds=SEEDS,
+        repeats=1,
+        rules={"epochs": "20 by rule"},
+        epsilon_if_all_released=9.8765432198,
+        accountant="dp-accounting",
+    )
+    return replace(made, **kept)
 
 
 def arm(
@@ -84,17 +118,13 @@ def plan(config: AuditConfig, arms: tuple[Arm, ...] | None = None) -> Plan:
     return Plan(
         config=config,
         digest="3f9a" + "0" * 58 + "c1",
-        model="logistic",
-        schedule=Schedule(n_public=23512, steps_per_epoch=92, epochs=20),
-        delta=1e-6,
+        training=training(seeds=config.seeds, repeats=config.repeats),
         arms=arms,
         jobs=tuple(
             Job(f"{each.key}-{seed}", each.key, seed, 1)
             for seed in range(config.seeds)
             for each in arms
         ),
-        origins={"epochs": "20 by rule"},
-        epsilon_if_all_released=9.8765432198,
         notices=(),
     )
 

@@ -167,10 +167,9 @@ def several():
     )
     arms = [arm("sgd", reference=None)]
     for key in PRIVATE:
-        claim = replace(
-            privacy(),
-            epsilon_pld=epsilon(key),
-            epsilon_rdp=epsilon(key) + 0.5,
+        claim = privacy(
+            pld=epsilon(key),
+            rdp=epsilon(key) + 0.5,
             target_epsilon=float(key.partition("@")[2]),
         )
         arms.append(arm(key, privacy=claim))

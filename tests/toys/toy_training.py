@@ -17,11 +17,30 @@ from fairaudit.errors import DataError, TrainingError
 from fairaudit.execution.progress import silent
 from fairaudit.execution.run_directory import open_rundir
 from fairaudit.execution.scheduler import Execution, execute
-from fairaudit.planning.plan import Job, Plan, Schedule
+from fairaudit.planning.plan import Job, Plan
+from fairaudit.report.facts import Training
 from fairaudit.results.jobs import job_id
 
 LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execution.scheduler")
 RUN = "toy_training:run"
+
+
+def training():
+    """A schedule that no toy reads."""
+    return Training(
+        n_public=100,
+        steps_per_epoch=10,
+        epochs=1,
+        model="toy",
+        parameters=None,
+        gradients="",
+        delta=1e-5,
+        seeds=2,
+        repeats=1,
+        rules={},
+        epsilon_if_all_released=None,
+        accountant="",
+    )
 
 
 def make_plan(
@@ -35,7 +54,7 @@ def make_plan(
     for seed in range(seeds):
         ids = {arm: job_id({"arm": arm, "seed": seed, "digest": digest}) for arm in arms}
         jobs += [Job(ids[arm], arm, seed, 1, ids.get((sources or {}).get(arm))) for arm in arms]
-    return Plan(config, digest, "toy", Schedule(100, 10, 1), 1e-5, (), tuple(jobs), {}, None)
+    return Plan(config, digest, training(), (), tuple(jobs))
 
 
 def run_plan(plan, workers=2, listener=silent, train=RUN, cluster=None):

@@ -3,11 +3,11 @@
 What each part of it may read, what is charged, and what catches it.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from changed import replace
 from jobs import run_here, seed_here
 
 from fairaudit.analysis import build_tuned
@@ -86,7 +86,7 @@ def test_a_job_leaves_every_candidate_and_its_chance():
 def test_chances_are_those_of_the_tries_that_are_charged():
     """A search that always tries all n, charged as one of K, would put all on the best."""
     plan = planned()
-    found, charge = result_of(plan), plan.arm("dpsgd").privacy.selection
+    found, charge = result_of(plan), plan.arm("dpsgd").charge
     order = np.argsort(-column(found, "released_score"), kind="stable")
 
     def as_charged(weights):
@@ -126,7 +126,7 @@ def test_private_scores_have_the_noise_that_is_charged():
         exact, released = trials.score(arm, seed, on, prepared, division)
         rows = len(division.validation)
         differences += [b - a for a, b in zip(exact, released, strict=True)]
-    noise = arm.privacy.selection.score.noise_multiplier
+    noise = arm.charge.score.noise_multiplier
     assert arm.tuning.score_noise == noise
     assert np.std(differences) * rows == pytest.approx(noise, rel=0.15)
     assert len(set(differences)) == len(differences)  # drawn anew for every candidate of every seed
@@ -162,7 +162,7 @@ def test_fit_and_validation_rows_are_disjoint_and_all():
         division = divide(prepared, prepared.pool)
         together = np.concatenate([division.fit, division.validation])
         assert np.array_equal(np.sort(together), np.arange(len(prepared.encoded.split.train)))
-        assert division.pool.n_records == len(division.fit) == plan.schedule.n_public
+        assert division.pool.n_records == len(division.fit) == plan.training.n_public
         assert np.array_equal(division.records, prepared.encoded.split.train[division.fit])
         batch = division.pool.gather(trials.torch.arange(len(division.fit)), None)
         assert np.array_equal(batch.inputs.numpy(), prepared.encoded.train[division.fit])
@@ -194,11 +194,11 @@ def test_a_training_that_no_charge_covers_is_caught():
     used = {c.form.event for c in plan.arm("dpsgd").tuning.candidates(0)}
 
     def short(arm):
-        charge = arm.privacy.selection
+        charge = arm.charge
         left = tuple(
             event for event in charge.trainings if event != max(used, key=lambda e: e.steps)
         )
-        return replace(arm, privacy=replace(arm.privacy, selection=replace(charge, trainings=left)))
+        return replace(arm, charge=replace(charge, trainings=left))
 
     with pytest.raises(AssertionError, match="not charged"):
         searched(plan, change=short)
@@ -284,7 +284,7 @@ def test_worst_group_is_refused_where_noise_would_steer_it():
     with pytest.raises(ConfigError, match=r"validation rows; with noise of .* are needed"):
         planned(tune_for="worst-group", noise_multiplier=30.0)
     arm = planned(tune_for="worst-group").arm("dpsgd")
-    multiplier = arm.privacy.selection.score.noise_multiplier
+    multiplier = arm.charge.score.noise_multiplier
     assert arm.tuning.score_noise == pytest.approx(multiplier * 2**0.5)
 
 
@@ -294,17 +294,17 @@ def test_a_charged_arm_meets_its_target_and_costs_more_than_one_training():
     )
     for arm in plan.arms[1:]:
         privacy = arm.privacy
-        assert privacy.epsilon == privacy.epsilon_rdp <= 3.0
-        assert privacy.epsilon >= 0.99 * 3.0
-        assert privacy.epsilon_pld is None
+        assert privacy.headline == privacy.epsilon.rdp <= 3.0
+        assert privacy.headline >= 0.99 * 3.0
+        assert privacy.epsilon.pld is None
         assert privacy.base_epsilon < 2.0
-        fit, validation = privacy.selection.epsilons(plan.delta)
-        assert max(fit, validation) == privacy.epsilon
+        fit, validation = arm.charge.epsilons(plan.training.delta)
+        assert max(fit, validation) == privacy.headline
         assert min(fit, validation) > 0.98 * 3.0
-        assert privacy.event in privacy.selection.trainings
+        assert privacy.event in arm.charge.trainings
     assert plan.arm("sgd").tuning.score_noise == 0.0
     assert plan.arm("sgd").tuning.selection == plan.arm("dpsgd").tuning.selection
-    assert plan.epsilon_if_all_released is None
+    assert plan.training.epsilon_if_all_released is None
 
 
 def test_tries_are_geometric_unless_only_fewer_are_affordable():
@@ -318,8 +318,8 @@ def test_tries_are_geometric_unless_only_fewer_are_affordable():
     for target, shape in ((1.0, 0.0), (3.0, 1.0)):
         plan = planned(**counts, epsilon=(target,), tune=20)
         arm = plan.arm(name)
-        assert arm.tuning.selection == arm.privacy.selection.selection == Selection(20.0, shape)
-        assert 0.99 * target <= arm.privacy.epsilon <= target
+        assert arm.tuning.selection == arm.charge.selection == Selection(20.0, shape)
+        assert 0.99 * target <= arm.privacy.headline <= target
         told = build_tuned._search(arm, plan, dataset, {}, set())
         assert (told.mean_tries, told.shape_tries) == (20.0, shape)
         assert f"(truncated negative binomial, shape {shape:g})" in arm.privacy.reason
@@ -351,7 +351,7 @@ def test_no_reading_is_taken_of_candidates():
     plan = planned(**given)
     assert plan.config.diagnostics == "basic"
     assert not plan.reads_angles
-    assert "--tune tries several" in plan.origins["diagnostics"]
+    assert "--tune tries several" in plan.training.rules["diagnostics"]
 
 
 def test_what_somebody_else_claims_stays_a_claim_when_its_search_is_charged(monkeypatch):
@@ -363,7 +363,7 @@ def test_what_somebody_else_claims_stays_a_claim_when_its_search_is_charged(monk
     )
     privacy = planned().arm("dpsgd").privacy
     assert privacy.guarantee is Guarantee.UNCHECKED
-    assert privacy.epsilon > privacy.base_epsilon > 0.0
+    assert privacy.headline > privacy.base_epsilon > 0.0
     privacy = planned(tune_privacy="uncharged").arm("dpsgd").privacy
     assert privacy.guarantee is Guarantee.NOT_ESTABLISHED
     assert privacy.reason.startswith("claimed by its author for one training (epsilon ")
@@ -371,9 +371,9 @@ def test_what_somebody_else_claims_stays_a_claim_when_its_search_is_charged(monk
 
 def test_delta_is_of_all_training_rows_and_the_schedule_of_the_fit_rows():
     plan, whole = planned(), planned(tune=None)
-    assert plan.delta == whole.delta
-    assert plan.schedule.n_public == whole.schedule.n_public - validation_size(
-        whole.schedule.n_public
+    assert plan.training.delta == whole.training.delta
+    assert plan.training.n_public == whole.training.n_public - validation_size(
+        whole.training.n_public
     )
 
 
@@ -422,7 +422,7 @@ def test_methods_without_steps_are_tuned_too(method):
         found = result_of(plan, arm.key)
         assert found.arrays["weights"].sum() == pytest.approx(1.0)
         assert np.isfinite(found.arrays["probabilities"]).all()
-    charge = plan.arm(method).privacy.selection
+    charge = plan.arm(method).charge
     assert len(charge.trainings) == 1
     assert isinstance(charge.trainings[0], Gaussian)
 

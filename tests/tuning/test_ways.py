@@ -64,7 +64,7 @@ def test_the_default_way_is_the_audit_without_a_search_to_the_bit(arm):
     tuned, plain = planned(), planned(tune=None)
     job, alone = job_of(tuned, arm, 1, "default"), job_of(plain, arm, 1, "")
     assert job.id == alone.id  # so a training that is there already is taken
-    assert tuned.schedule.n_public == 3840 < tuned.ways["default"].schedule.n_public == 4800
+    assert tuned.training.n_public == 3840 < tuned.ways["default"].training.n_public == 4800
     arrays = [run_here(plan, own).arrays for plan, own in ((tuned, job), (plain, alone))]
     assert arrays[0]["probabilities"].tobytes() == arrays[1]["probabilities"].tobytes()
 

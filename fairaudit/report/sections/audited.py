@@ -61,7 +61,7 @@ def _training(report: Report) -> str:
         tried = f"{numbered(report.settings_tried, 'setting')} tried per seed and arm, by default"
     epochs = numbered(training.epochs, "epoch")
     how = f"{model}, {numbered(training.seeds, 'seed')}, {tried} {epochs}"
-    own = {arm.key: arm.trainer for arm in report.arms if arm.trainer}
+    own = {arm.key: arm.trainer for arm in report.arms if arm.is_own_code}
     if own:
         code = plain(", ".join(dict.fromkeys(own.values())), 300)
         how = f"{plain(listed(own), 600)} by {code}; others: {how}"

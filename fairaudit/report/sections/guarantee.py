@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.privacy.events import shown_up
+from fairaudit.privacy.events import Gaussian, shown_up
 from fairaudit.report.document import (
     Block,
     Bullets,
@@ -14,11 +14,12 @@ from fairaudit.report.document import (
     Text,
     Words,
 )
-from fairaudit.report.facts import NOT_SAMPLED, ClaimFacts, Epsilon, PrivacyFacts
+from fairaudit.report.facts import ArmPrivacy, ClaimFacts, Epsilon
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import attack_sentence, listed, method_of
 
+_NOT_SAMPLED = "none: what is released is about all training records at once"
 _LONGEST_LIST = 600
 _LONGEST = 2000
 
@@ -56,22 +57,29 @@ def section(report: Report) -> Section | None:
     blocks: list[Block] = [Bullets(tuple(told))]
     if established:
         first = established[0]
-        unit, neighbours = plain(first.unit, _LONGEST), plain(first.neighbouring, _LONGEST)
-        sampling, accountant = plain(first.sampling, _LONGEST), plain(first.accountant, _LONGEST)
+        training = report.training
+        assert training is not None
+        unit, neighbours = plain(training.unit, _LONGEST), plain(training.neighbouring, _LONGEST)
+        sampling, accountants = "Poisson with probability q", "PLD (headline) and RDP"
+        if isinstance(first.event, Gaussian):
+            sampling, accountants = _NOT_SAMPLED, "the exact Gaussian curve (headline) and RDP"
+        if first.base_epsilon is not None:
+            accountants = "RDP"
+        accountant = f"{plain(training.accountant, 100)}, {accountants}"
         blocks += [
             Text(f"Unit: {unit}. Neighbours: {neighbours}."),
             Text(f"Sampling: {sampling}. Accountants: {accountant}."),
             Text(f"Not covered: {plain(', '.join(common), _LONGEST)}."),
         ]
-        if first.epsilon_if_all_released is not None:
-            epsilon = f"ε ≤ {shown_up(first.epsilon_if_all_released)}, δ = {first.delta:g}"
+        if training.epsilon_if_all_released is not None:
+            epsilon = f"ε ≤ {shown_up(training.epsilon_if_all_released)}, δ = {first.delta:g}"
             blocks.append(Text(f"If all private models of this audit were released: {epsilon}."))
     if words := attack_sentence(by_arm):
         blocks.append(Text(f"{plain(words, _LONGEST)}."))
     return Section("guarantee", "What the guarantee covers", tuple(blocks))
 
 
-def _claimed(facts: PrivacyFacts, claim: ClaimFacts) -> _Statement:
+def _claimed(facts: ArmPrivacy, claim: ClaimFacts) -> _Statement:
     """What a trainer of the user's own says; nothing of it is this program's."""
     if claim.epsilon is None:
         return _Statement(
@@ -89,18 +97,18 @@ def _claimed(facts: PrivacyFacts, claim: ClaimFacts) -> _Statement:
     )
 
 
-def _epsilon(epsilon: Epsilon, facts: PrivacyFacts) -> str:
+def _epsilon(epsilon: Epsilon, facts: ArmPrivacy) -> str:
     """By the accountant of the headline, and by RDP where that is another one."""
     shown = f"ε ≤ {shown_up(epsilon.headline or 0.0)}"
     if epsilon.pld is None:  # for a search, which goes by RDP alone
         return f"{shown} by RDP"
-    by = "exactly" if facts.sampling == NOT_SAMPLED else "by PLD"
+    by = "exactly" if isinstance(facts.event, Gaussian) else "by PLD"
     if epsilon.rdp is None:
         return f"{shown} {by}"
     return f"{shown} {by}, by RDP {shown_up(epsilon.rdp)}"
 
 
-def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Statement:
+def _statement(key: str, facts: ArmPrivacy, common: Sequence[str]) -> _Statement:
     if facts.guarantee is Guarantee.NONE:
         return _Statement("", "", plain(facts.reason, 200))
     if facts.claim is not None:
@@ -111,16 +119,16 @@ def _statement(key: str, facts: PrivacyFacts, common: Sequence[str]) -> _Stateme
     how = []
     if facts.reason:
         how = [plain(facts.reason, 400)]
-    if facts.sampling == NOT_SAMPLED and facts.releases:
-        release = facts.releases[0]
-        level += f", noise {release.noise_multiplier:.4g} times the sensitivity"
-        times = "" if facts.steps == 1 else f"{facts.steps:,} times "
-        how.append(f"released {times}about all records: {plain(release.name)}")
-    elif facts.sample_rate is not None and facts.effective_noise_multiplier is not None:
-        level += f", σ_eff = {facts.effective_noise_multiplier:.4g}"
-        how.append(f"T = {numbered(facts.steps or 0, 'step')}, q = {facts.sample_rate:.6g}")
-    if len(facts.releases) > 1:
-        how.append("each step releases " + " and ".join(plain(r.name) for r in facts.releases))
+    event = facts.event
+    if isinstance(event, Gaussian):
+        level += f", noise {event.noise_multiplier:.4g} times the sensitivity"
+        times = "" if event.steps == 1 else f"{event.steps:,} times "
+        how.append(f"released {times}about all records: {plain(event.name)}")
+    elif event is not None:
+        level += f", σ_eff = {event.effective_noise_multiplier:.4g}"
+        how.append(f"T = {numbered(event.steps, 'step')}, q = {event.sample_rate:.6g}")
+        if len(event.releases) > 1:
+            how.append("each step releases " + " and ".join(plain(r.name) for r in event.releases))
     # Within a sweep an arm reads one of its own epsilon.
     own = key.removeprefix(method_of(key))
     extra = [item.replace(own, "") for item in facts.not_covered if item not in common]
