@@ -306,3 +306,18 @@ def test_few_seeds_and_unequal_epsilons_are_noticed():
 def test_what_epsilon_does_not_cover_stands_beside_it(options, item, expected):
     privacy = plan(method=("dpsgd",), **options).arm("dpsgd").privacy
     assert (item in privacy.not_covered) is expected
+
+
+@pytest.mark.parametrize(
+    ("options", "shortened"),
+    [
+        ({"noise_multiplier": 20.0}, True),
+        ({"noise_multiplier": 0.0}, False),
+        ({"noise_multiplier": 20.0, "learning_rate": 0.01}, False),  # given: no epsilon moves it
+        ({"noise_multiplier": 20.0, "settings": {"dpsgd": {"learning_rate": 0.01}}}, False),
+    ],
+)
+def test_a_step_that_noise_shortens_is_marked_by_rule_alone(options, shortened):
+    found = plan(method=("dpsgd",), **options)
+    assert not found.arm("sgd").step_shortened
+    assert found.arm("dpsgd").step_shortened is shortened

@@ -71,9 +71,9 @@ def test_a_preset_leaves_no_number_of_its_methods_to_a_rule(name):
         "largest_weight",
     }
     # The one step is that of `sgd`, which the paper on output perturbation does not have.
-    assert found.training.rules.keys() & numbers == {"tran-output-perturbation": {"learning_rate"}}.get(
-        name, set()
-    )
+    assert found.training.rules.keys() & numbers == {
+        "tran-output-perturbation": {"learning_rate"}
+    }.get(name, set())
 
 
 @pytest.mark.usefixtures("each_arm_alone")

@@ -10,7 +10,7 @@ from fairaudit.gate.unjudged import named, unjudged
 from fairaudit.gate.vocabulary import Metric
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.registry import METRICS, part_of
-from fairaudit.report.facts import LabelFacts, PrivacyFacts
+from fairaudit.report.facts import ArmPrivacy, LabelFacts
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Gap, GroupMeasure, Interval
 

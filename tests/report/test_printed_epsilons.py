@@ -109,7 +109,8 @@ def test_the_gates_in_junit(report):
 def test_a_comparison_of_two_reports(report):
     of = report.privacy
     other = {"dpsgd": of["reweight"], "reweight": of["dpsgd"]}
-    swapped = report.model_copy(update={"privacy": {**of, **other}})
+    arms = tuple(replace(arm, privacy=other.get(arm.key, arm.privacy)) for arm in report.arms)
+    swapped = replace(report, arms=arms)
     assert_never_less(
         "\n".join(change_lines(compare_reports(report, swapped), every=True)), PLD, OTHER_PLD
     )

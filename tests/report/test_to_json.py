@@ -186,7 +186,7 @@ def test_another_layout_is_no_edit_and_volatile_fields_are_outside_the_digest():
 
 def test_a_type_is_not_taken_for_another_even_under_a_new_digest():
     content = json.loads(GOLDEN.read_text("utf-8"))
-    content["privacy"]["global-adapt"]["epsilon"]["pld"] = True
+    content["arms"][1]["privacy"]["epsilon"]["pld"] = True
     with pytest.raises(DataError, match="not a fairaudit report"):
         read_report(sealed(content), name="r.json")
 
