@@ -63,6 +63,13 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def is_rounded(before: object, after: object) -> bool:
+    """Whether one is the other at the six digits of a report."""
+    if not (is_number(before) and is_number(after)):
+        return False
+    return f"{before:.6g}" == f"{after:.6g}"
+
+
 def main() -> int:
     """Parse, compare, print."""
     parser = argparse.ArgumentParser(
@@ -76,7 +83,7 @@ def main() -> int:
     equal = changed = texts = 0
     for place in old.keys() & new.keys():
         before, after = old[place], new[place]
-        if before == after:
+        if before == after or is_rounded(before, after):
             equal += is_number(before)
         elif isinstance(before, str) and isinstance(after, str):
             texts += 1
