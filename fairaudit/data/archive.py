@@ -111,10 +111,6 @@ class Archive:
             notices = (Notice("arrays_ignored", message, level="notice"),)
         return pa.table(found), notices
 
-    def size(self, columns: Sequence[str]) -> int:
-        """0: images are read in one piece."""
-        return 0
-
     def digest(self) -> str:
         """Of the file."""
         return digest_of(self.path)

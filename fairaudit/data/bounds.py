@@ -1,14 +1,10 @@
 """Files that hold far more than they weigh, refused before their content fills the memory."""
 
 import gzip
-from collections.abc import Iterable
 from pathlib import Path
-
-import pyarrow as pa
 
 from fairaudit.errors import DataError
 
-HELD = 3 * 2**29  # bytes of a table that are read at once: several times what is asked for at once
 _HARMLESS = 2**30  # bytes; what unpacks to less is read, however small the file
 _MOST_PACKED = 100  # data of people pack to a tenth; a thousandth is a bomb
 _PIECE = 2**20
@@ -30,8 +26,8 @@ def refuse_bomb(path: Path, unpacked: int) -> None:
         )
 
 
-def unpacked_size(path: Path) -> int:
-    """Bytes that a gzip file holds; its own word for it counts to 4 GiB and no further.
+def refuse_packed_bomb(path: Path) -> None:
+    """Stop at a gzip file that is a bomb; its own word for what it holds counts to 4 GiB only.
 
     Raises:
         DataError: A bomb. OSError, EOFError: Damaged.
@@ -41,23 +37,3 @@ def unpacked_size(path: Path) -> int:
         while piece := len(stream.read(_PIECE)):
             size += piece
             refuse_bomb(path, size)
-    return size
-
-
-def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema, name: str) -> pa.Table:
-    """A table of the batches; what is mapped and not copied costs no memory and is not counted.
-
-    Raises:
-        DataError: They take too much memory, as texts repeated by a few codes can.
-    """
-    before, kept = pa.total_allocated_bytes(), []
-    for batch in batches:
-        kept.append(batch)
-        if pa.total_allocated_bytes() - before > HELD:
-            raise DataError(
-                f"the columns of {name} take more than {HELD / 2**30:.1f} GiB of memory",
-                "leave long texts out with --drop, or give fewer rows",
-            )
-    if kept:
-        return pa.Table.from_batches(kept)
-    return schema.empty_table()

@@ -22,9 +22,7 @@ class Part(BaseModel):
 
 
 class NumberColumn(Part):
-    """A number or a time in s: ``(x / 2**exponent - centre) / spread``.
-
-    A missing value is ``fill``; an exponent keeps squares of huge values finite and rounds nothing.
+    """A number or a time in s: ``(x - centre) / spread``, where a missing x is ``fill``.
 
     Args:
         inputs: Names of the input and, where there is one, of the indicator of missing values.
@@ -36,7 +34,6 @@ class NumberColumn(Part):
     kind: Literal["number", "time"]
     name: str
     inputs: Annotated[tuple[str, ...], Field(min_length=1, max_length=2)]
-    exponent: int
     centre: float
     spread: Annotated[float, Field(ge=0)]
     fill: float
@@ -103,7 +100,6 @@ def declared_column(name: str, declared: DeclaredColumn) -> Column:
         kind="number",
         name=name,
         inputs=(name, *indicator),
-        exponent=0,
         centre=declared.middle,
         spread=declared.scale,
         fill=declared.middle if declared.missing is None else declared.missing,

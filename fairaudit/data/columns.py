@@ -3,8 +3,7 @@
 What Arrow offers in dozens of types, made numbers, text and times.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -22,6 +21,12 @@ Int32 = NDArray[np.int32]
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _DAY = 86_400.0
 FEW_VALUES = 20
+LARGEST = 1e100  # a larger number counts as infinite, so that the square of any other is finite
+# Text without its annotation arrives as bytes; whether it is text shows when it is read.
+_TEXTS = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,83 +79,53 @@ def kind_of(arrow_type: pa.DataType) -> Kind:
     t = pa.types
     if shape_of(arrow_type) is not None:
         return "image"
-    while isinstance(arrow_type, pa.BaseExtensionType) or t.is_dictionary(arrow_type):
-        inner = not t.is_dictionary(arrow_type)
-        arrow_type = arrow_type.storage_type if inner else arrow_type.value_type
-    if t.is_run_end_encoded(arrow_type):
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return kind_of(arrow_type.storage_type)
+    if t.is_dictionary(arrow_type):
         return kind_of(arrow_type.value_type)
     if t.is_null(arrow_type):
         return "empty"
     if t.is_integer(arrow_type) or t.is_floating(arrow_type) or t.is_decimal(arrow_type):
         return "number"
-    if t.is_timestamp(arrow_type) or t.is_date(arrow_type) or t.is_time(arrow_type):
+    if t.is_temporal(arrow_type) and not t.is_interval(arrow_type):
         return "time"
-    if t.is_duration(arrow_type):
-        return "time"
-    text = (t.is_string, t.is_large_string, t.is_string_view, t.is_boolean)
-    # Text without its annotation arrives as bytes; whether it is text shows when it is read.
-    raw = (t.is_binary, t.is_large_binary, t.is_binary_view)
-    if any(test(arrow_type) for test in text + raw):
+    if t.is_boolean(arrow_type) or any(is_text(arrow_type) for is_text in _TEXTS):
         return "category"
     return "unsupported"
 
 
-@dataclass(slots=True)
-class PlainColumns:
-    """Columns made plain, one after the other.
-
-    Args:
-        kept: Column -> its values in a plain type.
-        dropped: Column -> reason.
-        infinite, blank: Columns that held infinities, and empty text.
-    """
-
-    kept: dict[str, pa.ChunkedArray] = field(default_factory=dict)
-    dropped: dict[str, str] = field(default_factory=dict)
-    infinite: list[str] = field(default_factory=list)
-    blank: list[str] = field(default_factory=list)
-
-    def add(
-        self, table: pa.Table, keep: Callable[[pa.ChunkedArray], pa.ChunkedArray] = lambda c: c
-    ) -> None:
-        """Take in a table's columns, infinities and empty text made missing.
-
-        ``keep`` may move them.
-        """
-        for name in table.column_names:
-            column = _plain_type(table.column(name))
-            if column is None:
-                self.dropped[name] = "bytes that are not text"
-                continue
-            finite, kind = column, column.type
-            if pa.types.is_floating(kind):
-                finite = pc.if_else(pc.is_finite(column), column, pa.scalar(None, kind))
-            filled = finite
-            if pa.types.is_large_string(kind):
-                filled = pc.if_else(pc.equal(finite, ""), pa.scalar(None, kind), finite)
-            self.infinite += [name] if finite.null_count > column.null_count else []
-            self.blank += [name] if filled.null_count > finite.null_count else []
-            self.kept[name] = keep(filled)
-
-    def finish(self) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
-        """The table without unsupported columns, column -> reason for those, and what to say."""
-        notices = []
-        if self.infinite:
-            message = f"infinite values in {listed(self.infinite)} count as missing"
-            notices.append(
-                Notice("infinities", message, "replace them in the data if they mean something")
-            )
-        if self.blank:
-            message = f"empty text in {listed(self.blank)} counts as missing"
-            notices.append(Notice("blank_text", message, level="notice"))
-        return pa.table(self.kept), self.dropped, tuple(notices)
-
-
 def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
-    """The table in plain types; as :class:`PlainColumns` finishes it."""
-    columns = PlainColumns()
-    columns.add(table)
-    return columns.finish()
+    """The table as numbers, text, times, truth values and images; empty text is missing.
+
+    Returns:
+        The columns that can be used, column -> reason for the others, and what to say.
+    """
+    kept: dict[str, pa.ChunkedArray] = {}
+    dropped: dict[str, str] = {}
+    too_large = []
+    for name in table.column_names:
+        column = _plain_type(table.column(name))
+        if column is None:
+            dropped[name] = "bytes that are not text"
+            continue
+        if pa.types.is_large_string(column.type):
+            column = _without(column, pc.equal(column, ""))
+        if pa.types.is_floating(column.type):
+            beyond = pc.greater(pc.abs(column), LARGEST)
+            if pc.any(beyond).as_py():
+                too_large.append(name)
+                column = _without(column, beyond)
+        kept[name] = column
+    if not too_large:
+        return pa.table(kept), dropped, ()
+    message = f"infinite values in {listed(too_large)} count as missing"
+    fix = "replace them in the data if they mean something"
+    return pa.table(kept), dropped, (Notice("infinities", message, fix),)
+
+
+def _without(column: pa.ChunkedArray, which: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column with some of its values missing."""
+    return pc.if_else(which, pa.scalar(None, column.type), column)
 
 
 def encode_codes(column: pa.ChunkedArray) -> Codes:
@@ -161,8 +136,6 @@ def encode_codes(column: pa.ChunkedArray) -> Codes:
     if kind == "image":
         return Codes(*image_keys(column), kind)
     encoded = column.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
     values = encoded.dictionary
     codes = pc.fill_null(encoded.indices, len(values)).to_numpy(zero_copy_only=False)
     return Codes(np.asarray(codes, dtype=np.int32), values, kind)
@@ -256,13 +229,9 @@ def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         return _plain_type(pa.chunked_array([c.storage for c in column.chunks], type=storage))
     if t.is_dictionary(arrow_type):
         return _plain_type(column.cast(arrow_type.value_type))
-    if t.is_run_end_encoded(arrow_type):
-        decoded = [pc.run_end_decode(c) for c in column.chunks]
-        return _plain_type(pa.chunked_array(decoded, type=arrow_type.value_type))
     if t.is_floating(arrow_type) or t.is_decimal(arrow_type) or t.is_uint64(arrow_type):
         numbers = column.cast(pa.float64(), safe=False)
-        # NaN is how many writers spell a missing number.
-        return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
+        return _without(numbers, pc.is_nan(numbers))  # how many writers spell a missing number
     if kind_of(arrow_type) == "category" and not t.is_boolean(arrow_type):
         try:
             return column.cast(pa.large_string())

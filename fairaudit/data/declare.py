@@ -1,6 +1,6 @@
 """Declared columns laid over a table: every value becomes one that was declared, or missing."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,17 +40,12 @@ def refuse_unknown(declared: Mapping[str, DeclaredColumn], known: Sequence[str],
             )
 
 
-def lay_over(
-    table: pa.Table,
-    declared: Mapping[str, DeclaredColumn],
-    keep: Callable[[pa.ChunkedArray], pa.ChunkedArray] | None = None,
-) -> Laid:
+def lay_over(table: pa.Table, declared: Mapping[str, DeclaredColumn]) -> Laid:
     """The table as declared; each value becomes what it does by itself, whatever other rows hold.
 
     Args:
         table: Columns in plain types.
         declared: Of some or all of them.
-        keep: Moves a column that was made to where a large table's columns are.
 
     Raises:
         DataError: A column holds something else than what is declared.
@@ -77,11 +72,8 @@ def lay_over(
                 is_gap = np.zeros(len(codes), np.bool_)
             places = pa.array(codes, pa.int64(), mask=is_gap)
             values_as_told = pa.array(told.categories, pa.large_string()).take(places)
-        made = pa.chunked_array([values_as_told])
-        if keep is not None:
-            made = keep(made)
         rows = np.flatnonzero(beyond)
-        table = table.set_column(table.column_names.index(name), name, made)
+        table = table.set_column(table.column_names.index(name), name, values_as_told)
         if len(rows):
             outside[name] = rows
     return Laid(table, outside)

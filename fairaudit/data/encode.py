@@ -1,7 +1,7 @@
 """Raw columns to model inputs, learned from one seed's training rows only."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Protocol
@@ -21,113 +21,96 @@ from fairaudit.data.spool import Spool
 # million rows this cuts test rows only; it keeps one absurd value from overflowing float32 in the
 # model.
 STANDARDISED_LIMIT = 1e3
-_ORDINARY_EXPONENT = (
-    500  # within, no difference and no quotient can leave float64's range by scaling
-)
 
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """How a block of n numbers is standardised: ``(x - centre) / spread``.
+    """How the k numbers of a record are standardised: ``(x - centre) / spread``.
 
     Args:
         block: Where they are.
-        exponents: x is first divided by 2 to this, ``[n]``; None: by 1.
-        centre, spread: ``[n]``.
-        fill: What a missing value becomes, ``[n]``.
-        runs: (first, end, input): neighbours in the block that are neighbours among the inputs.
-        gaps: (place, input) of each indicator.
+        inputs: Input of each, ``[k]``.
+        centre, spread: ``[k, 1]``; the spread of a constant is infinite, so that it becomes 0.
+        fill: What a missing value becomes, ``[k, 1]``.
+        gaps: Places of the numbers that have an indicator of missing values; it is the next input.
     """
 
     block: Block
-    exponents: NDArray[np.intc] | None
+    inputs: NDArray[np.intp]
     centre: Float64
     spread: Float64
     fill: Float64
-    runs: tuple[tuple[int, int, int], ...]
-    gaps: tuple[tuple[int, int], ...]
+    gaps: NDArray[np.intp]
 
     @classmethod
     def of(cls, block: Block, columns: Sequence[NumberColumn], starts: Sequence[int]) -> "_Numbers":
         """The block's numbers, and the first input of each."""
-        exponents = np.array([column.exponent for column in columns], dtype=np.intc)
-        centre = np.array([column.centre for column in columns])
-        spread = np.array([column.spread or 1.0 for column in columns])
-        fill = _limited((np.array([column.fill for column in columns]) - centre) / spread)
-        placed, gaps = [], []
-        for place, (column, start) in enumerate(zip(columns, starts, strict=True)):
-            if column.spread > 0:  # a constant number stays 0 everywhere, whatever other rows hold
-                placed.append((place, start))
-            if len(column.inputs) > 1:
-                gaps.append((place, start + 1))
-        if np.abs(exponents).max(initial=0) > _ORDINARY_EXPONENT:
-            return cls(block, exponents, centre, spread, fill, _runs(placed), tuple(gaps))
-        # A power of two changes no digit, so it may as well be in the constants.
-        centre, spread = np.ldexp(centre, exponents), np.ldexp(spread, exponents)
-        return cls(block, None, centre, spread, fill, _runs(placed), tuple(gaps))
+        constants = [(column.centre, column.spread or np.inf, column.fill) for column in columns]
+        centre, spread, fill = np.array(constants).reshape(-1, 3, 1).swapaxes(0, 1)
+        gaps = [place for place, column in enumerate(columns) if len(column.inputs) > 1]
+        return cls(
+            block,
+            np.array(starts, np.intp),
+            centre,
+            spread,
+            _limited((fill - centre) / spread),
+            np.array(gaps, np.intp),
+        )
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of some records ``[n, width]`` into ``out``."""
-        x = np.empty(
-            (len(self.centre), len(rows))
-        )  # a line per number, so that every loop below is long
-        x[:] = self.block.of(rows).T
-        missing = np.isnan(x) if self.block.gaps else None
-        if self.exponents is not None:
-            np.ldexp(x, -self.exponents[:, None], out=x)
-        x -= self.centre[:, None]
-        x /= self.spread[:, None]
+        # A line per number, so that the loops below are long.
+        x = np.array(self.block.of(rows).T, np.float64, order="C")
+        missing = np.isnan(x)
+        x -= self.centre
+        x /= self.spread
         _limited(x)
-        if missing is not None:
-            np.copyto(x, self.fill[:, None], where=missing)
-            for place, at in self.gaps:
-                out[:, at] = missing[place]
-        for first, end, at in self.runs:
-            out[:, at : at + end - first] = x[first:end].T
+        np.copyto(x, self.fill, where=missing)
+        out[:, self.inputs] = x.T
+        out[:, self.inputs[self.gaps] + 1] = missing[self.gaps].T
 
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """How some of a block's categories are expanded: every code sets one input.
+    """How a record's categories are expanded: every code sets one input.
 
     Args:
         block: Where they are.
-        used: Their places in it, or None for all.
+        used: Places in it of those that have an input.
         offsets: Where each one's codes begin in the two look-ups.
         inputs: Of each code.
         values: What it sets the input to.
     """
 
     block: Block
-    used: NDArray[np.intp] | None
+    used: NDArray[np.intp]
     offsets: NDArray[np.intp]
     inputs: NDArray[np.intp]
     values: Float32
 
     @classmethod
     def of(cls, block: Block, columns: Sequence[CategoryColumn], starts: Sequence[int]) -> "_Codes":
-        """The block's categories, and the first input of each; one without inputs is left out."""
-        used, offsets, size = [], [], 0
-        inputs, values = [np.zeros(0, np.intp)], [np.zeros(0, np.float32)]
+        """The block's categories, and the first input of each."""
+        used, offsets = [], []
+        inputs: list[int] = []
+        values: list[float] = []
         for place, (column, start) in enumerate(zip(columns, starts, strict=True)):
             if column.inputs:
                 used.append(place)
-                offsets.append(size)
-                size += len(column.places)
-                inputs.append(np.array(column.places, np.intp) + start)
-                values.append(np.array(column.values, np.float32))
+                offsets.append(len(inputs))
+                inputs += (start + at for at in column.places)
+                values += column.values
         return cls(
             block,
-            None if len(used) == len(block.fields) else np.array(used, dtype=np.intp),
-            np.array(offsets, dtype=np.intp),
-            np.concatenate(inputs),
-            np.concatenate(values),
+            np.array(used, np.intp),
+            np.array(offsets, np.intp),
+            np.array(inputs, np.intp),
+            np.array(values, np.float32),
         )
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of some records ``[n, width]`` into ``out``, C-contiguous."""
-        codes = self.block.of(rows).astype(np.intp)
-        places = (codes if self.used is None else codes[:, self.used]) + self.offsets
+        places = self.block.of(rows)[:, self.used].astype(np.intp) + self.offsets
         flat = self.inputs.take(places)
         flat += (np.arange(len(rows)) * out.shape[1])[:, None]
         out.reshape(-1)[flat] = self.values.take(places)
@@ -145,21 +128,18 @@ class Recipe:
     """
 
     def __init__(self, layout: Layout, columns: Sequence[Column]) -> None:
+        numbers = [column for column in columns if isinstance(column, NumberColumn)]
+        categories = [column for column in columns if isinstance(column, CategoryColumn)]
         starts = [0, *accumulate(len(column.inputs) for column in columns)]
         self.width = starts[-1]
-        self._numbers = []
-        for block in layout.numbers:
-            numbers = [c for n in block.fields if isinstance(c := columns[n], NumberColumn)]
-            self._numbers.append(_Numbers.of(block, numbers, [starts[n] for n in block.fields]))
-        codes = layout.codes
-        categories = [c for n in codes.fields if isinstance(c := columns[n], CategoryColumn)]
-        self._codes = _Codes.of(codes, categories, [starts[n] for n in codes.fields])
+        self._numbers = _Numbers.of(
+            layout.numbers, numbers, [starts[n] for n in layout.numbers.fields]
+        )
+        self._codes = _Codes.of(layout.codes, categories, [starts[n] for n in layout.codes.fields])
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of records ``[n, width]`` into zeros ``[n, d]``, C-contiguous."""
-        with np.errstate(over="ignore", invalid="ignore"):  # the limit catches it; NaN is filled
-            for numbers in self._numbers:
-                numbers.decode(rows, out)
+        self._numbers.decode(rows, out)
         self._codes.decode(rows, out)
 
 
@@ -204,20 +184,6 @@ class DecodedRows:
 
 def _limited(values: Float64) -> Float64:
     return np.clip(values, -STANDARDISED_LIMIT, STANDARDISED_LIMIT, out=values)
-
-
-def _runs(placed: Iterable[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
-    """(place, input) in ascending order.
-
-    As (first, end, input) of neighbours that stay neighbours.
-    """
-    runs: list[tuple[int, int, int]] = []
-    for place, at in placed:
-        if runs and runs[-1][1] == place and runs[-1][2] + place - runs[-1][0] == at:
-            runs[-1] = (runs[-1][0], place + 1, runs[-1][2])
-        else:
-            runs.append((place, place + 1, at))
-    return tuple(runs)
 
 
 # Inputs of one seed up to this many bytes are made once and kept; larger ones batch by batch, from

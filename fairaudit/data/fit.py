@@ -9,6 +9,7 @@ import numpy as np
 
 from fairaudit.data.column import (
     MISSING_INPUT,
+    CategoryColumn,
     Column,
     NumberColumn,
     category_column,
@@ -16,7 +17,7 @@ from fairaudit.data.column import (
 )
 from fairaudit.data.columns import Float64
 from fairaudit.data.dataset import Int64
-from fairaudit.data.records import Block, Field, Records
+from fairaudit.data.records import Field, Records
 
 FIT_BYTES = 2**28  # of training values that are held at once, or one column if that is more
 
@@ -30,79 +31,81 @@ def fit(records: Records, rows: Int64, merge_rare: float) -> list[Column]:
         merge_rare: Share below which levels are merged; 0 takes lists of levels and of columns with
             missing values from all rows.
     """
-    fields = records.layout.fields
+    fields, from_all_rows = records.layout.fields, merge_rare == 0
     columns: dict[int, Column] = {}
+    for number, values in _training_values(records, rows):
+        columns[number] = _fit_number(fields[number], values, from_all_rows=from_all_rows)
+    counts = {} if from_all_rows else _level_counts(records, rows)
     for number, field in enumerate(fields):
         if field.declared is not None:
             columns[number] = declared_column(field.name, field.declared)
-    for number, values in _training_values(records, rows):
-        columns[number] = _fit_number(fields[number], values, fixed=merge_rare == 0)
-    block = records.layout.codes
-    counts: dict[int, Int64] = {}  # of each code of a category, [levels + 2], by its place
-    for place, number in enumerate(block.fields):
-        field = fields[number]
-        if field.declared is not None:
-            continue
-        if merge_rare == 0:
+        elif number in counts:
+            columns[number] = _fit_category(field, counts[number], merge_rare)
+        elif field.kind == "category":
             columns[number] = category_column(field.name, field.levels, missing=field.gaps)
-        else:
-            counts[place] = np.zeros(len(field.levels) + 2, np.int64)
-    for _, taken in records.chunks(rows) if counts else ():
-        codes = block.of(taken)
-        for place, count in counts.items():
-            count += np.bincount(codes[:, place], minlength=len(count))
-    for place, count in counts.items():
-        field = fields[block.fields[place]]
-        of_levels = count[: len(field.levels)]
-        rare = (of_levels > 0) & (of_levels < merge_rare * int(count.sum()))
-        if rare.sum() < 2:
-            rare[:] = False
-        columns[block.fields[place]] = category_column(
-            field.name,
-            field.levels,
-            kept=np.flatnonzero((of_levels > 0) & ~rare),
-            rare=np.flatnonzero(rare),
-            missing=bool(count[-1]),
-        )
     return [columns[number] for number in range(len(fields))]
 
 
 def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float64]]:
     """Each number's values on some rows, ``[n]``; as many columns a pass as memory allows."""
-    numbers: list[tuple[int, Block, int]] = []
-    for block in records.layout.numbers:
-        for place, number in enumerate(block.fields):
-            if records.layout.fields[number].declared is None:
-                numbers.append((number, block, place))
+    block = records.layout.numbers
     at_once = max(1, FIT_BYTES // (8 * max(1, len(rows))))
-    for first in range(0, len(numbers), at_once):
-        group = numbers[first : first + at_once]
-        values = np.empty((len(group), len(rows)))
+    for first in range(0, len(block.fields), at_once):
+        places = slice(first, first + at_once)
+        numbers = block.fields[places]
+        values = np.empty((len(numbers), len(rows)))
         for piece, taken in records.chunks(rows):
-            for line, (_, block, place) in zip(values, group, strict=True):
-                line[piece] = block.of(taken)[:, place]
-        for line, (number, _, _) in zip(values, group, strict=True):
-            yield number, line
+            values[:, piece] = block.of(taken)[:, places].T
+        for number, of_number in zip(numbers, values, strict=True):
+            if records.layout.fields[number].declared is None:
+                yield number, of_number
 
 
-def _fit_number(field: Field, train: Float64, *, fixed: bool) -> NumberColumn:
+def _level_counts(records: Records, rows: Int64) -> dict[int, Int64]:
+    """How often each code of a category occurs on some rows, ``[levels + 2]``."""
+    block = records.layout.codes
+    counts = {}
+    for number in block.fields:
+        field = records.layout.fields[number]
+        if field.declared is None:
+            counts[number] = np.zeros(len(field.levels) + 2, np.int64)
+    for _, taken in records.chunks(rows):
+        codes = block.of(taken)
+        for place, number in enumerate(block.fields):
+            if number in counts:
+                counts[number] += np.bincount(codes[:, place], minlength=len(counts[number]))
+    return counts
+
+
+def _fit_category(field: Field, counts: Int64, merge_rare: float) -> CategoryColumn:
+    of_levels = counts[: len(field.levels)]
+    rare = (of_levels > 0) & (of_levels < merge_rare * int(counts.sum()))
+    if rare.sum() < 2:
+        rare[:] = False
+    return category_column(
+        field.name,
+        field.levels,
+        kept=np.flatnonzero((of_levels > 0) & ~rare),
+        rare=np.flatnonzero(rare),
+        missing=bool(counts[-1]),
+    )
+
+
+def _fit_number(field: Field, train: Float64, *, from_all_rows: bool) -> NumberColumn:
     gaps = np.isnan(train)
-    has_indicator = field.gaps if fixed else bool(gaps.any())
+    has_indicator = field.gaps if from_all_rows else bool(gaps.any())
     indicator = (f"{field.name}={MISSING_INPUT}",) if has_indicator else ()
-    present = train[~gaps]
-    exponent = int(np.frexp(np.abs(present).max(initial=0.0))[1])
-    median = float(np.median(np.ldexp(present, -exponent))) if len(present) else 0.0
-    scaled = np.ldexp(train, -exponent)
-    scaled[gaps] = median
-    centre = spread = 0.0
-    if len(scaled) and scaled.min() < scaled.max():
-        centre, spread = float(scaled.mean()), float(scaled.std())
+    median = centre = spread = 0.0
+    if not gaps.all():
+        median = float(np.median(train[~gaps]))
+        values = np.where(gaps, median, train)
+        if values.min() < values.max():
+            centre, spread = float(values.mean()), float(values.std())
     assert field.kind != "category"
     return NumberColumn(
         kind=field.kind,
         name=field.name,
         inputs=(field.name, *indicator),
-        exponent=exponent,
         centre=centre,
         spread=spread,
         fill=median,

@@ -69,10 +69,6 @@ class ImageFolder:
             notices += said
         return table.select(list(columns)), notices
 
-    def size(self, columns: Sequence[str]) -> int:
-        """0: images are read in one piece."""
-        return 0
-
     def digest(self) -> str:
         """Over the names and contents of all files that are read, sorted by name."""
         whole = hashlib.sha256()

@@ -33,8 +33,7 @@ class Field:
     Args:
         name: Column.
         kind: What it is.
-        type: numpy's of a number: ``float32`` where that holds every value exactly.
-        gaps: Whether a value is missing in some row; of a declared category, whether one may be.
+        gaps: Whether a value is missing in some row.
         levels: Of a category, sorted or as declared. A value that is none of them has the code
             ``len(levels)``, a missing one the next.
         declared: What is publicly known of it, or None.
@@ -42,7 +41,6 @@ class Field:
 
     name: str
     kind: Literal["number", "time", "category"]
-    type: str = "float64"
     gaps: bool = True
     levels: tuple[str, ...] = ()
     declared: DeclaredColumn | None = None
@@ -56,13 +54,11 @@ class Block:
         fields: Their indices in the column order, ascending.
         type: numpy's name of it.
         start: First byte in the record.
-        gaps: Whether values may be missing.
     """
 
     fields: tuple[int, ...]
     type: str
     start: int
-    gaps: bool
 
     @property
     def stop(self) -> int:
@@ -76,35 +72,27 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything is in a record; numbers first, by type, then the codes.
+    """Where everything is in a record: numbers as float64, then the codes of categories.
 
     Args:
         fields: In column order.
-        numbers: Blocks of numbers.
-        codes: The block of categories.
+        numbers: The block of numbers and times.
+        codes: The block of categories, of the smallest type that holds every code.
     """
 
     fields: tuple[Field, ...]
-    numbers: tuple[Block, ...]
+    numbers: Block
     codes: Block
 
     @classmethod
     def of(cls, fields: Sequence[Field]) -> "Layout":
         """The layout of those fields; the same for the same fields."""
-        blocks, start = [], 0
-        for kind in (("float64", False), ("float64", True), ("float32", False), ("float32", True)):
-            members = []
-            for i, field in enumerate(fields):
-                if field.kind != "category" and (field.type, field.gaps) == kind:
-                    members.append(i)
-            if members:
-                blocks.append(Block(tuple(members), kind[0], start, kind[1]))
-                start = blocks[-1].stop
-        categories = tuple(i for i, field in enumerate(fields) if field.kind == "category")
+        places = range(len(fields))
+        categories = tuple(i for i in places if fields[i].kind == "category")
+        numbers = Block(tuple(i for i in places if i not in categories), "float64", 0)
         highest = max((len(fields[i].levels) + 1 for i in categories), default=0)
-        gaps = any(fields[i].gaps for i in categories)
-        codes = Block(categories, np.min_scalar_type(highest).name, start, gaps)
-        return cls(tuple(fields), tuple(blocks), codes)
+        codes = Block(categories, np.min_scalar_type(highest).name, numbers.stop)
+        return cls(tuple(fields), numbers, codes)
 
     @property
     def width(self) -> int:
@@ -146,62 +134,33 @@ class RecordWriter:
     def __init__(
         self, features: pa.Table, declared: Mapping[str, DeclaredColumn] = NOTHING
     ) -> None:
-        self._features, self._declared = features, declared
-        self._codes: dict[int, NDArray[np.generic]] = {}
-        self.layout = Layout.of(
-            [self._field(i, name) for i, name in enumerate(features.column_names)]
-        )
+        self._features = features
+        self._codes: dict[int, Int64] = {}
+        fields = []
+        for number, name in enumerate(features.column_names):
+            column, told = features.column(name), declared.get(name)
+            gaps, kind = column.null_count > 0, kind_of(column.type)
+            if kind == "number" or kind == "time":
+                fields.append(Field(name, kind, gaps, declared=told))
+                continue
+            if isinstance(told, DeclaredCategory):
+                levels, codes = told.categories, listed_codes(column, told.categories)
+            else:
+                known = encode_levels(column)
+                levels = known.names
+                codes = np.where(known.codes < 0, len(levels) + 1, known.codes)
+            self._codes[number] = codes
+            fields.append(Field(name, "category", gaps, levels, told))
+        self.layout = Layout.of(fields)
 
     def blocks(self) -> Iterator[UInt8]:
         """The records, some rows at a time, ``[n, width]`` each."""
-        layout = self.layout
+        numbers, codes = self.layout.numbers, self.layout.codes
         for start in range(0, self._features.num_rows, CHUNK_ROWS):
-            stop = min(start + CHUNK_ROWS, self._features.num_rows)
-            rows = np.zeros((stop - start, layout.width), np.uint8)
-            for block in layout.numbers:
-                for place, number in enumerate(block.fields):
-                    part = self._features.column(layout.fields[number].name).slice(
-                        start, stop - start
-                    )
-                    block.of(rows)[:, place] = numeric_values(part)
-            for place, number in enumerate(layout.codes.fields):
-                layout.codes.of(rows)[:, place] = self._codes[number][start:stop]
+            part = self._features.slice(start, CHUNK_ROWS)
+            rows = np.zeros((part.num_rows, self.layout.width), np.uint8)
+            for place, number in enumerate(numbers.fields):
+                numbers.of(rows)[:, place] = numeric_values(part.column(number))
+            for place, number in enumerate(codes.fields):
+                codes.of(rows)[:, place] = self._codes[number][start : start + CHUNK_ROWS]
             yield rows
-
-    def in_memory(self) -> Records:
-        """All records at once."""
-        table = np.empty((self._features.num_rows, self.layout.width), np.uint8)
-        start = 0
-        for rows in self.blocks():
-            table[start : start + len(rows)] = rows
-            start += len(rows)
-        return Records(self.layout, table)
-
-    def _field(self, number: int, name: str) -> Field:
-        column = self._features.column(name)
-        declared = self._declared.get(name)
-        kind = kind_of(column.type)
-        if kind == "number" or kind == "time":
-            return self._number(name, kind, declared)
-        if isinstance(declared, DeclaredCategory):
-            levels, gaps = declared.categories, declared.missing is None
-            codes = listed_codes(column, levels)
-        else:
-            found = encode_levels(column)
-            levels, codes = found.names, found.codes
-            gaps = bool((codes < 0).any())
-            codes[codes < 0] = len(levels) + 1
-        self._codes[number] = codes.astype(np.min_scalar_type(len(levels) + 1))
-        return Field(name, "category", gaps=gaps, levels=levels, declared=declared)
-
-    def _number(
-        self, name: str, kind: Literal["number", "time"], declared: DeclaredColumn | None
-    ) -> Field:
-        gaps, exact = False, True
-        for start in range(0, self._features.num_rows, CHUNK_ROWS):
-            stop = min(start + CHUNK_ROWS, self._features.num_rows)
-            values = numeric_values(self._features.column(name).slice(start, stop - start))
-            with np.errstate(over="ignore"):  # what becomes infinite is not exact
-                exact = exact and np.array_equal(values.astype(np.float32), values, equal_nan=True)
-            gaps = gaps or bool(np.isnan(values).any())
-        return Field(name, kind, "float32" if exact else "float64", gaps, declared=declared)

@@ -24,7 +24,6 @@ from fairaudit.data.readers import (
     is_table_name,
     open_source,
     read_columns,
-    size_of,
 )
 from fairaudit.errors import DataError
 
@@ -56,12 +55,6 @@ class DataSource(Protocol):
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """Those columns in that order, images decoded, and what to say about them."""
-
-    def size(self, columns: Sequence[str]) -> int:
-        """About how many bytes those columns take in memory.
-
-        0 for what is read in one piece anyway.
-        """
 
     def digest(self) -> str:
         """sha256 of everything that is read, in hexadecimal."""
@@ -128,12 +121,6 @@ class TableFiles:
             return table, notices
         table, said = with_pixels(table, self.images, self.options, self.files[0].path.name)
         return table, (*notices, *said)
-
-    def size(self, columns: Sequence[str]) -> int:
-        """Of tables without images."""
-        if self.images is None:
-            return sum(size_of(file, columns) for file in self.files)
-        return 0
 
     def digest(self) -> str:
         """Of the only file's content, else of all names and contents in order."""

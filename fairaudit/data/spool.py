@@ -1,6 +1,4 @@
-"""What is too large for memory, or for several processes.
-
-Put into a file without a name, and mapped back.
+"""What several processes read, or is too large for memory: in a file without a name, and mapped.
 
 The file has no entry in any folder, so nothing is left of it whatever its process dies of. What is
 mapped costs memory only as long as nobody else wants it.
@@ -19,7 +17,6 @@ from pathlib import Path
 from typing import BinaryIO, Generic, Protocol, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.io.atomic import output_error
@@ -59,32 +56,12 @@ class Spool:
         weakref.finalize(self, file.close)  # maps have descriptors of their own
         return file
 
-    def keep(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The same column in one piece, mapped.
+    def keep_rows(self, blocks: Iterator[NDArray[np.uint8]], width: int) -> NDArray[np.uint8]:
+        """Blocks of rows ``[n, width]`` as one table, mapped.
 
         Raises:
             OutputError: The disk is full.
         """
-        array = column.combine_chunks()
-        batch = pa.record_batch(
-            [array.chunk(0) if isinstance(array, pa.ChunkedArray) else array], ["x"]
-        )
-        try:
-            # A descriptor of its own, because Arrow closes what it has written to.
-            with (
-                open(os.dup(self._file.fileno()), "wb") as sink,
-                pa.ipc.new_stream(sink, batch.schema) as writer,
-            ):
-                writer.write_batch(batch)
-            self._file.seek(0, os.SEEK_END)
-        except OSError as error:
-            raise output_error(self._folder, error) from error
-        del array, batch
-        pa.default_memory_pool().release_unused()
-        return pa.ipc.open_stream(pa.py_buffer(self._map())).read_all().column(0)
-
-    def keep_rows(self, blocks: Iterator[NDArray[np.uint8]], width: int) -> NDArray[np.uint8]:
-        """Blocks of rows ``[n, width]`` as one table, mapped. Raises: as :meth:`keep`."""
         try:
             for block in blocks:
                 self._file.write(block.data)
@@ -95,7 +72,7 @@ class Spool:
     def place_of(self, buffer: pickle.PickleBuffer) -> slice:
         """Where bytes are in the file; what is not there yet is put there.
 
-        Raises: as :meth:`keep`.
+        Raises: as :meth:`keep_rows`.
         """
         content = np.frombuffer(buffer.raw(), np.uint8)
         for start, mapped in self._maps:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import Levels, PlainColumns, encode_levels, kind_of, levels_in_use
+from fairaudit.data.columns import Levels, encode_levels, kind_of, levels_in_use, plain_table
 from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, image_columns
 from fairaudit.data.declare import declaration_notices, lay_over, refuse_unknown
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
@@ -26,13 +26,9 @@ from fairaudit.data.naming import (
 )
 from fairaudit.data.rows import Chosen, choose_rows, counts_by_group, leaks, sampled
 from fairaudit.data.sources import DataSource, open_data
-from fairaudit.data.spool import Spool
 from fairaudit.errors import ConfigError, DataError, numbered
 
 BESIDE_IMAGES = "beside the images"
-# Of columns as they are in memory: a table of more is read by and by and kept in a file beside the
-# output.
-IN_MEMORY_BYTES = 2**28
 _TRAIN_WORDS = frozenset({"train", "training", "0", "false"})
 _TEST_WORDS = frozenset({"test", "testing", "1", "true"})
 
@@ -47,7 +43,6 @@ class CheckedTable:
         table: Columns in plain types, ``contrast`` applied.
         dropped: column -> reason.
         notices: What reading it showed.
-        spool: Where the columns of a large table are, or None where they are in memory.
     """
 
     source: DataSource
@@ -55,7 +50,6 @@ class CheckedTable:
     table: pa.Table
     dropped: dict[str, str]
     notices: tuple[Notice, ...]
-    spool: Spool | None = None
 
 
 def load_dataset(config: AuditConfig) -> Dataset:
@@ -87,8 +81,9 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     wanted = [n for n in names if n not in dropped]
     if not wanted:
         raise DataError(f"no column of {config.data.name} can be used")
-    spool = Spool(config.out) if source.size(wanted) > IN_MEMORY_BYTES else None
-    table, unreadable, notices = _read_plain(source, wanted, spool)
+    read, notices = source.read(wanted)
+    table, unreadable, said = plain_table(read)
+    notices += said
     odd = [n for n, why in dropped.items() if why != "dropped by option"] + list(unreadable)
     if odd:
         notices += (Notice("unsupported_columns", f"left out, not numbers or text: {listed(odd)}"),)
@@ -98,36 +93,12 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         raise DataError(f"column {quoted(used[0])} holds neither numbers nor text")
     for name, value in config.contrast.items():
         table = _contrast(table, name, value)
-    return CheckedTable(source, source.digest(), table, {**dropped, **unreadable}, notices, spool)
-
-
-def _read_plain(
-    source: DataSource, wanted: Sequence[str], spool: Spool | None
-) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
-    """The columns in plain types.
-
-    All at once, or some at a time where there is a spool for them.
-    """
-    columns = PlainColumns()
-    if spool is None:
-        read, notices = source.read(wanted)
-        columns.add(read)
-    else:
-        notices = ()
-        at_once = max(1, len(wanted) * IN_MEMORY_BYTES // source.size(wanted))
-        for first in range(0, len(wanted), at_once):
-            read, said = source.read(wanted[first : first + at_once])
-            columns.add(read, spool.keep)
-            notices += tuple(notice for notice in said if notice not in notices)
-            del read
-            pa.default_memory_pool().release_unused()
-    table, dropped, said = columns.finish()
-    return table, dropped, (*notices, *said)
+    return CheckedTable(source, source.digest(), table, {**dropped, **unreadable}, notices)
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     """The dataset behind a checked table. Raises: as :func:`load_dataset`."""
-    table, spool = checked.table, checked.spool
+    table = checked.table
     choice = choose_label(table, checked.source.declared, checked.source.declared_by, config)
     label = read_label(table, choice, config)
     by_label = label_grouping(choice.column, label) if config.group_by_label else None
@@ -139,7 +110,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         if name not in (*features, choice.column):
             beside.append(name)
     declared = {name: column for name, column in config.declared.items() if name in features}
-    laid = lay_over(table.select(features), declared, spool.keep if spool else None)
+    laid = lay_over(table.select(features), declared)
     rows = choose_rows(laid.table, label, all_groupings, config, table.select(beside))
     used = rows.used
     reasons = {**checked.dropped, **reasons, **rows.reasons}
@@ -158,14 +129,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
             outside[name] = counts_by_group(unlike, all_groupings, table.num_rows)
     kept = laid.table.select(list(rows.columns))
     if len(used) < table.num_rows:  # else not copied, since images are large
-        taken = pa.array(used)
-        if spool is None:
-            kept = kept.take(taken)
-        else:
-            columns = {}
-            for name in kept.column_names:
-                columns[name] = spool.keep(kept.column(name).take(taken))
-            kept = pa.table(columns)
+        kept = kept.take(pa.array(used))
     notices = (
         *checked.notices,
         *label.notices,

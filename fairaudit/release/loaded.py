@@ -22,7 +22,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import plain_table
 from fairaudit.data.dataset import image_columns, pixels_of, shape_of
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.readers import stream_columns
+from fairaudit.data.readers import parquet_batches
 from fairaudit.data.sources import DataSource, TableFiles, open_data
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.stacked import Stacked
@@ -228,20 +228,14 @@ class ReleasedModel:
 
 
 def _batches(source: DataSource, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Columns of a table by and by, as types that :meth:`DataSource.read` would give them.
-
-    Several files whose types differ are read as a whole: what joins them is known only then.
-    """
-    if names and isinstance(source, TableFiles):
-        files = [
-            found for file in source.files if (found := stream_columns(file, names)) is not None
-        ]
-        if len(files) == len(source.files) and all(
-            file.schema == files[0].schema for file in files
-        ):
-            return itertools.chain.from_iterable(file.rows for file in files)
-    read, _ = source.read(names)
-    return iter(read.to_batches())
+    """Columns of a table by and by where all its files are Parquet of the same types."""
+    if names and isinstance(source, TableFiles) and source.format == "parquet":
+        schemas = [pa.schema(map(file.schema.field, names)) for file in source.files]
+        if all(schema == schemas[0] for schema in schemas):
+            return itertools.chain.from_iterable(
+                parquet_batches(file, names) for file in source.files
+            )
+    return iter(source.read(names)[0].to_batches())
 
 
 def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -365,7 +359,7 @@ def write_predictions(model: ReleasedModel, data: Path, out: Path) -> tuple[int,
 
     ``prediction``, then ``probability_CLASS`` of every class, row by row.
 
-    Rows are read, predicted and written some at a time, so memory does not grow with the file.
+    Rows of a Parquet file are read, predicted and written some at a time.
 
     Args:
         model: Whose predictions.

@@ -127,7 +127,7 @@ class TableInputs:
         """
         values = [self._read(column, table.column(column.name)) for column in self._columns]
         rows = np.zeros((table.num_rows, self._layout.width), np.uint8)
-        for block in (*self._layout.numbers, self._layout.codes):
+        for block in (self._layout.numbers, self._layout.codes):
             for place, number in enumerate(block.fields):
                 block.of(rows)[:, place] = values[number]
         out = np.zeros((table.num_rows, self._recipe.width), np.float32)

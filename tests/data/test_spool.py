@@ -1,7 +1,4 @@
-"""Columns in a file without a name.
-
-The same values, nothing left behind, one line on a full disk.
-"""
+"""Arrays in a file without a name: the same values, nothing left, one line on a full disk."""
 
 import mmap
 import os
@@ -11,82 +8,21 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.feather
-import pyarrow.parquet
 import pytest
 from disks import files_of_at_most
 
-from fairaudit.config.options import AuditConfig
-from fairaudit.data import tabular
 from fairaudit.data.spool import Shared, Spool
-from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import OutputError
 from fairaudit.execution.executor import Died
 from fairaudit.execution.local import Pool
 
-COLUMNS = [
-    pa.chunked_array([[1, 2, None], [4]]),
-    pa.chunked_array([[1.5, None], [], [2.5]]),
-    pa.chunked_array([["a", None, "long text"]], pa.large_string()),
-    pa.chunked_array([[True, None, False]]),
-    pa.chunked_array([[1, 2, None]], pa.timestamp("ms")),
-    pa.chunked_array([[None, None]], pa.null()),
-    pa.chunked_array([], pa.int64()),
-]
 
-
-def test_columns_come_back_as_they_went_in_one_piece_each(tmp_path):
+def test_rows_of_bytes_come_back_in_one_piece(tmp_path):
     spool = Spool(tmp_path)
-    kept = [spool.keep(column) for column in COLUMNS]
-    for column, back in zip(COLUMNS, kept, strict=True):
-        assert back.to_pylist() == column.to_pylist()
-        assert back.type == column.type
-        assert back.num_chunks <= 1
-
-
-def test_rows_of_bytes_come_back_too(tmp_path):
-    spool = Spool(tmp_path)
-    spool.keep(COLUMNS[0])
-    blocks = [np.arange(n * 8, dtype=np.uint8).reshape(n, 8) for n in (3, 1, 5)]
-    assert np.array_equal(spool.keep_rows(iter(blocks), 8), np.concatenate(blocks))
-    assert spool.keep(COLUMNS[2]).to_pylist() == COLUMNS[2].to_pylist()
-
-
-def test_a_full_disk_is_one_line(tmp_path):
-    spool = Spool(tmp_path)
-    with files_of_at_most(10_000), pytest.raises(OutputError, match="no space left"):
-        spool.keep(pa.chunked_array([np.arange(100_000)]))
-    with files_of_at_most(10_000), pytest.raises(OutputError, match="no space left"):
-        Spool(tmp_path).keep_rows(iter([np.zeros((10_000, 8), np.uint8)] * 9), 8)
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "csv", "feather"])
-@pytest.mark.parametrize("missing", ["impute", "drop"])
-def test_a_table_that_is_read_by_and_by_is_the_table(
-    monkeypatch, tmp_path, people, suffix, missing
-):
-    people["height"][3] = None
-    people["note"] = ["", *"xyz"] * 10
-    people["income"][5] = None
-    path = tmp_path / f"people.{suffix}"
-    {
-        "parquet": pa.parquet.write_table,
-        "csv": pa.csv.write_csv,
-        "feather": pa.feather.write_feather,
-    }[suffix](pa.table(people), path)
-    config = AuditConfig(
-        data=path, group=("sex",), label="income", missing=missing, out=tmp_path / "out"
-    )
-    whole = load_dataset(config)
-    monkeypatch.setattr(tabular, "IN_MEMORY_BYTES", 1)
-    spooled = load_dataset(config)
-    assert spooled.features.equals(whole.features)
-    assert np.array_equal(spooled.labels, whole.labels)
-    assert np.array_equal(spooled.duplicate_of, whole.duplicate_of)
-    assert spooled.notices == whole.notices
-    assert (spooled.missing, spooled.dropped_rows) == (whole.missing, whole.dropped_rows)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
+    for counts in ((3, 1, 5), (2,)):
+        blocks = [np.arange(n * 8, dtype=np.uint8).reshape(n, 8) for n in counts]
+        assert np.array_equal(spool.keep_rows(iter(blocks), 8), np.concatenate(blocks))
+    assert list(tmp_path.iterdir()) == []
 
 
 # What several processes read
@@ -164,3 +100,5 @@ def test_a_disk_without_room_for_what_workers_read_is_one_line(tmp_path):
     shared, _ = shared_value(tmp_path)
     with files_of_at_most(10_000), pytest.raises(OutputError, match="no space left"):
         _ = shared._pickled
+    with files_of_at_most(10_000), pytest.raises(OutputError, match="no space left"):
+        Spool(tmp_path).keep_rows(iter([np.zeros((10_000, 8), np.uint8)] * 9), 8)
