@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import TypeVar
 
 from fairaudit.analysis.build import AuditResults, build_report, run_metadata
@@ -43,7 +44,14 @@ from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.planning.ways import with_ways
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
-from fairaudit.report.write import earlier_reports, is_of_others, put_aside, where_put, write_report
+from fairaudit.report.write import (
+    DRAWN,
+    earlier_reports,
+    is_of_others,
+    put_aside,
+    where_put,
+    write_report,
+)
 from fairaudit.results.estimates import key_of
 
 _LIBRARIES = ("dp-accounting", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
@@ -92,8 +100,15 @@ def get_ready(config: AuditConfig) -> None:
 
     Raises:
         ConfigError: The executor is not installed, or an option belongs to another one.
+        ModuleNotFoundError: A package is not installed that trainings or the report need.
         OutputError: The output directory cannot be used, or holds an audit of other data.
     """
+    needed = ["torch", "sklearn", "safetensors"]
+    if set(config.format) & DRAWN:
+        needed.append("vl_convert")
+    for name in needed:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     refuse_unusable_rundir(config.out)
     refuse_other_data(config)
     if earlier_reports(config.out) and not is_of_others(

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -23,8 +24,8 @@ STAND_IN = """#!{python}
 import json, os, pathlib, sys
 kept = pathlib.Path(os.environ["KEPT"])
 kept.write_text(json.dumps(sys.argv[1:]))
-(folder,) = [word.split("=", 1)[1] for word in sys.argv if word.startswith("--out=")]
 if os.environ.get("VERDICT") is not None:
+    (folder,) = [word.split("=", 1)[1] for word in sys.argv if word.startswith("--out=")]
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     report = {{"verdict": os.environ["VERDICT"] or None}}
     (pathlib.Path(folder) / "report.json").write_text(json.dumps(report))
@@ -164,6 +165,14 @@ def test_inputs_become_words_of_the_command(runner):
     }
 
 
+@pytest.mark.parametrize(("code", "verdict"), [(0, "pass"), (1, "fail"), (3, "inconclusive")])
+def test_a_stored_report_is_judged_and_nothing_is_trained(runner, code, verdict):
+    made = runner(None, code, **{"data": "", "gate": "kept/r.json", "fail-on": "epsilon > 3"})
+    assert made.audit() == code
+    assert words(made) == ["gate", "--fail-on=epsilon > 3", "--", "kept/r.json"]
+    assert made.outputs["audit"] == {"exit-code": str(code), "verdict": verdict}
+
+
 EVIL = [
     "$(touch hacked)",
     "; touch hacked",
@@ -193,6 +202,7 @@ def test_no_input_is_run_or_expanded(runner, evil):
         ({"args": "--label 'x"}, "quotation mark"),
         ({"report": "a\nverdict=pass"}, "one folder"),
         ({"report": ""}, "one folder"),
+        ({"data": ""}, "missing"),
     ],
 )
 def test_inputs_that_cannot_be_read_end_with_2(runner, inputs, said):
@@ -286,18 +296,26 @@ def test_install_is_into_a_folder_of_its_own(tmp_path):
     )
     python.chmod(0o755)
     (step,) = (step for step in STEPS if step.get("id") == "install")
-    for asked, meant in (
-        ("", str(ROOT)),
-        ("fairaudit-dp @ git+https://x/y@v1; touch hacked", None),
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    few = [
+        line
+        for line in project["project"]["dependencies"]
+        if line.partition(">")[0] in ("pydantic", "rich", "typer")
+    ]
+    pip = "-I|-m|pip|install|--quiet|--disable-pip-version-check|"
+    evil = "fairaudit-dp @ git+https://x/y@v1; touch hacked"
+    for asked, gate, installed in (
+        ("", "", f"{pip}--|{ROOT}|"),
+        (evil, "", f"{pip}--|{evil}|"),
+        ("", "report.json", f"{pip}--no-deps|--|{ROOT}|{pip}{'|'.join(few)}|"),
     ):
-        made = Runner(tmp_path, python=str(python), install=asked)
+        made = Runner(tmp_path, python=str(python), install=asked, gate=gate)
         made.environment = {"LOG": str(tmp_path / "log")}
         (tmp_path / "log").write_text("")
         assert made.applies(step)
         assert made.run(step) == 0, made.said
         home = f"{tmp_path}/fairaudit-action"
-        pip = f"-I|-m|pip|install|--quiet|--disable-pip-version-check|--|{meant or asked}|"
-        assert (tmp_path / "log").read_text() == f"-I|-m|venv|{home}|{pip}"
+        assert (tmp_path / "log").read_text() == f"-I|-m|venv|{home}|{installed}"
         assert made.outputs["install"] == {"command": f"{home}/bin/fairaudit"}
     assert not (tmp_path / "hacked").exists()
     assert not Runner(tmp_path, install="no").applies(step)

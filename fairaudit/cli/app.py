@@ -109,6 +109,23 @@ for command in (
     app.command(name=command.__name__, cls=_Command)(command)
 
 _LONGEST = 4000  # characters of a last line
+# Imported name -> what pip installs. Each is imported where it is used, so that a gate needs few.
+_PACKAGES = {
+    "PIL": "pillow",
+    "cryptography": "cryptography",
+    "dp_accounting": "dp-accounting",
+    "jinja2": "jinja2",
+    "markupsafe": "markupsafe",
+    "numpy": "numpy",
+    "opacus": "opacus",
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "safetensors": "safetensors",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+    "torch": "torch",
+    "vl_convert": "vl-convert-python",
+}
 _INTERRUPTED = "Interrupted; finished trainings are kept, the same command goes on from them"
 
 
@@ -173,6 +190,11 @@ def _ended(arguments: list[str] | None) -> int:
         return EXIT_OK
     except Exception as caught:
         bug = caught.error if isinstance(caught, _Unread) else caught
+        if isinstance(bug, ModuleNotFoundError):
+            package = _PACKAGES.get((bug.name or "").partition(".")[0])
+            if package is not None:
+                _say(f"Error: this needs {package}, which is not installed (pip install {package})")
+                return EXIT_INPUT
         _say(f"Bug: {type(bug).__name__}; please report it{_log(bug)}")
         return EXIT_BUG
 

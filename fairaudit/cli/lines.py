@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fairaudit.analysis.build_facts import privacy_of
+from fairaudit.cli.lines_catalog import guarantee_text
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
@@ -133,13 +134,6 @@ def result_lines(report: Report) -> Iterator[str]:
         yield "No method has a finished seed: nothing could be compared."
         return
     yield from to_lines(document(report))
-
-
-def guarantee_text(guarantee: Guarantee) -> str:
-    """The status as it is shown in every table."""
-    if guarantee is Guarantee.NONE:
-        return "no privacy"
-    return guarantee.value
 
 
 def duration_text(seconds: float) -> str:

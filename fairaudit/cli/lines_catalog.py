@@ -2,10 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fairaudit.cli.lines import guarantee_text
 from fairaudit.methods.catalog import Guarantee, MethodSpec, is_third_party
 from fairaudit.methods.checks import as_checked
 from fairaudit.report.render.terminal import aligned
+
+
+def guarantee_text(guarantee: Guarantee) -> str:
+    """The status as it is shown in every table."""
+    if guarantee is Guarantee.NONE:
+        return "no privacy"
+    return guarantee.value
 
 
 def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:

@@ -151,6 +151,8 @@ def describe(
             judge(config, dataset)
     except FairauditError as error:
         problem, hint, would_run = error.message, error.hint, None
+    except ModuleNotFoundError as error:  # as dp_accounting, where only reports are read
+        problem, would_run = f"{error.name} is not installed", None
     label = dataset.label if dataset else config.label
     return Inspection(
         name=config.data.name,

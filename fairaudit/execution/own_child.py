@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn  # noqa: TID251 - pand
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load, save
 
 from fairaudit.methods.contract import Privacy, TrainingData
 
@@ -55,6 +54,8 @@ def main(answer: int) -> NoReturn:
     Args:
         answer: Descriptor of the pipe that the answer is written to.
     """
+    from safetensors.numpy import load, save  # `plan` starts no child
+
     os.set_inheritable(answer, False)
     channel = os.fdopen(os.dup(0), "rb")
     with open(os.devnull, "rb") as nothing:

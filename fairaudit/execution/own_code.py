@@ -3,7 +3,6 @@
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from fairaudit.execution.outcomes import OnTraining, group_means
 from fairaudit.execution.own_process import Given, train_once
@@ -55,6 +54,8 @@ def _seed(job: Job, arm: Arm, repeat: int) -> int:
 
 
 def _given(plan: Plan, arm: Arm, prepared: SeedData) -> Given:
+    from safetensors.numpy import save  # `plan` sends nothing
+
     config, dataset, encoded = plan.config, prepared.dataset, prepared.encoded
     split, grouping = encoded.split, dataset.groupings[0]
     tensors: dict[str, NDArray[np.generic]] = {"labels": dataset.labels[split.train]}

@@ -13,8 +13,6 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import TrainerError
@@ -83,6 +81,9 @@ def train_once(given: Given, seed: int) -> Trained:
 
 
 def _answer(given: Given, seed: int) -> tuple[dict[str, object], dict[str, NDArray[np.float32]]]:
+    from safetensors import SafetensorError  # `plan` asks nothing
+    from safetensors.numpy import load
+
     asked = json.dumps({**given.asked, "seed": seed, "has_data": bool(given.tensors)}).encode()
     request = [asked, *([given.tensors] if given.tensors else []), *given.tables]
     answer, printed = _carried_out(request, given.timeout)

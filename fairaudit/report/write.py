@@ -41,6 +41,7 @@ RENDERINGS: Mapping[str, Rendering] = {
 # One file per chart; the Markdown shows them, SVG where both are asked for.
 PICTURES = ("svg", "png")
 FIGURES = "figures"  # their folder
+DRAWN = frozenset({"html", *PICTURES})  # what charts are drawn for
 TEXTS = (JSON, *RENDERINGS)
 FORMATS = (*TEXTS, *PICTURES)
 

@@ -19,8 +19,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from fairaudit.io.atomic import write_atomically
 
@@ -110,6 +108,8 @@ def write_result(directory: Path, result: JobResult) -> None:
         ValueError: An array of a type that a tensor file cannot keep.
         TypeError: Facts that are not JSON.
     """
+    from safetensors.numpy import save  # `plan` and `inspect` store nothing
+
     arrays = {name: _storable(name, array) for name, array in result.arrays.items()}
     facts = canonical_json(dict(result.facts))
     metadata = {
@@ -125,6 +125,8 @@ def write_result(directory: Path, result: JobResult) -> None:
 
 def read_result(directory: Path, job_id: str) -> JobResult | None:
     """The stored result of a job, or None when there is no file that is wholly what was written."""
+    from safetensors import SafetensorError, safe_open
+
     path = job_path(directory, job_id)
     if not path.is_file():
         return None

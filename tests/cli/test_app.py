@@ -20,16 +20,6 @@ COMMANDS = (
     *("run", "choose", "gate", "plan", "inspect", "score", "compare", "report", "init"),
     *("methods", "schema", "doctor", "clean", "train", "predict"),
 )
-HEAVY = (
-    "torch",
-    "pandas",
-    "scipy",
-    "pyarrow",
-    "sklearn",
-    "fairlearn",
-    "dp_accounting",
-    "rich",
-)
 
 
 @pytest.fixture(autouse=True)
@@ -274,68 +264,6 @@ def test_doctor_names_what_is_missing(capsys, monkeypatch):
     monkeypatch.setattr("fairaudit.cli.checkup.own_distribution", lambda: own)
     assert app.main(["doctor"]) == 2
     assert "MISSING  not-a-library" in capsys.readouterr().out
-
-
-def loaded_by(folder, *commands):
-    """What a process has imported after each of these commands, one after the other."""
-    code = (
-        "import json, sys\n"
-        "from fairaudit.cli.app import main\n"
-        f"for words in {list(map(list, commands))!r}:\n"
-        "    code = main(words)\n"
-        "    print(json.dumps([code, sorted({m.split('.')[0] for m in sys.modules})]), "
-        "file=sys.stderr)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=folder,
-        timeout=600,
-    )
-    told = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("[0, ")]
-    assert len(told) == len(commands)  # each of them ended in 0
-    return {words[0]: set(modules) for words, (_, modules) in zip(commands, told, strict=True)}
-
-
-def test_help_imports_nothing_heavy(tmp_path):
-    found = loaded_by(tmp_path, ["--version"], ["--help"], ["run", "--help"], ["plan", "--help"])
-    for command, modules in found.items():
-        assert modules.isdisjoint(HEAVY), command
-
-
-def table(tmp_path):
-    rows = [
-        f"{20 + i % 40},{'F' if i % 3 else 'M'},{(i * 7) % 11},{i % 3 % 2},{i % 2}"
-        for i in range(600)
-    ]
-    path = tmp_path / "people.csv"
-    path.write_text("age,sex,score_a,guess,label\n" + "\n".join(rows) + "\n")
-    return str(path)
-
-
-def test_no_command_but_run_and_doctor_imports_torch(tmp_path):
-    data = table(tmp_path)
-    found = loaded_by(
-        tmp_path,
-        ["schema"],
-        ["methods"],
-        ["inspect", data, "--group", "sex"],
-        ["plan", "--data", data, "--group", "sex"],
-        ["score", data, "--y-true", "label", "--y-pred", "guess", "--group", "sex"],
-    )
-    for command, modules in found.items():
-        assert "torch" not in modules, command
-
-
-def test_importing_the_package_is_light(tmp_path):
-    code = (
-        "import sys, fairaudit; fairaudit.__version__; print([m for m in sys.modules if '.' not "
-        "in m])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not any(f"'{name}'" in done.stdout for name in HEAVY)
 
 
 def test_the_packages_names_are_found_when_asked_for():
