@@ -20,8 +20,7 @@ class Capability:
         additions: Method name -> :class:`fairaudit.methods.spec.MethodAddition`.
         checkpoint_series: ``(CheckpointReading) -> {name: [R, ...]}``, kept beside the core's.
         causes: ``(readings, groups, hidden, pair) -> fields of ArmCauses``, of one arm.
-        step_claims: ``(plan, readings, groups, worst_off, published) -> SignClaims``.
-        claims: ``(plan, results, arms whose groups differ) -> Claims``.
+        claims: ``(plan, readings, groups, worst_off, published) -> SignClaims``.
         evidence: ``(method, arms, comparisons) -> Retrained``, of one explained arm.
         sentences: ``(arms, comparisons) -> Sentences``, beside those of why a group pays.
     """
@@ -31,7 +30,6 @@ class Capability:
     additions: str = ""
     checkpoint_series: str = ""
     causes: str = ""
-    step_claims: str = ""
     claims: str = ""
     evidence: str = ""
     sentences: str = ""

@@ -128,7 +128,7 @@ def decomposition(
         pair = published or worst_off.get(arm.key)
         arms[arm.key] = arm_causes(readings, names, hidden, pair, costs.get(arm.key))
     told: list[SignClaim] = []
-    for claims in added("step_claims"):
+    for claims in added("claims"):
         told += claims(plan, split, names, worst_off, published)
     return Decomposition(
         steps=steps,

@@ -15,9 +15,7 @@ from fairaudit.analysis.arm_readings import (
 )
 from fairaudit.analysis.build_causes import decomposition
 from fairaudit.analysis.build_facts import visible
-from fairaudit.analysis.explain_steps import detected_pair
 from fairaudit.analysis.readings import readings
-from fairaudit.capabilities import added
 from fairaudit.config.model_names import LINEAR
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.data.groups import NamedPair
@@ -28,7 +26,6 @@ from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.measured import (
-    Claim,
     Diagnostics,
     SelectionRates,
     SklearnBaseline,
@@ -273,15 +270,10 @@ def diagnostics(
         read = arm_readings(plan, arm, results)
         if read is not None and ANGLE in read.values:
             angles[arm.key] = misalignment(read, first.names, hidden)
-    differing = {c.arm for c in compared if c.reference and detected_pair(c)}
-    told: list[Claim] = []
-    for claims in added("claims"):
-        told += claims(plan, results, differing)
     return Diagnostics(
         level=plan.config.diagnostics,
         arms=curves,
         readings=readings(plan, dataset, results, hidden),
-        claims=tuple(told),
         decomposition=decomposition(plan, dataset, results, compared),
         misalignment=angles,
     )

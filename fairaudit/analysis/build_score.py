@@ -148,9 +148,7 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         ),
         selection=selections(compared, found.comparisons, dataset),
         changed=changed_gaps(compared),
-        diagnostics=Diagnostics.model_validate(
-            {"level": "off", "arms": {}, "readings": {}, "claims": ()}
-        ),
+        diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}}),
         warnings=tuple(map(from_notice, dataset.notices)),
         limitations=_limitations(found),
         timing=dict(metadata.seconds),

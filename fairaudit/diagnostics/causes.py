@@ -96,16 +96,11 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
 
 
 class StepTerms(NamedTuple):
-    """What the parts of one replicate's step were taken from.
-
-    ``sensitivity`` is C, the largest norm of a processed gradient.
-    """
+    """What the parts of one replicate's step were taken from."""
 
     batches: Batches
     means: Means
-    spectrum: Spectrum
     sampling: Sampling
-    sensitivity: float
 
 
 class CheckpointReading(NamedTuple):
@@ -263,8 +258,7 @@ class CauseReading:
                 "batches": torch.tensor([float(needed)]),
                 "noise_norm": self._noise_norm(samplings[r], reader.network.n_parameters),
             }
-            sensitivity = float(checkpoint.sensitivity[r])
-            steps.append(StepTerms(batches, means[r], self._spectra[r], samplings[r], sensitivity))
+            steps.append(StepTerms(batches, means[r], samplings[r]))
             for name, value in values.items():
                 each.setdefault(name, []).append(value)
         found = {name: torch.stack(values) for name, values in each.items()}

@@ -146,6 +146,7 @@ def _changes(
 ) -> Iterator[Change]:
     """Of every arm by every grouping that both have, metric by metric."""
     known = {(c.arm, c.reference, c.grouping): c for c in before}
+    order = list(METRICS)
     for comparison in after:
         earlier = known.get((comparison.arm, comparison.reference, comparison.grouping))
         if earlier is None:
@@ -153,8 +154,9 @@ def _changes(
         same = is_same([arm for arm in (comparison.arm, comparison.reference) if arm])
         measures = {group.group: group for group in earlier.by_group}
         pairs = [(measures.get(group.group), group) for group in comparison.by_group]
-        held = dict.fromkeys(name for group in comparison.by_group for name in group.estimates)
-        metrics = [name for name in held if name.partition("[")[0] in METRICS]
+        held = {name for group in comparison.by_group for name in group.estimates}
+        plain = [name for name in sorted(held) if name.partition("[")[0] in METRICS]
+        metrics = sorted(plain, key=lambda name: order.index(name.partition("[")[0]))
         for metric in metrics:
             for was, now in (*pairs, (earlier.overall, comparison.overall)):
                 if was is not None:

@@ -8,7 +8,6 @@ PAPERS = Capability(
     additions="fairaudit.papers.forms:ADDITIONS",
     checkpoint_series="fairaudit.papers.checkpoints:read",
     causes="fairaudit.papers.causes:of_arm",
-    step_claims="fairaudit.papers.claims:sign_claims",
     claims="fairaudit.papers.claims:claims",
     evidence="fairaudit.papers.taken_apart:evidence",
     sentences="fairaudit.papers.taken_apart:sentences",

@@ -1,7 +1,7 @@
 """Correlations and bounds of one arm, read at its checkpoints, in the report's types."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -10,24 +10,16 @@ from fairaudit.report.decomposition import BoundRecord, Correlation
 from fairaudit.results.estimates import finite
 
 CORRELATED = (("input_norm", "gradient_norm"), ("closeness", "trace"), ("input_norm", "trace"))
-_TRAN = "Tran et al. 2021, Thm 3 with Lemma 2 corrected"
+_ESIPOVA = "Esipova et al. 2023"
 # bound -> (the quantity it bounds, name, source)
 BOUNDS: Mapping[str, tuple[str, str, str]] = {
-    "bound_direction": ("r_direction", "Prop. 3", "Esipova et al. 2023, Prop. 3"),
-    "bound_direction_convex": ("r_direction", "Prop. 3, any step", "Esipova et al. 2023, Prop. 3"),
+    "bound_direction": ("r_direction", "Prop. 3", f"{_ESIPOVA}, Prop. 3"),
     "bound_direction_star": (
         "r_direction_star",
         "Prop. 3*",
-        "Esipova et al. 2023, Prop. 3*, last term corrected",
+        f"{_ESIPOVA}, Prop. 3*, last term corrected",
     ),
-    "bound_direction_star_convex": (
-        "r_direction_star",
-        "Prop. 3*, any step",
-        "Esipova et al. 2023, Prop. 3*, last term corrected",
-    ),
-    "bound_clip": ("r_clip", "Thm 3", _TRAN),
-    "bound_clip_printed": ("r_clip", "Thm 3 as printed", "Tran et al. 2021, Thm 3"),
-    "bound_clip_convex": ("r_clip", "Thm 3, any step", _TRAN),
+    "bound_clip": ("r_clip", "Thm 3", "Tran et al. 2021, Thm 3 with Lemma 2 corrected"),
 }
 
 
@@ -45,34 +37,21 @@ def of_arm(
         hidden: Suppressed ones.
         pair: Two groups that bounds are about, or None.
     """
-    correlations = tuple(_correlations(found, names, hidden))
-    if pair is None:
-        return {"correlations": correlations}
-    theorem_3 = None
-    if "theorem_3_fires" in found.values:
-        a, b = (names.index(name) for name in pair)
-        theorem_3 = known_mean(found.values["theorem_3_fires"][:, :, a, b])
-    return {
-        "correlations": correlations,
-        "bounds": tuple(_bounds(found, names, pair)),
-        "theorem_3": theorem_3,
-    }
+    fields: dict[str, Any] = {"correlations": tuple(_correlations(found, names, hidden))}
+    if pair is not None:
+        fields["bounds"] = tuple(_bounds(found, names, pair))
+    return fields
 
 
 def _correlations(
     found: ArmReadings, names: Sequence[str], hidden: Collection[str]
 ) -> Iterator[Correlation]:
-    kinds: tuple[Literal["pearson", "spearman"], ...] = ("pearson", "spearman")
-    for kind in kinds:
-        table = nan_mean(found.averaged(kind))  # [pairs, K + 1, 3]
-        for number, between in enumerate(CORRELATED):
-            for place, group in enumerate((*names, "")):
-                if group in hidden:
-                    continue
+    table = nan_mean(found.averaged("spearman"))  # [pairs, K + 1, 3]
+    for number, between in enumerate(CORRELATED):
+        for place, group in enumerate((*names, "")):
+            if group not in hidden:
                 value, low, high = (finite(v) for v in table[number, place])
-                yield Correlation(
-                    between=between, group=group, kind=kind, value=value, low=low, high=high
-                )
+                yield Correlation(between=between, group=group, value=value, low=low, high=high)
 
 
 def _bounds(
@@ -95,12 +74,12 @@ def _bounds(
             slack=known_mean(truth - values),
             agreement=known_mean(alike),
             positive=over_seeds(nan_mean(positive.T), is_share=True),
-            assumption=_assumption(found, any_step=bound.endswith("_convex")),
+            assumption=_assumption(found),
         )
 
 
-def _assumption(found: ArmReadings, *, any_step: bool) -> str:
-    """In words, which assumption of a bound failed at how many checkpoints.
+def _assumption(found: ArmReadings) -> str:
+    """In words, which assumption of the bounds failed at how many checkpoints.
 
     Empty where none did.
     """
@@ -109,8 +88,6 @@ def _assumption(found: ArmReadings, *, any_step: bool) -> str:
         ("small_step", "the step is longer than 1 / largest eigenvalue"),
         ("convex", "a group's loss is not convex"),
     ):
-        if name == "small_step" and any_step:
-            continue
         share = known_mean(1.0 * (found.values[name] == 0)[np.isfinite(found.values[name])])
         if share is None:
             failed.append(f"not known whether {what}: no eigenvalue was found")

@@ -4,19 +4,17 @@ A claim is about groups that pay differently, so it is asked only where this aud
 do.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.analysis.arm_readings import ArmReadings, over_seeds
-from fairaudit.analysis.readings import Results, read_by_seed
 from fairaudit.methods.catalog import find
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.decomposition import SignClaim
-from fairaudit.report.measured import Claim
 
 Float64 = NDArray[np.float64]
 Sign = Literal["+", "-"]
@@ -31,59 +29,6 @@ _GROUP_STATISTICS = {
 }
 
 
-def claims(plan: Plan, results: Results, differing: Collection[str]) -> tuple[Claim, ...]:
-    """What the papers claim of the chosen methods, and at how many seeds it held here.
-
-    Args:
-        plan: The arms.
-        results: What they read.
-        differing: Arms under which groups are detected to pay differently; others have no order to
-            claim.
-    """
-    found: list[Claim] = []
-    for arm in (arm for arm in plan.arms if arm.key in differing):
-        # Share of pairs of groups; of two groups it is 0 or 1. A seed agrees when most of its pairs
-        # do.
-        shares = [
-            float(v[0]) for v in read_by_seed(plan, arm.key, "trace_agreement", results).values()
-        ]
-        known = [share for share in shares if np.isfinite(share)]
-        if known:
-            found.append(
-                Claim(
-                    statement="in most pairs of groups larger Hessian trace goes with larger "
-                    "excess risk",
-                    source="Tran et al. 2021, Theorem 1",
-                    arms=(arm.key,),
-                    share=float(np.mean([share > 0.5 for share in known])),
-                    n_seeds=len(known),
-                )
-            )
-    for soft in plan.arms:
-        hard = next(
-            (a for a in plan.arms if a.key == soft.key.replace("pate-soft", "pate-hard")), None
-        )
-        if hard is None or hard is soft or soft.variant:
-            continue
-        for name, words in (
-            ("deviation", "student's deviation"),
-            ("xi", "largest difference of excess risk between groups"),
-        ):
-            low, high = (read_by_seed(plan, arm.key, name, results) for arm in (soft, hard))
-            seeds = sorted(set(low) & set(high))
-            if seeds:
-                found.append(
-                    Claim(
-                        statement=f"soft labels lower the {words}",
-                        source="Tran and Fioretto 2023",
-                        arms=(soft.key, hard.key),
-                        share=float(np.mean([low[seed][0] < high[seed][0] for seed in seeds])),
-                        n_seeds=len(seeds),
-                    )
-                )
-    return tuple(found)
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One claim before it is judged.
@@ -92,17 +37,15 @@ class Asked:
         statement, source: In words.
         expected: The sign that the paper says.
         values: At each seed, [S]; NaN is unknown.
-        swapped: The same with the two groups exchanged, where that is not the negative; else None.
     """
 
     statement: str
     source: str
     expected: Sign
     values: Float64
-    swapped: Float64 | None = None
 
 
-def sign_claims(
+def claims(
     plan: Plan,
     found: Mapping[str, ArmReadings],
     names: Sequence[str],
@@ -132,20 +75,9 @@ def sign_claims(
         plain = _counterpart(plan, arm, found)
         if plain is not None and plain.key in worst_off:
             asked += _of_scaling(arm, plain, found, names, worst_off[plain.key])
-    asked = [
-        each for each in asked if np.isfinite(each.values).any()
-    ]  # else there is nothing to judge
-    told = []
-    for each in asked:
-        claim, swapped = sign_claim(each, len(asked)), each.swapped
-        # A claim about two groups that holds of them the other way round as well says nothing.
-        if (
-            claim.verdict != "holds"
-            or swapped is None
-            or (sign_claim(replace(each, values=swapped), len(asked)).verdict != "holds")
-        ):
-            told.append(claim)
-    return tuple(told)
+    # Of the others there is nothing to judge.
+    asked = [one for one in asked if np.isfinite(one.values).any()]
+    return tuple(sign_claim(one, len(asked)) for one in asked)
 
 
 def sign_claim(asked: Asked, many: int = 1) -> SignClaim:
@@ -206,28 +138,12 @@ def _of_clipping(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair)
         "+",
         direction[:, a] - direction[:, b],
     )
-    for bound, name, source, expected in (
-        ("bound_direction", "Prop. 3", f"{_ESIPOVA}, Fig. 5", "+"),
-        ("bound_clip", "the bound of Thm 3, corrected,", f"{_TRAN}; {_ESIPOVA}, Fig. 5", "-"),
-        (
-            "bound_clip_printed",
-            "the bound of Thm 3 as printed",
-            f"{_TRAN}; {_ESIPOVA}, Fig. 5",
-            "-",
-        ),
-    ):
-        if expected == "+":
-            sign = "positive"
-        else:
-            sign = "negative"
-        values = found.per_step(bound)
-        yield Asked(
-            f"{arm.key}: {name} for {pair[0]} against {pair[1]} is {sign}",
-            source,
-            "+" if expected == "+" else "-",
-            values[:, a, b],
-            values[:, b, a],
-        )
+    yield Asked(
+        f"{arm.key}: Prop. 3 for {pair[0]} against {pair[1]} is positive",
+        f"{_ESIPOVA}, Fig. 5",
+        "+",
+        found.per_step("bound_direction")[:, a, b],
+    )
 
 
 def _of_statistics(

@@ -19,9 +19,9 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
 
     Returns:
         ``hessian_trace``, ``excess_risk_predicted``, ``excess_risk_drawn``,
-        ``excess_risk_drawn_se``, ``xi_predicted``, ``xi_drawn``, ``xi_drawn_se``: [K], nats but for
-        the trace, NaN for an absent group. ``trace_agreement`` [1]: share of the pairs of groups in
-        which the one of larger trace has the larger excess risk.
+        ``excess_risk_drawn_se``: [K], nats but for the trace, NaN for an absent group.
+        ``trace_agreement`` [1]: share of the pairs of groups in which the one of larger trace has
+        the larger excess risk.
 
     Source: Tran et al. 2021, Thm 1, with the Hessian of the mean loss; docs/methods.md 4.3.
     """
@@ -31,27 +31,21 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     noise = noise_stream(task.seed, "probe", task.arm, draws).fill(
         point.new_empty(draws, *point.shape[1:])
     )
-    count = torch.bincount(task.pool.groups[: task.pool.n_records], minlength=task.pool.n_groups)
-    sizes = torch.cat((count, count.sum(0, keepdim=True))).double()  # the last one: everybody
+    sizes = torch.bincount(task.pool.groups[: task.pool.n_records], minlength=task.pool.n_groups)
     trace, risk = point.new_zeros(len(sizes)), point.new_zeros(draws, len(sizes))
     for x, targets, groups in bounded(task.pool, trained.network.inputs):
         member = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
-        share = torch.cat((member, member.new_ones(len(member), 1)), 1) / sizes
+        share = member / sizes.double()
         trace += hessian_traces(x, point)[0] @ share
         risk += group_losses(x, targets, point + spread * noise, share)
         risk -= group_losses(x, targets, point, share)
-    predicted = 0.5 * spread**2 * trace
-    drawn, drawn_error = (values[:-1] for values in mean_and_error(risk))
-    beyond, beyond_error = mean_and_error(risk[:, :-1] - risk[:, -1:])
+    drawn, drawn_error = mean_and_error(risk)
     return {
-        "hessian_trace": trace[:-1],
-        "excess_risk_predicted": predicted[:-1],
+        "hessian_trace": trace,
+        "excess_risk_predicted": 0.5 * spread**2 * trace,
         "excess_risk_drawn": drawn,
         "excess_risk_drawn_se": drawn_error,
-        "xi_predicted": (predicted[:-1] - predicted[-1]).abs(),
-        "xi_drawn": beyond.abs(),
-        "xi_drawn_se": beyond_error,
-        "trace_agreement": agreement(trace[:-1], drawn),
+        "trace_agreement": agreement(trace, drawn),
     }
 
 

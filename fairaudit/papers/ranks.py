@@ -1,4 +1,4 @@
-"""Correlations of records, plain and of ranks, with bootstrap intervals."""
+"""Rank correlations of records with bootstrap intervals."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ class Ranked:
         self._starts = np.cumsum(counts) - counts
 
     def ranks(self, weights: Float64) -> Float64:
-        """Ranks in samples where value i stands ``weights[i]`` times, [n, ...].
+        """Ranks in samples where value i stands ``weights[i]`` times, [n, D].
 
         Ties at their mean rank.
         """
@@ -35,48 +35,50 @@ class Ranked:
         return ranks
 
 
-def pearson(a: Float64, b: Float64, weights: Float64) -> Float64:
-    """Pearson's correlation of weighted samples, [...] from [n, ...]; NaN where one is constant."""
+def rank_correlation(
+    a: Float64, b: Float64, weights: Float64, resamples: Iterable[Float64]
+) -> Float64:
+    """Spearman's correlation of two weighted samples and its 95 % percentile interval, [3].
+
+    NaN where one sample is constant.
+
+    Args:
+        a, b: [n].
+        weights: Of the records, [n].
+        resamples: Weights of the records in bootstrap samples, [n, D] each.
+    """
+    first, second = Ranked(a), Ranked(b)
+
+    def spearman(own: Float64) -> Float64:
+        return _pearson(first.ranks(own), second.ranks(own), own)
+
+    value = spearman(weights[:, None])
+    draws = np.concatenate([spearman(own) for own in resamples])
+    if not np.isfinite(draws).any():
+        return np.full(3, np.nan)
+    return np.array([value[0], *np.nanquantile(draws, LIMITS)])
+
+
+def bootstrap(size: int, stream: np.random.Generator) -> Iterable[Float64]:
+    """How often each of so many records stands in each of 200 samples of them, [size, 1] each."""
+    for _ in range(RESAMPLES):
+        rows = stream.integers(size, size=size)
+        yield np.bincount(rows, minlength=size)[:, None].astype(np.float64)
+
+
+def _pearson(a: Float64, b: Float64, weights: Float64) -> Float64:
+    """Pearson's correlation of weighted samples, [D] from [n, D]; NaN where one is constant."""
     total = weights.sum(0)
     a = a - _over_records(a, weights) / total
     b = b - _over_records(b, weights) / total
     weighted = a * weights
     length = np.sqrt(_over_records(weighted, a) * _over_records(b * weights, b))
-    found: Float64 = np.full(length.shape, np.nan)
-    np.divide(_over_records(weighted, b), length, out=found, where=length > 0)
-    return found
+    correlation: Float64 = np.full(length.shape, np.nan)
+    np.divide(_over_records(weighted, b), length, out=correlation, where=length > 0)
+    return correlation
 
 
 def _over_records(a: Float64, b: Float64) -> Float64:
     """Sum of products over the first axis."""
-    summed: Float64 = np.einsum("n...,n...->...", a, b)
+    summed: Float64 = np.einsum("nd,nd->d", a, b)
     return summed
-
-
-def spearman(a: Float64, b: Float64) -> float:
-    """Spearman's correlation of two samples [n], ties at their mean rank.
-
-    NaN where one is constant.
-    """
-    ones = np.ones(len(a))
-    return float(pearson(Ranked(a).ranks(ones), Ranked(b).ranks(ones), ones))
-
-
-def spearman_interval(a: Float64, b: Float64, stream: np.random.Generator) -> Float64:
-    """Spearman's correlation and its 95 % percentile bootstrap interval over records, [3]."""
-    draws = []
-    for _ in range(RESAMPLES):
-        rows = stream.integers(len(a), size=len(a))
-        draws.append(spearman(a[rows], b[rows]))
-    return with_interval(spearman(a, b), draws)
-
-
-def with_interval(value: float, draws: Iterable[float] | Float64) -> Float64:
-    """A value and the 95 % percentile interval of its bootstrap draws, [3].
-
-    NaN where no draw is defined.
-    """
-    found = np.array([*draws])
-    if not np.isfinite(found).any():
-        return np.full(3, np.nan)
-    return np.array([value, *np.nanquantile(found, LIMITS)])

@@ -14,18 +14,13 @@ from fairaudit.methods.catalog import find
 from fairaudit.metrics.registry import METRICS, costs
 from fairaudit.report.decomposition import Sentence, say
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.main_gap import COST, is_detected, main_gap, named_gaps, scale_of
+from fairaudit.report.main_gap import COST, main_gap, named_gaps, scale_of
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, written
 from fairaudit.results.estimates import Comparison, Estimate, Gap
 
 CLIPPED, SHORTER, TURNED, SLOWED = "clipped", "magnitude-only", "direction-only", "sgd-slowed"
 HALVES = (SHORTER, TURNED)
-MOST_GROUPS = 6  # whose costs are all told
-_SAME_TWO_ARMS = (
-    "The paper describes these two models twice in different words; they are the two pure parts, "
-    "magnitude and starred direction, which do not add up to clipping's whole cost."
-)
 _ALONE = {"direction": TURNED, "magnitude_effective": SHORTER}
 
 
@@ -36,72 +31,38 @@ def sentences(arms: Sequence[ArmFacts], compared: Sequence[Comparison]) -> tuple
         arms: All arms.
         compared: By the first grouping.
     """
-    found = {arm.method: c for arm in arms for c in compared if c.arm == arm.key and c.reference}
-    if SHORTER not in found or TURNED not in found or CLIPPED not in found:
+    trained = _by_method(arms, compared)
+    if not {CLIPPED, *HALVES} <= set(trained):
         return ()
-    told = {name: _costs(comparison, _shown(found[CLIPPED])) for name, comparison in found.items()}
+    main = _gap(trained[CLIPPED])
+    groups = (main.a, main.b) if main else ()
+    costs, gaps = {}, {}
+    for name, comparison in trained.items():
+        gap = _gap(comparison)
+        costs[name] = _costs(comparison, groups)
+        gaps[name] = written(gap.size if gap else None, POINTS)
     sentences = [
         say(
             "ablation",
-            f"In points of accuracy, without noise: clipping costs {told[CLIPPED]}; its magnitude "
-            f"alone {told[SHORTER]}; its direction alone {told[TURNED]}.",
-            *(f"comparisons[{name}].by_group" for name in (CLIPPED, *HALVES)),
-        ),
-        _gap_sentence(found),
+            f"In points of accuracy, without noise: clipping costs {costs[CLIPPED]}; its magnitude "
+            f"alone {costs[SHORTER]}; its direction alone {costs[TURNED]}. The largest gaps "
+            f"between groups are {gaps[CLIPPED]}, {gaps[SHORTER]} and {gaps[TURNED]}.",
+            *(f"comparisons[{name}]" for name in (CLIPPED, *HALVES)),
+        )
     ]
-    if SLOWED in found:
-        sentences.append(
-            say(
-                "ablation",
-                "magnitude-only takes shorter steps, so at a fixed number of epochs it is a "
-                "learning-rate experiment as well; plain SGD slowed by as much costs "
-                f"{told[SLOWED]}.",
-                f"comparisons[{SLOWED}].by_group",
-            )
+    if SLOWED in trained:
+        text = (
+            "magnitude-only takes shorter steps, so at a fixed number of epochs it is a "
+            f"learning-rate experiment as well; plain SGD slowed by as much costs {costs[SLOWED]}."
         )
-    return (
-        *sentences,
-        say("ablation", _SAME_TWO_ARMS, f"comparisons[{SHORTER}]", f"comparisons[{TURNED}]"),
-    )
+        sentences.append(say("ablation", text, f"comparisons[{SLOWED}].by_group"))
+    return tuple(sentences)
 
 
-def _gap_sentence(found: dict[str, Comparison]) -> Sentence:
-    """Which half, if any, shows a gap between groups that points the way clipping's does.
-
-    And its size.
-    """
-    gaps, sizes = {}, []
-    for name in (CLIPPED, *HALVES):
-        gap = _gap(found[name])
-        if gap is not None and is_detected(gap):
-            gaps[name] = gap
-        if name != CLIPPED:  # whatever its interval says
-            sizes.append(f"{name} {written(gap.size if gap else None, POINTS)}")
-    places = [f"comparisons[{name}].gaps" for name in (CLIPPED, *HALVES)]
-    if CLIPPED not in gaps or not gaps[CLIPPED].direction:
-        told = (
-            "No gap between groups is detected for clipping without noise, so there is none to "
-            "take apart."
-        )
-        return say("ablation", told, *places)
-    whole = gaps[CLIPPED].direction
-    points = written(gaps[CLIPPED].absolute, POINTS)
-    halves = []
-    for name in HALVES:
-        if name in gaps and gaps[name].direction == whole:
-            halves.append(f"{name} {written(gaps[name].absolute, POINTS)}")
-    told = (
-        f"For clipping a gap of {points} points ({plain(whole, 80)}) is detected, for neither half "
-        f"by itself ({', '.join(sizes)}): what costs is the two together, or a half of whose gap "
-        "this audit cannot tell."
-    )
-    if halves:
-        which = "one half by itself" if len(halves) == 1 else "each half by itself"
-        told = (
-            f"A gap of the same direction ({plain(whole, 80)}) is detected for {which}: "
-            f"{' and '.join(halves)} points of clipping's {points}."
-        )
-    return say("ablation", told, *places)
+def _by_method(arms: Sequence[ArmFacts], compared: Sequence[Comparison]) -> dict[str, Comparison]:
+    """Each method's comparison with its reference."""
+    methods = {arm.key: arm.method for arm in arms}
+    return {methods[c.arm]: c for c in compared if c.reference and c.arm in methods}
 
 
 def _gap(comparison: Comparison) -> Gap | None:
@@ -109,20 +70,10 @@ def _gap(comparison: Comparison) -> Gap | None:
     return next(iter(named_gaps(comparison)), main_gap(comparison, COST))
 
 
-def _shown(comparison: Comparison) -> set[str]:
-    """All groups where they are few, else those of the gaps that are told."""
-    if len(comparison.by_group) <= MOST_GROUPS:
-        return {group.group for group in comparison.by_group}
-    gap = _gap(comparison)
-    if gap:
-        return {gap.a, gap.b}
-    return set()
-
-
-def _costs(comparison: Comparison, shown: Collection[str]) -> str:
+def _costs(comparison: Comparison, groups: Collection[str]) -> str:
     costs = []
     for group in comparison.by_group:
-        if group.estimates and group.group in shown:
+        if group.group in groups and group.estimates:
             costs.append(f"{plain(group.group)} {written(group.estimates.get(COST), POINTS)}")
     return ", ".join(costs)
 
@@ -137,7 +88,7 @@ def evidence(
         arms: All arms.
         compared: By the first grouping.
     """
-    found = {arm.method: c for arm in arms for c in compared if c.arm == arm.key and c.reference}
+    found = _by_method(arms, compared)
     is_taken_apart = method.arm.method in (CLIPPED, find(CLIPPED).settings_of)
     if not is_taken_apart or method.arm.variant or not {CLIPPED, SHORTER, TURNED} <= set(found):
         return Retrained()

@@ -18,7 +18,7 @@ from fairaudit.methods.teachers import (
     train_students,
     vote_noise,
 )
-from fairaudit.papers.ranks import spearman_interval
+from fairaudit.papers.ranks import bootstrap, rank_correlation
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
 
@@ -36,10 +36,9 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
 
     Returns:
         Per group [K] (one entry where the pool's groups are not known): ``flip_probability``,
-        ``closeness``, ``input_norm``, ``excess_risk``, ``gradient_norm``, ``beta_largest``,
-        ``beta_mean``. Mean and standard error [2]: ``deviation``, ``deviation_square``. [1]:
-        ``deviation_bound`` (Thm 2), ``deviation_square_bound`` (Cor. 2),
-        ``deviation_square_sharp``, ``xi``, ``xi_bound``, ``xi_bound_tight`` (Thm 1). Value and
+        ``closeness``, ``input_norm``, ``excess_risk``, ``gradient_norm``, ``beta_largest``. Mean
+        and standard error [2]: ``deviation``, ``deviation_square``. [1]: ``deviation_bound``
+        (Thm 2), ``deviation_square_bound`` (Cor. 2), ``xi``, ``xi_bound`` (Thm 1). Value and
         interval [3]: ``spearman_*``. Bounds are NaN for a student that minimises no convex loss.
     """
     assert isinstance(method, Pate)
@@ -173,10 +172,12 @@ def _correlations(study: _Study, seed: int) -> dict[str, Tensor]:
     if size > _RANKED:
         rows = stream.choice(size, _RANKED, replace=False)
     values = {name: column.numpy().astype(np.float64)[rows] for name, column in columns.items()}
-    return {
-        f"spearman_{a}_{b}": torch.from_numpy(spearman_interval(values[a], values[b], stream))
-        for a, b in (("closeness", "flip"), ("norm", "excess"), ("flip", "excess"))
-    }
+    correlations = {}
+    for a, b in (("closeness", "flip"), ("norm", "excess"), ("flip", "excess")):
+        samples = bootstrap(len(rows), stream)
+        found = rank_correlation(values[a], values[b], np.ones(len(rows)), samples)
+        correlations[f"spearman_{a}_{b}"] = torch.from_numpy(found)
+    return correlations
 
 
 def _bounds(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
@@ -186,33 +187,22 @@ def _bounds(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
     present = risk[~risk.isnan()]
     xi = (present.max() - present.min()).view(1)
     if not is_convex(task) or not method.keeps_the_simplex:
-        names = (
-            "deviation_bound",
-            "deviation_square_bound",
-            "deviation_square_sharp",
-            "xi_bound",
-            "xi_bound_tight",
-        )
-        per_group = ("gradient_norm", "beta_largest", "beta_mean")
+        names = ("deviation_bound", "deviation_square_bound", "xi_bound")
+        per_group = ("gradient_norm", "beta_largest")
         return {
             "xi": xi,
             **dict.fromkeys(names, one),
             **dict.fromkeys(per_group, one.expand(groups)),
         }
-    gradient, largest, mean = _smoothness(study)
+    gradient, beta = _smoothness(study)
     first, second = study.deviation.mean(), study.deviation.square().mean()
-
-    def theorem_1(beta: Tensor) -> Tensor:
-        return (2.0 * _most(gradient) * first + 0.5 * _most(beta) * second).view(1)
-
+    xi_bound = 2.0 * _most(gradient) * first + 0.5 * _most(beta) * second
     return {
         "xi": xi,
         **_of_deviation(method, task, study),
         "gradient_norm": gradient,
-        "beta_largest": largest,
-        "beta_mean": mean,
-        "xi_bound": theorem_1(largest),
-        "xi_bound_tight": theorem_1(mean),
+        "beta_largest": beta,
+        "xi_bound": xi_bound.view(1),
     }
 
 
@@ -230,33 +220,28 @@ def _of_deviation(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
         first, second = unit * study.flips, unit**2 * study.flips
     else:
         first, second = study.shift, study.shift_square
-    linear = (first * reach).sum()
     return {
-        "deviation_bound": linear.view(1),
+        "deviation_bound": (first * reach).sum().view(1),
         "deviation_square_bound": (len(study.x) * (second * reach.square()).sum()).view(1),
-        "deviation_square_sharp": (
-            linear.square() + ((second - first.square()) * reach.square()).sum()
-        ).view(1),
     }
 
 
-def _smoothness(study: _Study) -> tuple[Tensor, Tensor, Tensor]:
-    """Per group [K]: norm of the mean gradient; beta_a by longest input and by mean square."""
+def _smoothness(study: _Study) -> tuple[Tensor, Tensor]:
+    """Per group [K]: norm of the mean gradient, and beta_a by the longest input."""
     residual = study.p - study.labels
-    curvature, residual = (0.25, residual[:, 1:]) if residual.shape[1] == 2 else (0.5, residual)
-    gradient: list[Tensor] = []
-    largest: list[Tensor] = []
-    mean: list[Tensor] = []
+    curvature = 0.5
+    if residual.shape[1] == 2:
+        curvature, residual = 0.25, residual[:, 1:]
+    gradients, betas = [], []
     squares = study.x.norm(dim=1).square()
     for share in study.share.T:
         if share.isnan().any():
-            for values in (gradient, largest, mean):
-                values.append(share[0])
+            gradients.append(share[0])
+            betas.append(share[0])
             continue
-        gradient.append(_weighted(residual, share, study.x).norm())
-        largest.append(curvature * squares[share > 0].max())
-        mean.append(curvature * torch.linalg.eigvalsh(_weighted(study.x, share, study.x))[-1])
-    return torch.stack(gradient), torch.stack(largest), torch.stack(mean)
+        gradients.append(_weighted(residual, share, study.x).norm())
+        betas.append(curvature * squares[share > 0].max())
+    return torch.stack(gradients), torch.stack(betas)
 
 
 def _weighted(a: Tensor, share: Tensor, b: Tensor) -> Tensor:

@@ -59,14 +59,13 @@ class GroupCauses(Part):
 
 
 class Correlation(Interval):
-    """Correlation over records of two readings, mean over seeds and checkpoints.
+    """Spearman's correlation over records of two readings, mean over seeds and checkpoints.
 
     With mean interval ends.
     """
 
     between: tuple[str, str]
     group: str
-    kind: Literal["pearson", "spearman"]
 
 
 class Association(Part):
@@ -111,11 +110,8 @@ class BoundRecord(Part):
 class ArmCauses(Part):
     """What one arm's training did to each group; ``reason`` says why there is nothing.
 
-    Of the pair that the bounds are about: ``theorem_3`` is the share of the checkpoints at which
-    the sufficient condition of Tran et al. 2021, Thm 3, holds (with its Lemma 3 corrected it
-    suffices for full batches only; None for more than two groups), ``trace_difference_error`` the
-    standard error of the difference of their Hessian traces over random probes, 0 where the traces
-    are exact.
+    ``trace_difference_error``: Of the pair that the bounds are about, the standard error of the
+        difference of their Hessian traces over random probes, 0 where the traces are exact.
     """
 
     reason: str
@@ -124,7 +120,6 @@ class ArmCauses(Part):
     correlations: tuple[Correlation, ...] = ()
     associations: tuple[Association, ...] = ()
     bounds: tuple[BoundRecord, ...] = ()
-    theorem_3: Figure | None = None
     trace_difference_error: Figure | None = None
     dropped_batches: Figure | None = None
     largest_step: Figure | None = None

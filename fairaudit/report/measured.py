@@ -92,16 +92,6 @@ class Reading(Part):
     by_seed: tuple[tuple[Figure | None, ...], ...]
 
 
-class Claim(Part):
-    """A claim of a paper and the share of this audit's seeds at which it held."""
-
-    statement: str
-    source: str
-    arms: tuple[str, ...]
-    share: Figure
-    n_seeds: int
-
-
 class Diagnostics(Part):
     """Readings of the training itself, by arm; exact functions of raw data, not private.
 
@@ -112,7 +102,6 @@ class Diagnostics(Part):
     level: str
     arms: dict[str, tuple[Curve, ...]]
     readings: dict[str, tuple[Reading, ...]]
-    claims: tuple[Claim, ...]
     decomposition: Decomposition | None = None
     misalignment: dict[str, MisalignmentSummary] = Field(default_factory=dict)
 

@@ -160,7 +160,6 @@ def test_theorem_1_predicts_what_the_readings_own_draws_show(classes):
     assert found["hessian_trace"].shape == (3,)
     gap = (found["excess_risk_drawn"] - found["excess_risk_predicted"]).abs()
     assert (gap < 5 * found["excess_risk_drawn_se"] + 0.03 * found["excess_risk_predicted"]).all()
-    assert (found["xi_drawn"] - found["xi_predicted"]).abs().max() < 6 * found["xi_drawn_se"].max()
     assert 0 <= found["trace_agreement"].item() <= 1
 
 

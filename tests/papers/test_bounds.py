@@ -13,7 +13,7 @@ from fairaudit.diagnostics.risk_terms import (
     Spectrum,
     risk_terms,
 )
-from fairaudit.papers.bounds import lower_bounds, sufficient_condition
+from fairaudit.papers.bounds import lower_bounds
 
 DPSGD = next(form for form in DEFAULTS if form.key == "dpsgd")
 TRUTHS = {
@@ -28,39 +28,26 @@ def spectrum_of(step):
     return Spectrum(values[:, -1], values[:, 0])
 
 
-def case(seed, *, eta, bound=0.4, name="logistic"):
-    """Bounds and truths of one random step, over all batches."""
-    step = a_step(DPSGD, name=name, eta=eta, max_grad_norm=bound, pool=small_pool(seed=seed))
+def slack_of(seed, *, eta=0.05, bound=0.4):
+    """Truth minus bound of one random step, over all batches, [2, 2] each."""
+    step = a_step(DPSGD, name="logistic", eta=eta, max_grad_norm=bound, pool=small_pool(seed=seed))
+    assert spectrum_of(step).is_small_step(step.eta) == 1
+    assert spectrum_of(step).is_convex() == 1
     chosen = all_batches()
     batches, means = step.batches(chosen, chosen, expected=RECORDS / 2), step.means()
     terms = risk_terms(batches, means, step.forms(batches, means), step.sampling())
-    bounds = lower_bounds(batches, means, spectrum_of(step), step.sampling(), 0.4)
-    truths = {name: terms[truth][:-1] for name, truth in TRUTHS.items()}
-    return step, bounds, {name: v.unsqueeze(1) - v.unsqueeze(0) for name, v in truths.items()}
+    bounds = lower_bounds(batches, means, step.sampling())
+    slack = {}
+    for name, truth in TRUTHS.items():
+        of_group = terms[truth][:-1]
+        slack[name] = of_group.unsqueeze(1) - of_group.unsqueeze(0) - bounds[name]
+    return slack
 
 
 def test_no_bound_exceeds_the_truth_where_its_assumptions_hold():
-    slack = {name: [] for bound in TRUTHS for name in (bound, f"{bound}_convex")}
-    for seed in range(60):
-        step, bounds, truths = case(seed, eta=0.05)
-        assert spectrum_of(step).is_small_step(step.eta) == 1
-        assert spectrum_of(step).is_convex() == 1
-        for name, values in slack.items():
-            values.append(truths[name.removesuffix("_convex")] - bounds[name])
-    for values in slack.values():
-        assert torch.stack(values).min() >= -1e-12
-    for bound in TRUTHS:  # not so loose that anything would pass
-        assert torch.stack(slack[f"{bound}_convex"])[:, 0, 1].abs().min() < 1e-2
-
-
-def test_the_convex_form_holds_for_steps_of_any_size():
-    large = 0
-    for seed in range(40):
-        step, bounds, truths = case(seed, eta=30.0)
-        large += int(spectrum_of(step).is_small_step(step.eta) == 0)
-        for bound, truth in truths.items():
-            assert (truth - bounds[f"{bound}_convex"] >= -1e-9 * truth.abs().max()).all()
-    assert large > 20
+    slacks = [slack_of(seed) for seed in range(30)]
+    for name in TRUTHS:
+        assert torch.stack([slack[name] for slack in slacks]).min() >= -1e-12
 
 
 def tightest(eta=0.1):
@@ -81,8 +68,7 @@ def tightest(eta=0.1):
     )
     sampling = Sampling(eta, 0.5, 10, 10, 0.0)
     terms = risk_terms(batches, means, forms, sampling)
-    largest = torch.full((2,), 1 / eta, dtype=torch.float64)
-    bounds = lower_bounds(batches, means, Spectrum(largest, largest * 0), sampling, 1.0)
+    bounds = lower_bounds(batches, means, sampling)
     truths = {name: terms[truth][0] - terms[truth][1] for name, truth in TRUTHS.items()}
     return {name: bounds[name][0, 1] for name in TRUTHS}, truths
 
@@ -102,22 +88,3 @@ def test_flags_say_when_an_assumption_fails_and_when_it_is_unknown():
     unknown = Spectrum(torch.tensor([2.0, torch.nan]), torch.tensor([0.0, torch.nan]))
     assert unknown.is_small_step(0.1).isnan()
     assert unknown.is_convex().isnan()
-
-
-def test_the_sufficient_condition_fires_for_long_gradients_of_a_large_group_alone():
-    shares = torch.tensor([0.9, 0.1])
-    assert sufficient_condition(torch.tensor([10.0, 0.1]), shares, 1.0).tolist() == [[0, 1], [0, 0]]
-    assert sufficient_condition(torch.tensor([1.0, 1.0]), shares, 1.0).sum() == 0
-    assert sufficient_condition(torch.tensor([10.0, 0.1]), shares, 2.1).sum() == 0
-
-
-def test_the_printed_bound_on_clipping_takes_the_square_of_the_mean_gradient():
-    step, bounds, _ = case(3, eta=0.05)
-    means = step.means()
-    squares = (means.plain.square().sum() + 0.4**2) / 2
-    against = means.group[:-1] @ (means.plain - means.clipped)
-    expected = step.eta * (against[0] - against[1] - squares)
-    torch.testing.assert_close(bounds["bound_clip_printed"][0, 1], expected)
-    assert (
-        bounds["bound_clip_printed"][0, 1] > bounds["bound_clip"][0, 1]
-    )  # the spread of batches is left out

@@ -1,4 +1,3 @@
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,6 @@ from forms import make_pool, make_public, make_task, whole_forms
 from oracles import model
 
 from fairaudit.papers import votes
-from fairaudit.papers.ranks import spearman_interval
 from fairaudit.papers.votes import flipping_probability
 
 FORMS = {form.key: form for form in whole_forms()}
@@ -90,10 +88,8 @@ def test_theorem_1_theorem_2_and_corollary_2_as_corrected_hold(key, classes):
     mean, error = found["deviation"]
     square, square_error = found["deviation_square"]
     assert 0 < mean <= found["deviation_bound"] + 4 * error
-    assert square <= found["deviation_square_sharp"] + 4 * square_error
-    assert found["deviation_square_sharp"] <= found["deviation_square_bound"] * (1 + 1e-9)
-    assert 0 <= found["xi"] <= found["xi_bound_tight"] <= found["xi_bound"]
-    assert (found["beta_mean"] <= found["beta_largest"]).all()
+    assert square <= found["deviation_square_bound"] + 4 * square_error
+    assert 0 <= found["xi"] <= found["xi_bound"]
     for name in ("flip_probability", "closeness", "input_norm", "excess_risk", "gradient_norm"):
         assert found[name].shape == (3,)  # of three groups
     assert ((found["closeness"] >= 0) & (found["closeness"] <= 1 - 1 / classes)).all()
@@ -114,18 +110,3 @@ def test_a_pool_of_unknown_groups_is_read_as_one():
     found = study(public=replace(make_public(60), groups=None), noise_draws=30)
     assert found["flip_probability"].shape == (1,)
     assert found["xi"].item() == 0
-
-
-@pytest.mark.slow
-def test_bootstrap_intervals_cover_the_true_correlation():
-    rng = np.random.default_rng(1)
-    true = 6 / math.pi * math.asin(0.6 / 2)  # Spearman's of normals correlated by 0.6
-    covered = 0
-    for _ in range(60):
-        a = rng.normal(size=150)
-        b = 0.6 * a + 0.8 * rng.normal(size=150)
-        value, low, high = spearman_interval(a, b, rng)
-        assert low <= value <= high
-        covered += low <= true <= high
-    assert covered >= 50  # 95 % nominal: fewer than one file in 10,000 shows less
-    assert np.isnan(spearman_interval(np.ones(5), np.ones(5), rng)).all()

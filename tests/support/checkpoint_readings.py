@@ -50,10 +50,8 @@ def arrays(scale=1.0):
     named |= {"r_direction": series(1.0, 2.0, 3.0), "r_clip": series(2.0, 3.0, 4.0)}
     named |= {name: series(2.0, 2.0, 4.0) for name in OF_GROUPS}
     pairs = np.tile(np.array([[0.0, 0.5], [-0.5, 0.0]]), (3, 1, 1, 1))
-    named |= {f"{name}{kind}": pairs for name in BOUNDS for kind in ("", "_convex")}
-    named["bound_clip_printed"] = pairs
-    correlations = np.full((3, 1, len(CORRELATED), K1, 3), 0.25)
-    named |= {"pearson": correlations, "spearman": correlations}
+    named |= dict.fromkeys(BOUNDS, pairs)
+    named["spearman"] = np.full((3, 1, len(CORRELATED), K1, 3), 0.25)
     whole = {f"cause.{name}": scale * values for name, values in named.items()}
     for name, values in OF_ALL.items():
         factor = 1.0 if name == "batches" else scale

@@ -1,31 +1,26 @@
-"""What the methods' own diagnostics found, and whether the papers' claims held here."""
+"""What the methods' own diagnostics found."""
 
-from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.document import Block, Section, Text, bullets, table
+from fairaudit.report.document import Block, Section, Text, table
 from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import READINGS, listed, short, written
+from fairaudit.report.written import READINGS, short, written
 from fairaudit.results.estimates import Interval
 
 _IN_JSON_ALONE = {  # of our own methods; those of a plugin are shown
-    *(
-        "hessian_trace",
-        "excess_risk_drawn_se",
-        "xi_drawn_se",
-        "input_norm",
-        "excess_risk",
-        "gradient_norm",
-    ),
-    *(
-        "beta_largest",
-        "beta_mean",
-        "deviation_square",
-        "deviation_square_bound",
-        "deviation_square_sharp",
-    ),
-    *("xi_bound", "spearman_closeness_flip", "spearman_norm_excess", "spearman_flip_excess"),
+    "hessian_trace",
+    "excess_risk_drawn_se",
+    "input_norm",
+    "excess_risk",
+    "gradient_norm",
+    "beta_largest",
+    "deviation_square",
+    "deviation_square_bound",
+    "xi_bound",
+    "spearman_closeness_flip",
+    "spearman_norm_excess",
+    "spearman_flip_excess",
 }
 
 
@@ -40,20 +35,9 @@ def section(report: Report) -> Section | None:
         for reading in diagnostics.readings.get(arm, ())
         if reading.name not in _IN_JSON_ALONE
     ]
-    told: dict[tuple[str, str], list[str]] = {}
-    for claim in diagnostics.claims:
-        share = (
-            f"{100 * claim.share:.0f} % of {numbered(claim.n_seeds, 'seed')} ({listed(claim.arms)})"
-        )
-        told.setdefault((claim.source, claim.statement), []).append(share)
-    claims = [
-        f"{plain(source, 80)}: {plain(statement, 200)}: held in {plain('; '.join(shares), 600)}."
-        for (source, statement), shares in told.items()
-    ]
     blocks: tuple[Block, ...] = (
         Text("Means over seeds; group readings in the order of the groups. None of it is private."),
         table(("method", "reading", "values"), rows, most=12),
-        *bullets(claims),
     )
     return Section("readings", "What noise does to each group", blocks)
 

@@ -1,0 +1,62 @@
+import math
+
+import numpy as np
+from plans import plan, table
+
+from fairaudit.analysis.readings import readings
+from fairaudit.results.jobs import JobResult
+
+
+def audit(read, seeds=2, **given):
+    """A plan and its results: ``read`` gives the readings of an arm at a seed."""
+    found = plan(seeds=seeds, **given)
+    results = {
+        job.id: JobResult(
+            job.id,
+            {f"reading.{name}": np.array(v) for name, v in read(job.arm, job.seed).items()},
+            {},
+        )
+        for job in found.jobs
+    }
+    return found, results
+
+
+def of_traces(arm, seed):
+    if arm != "output-perturbation":
+        return {}
+    return {
+        "hessian_trace": [1.0 + seed, 2.0],
+        "trace_agreement": [float(seed == 0)],
+        "excess_risk_drawn": [math.nan, 0.5],
+    }
+
+
+def test_readings_are_means_over_seeds_with_groups_as_columns():
+    found, results = audit(of_traces, method=("output-perturbation",))
+    by_arm = readings(found, table(), results)
+    assert list(by_arm) == ["output-perturbation"]
+    trace, risk, agreement = by_arm["output-perturbation"]
+    assert (trace.columns, trace.values) == (("F", "M"), (1.5, 2.0))
+    assert trace.by_seed == ((1.0, 2.0), (2.0, 2.0))
+    assert risk.values == (None, 0.5)  # undefined is not 0
+    assert agreement.columns == ("",)
+
+
+def test_a_suppressed_group_has_no_reading():
+    found, results = audit(of_traces, method=("output-perturbation",))
+    trace, risk, agreement = readings(found, table(), results, {"F"})["output-perturbation"]
+    assert trace.values == (None, 2.0)
+    assert trace.by_seed == ((None, 2.0), (None, 2.0))
+    assert risk.values == (None, 0.5)
+    assert agreement.values == (0.5,)
+
+
+def test_noise_next_to_groups_is_called_descriptive():
+    def read(arm, seed):
+        found = {"group_noise_multiplier": [1.0, 2.0], "individual_epsilon": [3.0, 1.0]}
+        return found if arm == "dpsgd-f" else {}
+
+    found, results = audit(read, method=("dpsgd-f",))
+    noise, own = readings(found, table(), results)["dpsgd-f"]
+    assert (noise.columns, own.values) == (("F", "M"), (3.0, 1.0))
+    assert "no guarantee" in own.meaning
