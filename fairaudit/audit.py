@@ -12,8 +12,8 @@ from fairaudit.analysis.build import AuditResults, build_report, run_metadata
 from fairaudit.analysis.leakage import Attacked, measure_leakage
 from fairaudit.analysis.measure import measure, measure_gains, measure_ways
 from fairaudit.config.model_names import is_factory
-from fairaudit.config.option_words import option_given
-from fairaudit.config.options import RAY_ONLY, AuditConfig
+from fairaudit.config.option_words import refuse_alone
+from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import Inputs, share_inputs
@@ -118,8 +118,7 @@ def get_ready(config: AuditConfig) -> None:
             put_aside(config.out)
     if config.executor == "ray":
         return require_ray()
-    if ray := option_given(config, RAY_ONLY):
-        raise ConfigError(f"{ray} is for --executor ray", hint="add it, or leave this out")
+    refuse_alone(config)
     warm_up()
 
 

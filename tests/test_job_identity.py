@@ -7,6 +7,7 @@ import shutil
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ import pytest
 from jobs import run_here
 
 import fairaudit
-from fairaudit.config.options import EXECUTION, GATES, AuditConfig
+from fairaudit.config.options import EXECUTION, JUDGED, OPTIONS, AuditConfig, marked
 from fairaudit.data.tabular import load_dataset
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import catalog
@@ -122,13 +123,15 @@ KEEPS = {
         "self_check",
         "compare",
     ),
-    *("suppress_below", "out", "format", "leakage", "leakage_seeds", *GATES, *EXECUTION),
+    *("suppress_below", "leakage", "leakage_seeds"),
+    *marked(AuditConfig, JUDGED, EXECUTION),
 }
 
 
 # Of a trainer, whose jobs come on top: test_trainers.py asks what those depend on.
 OF_TRAINERS = {"trainer", "reference", "raw", "trainer_groups", "trainer_version"}
 KEEPS |= OF_TRAINERS
+NEEDS = {option.field: option.needs for option in OPTIONS if option.needs}
 
 
 def test_every_option_is_here():
@@ -195,16 +198,13 @@ def planned(folder):
             fields["group"] = ("sex", "debt")
         if name == "intersect":
             fields["group"] = ("sex", "region")
-        if name == "leakage_seeds":
-            fields["leakage"] = True
-        if name in ("tune_for", "tune_privacy"):
-            fields["tune"] = 2
+        if name in NEEDS:
+            fields[NEEDS[name]] = OTHER[NEEDS[name]]
         if (
             name == "tune_for"
         ):  # by exact scores: noised ones are refused for groups as small as these
             fields["tune_privacy"] = "uncharged"
         if name in OF_TRAINERS:  # is asked for an epsilon; the others keep their noise
-            fields["trainer"] = OTHER["trainer"]
             fields["settings"] = {
                 **few,
                 "dpsgd-f": {"noise_multiplier": fields.pop("noise_multiplier")},
@@ -245,6 +245,21 @@ def test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result(planned, trai
         assert found.keys() == expected.keys()
         for array in found:
             assert found[array].tobytes() == expected[array].tobytes(), (job.arm, array)
+
+
+def test_an_option_that_changes_no_result_is_marked_where_it_is_declared_and_nowhere_else(folder):
+    class Wider(AuditConfig):
+        note: Annotated[str, EXECUTION] = ""
+        depth: int = 1
+
+    given = {"data": folder / "people.csv", "group": ("sex",), "label": "approved", "seeds": 1}
+
+    def ids_of(**options):
+        config = Wider(**given, noise_multiplier=1.0, **options)
+        return [job.id for job in make_plan(config, load_dataset(config)).jobs]
+
+    assert ids_of(note="by night") == ids_of()
+    assert not set(ids_of(depth=2)) & set(ids_of())
 
 
 NUMBERS = {

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fairaudit.config.options import AuditConfig
+from fairaudit.config.options import OPTIONS, AuditConfig
+from fairaudit.errors import ConfigError
 
 
 def option_name(field: str) -> str:
@@ -15,6 +16,20 @@ def option_given(config: AuditConfig, fields: Iterable[str]) -> str:
     fields_of = AuditConfig.model_fields
     given = (name for name in fields if getattr(config, name) != fields_of[name].get_default())
     return next(map(option_name, given), "")
+
+
+def refuse_alone(config: AuditConfig) -> None:
+    """Refuse an option that says nothing without another one.
+
+    Raises:
+        ConfigError: The first that was given alone.
+    """
+    for option in OPTIONS:
+        if option.needs is None or option_given(config, [option.needs]):
+            continue
+        if alone := option_given(config, [option.field]):
+            needed = option_name(option.needs)
+            raise ConfigError(f"{alone} is about {needed}", hint=f"add {needed}, or leave it out")
 
 
 def words_of(name: str, value: object) -> Iterator[str]:

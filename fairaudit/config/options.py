@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,22 +31,27 @@ Epsilon = Annotated[float, Field(gt=0, le=LARGEST_EPSILON, allow_inf_nan=False)]
 Format = Literal["json", "md", "html", "junit", "svg", "png"]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
+NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+Trials = Annotated[int, Field(ge=2, le=1_000)]
 Repetitions = Annotated[int, Field(ge=1, le=10_000)]  # a plan holds a line for every training
 
 OUT = "fairaudit-report"  # the folder of all reports, each in one that is named after its data
 _PACKED = frozenset({".bz2", ".gz", ".xz", ".zst"})  # suffixes that come after a table's own
 _LONGEST_NAME = 60
 
-# Performance only: no result depends on these, so they void no cached result and no report repeats
-# them.
-RAY_ONLY = ("ray_address", "cpus_per_job", "gpus_per_job")
-TRAINER_LIMITS = ("trainer_memory", "trainer_timeout")
-# Who trains by code of the user's own, and what that code is given.
-OF_TRAINERS = ("trainer", "reference", "raw", "trainer_groups", "trainer_version")
-EXECUTION = ("device", "executor", *RAY_ONLY, "memory", "resume", "workers", *TRAINER_LIMITS)
-# What is asked of a finished report; no training depends on them.
-GATES = ("baseline", "fail_on", "inconclusive", "trust_claimed_epsilon", "trust_module")
+
+class Effect(Enum):
+    """What depends on an option. One without an effect is part of every training's identity."""
+
+    EXECUTION = "nothing: it says how and where to compute"
+    PLANNED = "trainings, by what a plan's arms, schedule and jobs make of it"
+    MEASURED = "what is measured on finished trainings"
+    JUDGED = "what is said of a finished report"
+
+
+EXECUTION, PLANNED, MEASURED, JUDGED = Effect
+
 # Who said which outcome is the favourable one, where nobody did.
 ASSUMED = "assumed"
 
@@ -84,12 +90,13 @@ class AuditConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     # data
-    data: Path
+    data: Annotated[Path, PLANNED]
     group: tuple[str, ...] = ()
     intersect: bool = False
     label: str | None = None
     positive: str | None = None
-    favourable: str | None = None  # the outcome that people want; impact ratios are about it
+    # The outcome that people want; impact ratios are about it
+    favourable: Annotated[str | None, MEASURED] = None
     drop: tuple[str, ...] = ()
     columns: Annotated[Declaration | None, BeforeValidator(read_declaration)] = (
         None  # a file's content
@@ -105,80 +112,80 @@ class AuditConfig(BaseModel):
     channels: Literal["auto", "grey", "rgb"] = "auto"
     pixel_range: Literal["symmetric", "unit"] = "symmetric"  # -1 to 1, or 0 to 1
     skip_bad_images: bool = False
-    n_public: Count | None = None
-    public_data: Path | None = None  # unlabelled records that PATE's student learns from
+    n_public: Annotated[Count | None, PLANNED] = None
+    # Unlabelled records that PATE's student learns from
+    public_data: Annotated[Path | None, PLANNED] = None
     # split
     split_column: str | None = None
     test_size: Fraction = 0.2
     balance: bool = False
     keep: dict[str, float] = {}  # group -> fraction kept, training split only
     # model and schedule
-    model: str = "auto"
+    model: Annotated[str, PLANNED] = "auto"
     hidden: tuple[Count, ...] = (256, 256)
     activation: Literal["tanh", "relu"] = "tanh"
-    epochs: Count | None = None
-    batch_size: Count | None = None
-    learning_rate: Positive | None = None
+    epochs: Annotated[Count | None, PLANNED] = None
+    batch_size: Annotated[Count | None, PLANNED] = None
+    learning_rate: Annotated[Positive | None, PLANNED] = None
     optimizer: Literal["sgd", "momentum", "adam"] = "sgd"
     # methods and privacy
-    trainer: tuple[str, ...] = ()  # package.module:function, code of the user's own
-    method: tuple[str, ...] = ("global-adapt",)
-    variant: tuple[str, ...] = ()
-    epsilon: tuple[Epsilon, ...] = (3.0,)
-    noise_multiplier: Annotated[float, Field(ge=0)] | None = None
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    max_grad_norm: Positive | None = None
-    threshold: Positive | None = None
-    settings: dict[str, dict[str, Number]] = {}  # method -> setting -> value
-    preset: str | None = None
+    # Package.module:function, code of the user's own
+    trainer: Annotated[tuple[str, ...], PLANNED] = ()
+    method: Annotated[tuple[str, ...], PLANNED] = ("global-adapt",)
+    variant: Annotated[tuple[str, ...], PLANNED] = ()
+    epsilon: Annotated[tuple[Epsilon, ...], PLANNED] = (3.0,)
+    noise_multiplier: Annotated[NotNegative | None, PLANNED] = None
+    delta: Annotated[Fraction | None, PLANNED] = None
+    max_grad_norm: Annotated[Positive | None, PLANNED] = None
+    threshold: Annotated[Positive | None, PLANNED] = None
+    settings: Annotated[dict[str, dict[str, Number]], PLANNED] = {}  # method -> setting -> value
+    preset: Annotated[str | None, PLANNED] = None
     # the search for settings
-    tune: Annotated[int, Field(ge=2, le=1_000)] | None = None
-    tune_for: Literal["accuracy", "worst-group"] = "accuracy"
-    tune_privacy: Literal["charged", "uncharged"] = "charged"
-    # trainers of the user's own; see TRAINER_LIMITS
-    reference: Literal["trainer", "sgd"] = "trainer"
-    raw: bool = False
-    trainer_groups: bool = False
-    trainer_version: str | None = None
+    tune: Annotated[Trials | None, PLANNED] = None
+    tune_for: Annotated[Literal["accuracy", "worst-group"], PLANNED] = "accuracy"
+    tune_privacy: Annotated[Literal["charged", "uncharged"], PLANNED] = "charged"
+    # trainers of the user's own
+    reference: Annotated[Literal["trainer", "sgd"], PLANNED] = "trainer"
+    raw: Annotated[bool, PLANNED] = False
+    trainer_groups: Annotated[bool, PLANNED] = False
+    trainer_version: Annotated[str | None, PLANNED] = None
     # repetition
-    seeds: Repetitions = 5
-    repeats: Repetitions = 1
-    seed: Annotated[int, Field(ge=0)] = 0
-    self_check: bool = False
-    twins: bool = True  # train every arm with noisy steps without its noise, too
+    seeds: Annotated[Repetitions, PLANNED] = 5
+    repeats: Annotated[Repetitions, PLANNED] = 1
+    seed: Annotated[int, Field(ge=0), PLANNED] = 0
+    self_check: Annotated[bool, PLANNED] = False
+    # Train every arm with noisy steps without its noise, too
+    twins: Annotated[bool, PLANNED] = True
     # membership inference
-    leakage: bool = False
-    leakage_seeds: Annotated[int, Field(ge=8, le=1_000)] = (
-        16  # fewer leave a record without shadows of a side
-    )
+    leakage: Annotated[bool, PLANNED] = False
+    # Fewer leave no shadows of a side
+    leakage_seeds: Annotated[int, Field(ge=8, le=1_000), PLANNED] = 16
     # measurement and report
-    compare: tuple[str, ...] = ()  # "2,8": the gap between two groups, asked for in advance
+    # "2,8": the gap between two groups, asked for in advance
+    compare: Annotated[tuple[str, ...], MEASURED] = ()
     diagnostics: Literal["auto", "off", "basic", "full"] = "auto"
     diagnostics_every: Count | None = None
-    suppress_below: Annotated[int, Field(ge=0)] = 0
-    out: Path = Field(default_factory=_own_folder)
-    format: tuple[Format, ...] = (
-        "json",
-        "md",
-        "html",
-    )
-    # gates; see GATES
-    fail_on: tuple[str, ...] = ()
-    baseline: Path | None = None
-    inconclusive: Literal["fail", "pass"] | None = None
-    trust_claimed_epsilon: bool = False
-    trust_module: bool = False
-    # execution; see EXECUTION
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    workers: Count | None = None
-    executor: Literal["local", "ray"] = "local"
-    ray_address: str | None = None
-    cpus_per_job: Positive = 1.0
-    gpus_per_job: Annotated[float, Field(ge=0)] = 0.0
-    memory: Count | None = None  # MiB of activations kept between the two passes of a step
-    resume: bool = True
-    trainer_timeout: Positive | None = None  # s
-    trainer_memory: Count | None = None  # MiB
+    suppress_below: Annotated[int, Field(ge=0), MEASURED] = 0
+    out: Annotated[Path, EXECUTION] = Field(default_factory=_own_folder)
+    format: Annotated[tuple[Format, ...], JUDGED] = ("json", "md", "html")
+    # gates
+    fail_on: Annotated[tuple[str, ...], JUDGED] = ()
+    baseline: Annotated[Path | None, JUDGED] = None
+    inconclusive: Annotated[Literal["fail", "pass"] | None, JUDGED] = None
+    trust_claimed_epsilon: Annotated[bool, JUDGED] = False
+    trust_module: Annotated[bool, JUDGED] = False
+    # execution
+    device: Annotated[Literal["auto", "cpu", "cuda"], EXECUTION] = "auto"
+    workers: Annotated[Count | None, EXECUTION] = None
+    executor: Annotated[Literal["local", "ray"], EXECUTION] = "local"
+    ray_address: Annotated[str | None, EXECUTION] = None
+    cpus_per_job: Annotated[Positive, EXECUTION] = 1.0
+    gpus_per_job: Annotated[NotNegative, EXECUTION] = 0.0
+    # MiB of activations kept between the two passes of a step
+    memory: Annotated[Count | None, EXECUTION] = None
+    resume: Annotated[bool, EXECUTION] = True
+    trainer_timeout: Annotated[Positive | None, EXECUTION] = None  # s
+    trainer_memory: Annotated[Count | None, EXECUTION] = None  # MiB
 
     @property
     def declared(self) -> Mapping[str, DeclaredColumn]:
@@ -234,12 +241,14 @@ class Option:
         help: One line.
         metavar: Shown for the value.
         flags: Spelling, where it is not the field's name with dashes.
+        needs: Field without which it says nothing.
     """
 
     field: str
     help: str
     metavar: str | None = None
     flags: str | None = None
+    needs: str | None = None
 
 
 # Panel of the help -> its options: a row for each field, which says what AuditConfig does not.
@@ -356,17 +365,20 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "tune_for",
             "What a setting is chosen by (default: accuracy).",
             "accuracy|worst-group",
+            needs="tune",
         ),
         Option(
             "tune_privacy",
             "Whether epsilon covers the search (default: charged).",
             "charged|uncharged",
+            needs="tune",
         ),
         Option("leakage", "Also train on random halves and attack: who is exposed, by group."),
         Option(
             "leakage_seeds",
             "Models of each method that are attacked, 8 or more (default: 16).",
             "N",
+            needs="leakage",
         ),
         Option(
             "diagnostics",
@@ -382,10 +394,20 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
     ),
     "Your own trainer": (
         Option("trainer", "Audit module:function, which runs that code; repeat.", "NAME"),
-        Option("reference", "What its cost is measured against (default: trainer).", "trainer|sgd"),
-        Option("raw", "Give it the rows as they stand in the file, not encoded."),
-        Option("trainer_groups", "Give it the group of each training row."),
-        Option("trainer_version", "Another text trains anew where nothing else changed.", "TEXT"),
+        Option(
+            "reference",
+            "What its cost is measured against (default: trainer).",
+            "trainer|sgd",
+            needs="trainer",
+        ),
+        Option("raw", "Give it the rows as they stand in the file, not encoded.", needs="trainer"),
+        Option("trainer_groups", "Give it the group of each training row.", needs="trainer"),
+        Option(
+            "trainer_version",
+            "Another text trains anew where nothing else changed.",
+            "TEXT",
+            needs="trainer",
+        ),
         Option("trainer_timeout", "End a training of it after so many seconds.", "S"),
         Option("trainer_memory", "Most memory of a training of it.", "MIB"),
     ),
@@ -421,11 +443,28 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "ray_address",
             "Ray cluster to use, or `auto`; else one is started here.",
             "ADDRESS",
+            needs="executor",
         ),
-        Option("cpus_per_job", "Processors that a training asks of Ray (default: 1).", "N"),
-        Option("gpus_per_job", "GPUs that a training asks of Ray (default: 0).", "N"),
+        Option(
+            "cpus_per_job",
+            "Processors that a training asks of Ray (default: 1).",
+            "N",
+            needs="executor",
+        ),
+        Option(
+            "gpus_per_job", "GPUs that a training asks of Ray (default: 0).", "N", needs="executor"
+        ),
         Option("memory", "Activations kept between the two passes of a step.", "MIB"),
         Option("resume", "Go on from finished trainings, or not.", None, "--resume/--fresh"),
     ),
 }
 OPTIONS = tuple(option for options in PANELS.values() for option in options)
+
+
+def marked(config: type[AuditConfig], *effects: Effect) -> set[str]:
+    """The fields with one of these effects."""
+    names = set()
+    for name, field in config.model_fields.items():
+        if any(effect in field.metadata for effect in effects):
+            names.add(name)
+    return names

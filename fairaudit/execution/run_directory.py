@@ -5,7 +5,6 @@ It is checked before any training, so that hours of work never end at a read-onl
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from fairaudit.config.options import EXECUTION, GATES, AuditConfig, data_name
+from fairaudit.config.options import AuditConfig, data_name
 from fairaudit.errors import FairauditError, OutputError, TrainerError
 from fairaudit.io.atomic import (
     is_plain_file,
@@ -38,7 +37,6 @@ from fairaudit.results.jobs import (
 _MANIFEST = "run.json"
 LOG = ".log"  # of a trainer of the user's own that failed
 _LOCK = "lock"
-_NOT_IN_RESULTS = ("out", "format", *GATES, *EXECUTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,12 +316,10 @@ def _read_manifest(jobs: Path) -> dict[str, object]:
 
 def _manifest(plan: Plan, jobs: Path) -> bytes:
     """What the directory holds, for the next run, for `clean` and for whoever looks into it."""
-    options = canonical_json(plan.config.model_dump(mode="json", exclude=set(_NOT_IN_RESULTS)))
     planned = [job_path(jobs, job.id) for job in plan.all_jobs]
     own = {arm.key for arm in plan.arms if arm.is_own_code}
     planned += [jobs / f"{job.id}{LOG}" for job in plan.jobs if job.arm in own]
     content = {
-        "config_sha256": hashlib.sha256(options.encode()).hexdigest(),
         "data": plan.config.data.name,
         "digest": plan.digest,
         "files": sorted({path.name for path in (*planned, *_listed(jobs))}),

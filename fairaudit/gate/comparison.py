@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import JsonValue
 
-from fairaudit.config.options import GATES
+from fairaudit.config.options import JUDGED, AuditConfig, marked
 from fairaudit.errors import ConfigError
 from fairaudit.gate.judge import change, refuse_other_label
 from fairaudit.gate.targets import read_estimate
@@ -22,7 +22,7 @@ from fairaudit.results.estimates import (
 )
 
 # Where the data lie and what is asked of a report; the digest tells whether the data are the same.
-_ASIDE = ("data", "format", *GATES)
+_ASIDE = {"data", *marked(AuditConfig, JUDGED)}
 
 
 class Change(Part):

@@ -5,8 +5,7 @@ Those asked for, as far as data, model and the other options admit them.
 
 from typing import NamedTuple
 
-from fairaudit.config.option_words import option_given
-from fairaudit.config.options import OF_TRAINERS, AuditConfig
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.methods.catalog import admit_trainers, catalog, find, methods_of
 from fairaudit.methods.defaults import PublicSizes
@@ -52,8 +51,6 @@ def refuse_beside_a_search(config: AuditConfig) -> None:
         ConfigError: Some were given.
     """
     if config.tune is None:
-        if alone := option_given(config, ("tune_for", "tune_privacy")):
-            raise ConfigError(f"{alone} is about a search, and there is none", hint="add --tune 20")
         return
     if config.repeats > 1:
         raise ConfigError(
@@ -137,10 +134,6 @@ def chosen_trainers(config: AuditConfig) -> tuple[MethodSpec, ...]:
         ConfigError: A name that is none; an option that goes with no trainer, or not with one.
     """
     if not config.trainer:
-        if alone := option_given(config, OF_TRAINERS):
-            raise ConfigError(
-                f"{alone} is about a trainer, and there is none", hint="add --trainer"
-            )
         return ()
     if config.tune is not None:
         raise ConfigError(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.config.option_words import option_given
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.split import leakage_rows
@@ -25,16 +24,13 @@ def refuse_leakage(config: AuditConfig) -> None:
         ConfigError: Some were given.
     """
     if not config.leakage:
-        if alone := option_given(config, ["leakage_seeds"]):
-            raise ConfigError(
-                f"{alone} is of an attack, and none was asked for", hint="add --leakage"
-            )
-    elif config.trainer:
+        return
+    if config.trainer:
         raise ConfigError(
             "--leakage attacks methods of this program, not code of your own",
             hint="leave out --trainer, or --leakage",
         )
-    elif config.tune is not None:
+    if config.tune is not None:
         raise ConfigError(
             "--leakage attacks models of one setting, --tune tries several",
             hint="run --tune, then --leakage with the settings that it chose, given by --settings",

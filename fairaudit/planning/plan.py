@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
 from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
-from fairaudit.config.options import EXECUTION, GATES, OF_TRAINERS, AuditConfig
+from fairaudit.config.option_words import refuse_alone
+from fairaudit.config.options import AuditConfig, Effect, marked
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size, validation_groups, validation_size
@@ -158,46 +159,6 @@ def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
     )
 
 
-# Options that no result depends on once the arms are resolved; all others void a cached result, so
-# a new option does until it is put here.
-_NOT_IN_A_RESULT = {
-    "data",
-    "public_data",
-    "method",
-    "variant",
-    "preset",
-    "settings",
-    "epsilon",
-    "noise_multiplier",
-    "delta",
-    "max_grad_norm",
-    "threshold",
-    "learning_rate",
-    "epochs",
-    "batch_size",
-    "n_public",
-    "model",
-    "seed",
-    "seeds",
-    "repeats",
-    "self_check",
-    "twins",
-    "compare",
-    "suppress_below",
-    "out",
-    "format",
-    "favourable",
-    *OF_TRAINERS,  # said in the jobs of trainers
-    "leakage",
-    "leakage_seeds",  # of other trainings
-    "tune",
-    "tune_for",
-    "tune_privacy",  # an arm's search says what of them it depends on
-    *GATES,
-    *EXECUTION,
-}
-
-
 def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None = None) -> Plan:
     """Decide everything that training needs, epsilon included; trains nothing.
 
@@ -209,6 +170,7 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         ConfigError: Unknown method, variant or setting; delta not below 1/N.
         PrivacyError: A target epsilon that cannot be met; a count noise too large for the batch.
     """
+    refuse_alone(config)
     refuse_leakage(config)
     plan = _plan(config, dataset, own_model, by_coins=False)
     if not config.leakage:
@@ -295,7 +257,7 @@ def _jobs(
     angles: bool,
     by_coins: bool,
 ) -> tuple[Job, ...]:
-    data = config.model_dump(mode="json", exclude=_NOT_IN_A_RESULT)
+    data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
     pool = pool_digest(config)
     libraries = {arm.trainer: libraries_of(arm.trainer) for arm in arms if arm.is_own_code}
     code = {modules: code_digest(modules) for modules in set(map(_modules, arms))}

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fairaudit.config.model_names import is_factory
-from fairaudit.config.options import OF_TRAINERS, AuditConfig
+from fairaudit.config.options import PANELS, AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.naming import quoted
 from fairaudit.data.public import share_inputs
@@ -263,7 +263,8 @@ def _config(report: Report, arm: ArmFacts, wish: Wish) -> AuditConfig:
     values |= {"n_public": n_public, "delta": privacy.delta}
     values |= {"seeds": 1, "repeats": 1, "self_check": False, "preset": None, "fail_on": ()}
     values |= {"baseline": None, "diagnostics": "off", "twins": False}
-    of_others = ("leakage", "leakage_seeds", *OF_TRAINERS)  # which train other models than this one
+    # Options that train other models than this one.
+    of_others = ["leakage", "leakage_seeds", *(row.field for row in PANELS["Your own trainer"])]
     values |= {name: AuditConfig.model_fields[name].get_default() for name in of_others}
     if privacy.target_epsilon is not None:
         values["epsilon"] = (privacy.target_epsilon,)

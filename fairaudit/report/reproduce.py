@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import words_of
-from fairaudit.config.options import EXECUTION
+from fairaudit.config.options import EXECUTION, AuditConfig, marked
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
 from fairaudit.report.model import Report
 
 # How the audit was computed and where it was written, not what it is.
-EXECUTION_FIELDS = (*EXECUTION, "out")
+EXECUTION_FIELDS = marked(AuditConfig, EXECUTION)
 FRAME = "frame"  # the origin of `data` when a DataFrame was audited
 
 
