@@ -97,8 +97,6 @@ def disclosed(
         pair = frozenset((gap.a, gap.b))
         if gap.metric in untold or pair & hidden:
             continue
-        if hidden and gap.kind == "mean":  # which is of all pairs
-            continue
         # Ten groups and ten classes make six thousand rates of a class an arm, and some stand out
         # by chance: the largest gap is told, and the pairs that were named.
         is_one_of_many = gap.metric.endswith("]") and gap.kind in ("pair", "population")
@@ -119,7 +117,6 @@ def disclosed(
         overall=_without(measured.overall, (), everybody),
         by_group=tuple(by_group),
         gaps=tuple(gaps),
-        worst={metric: name for metric, name in measured.worst.items() if name not in hidden},
     )
 
 

@@ -99,7 +99,6 @@ def _measured(
         overall=measures[-1],
         by_group=tuple(measures[:-1]),
         gaps=tuple(gaps),
-        worst={},
     )
 
 

@@ -52,12 +52,6 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
             raise ConfigError(
                 f"{told} is about all models of an audit, not about one", hint="use epsilon"
             )
-        if rule.metric.kind == "mean_gap":
-            gap = plain.replace("_mean_gap", "_gap")
-            raise ConfigError(
-                f"{told}: a mean over pairs of groups has no interval of its own",
-                hint=f"use {gap}, the largest gap",
-            )
         if rule.metric.key.startswith(("train.", "reference.")):
             raise ConfigError(
                 f"{told} is not about a private model on test rows",

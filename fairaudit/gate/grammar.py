@@ -40,7 +40,6 @@ _TOKEN = re.compile(rf"{_QUOTED}|>=|<=|==|[><=@:,]|\s+|[^\s><=@:,\"']+|.", re.DO
 # Metric kind -> how many groups a rule about it may name, and why no more.
 _MOST_GROUPS = {
     "arm": (0, "is of a method, not of a group"),
-    "mean_gap": (0, "is over all pairs of groups"),
     "gap": (2, "is between two groups, as @sex=F,M"),
 }
 
@@ -177,7 +176,7 @@ def parse_rule(text: str) -> GateRule:
     number = _number(" ".join(tokens[place + 1 :]), metric, rule)
     low, high = metric.bounds(is_change=is_change)
     # A gap of 1 would be one of 100 points: a rule that says 1 means something else.
-    is_useless = number == high and metric.kind in ("gap", "mean_gap") and not is_change
+    is_useless = number == high and metric.kind == "gap" and not is_change
     if not low <= number <= high or is_useless:
         change = "the change in " if is_change else ""
         hint = "a rule states what fails; choose a number that some models meet and others do not"

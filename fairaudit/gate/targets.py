@@ -207,7 +207,7 @@ def limits(
             numbers = []
             for rule, arms in about:
                 is_of_arm = comparison.arm in arms and _fits(rule.group, comparison)
-                if is_of_arm and gap.kind != "mean" and _is_about(rule, comparison, gap):
+                if is_of_arm and _is_about(rule, comparison, gap):
                     numbers.append(rule.number)
             limit = min(numbers, default=None)
             gaps.append(gap if gap.limit == limit else gap.revised(limit=limit))
@@ -220,7 +220,7 @@ def _is_about(rule: GateRule, comparison: Comparison, gap: Gap) -> bool:
     if rule.metric.key != gap.metric:
         return False
     names = named(rule.group, comparison)
-    if not names or rule.metric.kind == "mean_gap":
+    if not names:
         return gap.kind != "population"
     if len(names) == 1:
         return gap.kind == "population" and gap.a == names[0]
@@ -363,10 +363,9 @@ def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -
 def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
     """The largest gap, or the one between the groups that the rule names."""
     wanted = [gap for gap in comparison.gaps if _is_about(rule, comparison, gap)]
-    if not named(rule.group, comparison) or rule.metric.kind == "mean_gap":
+    if not named(rule.group, comparison):
         pairs = [gap for gap in wanted if gap.kind == "pair"]
-        kind = "mean" if rule.metric.kind == "mean_gap" else "max"
-        wanted = [gap for gap in wanted if gap.kind == kind]
+        wanted = [gap for gap in wanted if gap.kind == "max"]
         if len(pairs) == 1 and len(comparison.by_group) == 2:
             wanted = pairs  # the only gap, with the variances of its own interval
     place = comparison.arm, comparison.reference, comparison.grouping

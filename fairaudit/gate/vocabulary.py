@@ -15,7 +15,7 @@ from fairaudit.metrics.registry import (
     costs,
 )
 
-Kind = Literal["arm", "group", "gap", "mean_gap"]
+Kind = Literal["arm", "group", "gap"]
 
 # Numbers of one trained model's guarantee, with how they are said.
 OF_ARM = {
@@ -34,8 +34,7 @@ class Metric(NamedTuple):
     Args:
         name: As it was written.
         key: The name under which the report holds it.
-        kind: ``arm`` (of a guarantee), ``group``, ``gap`` (the largest, or of named groups),
-            ``mean_gap`` (over all pairs of groups).
+        kind: ``arm`` (of a guarantee), ``group``, ``gap`` (the largest, or of named groups).
         words: For people.
     """
 
@@ -129,9 +128,6 @@ def _gaps(key: str, words: str, spec: MetricSpec) -> Iterator[Metric]:
     if "both rates" in spec.needs:
         return
     yield Metric(f"{key}_gap", key, "gap", f"gap between groups in {words}")
-    if spec.cost_of:
-        said = f"mean gap over all pairs of groups in {words}"
-        yield Metric(f"{key}_mean_gap", key, "mean_gap", said)
 
 
 def _of_group(name: str, spec: MetricSpec) -> Iterator[Metric]:

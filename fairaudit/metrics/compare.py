@@ -272,8 +272,7 @@ def _comparison(
         if table.divisor is not None:
             divided_by[name] = cut.names[table.divisor]
     groups = [_measure(k, cut, told, train) for k in range(len(cut.names) + 1)]
-    worst = _worst(groups[:-1], cut)
-    return _measured(names, estimand, groups, gaps, worst, divided_by)
+    return _measured(names, estimand, groups, gaps, divided_by)
 
 
 def _measured(
@@ -281,7 +280,6 @@ def _measured(
     estimand: str,
     groups: Sequence[GroupMeasure],
     gaps: Sequence[Gap] = (),
-    worst: Mapping[str, str] | None = None,
     divided_by: Mapping[str, str] | None = None,
 ) -> Measured:
     return Measured(
@@ -292,7 +290,6 @@ def _measured(
         overall=groups[-1],
         by_group=tuple(groups[:-1]),
         gaps=tuple(gaps),
-        worst=dict(worst or {}),
         divided_by=dict(divided_by or {}),
     )
 
@@ -327,21 +324,6 @@ def _measure(
         estimates=estimates,
         ungated=ungated,
     )
-
-
-def _worst(groups: Sequence[GroupMeasure], cut: GroupSelection) -> dict[str, str]:
-    """Metric -> the group that fares worst, among groups that are large enough."""
-    worst: dict[str, str] = {}
-    for metric in groups[0].estimates if groups else ():
-        ranked = []
-        for k in cut.eligible:
-            value = groups[k].estimates[metric].value
-            if value is not None:
-                ranked.append((value, groups[k].group))
-        ranked.sort(reverse=spec_of(metric).worst == "highest")
-        if len(ranked) > 1 and ranked[0][0] != ranked[1][0]:  # a tie has no worst
-            worst[metric] = ranked[0][1]
-    return worst
 
 
 def _nothing(
@@ -383,7 +365,6 @@ def of_labels(comparison: Measured) -> Measured:
         "overall": groups[-1],
         "by_group": tuple(groups[:-1]),
         "gaps": tuple(gap for gap in comparison.gaps if _of_classes(gap.metric)),
-        "worst": {name: comparison.worst[name] for name in filter(_of_classes, comparison.worst)},
     }
     return comparison.model_copy(update=update)
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
 
@@ -19,8 +18,8 @@ from fairaudit.metrics.intervals import (
     largest,
     quantiles,
 )
-from fairaudit.metrics.registry import costs, part_of, spec_of
-from fairaudit.results.estimates import Estimate, Gap, finite, undefined
+from fairaudit.metrics.registry import spec_of
+from fairaudit.results.estimates import Gap, finite, undefined
 
 
 def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
@@ -68,8 +67,10 @@ class GroupSelection:
     one_model: bool = False
 
     def too_few(self, k: int) -> str:
-        """Why group k takes no part in maxima, or ""."""
+        """Why group k takes no part in maxima, or ""; K stands for all rows."""
         n = int(self.counts[k])
+        if k == len(self.names):
+            return ""
         if k == self.missing:
             return "rows without a group"
         if not n:
@@ -85,6 +86,12 @@ class GroupSelection:
     def eligible(self) -> list[int]:
         """Groups that take part in maxima."""
         return [k for k in range(len(self.names)) if not self.too_few(k)]
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of these share the 5 % of an interval."""
+        k = len(self.eligible)
+        return max(1, k * (k - 1) // 2)
 
     @property
     def too_few_seeds(self) -> str:
@@ -130,40 +137,91 @@ def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
     An absent group has no gap. ``simultaneous`` shares the 5 % among the pairs of groups that are
     large enough; with two groups it equals ``absolute``.
     """
-    present = [k for k in range(len(cut.names)) if cut.counts[k]]
-    family = max(1, len(cut.eligible) * (len(cut.eligible) - 1) // 2)
-    pairs = [_gap(table, cut, (a, b), family) for a, b in combinations(present, 2)]
     whole = len(cut.names)
-    population = [_gap(table, cut, (a, whole), family) for a in present]
-    if "groups" in spec_of(table.name).needs:
-        population = []  # all rows together have none
-    return [*pairs, *population, *_extremes(table, cut, family)]
+    present = [k for k in range(whole) if cut.counts[k]]
+    gaps = [_gap(table, cut, a, b) for a, b in combinations(present, 2)]
+    if "groups" not in spec_of(table.name).needs:  # else all rows together have none
+        gaps += [_gap(table, cut, a, whole) for a in present]
+    return [*gaps, _largest(table, cut)]
 
 
-def _gap(table: MetricTable, cut: GroupSelection, groups: tuple[int, int], family: int) -> Gap:
-    a, b = groups
-    spread = reading(table, cut, a, b)
-    whole = len(cut.names)
-    small = next((why for k in groups if k < whole and (why := cut.too_few(k))), "")
-    reason = small or spread.reason or cut.too_few_seeds or too_few_for_gates(table, cut, groups)
-    own = absolute(spread)
+def _gap(table: MetricTable, cut: GroupSelection, a: int, b: int) -> Gap:
+    spread, pairs = reading(table, cut, a, b), cut.pairs
+    small = cut.too_few(a) or cut.too_few(b)
+    reason = small or spread.reason or cut.too_few_seeds or too_few_for_gates(table, cut, (a, b))
+    shared = absolute(spread, pairs)
     if small:
-        shared = own.model_copy(update={"low": None, "high": None, "reason": small})
-    else:
-        shared = own if family == 1 else absolute(spread, family)
-    first, second = cut.names[a], None if b == whole else cut.names[b]
-    is_resolved = abs(spread.value) > spread.half_width(family)  # a width that is not known is NaN
+        shared = shared.model_copy(update={"low": None, "high": None, "reason": small})
+    first, second = cut.names[a], None if b == len(cut.names) else cut.names[b]
+    said = ""
+    if abs(spread.value) > spread.half_width(pairs):  # a width that is not known is NaN
+        said = direction(table.name, first, second, spread.value)
     return Gap(
         metric=table.name,
         kind="population" if second is None else "pair",
         a=first,
         b=second or "",
         signed=estimate(spread),
-        absolute=own,
+        absolute=absolute(spread),
         simultaneous=shared,
-        direction=direction(table.name, first, second, spread.value) if is_resolved else "",
+        direction=said,
         minimum_detectable=finite(minimum_detectable(spread)),
         gated=not reason,
+        reason=reason,
+    )
+
+
+def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
+    """The largest gap between groups that are large enough."""
+    pairs = cut.pairs
+    left_out = [k for k in cut.eligible if np.isnan(table.by_seed[:, k]).any()]
+    usable = [k for k in cut.eligible if k not in left_out]
+    if len(usable) < 2:
+        why = reading(table, cut, left_out[0]).reason if left_out else ""
+        return _no_gap(table, why or "fewer than two groups are large enough")
+    spreads = {pair: reading(table, cut, *pair) for pair in combinations(usable, 2)}
+    a, b = max(spreads, key=lambda pair: abs(spreads[pair].value))
+    if spreads[a, b].value < 0:
+        a, b = b, a
+    top, size = reading(table, cut, a, b), largest(list(spreads.values()), pairs)
+    unread = next((s.reason for s in spreads.values() if s.reason), "")
+    if left_out:
+        unread = f"{table.name} is undefined for group {cut.names[left_out[0]]!r}"
+    if unread:
+        size = size.model_copy(update={"low": None, "high": None, "reason": unread})
+    said = ""
+    if not unread and top.value > top.half_width(pairs):
+        said = direction(table.name, cut.names[a], cut.names[b], top.value)
+    reason = unread or cut.too_few_seeds or too_few_for_gates(table, cut, usable)
+    return Gap(
+        metric=table.name,
+        kind="max",
+        a=cut.names[a],
+        b=cut.names[b],
+        signed=estimate(top, pairs),
+        absolute=size,
+        simultaneous=size,
+        direction=said,
+        minimum_detectable=finite(minimum_detectable(top, pairs)),
+        gated=not reason,
+        reason=reason,
+    )
+
+
+def _no_gap(table: MetricTable, reason: str) -> Gap:
+    """The largest gap where no two groups can be compared."""
+    nothing = undefined(reason, table.unit)
+    return Gap(
+        metric=table.name,
+        kind="max",
+        a="",
+        b="",
+        signed=nothing,
+        absolute=nothing,
+        simultaneous=nothing,
+        direction="",
+        minimum_detectable=None,
+        gated=False,
         reason=reason,
     )
 
@@ -197,83 +255,3 @@ def direction(metric: str, a: str, b: str | None, value: float) -> str:
     if b is None:
         return f"{'higher' if value > 0 else 'lower'} for {a}"
     return f"lower for {b if value > 0 else a}"
-
-
-def _extremes(table: MetricTable, cut: GroupSelection, family: int) -> list[Gap]:
-    """The largest gap; for costs of three groups or more also the mean over pairs."""
-    eligible = cut.eligible
-    usable = [k for k in eligible if not np.isnan(table.by_seed[:, k]).any()]
-    if len(usable) < 2:
-        why = next((reading(table, cut, k).reason for k in eligible if k not in usable), "")
-        why = why or "fewer than two groups are large enough"
-        nothing = undefined(why, table.unit)
-        return [_of_no_pair(table.name, "max", nothing, nothing, why)]
-    spreads = {pair: reading(table, cut, *pair) for pair in combinations(usable, 2)}
-    a, b = max(spreads, key=lambda pair: abs(spreads[pair].value))
-    if spreads[a, b].value < 0:
-        a, b = b, a
-    top = reading(table, cut, a, b)
-    every = largest(list(spreads.values()), family)
-    left_out = [k for k in eligible if k not in usable]
-    unread = next((s.reason for s in spreads.values() if s.reason), "")
-    if left_out:
-        unread = f"{table.name} is undefined for group {cut.names[left_out[0]]!r}"
-    reason = unread or cut.too_few_seeds or too_few_for_gates(table, cut, usable)
-    if unread:
-        every = every.model_copy(update={"low": None, "high": None, "reason": unread})
-    is_resolved = every.low is not None and every.low > 0
-    is_resolved = is_resolved and top.value > top.half_width(family)
-    maximum = Gap(
-        metric=table.name,
-        kind="max",
-        a=cut.names[a],
-        b=cut.names[b],
-        signed=estimate(top, family),
-        absolute=every,
-        simultaneous=every,
-        direction=direction(table.name, cut.names[a], cut.names[b], top.value)
-        if is_resolved
-        else "",
-        minimum_detectable=finite(minimum_detectable(top, family)),
-        gated=not reason,
-        reason=reason,
-    )
-    if table.name.removesuffix(f".{part_of(table.name)}") not in costs() or len(usable) < 3:
-        return [maximum]
-    return [maximum, _mean_gap(maximum, [absolute(s, family) for s in spreads.values()])]
-
-
-def _mean_gap(maximum: Gap, pairs: Sequence[Estimate]) -> Gap:
-    """Mean |gap| over pairs; between the means of the simultaneous ends, which hold together."""
-    lows, highs = [p.low for p in pairs], [p.high for p in pairs]
-    known = maximum.absolute.low is not None and None not in lows and None not in highs
-    mean = maximum.absolute.model_copy(
-        update={
-            "value": float(np.mean([p.value for p in pairs if p.value is not None])),
-            "low": float(np.mean([low for low in lows if low is not None])) if known else None,
-            "high": float(np.mean([high for high in highs if high is not None])) if known else None,
-            "training_sd": None,
-            "records_sd": None,
-            "by_seed": (),
-        }
-    )
-    signed = undefined("a mean of absolute gaps has no sign", mean.unit, mean.n_test)
-    return _of_no_pair(maximum.metric, "mean", signed, mean, maximum.reason)
-
-
-def _of_no_pair(
-    metric: str, kind: Literal["max", "mean"], signed: Estimate, size: Estimate, reason: str
-) -> Gap:
-    return Gap(
-        metric=metric,
-        kind=kind,
-        a="",
-        b="",
-        signed=signed,
-        absolute=size,
-        simultaneous=size,
-        direction="",
-        minimum_detectable=None,
-        gated=not reason,
-        reason=reason,
-    )

@@ -293,8 +293,7 @@ class Gap(Part):
         metric: ``privacy_cost``, ``excess_risk``, or a within-model metric M or ``reference.M`` or
             ``change.M`` (how much privacy widens the within-model gap).
         kind: ``pair`` (a against b), ``population`` (a against all; xi_a for excess_risk),
-            ``max`` (largest minus smallest), ``mean`` (of the pairs' |gap|; costs of three groups
-            or more, no sign).
+            ``max`` (largest minus smallest).
         a, b: Group names; for ``max`` the pair that attains it, the larger value first; b is ""
             for ``population``.
         signed: value_a - value_b.
@@ -314,7 +313,7 @@ class Gap(Part):
     """
 
     metric: str
-    kind: Literal["pair", "population", "max", "mean"]
+    kind: Literal["pair", "population", "max"]
     a: str
     b: str
     signed: Estimate
@@ -373,7 +372,6 @@ class Comparison(Part):
         overall: The same estimates over all test rows.
         by_group: One entry per group, absent groups included.
         gaps: pairs, population and max gaps of every metric.
-        worst: metric -> name of the group that fares worst.
     """
 
     arm: str
@@ -383,7 +381,6 @@ class Comparison(Part):
     overall: GroupMeasure
     by_group: tuple[GroupMeasure, ...]
     gaps: tuple[Gap, ...]
-    worst: dict[str, str]
 
     def note_on(self, group: GroupMeasure) -> str:
         """Why this group is not gated, where the reason is its own and not the whole audit's."""

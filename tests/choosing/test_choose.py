@@ -79,7 +79,6 @@ def prepared(data, *rules, seeds_max=5, **options):
         ("privacy_cost_gap.ci_high > 0.02", "one end"),
         ("privacy_cost_gap.delta > 0.02", "change since a report"),
         ("privacy_cost_gap:dpsgd > 0.02", "names an arm"),
-        ("privacy_cost_mean_gap > 0.02", "use privacy_cost_gap"),
         ("epsilon_if_all_released > 3", "all models"),
         ("train.accuracy < 0.7", "use accuracy"),
         ("reference.accuracy < 0.7", "use accuracy"),

@@ -84,7 +84,7 @@ def rules(draw):
         st.sampled_from(NAMES) | st.sampled_from([*METRICS, *(f"{m}_gap" for m in METRICS)])
     )
     statistic = draw(st.sampled_from(["", "", ".mean", ".ci_low", ".ci_high"]))
-    is_of_arm = parse_rule(f"{metric} > 0.5").metric.kind in ("arm", "mean_gap")
+    is_of_arm = parse_rule(f"{metric} > 0.5").metric.kind == "arm"
     group = (
         ""
         if is_of_arm

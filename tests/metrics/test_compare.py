@@ -115,7 +115,6 @@ def test_privacy_cost_and_excess_risk_are_means_of_paired_differences(plain):
 def test_the_group_that_pays_is_named_and_the_gap_resolved(plain):
     c = compared(plain)
     for metric in ("privacy_cost", "excess_risk"):
-        assert c.worst[metric] == "F"
         for kind in ("pair", "max"):
             gap = gap_of(c, metric, kind)
             assert gap.direction == "worse for F"
@@ -175,8 +174,6 @@ def test_three_groups_are_judged_together():
     assert (top.a, top.b) == ("X", "M")
     assert top.absolute.high == max(p.simultaneous.high for p in pairs)
     assert top.absolute.low == max(p.simultaneous.low for p in pairs)
-    mean = gap_of(c, "privacy_cost", "mean")
-    assert mean.absolute.value == pytest.approx(np.mean([p.absolute.value for p in pairs]))
 
 
 def test_a_pair_is_resolved_among_all_pairs_or_by_its_own_interval():
@@ -217,7 +214,6 @@ def test_a_small_group_is_shown_and_neither_gated_nor_the_maximum():
     assert not small.gated
     assert "30 are needed" in small.reason
     assert gap_of(c, "privacy_cost", "max").a == "F"
-    assert c.worst["privacy_cost"] == "F"
     pair = gap_of(c, "privacy_cost", "pair", "M", "X")
     assert not pair.gated
     assert pair.simultaneous.low is None
@@ -234,7 +230,6 @@ def test_rows_without_a_group_are_shown_and_never_in_a_maximum():
     assert not c.by_group[2].gated
     assert c.by_group[2].estimates["privacy_cost"].low is not None
     assert gap_of(c, "privacy_cost", "max").a == "F"
-    assert c.worst["privacy_cost"] == "F"
 
 
 def test_an_absent_group_has_no_number_and_a_reason():
@@ -379,7 +374,6 @@ def test_renaming_groups_renames_the_result(plain):
 
     a = compared(plain)
     b = compared(([flipped(p) for p in private], [flipped(p) for p in baseline], labels, swapped))
-    assert a.worst == b.worst
     for metric in ("privacy_cost", "tpr", "impact_ratio", "change.auc"):
         x, y = gap_of(a, metric, "max"), gap_of(b, metric, "max")
         assert (x.a, x.b, x.direction) == (y.a, y.b, y.direction)

@@ -1,7 +1,6 @@
 """A metric that is added to the registry is in every output, the right way round, or undefined."""
 
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -116,7 +115,6 @@ def test_it_is_measured_and_said_to_be_worse_for_whom_it_is(tmp_path):
     assert figures["F"][1] < figures["M"][1]
     (comparison,) = report.comparisons
     for name in ("brier", "npv"):
-        assert comparison.worst[name] == "F"
         gap = next(g for g in comparison.gaps if g.metric == name and g.kind == "pair")
         assert gap.direction == "worse for F"
         assert gap.gated
@@ -153,7 +151,7 @@ def test_rules_judge_it(tmp_path, rule, outcome):
     assert [gate.outcome for gate in report.gates] == [outcome]
 
 
-@pytest.mark.parametrize("rule", ["brier > 3", "npv > 2", "brier[1] > 0.1", "brier_mean_gap > 0"])
+@pytest.mark.parametrize("rule", ["brier > 3", "npv > 2", "brier[1] > 0.1", "brier_mean > 0"])
 def test_rules_about_it_that_mean_nothing_are_refused(rule):
     with pytest.raises(ConfigError):
         parse_rule(rule)
@@ -186,9 +184,7 @@ def test_predictions_that_are_labels_have_no_brier_score(tmp_path):
         assert "needs probabilities" in held["brier"].reason
         assert held["npv"].value == pytest.approx(expected(people(), "decided")[group][1])
     (comparison,) = report.comparisons
-    assert "brier" not in comparison.worst
     assert not any("brier" in gap.metric for gap in comparison.gaps)
-    assert "npv" in comparison.worst
     text = (tmp_path / "decided" / "report.md").read_text("utf-8")
     assert "NPV" in text
     assert "| brier" not in text
@@ -247,7 +243,6 @@ def test_a_cost_that_is_added_is_in_every_output(tmp_path, third):
     assert held["brier_cost"].low < held["brier_cost"].value < held["brier_cost"].high
     assert held["auc_cost"].value == pytest.approx(held["reference.auc"].value - held["auc"].value)
     (comparison,) = report.costs
-    assert comparison.worst["brier_cost"] == comparison.worst["auc_cost"] == "F"
     gaps = {(gap.metric, gap.kind): gap for gap in comparison.gaps}
     assert gaps["brier_cost", "pair"].direction == "worse for F"
     assert gaps["brier_cost", "pair"].detected
@@ -302,13 +297,8 @@ def test_a_cost_that_is_added_comes_in_parts_and_against_a_constant(third):
         held = {name: estimate.value for name, estimate in found.by_group[2].estimates.items()}
         assert held[f"{cost}.clipping"] + held[f"{cost}.noise"] == pytest.approx(held[cost])
         assert cost + ".constant" in held
-        assert any((gap.metric, gap.kind) == (cost, "mean") for gap in found.gaps)
     assert held["brier_cost.constant"] == pytest.approx(held["brier"] - 0.5)
     assert held["auc_cost.constant"] == pytest.approx(0.5 - held["auc"])
-    noise = [group.estimates["privacy_cost.noise"].value for group in found.by_group]
-    means = {gap.metric: gap.absolute.value for gap in found.gaps if gap.kind == "mean"}
-    pairs = [abs(one - other) for one, other in combinations(noise, 2)]
-    assert means["privacy_cost.noise"] == pytest.approx(np.mean(pairs))  # as a rule on it asks
 
 
 def test_costs_are_the_metrics_that_need_a_reference():

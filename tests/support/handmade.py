@@ -256,7 +256,6 @@ def comparison(
         overall=measure("", sum(costs) / len(costs)),
         by_group=tuple(measure(name, cost) for name, cost in zip(names, costs, strict=True)),
         gaps=tuple(gaps),
-        worst={"privacy_cost": first},
         divided_by={"impact_ratio": last, "reference.impact_ratio": first},
     )
 

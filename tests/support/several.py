@@ -134,7 +134,6 @@ def compared(key, grouping):
         overall=measured(key, grouping, ""),
         by_group=tuple(measured(key, grouping, name) for name in names),
         gaps=() if key == "sgd" else gaps(key, grouping, names),
-        worst={},
     )
 
 
