@@ -70,6 +70,7 @@ def test_the_parquet_file_declares_its_label_and_outcomes_and_depends_on_no_pand
     }
 
 
+@pytest.mark.slow
 def test_the_script_draws_the_same_images_again(pictures, tmp_path):
     subprocess.run([sys.executable, SAMPLE / "make_images.py", "--out", tmp_path], check=True)
     metadata = (tmp_path / "images" / "metadata.csv").read_bytes()
