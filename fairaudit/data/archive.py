@@ -1,13 +1,11 @@
-"""Images in an npz archive: arrays read by their headers, never unpickled."""
+"""Images in an npz archive: one array of images and one array per column, never unpickled."""
 
-import math
-import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,58 +19,30 @@ from fairaudit.data.readers import digest_of
 from fairaudit.errors import DataError
 
 NPZ = ".npz"
-_PART = re.compile(
-    r"(?:(?P<first>train|test|val|validation)_(?P<base>.+)|(?P<name>.+)_(?P<last>train|test|val|validation))"
-)
+_SIDES = ("train", "test", "val", "validation")
 _KINDS = "biufUS"  # of a column; numbers and text
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, ValueError, EOFError),
     *(OSError, NotImplementedError, RuntimeError, MemoryError, SyntaxError),
 )
-
-
-class _Header(NamedTuple):
-    """An array of the archive, unread."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-
-    @property
-    def size(self) -> int:
-        """Bytes that it takes unpacked, as it says."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    @property
-    def is_column(self) -> bool:
-        """Whether it has one number or text per row."""
-        return self.shape[1:] in ((), (1,)) and self.shape != () and self.dtype.kind in _KINDS
+Parts = list[NDArray[Any]]  # of one column: a single array, or one for each side
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An npz archive of one array of images and one array per column.
-
-    ``x_train`` and ``x_test`` (or ``train_x`` and ``test_x``) are one column ``x``, and a column
-    ``split`` tells the two apart.
+    """An npz archive that was read.
 
     Args:
         path: The file.
-        columns: Column -> its arrays, in order of the parts.
-        parts: Part of each such array, ``("",)`` where the archive has no parts.
-        rows: Rows of each part.
+        table: Its columns, images among them.
         image: The column of images.
-        options: How they are read.
-        ignored: Arrays that are no column.
+        notices: What reading it showed.
     """
 
     path: Path
-    columns: Mapping[str, tuple[_Header, ...]]
-    parts: tuple[str, ...]
-    rows: tuple[int, ...]
+    table: pa.Table
     image: str
-    options: ImageOptions
-    ignored: tuple[str, ...] = ()
+    notices: tuple[Notice, ...]
 
     format = "npz"
     declared_by = ""
@@ -84,68 +54,23 @@ class Archive:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns and types, from the arrays' headers."""
-        fields = []
-        for name, (first, *_) in self.columns.items():
-            if len(first.shape) > 2:
-                kind = pa.binary()  # images; their own type shows once they are read
-            elif first.dtype.kind in "US":
-                kind = pa.string()
-            else:
-                kind = pa.from_numpy_dtype(first.dtype.newbyteorder("="))
-            fields.append(pa.field(name, kind))
-        if self._has_split:
-            fields.append(pa.field(SPLIT, pa.string()))
-        return pa.schema(fields)
+        """Columns and types."""
+        return self.table.schema
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
-        """Those columns in that order.
-
-        Raises:
-            DataError: Damaged content.
-        """
-        found = {name: self._column(name) for name in columns}
-        notices: tuple[Notice, ...] = ()
-        if self.ignored:
-            message = f"arrays that are no column of numbers or text: {listed(self.ignored)}"
-            notices = (Notice("arrays_ignored", message, level="notice"),)
-        return pa.table(found), notices
+        """Those columns in that order."""
+        return self.table.select(list(columns)), self.notices
 
     def digest(self) -> str:
         """Of the file."""
         return digest_of(self.path)
 
-    @property
-    def _has_split(self) -> bool:
-        return len(self.parts) > 1 and SPLIT not in self.columns
-
-    def _column(self, name: str) -> pa.ChunkedArray:
-        if name == SPLIT and self._has_split:
-            sides = np.repeat(self.parts, self.rows).tolist()
-            return pa.chunked_array([pa.array(sides, pa.string())])
-        arrays: list[NDArray[Any]] = []
-        for header in self.columns[name]:
-            try:
-                with zipfile.ZipFile(self.path) as file, file.open(f"{header.name}.npy") as stream:
-                    arrays.append(np.lib.format.read_array(stream, allow_pickle=False))
-            except _DAMAGE:
-                raise DataError(
-                    f"array {quoted(header.name)} of {self.path.name} is damaged"
-                ) from None
-        values = np.concatenate(arrays) if len(arrays) > 1 else np.ascontiguousarray(arrays[0])
-        if name == self.image:
-            shaped = fitted(values if values.ndim == 4 else values[..., None], self.options)
-            return image_column(np.ascontiguousarray(shaped), np.ones(len(shaped), np.bool_))
-        values = values.reshape(len(values))
-        if values.dtype.kind == "S":
-            values = np.char.decode(values, "utf8", "replace")
-        if values.dtype.kind == "U":
-            return pa.chunked_array([pa.array(values.tolist(), pa.string())])
-        return pa.chunked_array([pa.array(values.astype(values.dtype.newbyteorder("=")))])
-
 
 def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archive:
-    """Find the arrays of an archive.
+    """Read the arrays of an archive.
+
+    ``x_train`` and ``x_test`` (or ``train_x`` and ``test_x``) are one column ``x``, and a column
+    ``split`` tells the two apart.
 
     Args:
         path: The file.
@@ -156,70 +81,74 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
         DataError: Not an archive, no or several arrays of images, one of another type or shape, or
             a column of another length.
     """
-    headers = list(_headers(path))
-    columns, parts = _columns(headers)
+    columns, sides = _columns(_arrays(path))
     image = _image_array(path, columns, image)
-    rows = tuple(header.shape[0] for header in columns[image])
-    for header in columns[image]:
-        _check_images(header)
+    for pixels in columns[image]:
+        _check_images(image, pixels)
+    rows = [len(pixels) for pixels in columns[image]]
     refuse_too_large(sum(rows), columns[image][0].shape[1:])
-    refuse_bomb(path, sum(header.size for header in headers))
-    if len({header.shape[1:] for header in columns[image]}) > 1:
-        raise DataError(f"the parts of {quoted(image)} hold images of different sizes")
-    plain = {name for name, arrays in columns.items() if all(a.is_column for a in arrays)}
-    for name in sorted(plain):
-        for header, images, expected in zip(columns[name], columns[image], rows, strict=True):
-            if header.shape[0] != expected:
-                raise DataError(
-                    f"array {quoted(header.name)} has {header.shape[0]:,} entries where "
-                    f"{quoted(images.name)} has {expected:,} images",
-                )
-    kept = {name: arrays for name, arrays in columns.items() if name in plain or name == image}
-    ignored = tuple(
-        sorted(a.name for name, arrays in columns.items() if name not in kept for a in arrays)
-    )
-    return Archive(path, kept, parts, rows, image, options, ignored)
+    table, ignored = {}, []
+    for name, parts in columns.items():
+        first = parts[0]
+        is_column = first.shape[1:] in ((), (1,)) and first.shape and first.dtype.kind in _KINDS
+        if name != image and not is_column:
+            ignored.append(name)
+            continue
+        if [len(part) for part in parts] != rows:
+            raise DataError(
+                f"array {quoted(name)} has {sum(map(len, parts)):,} entries where "
+                f"{quoted(image)} has {sum(rows):,} images"
+            )
+        try:
+            values = np.concatenate(parts)
+        except ValueError:
+            raise DataError(f"the parts of {quoted(name)} have different sizes") from None
+        table[name] = _pixels(values, options) if name == image else _plain(values)
+    if sides and SPLIT not in table:
+        table[SPLIT] = pa.array(np.repeat(sides, rows).tolist(), pa.string())
+    notices: tuple[Notice, ...] = ()
+    if ignored:
+        message = f"arrays that are no column of numbers or text: {listed(ignored)}"
+        notices = (Notice("arrays_ignored", message, level="notice"),)
+    return Archive(path, pa.table(table), image, notices)
 
 
-def _headers(path: Path) -> Iterator[_Header]:
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    arrays = {}
     try:
         with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                if member.filename.endswith(".npy"):
-                    with archive.open(member) as stream:
-                        read = readers[np.lib.format.read_magic(stream)]
-                        shape, _, dtype = read(stream)
-                    yield _Header(member.filename.removesuffix(".npy"), shape, dtype)
-    except (*_DAMAGE, KeyError):  # a version for structured arrays only
-        raise DataError(f"{path.name} is not an npz archive (or is damaged)") from None
+            refuse_bomb(path, sum(member.file_size for member in archive.infolist()))
+            for name in archive.namelist():
+                with archive.open(name) as stream:
+                    array = np.lib.format.read_array(stream, allow_pickle=False)
+                arrays[name.removesuffix(".npy")] = array
+    except _DAMAGE:
+        message = f"{path.name} is not an npz archive, is damaged or holds Python objects"
+        raise DataError(message) from None
+    return arrays
 
 
-def _columns(headers: Sequence[_Header]) -> tuple[dict[str, tuple[_Header, ...]], tuple[str, ...]]:
-    """Arrays by column; where names say train or test, those are parts of one column."""
-    named: dict[str, dict[str, _Header]] = {}
-    for header in headers:
-        match = _PART.fullmatch(header.name)
-        part = (match["first"] or match["last"]) if match else ""
-        base = (match["base"] or match["name"]) if match else header.name
-        named.setdefault(base, {})[part] = header
-    parts = tuple(dict.fromkeys(part for arrays in named.values() for part in arrays if part))
-    if {"train", "test"} <= set(parts):
-        whole = {
-            base: tuple(arrays[p] for p in parts)
-            for base, arrays in named.items()
-            if set(parts) <= set(arrays)
-        }
-        if whole:
-            return whole, parts
-    return {header.name: (header,) for header in headers}, ("",)
+def _columns(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Parts], list[str]]:
+    """Arrays by column, and the sides where names say train and test."""
+    named: dict[str, dict[str, NDArray[Any]]] = {}
+    for name, values in arrays.items():
+        first, _, after = name.partition("_")
+        before, _, last = name.rpartition("_")
+        if first in _SIDES:
+            named.setdefault(after, {})[first] = values
+        elif last in _SIDES:
+            named.setdefault(before, {})[last] = values
+    sides = [side for side in _SIDES if any(side in parts for parts in named.values())]
+    columns = {}
+    for name, parts in named.items():
+        if len(parts) == len(sides):
+            columns[name] = [parts[side] for side in sides]
+    if columns and {"train", "test"} <= set(sides):
+        return columns, sides
+    return {name: [values] for name, values in arrays.items()}, []
 
 
-def _image_array(path: Path, columns: Mapping[str, tuple[_Header, ...]], wanted: str | None) -> str:
-    found = [name for name, arrays in columns.items() if len(arrays[0].shape) in (3, 4)]
+def _image_array(path: Path, columns: Mapping[str, Parts], wanted: str | None) -> str:
     if wanted is not None:
         if wanted not in columns:
             raise DataError(
@@ -227,6 +156,7 @@ def _image_array(path: Path, columns: Mapping[str, tuple[_Header, ...]], wanted:
                 near_miss(wanted, list(columns)),
             )
         return wanted
+    found = [name for name, parts in columns.items() if parts[0].ndim in (3, 4)]
     if not found:
         raise DataError(
             f"{path.name} has no array of images: {listed(columns)}",
@@ -240,20 +170,31 @@ def _image_array(path: Path, columns: Mapping[str, tuple[_Header, ...]], wanted:
     return found[0]
 
 
-def _check_images(header: _Header) -> None:
-    name = f"array {quoted(header.name)}"
-    shape = " x ".join(map(str, header.shape)) or "a single number"
-    if len(header.shape) not in (3, 4):
-        raise DataError(f"{name} of shape {shape} holds no images")
-    if len(header.shape) == 4 and header.shape[3] not in (1, 3):
+def _check_images(name: str, pixels: NDArray[Any]) -> None:
+    shape = " x ".join(map(str, pixels.shape))
+    channels = pixels.shape[3:] or (1,)
+    if pixels.ndim not in (3, 4) or not pixels.size or channels not in ((1,), (3,)):
         raise DataError(
-            f"{name} of shape {shape} has {header.shape[3]} channels", "give 1 or 3 channels, last"
+            f"array {quoted(name)} of shape {shape} holds no images",
+            "give [N, height, width], or 1 or 3 channels last",
         )
-    if header.dtype != np.uint8:
+    if pixels.dtype != np.uint8:
         raise DataError(
-            f"{name} holds {'Python objects' if header.dtype.hasobject else header.dtype}, not "
-            "uint8",
+            f"array {quoted(name)} holds {pixels.dtype}, not uint8",
             "write pixels of 0 to 255: (255 * x).round().astype('uint8') for values of 0 to 1",
         )
-    if 0 in header.shape:
-        raise DataError(f"{name} of shape {shape} is empty")
+
+
+def _pixels(values: NDArray[np.uint8], options: ImageOptions) -> pa.ChunkedArray:
+    shaped = fitted(values.reshape(*values.shape[:3], -1), options)
+    return image_column(np.ascontiguousarray(shaped), np.ones(len(shaped), np.bool_))
+
+
+def _plain(values: NDArray[Any]) -> pa.Array:
+    """Numbers or text, one per row."""
+    values = values.reshape(len(values))
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf8", "replace")
+    if values.dtype.kind == "U":
+        return pa.array(values.tolist(), pa.string())
+    return pa.array(values.astype(values.dtype.newbyteorder("=")))

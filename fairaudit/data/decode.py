@@ -23,6 +23,10 @@ MAX_BYTES = 8 * 2**30  # of all images together
 MAX_SIDE = 4096  # of --resize
 _GREY_MODES = frozenset({"1", "L", "LA", "La"})
 _DEEP_MODES = ("I", "F")  # more than eight bits per channel
+_DAMAGE = (  # what Pillow's readers raise on hostile bytes
+    *(OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError),
+    *(struct.error, zlib.error, Warning),
+)
 
 
 class UnreadableImageError(Exception):
@@ -148,27 +152,12 @@ def decode_image(content: bytes, options: ImageOptions) -> UInt8:
     """
     from PIL import Image, ImageOps  # only audits of images need it
 
-    expected = (
-        OSError,
-        SyntaxError,
-        ValueError,
-        TypeError,
-        LookupError,
-        EOFError,
-        struct.error,
-        zlib.error,
-    )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # Pillow warns of damage and of bombs
             with Image.open(BytesIO(content), formats=FORMATS) as image:
-                if image.width * image.height > MAX_PIXELS:
-                    size = f"{image.width:,} x {image.height:,}"
-                    raise UnreadableImageError(
-                        f"has {size} pixels, more than {MAX_PIXELS:,} in all"
-                    )
-                if not image.width or not image.height:
-                    raise UnreadableImageError("has no pixels")
+                if not 0 < image.width * image.height <= MAX_PIXELS:
+                    raise UnreadableImageError(f"has no pixels, or more than {MAX_PIXELS:,}")
                 if image.mode.startswith(_DEEP_MODES):
                     raise UnreadableImageError("has more than 8 bits per channel")
                 image.load()
@@ -184,7 +173,7 @@ def decode_image(content: bytes, options: ImageOptions) -> UInt8:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise UnreadableImageError(f"has more than {MAX_PIXELS:,} pixels") from None
-    except (*expected, Warning):  # what its readers raise on hostile bytes
+    except _DAMAGE:
         raise UnreadableImageError("is damaged or of an unknown kind") from None
     if pixels.ndim == 3:
         return pixels
@@ -211,11 +200,7 @@ def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
         picture = picture.resize(size[::-1], Image.Resampling.BILINEAR)
         return np.asarray(picture, dtype=np.uint8).reshape(*size, channels)
 
-    first = change(pixels[0])
-    out = np.empty((len(pixels), *first.shape), np.uint8)
-    for row, image in enumerate(pixels):
-        out[row] = change(image)
-    return out
+    return np.stack([change(image) for image in pixels])
 
 
 def refuse_too_large(n_images: int, shape: tuple[int, ...]) -> None:

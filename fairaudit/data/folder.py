@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from fairaudit.data.dataset import SPLIT, Notice
 from fairaudit.data.decode import SUFFIXES, ImageOptions, ImageStack
-from fairaudit.data.naming import listed, near_miss, quoted
-from fairaudit.data.readers import open_source, read_columns
+from fairaudit.data.naming import listed, near_miss
+from fairaudit.data.readers import is_table_name, open_source, read_columns
 from fairaudit.errors import DataError, numbered
 
 METADATA = "metadata.csv"
@@ -31,7 +31,6 @@ class ImageFolder:
         root: The folder.
         files: Path below it of each row's image.
         columns: What is known of each image.
-        metadata: Metadata files below the root.
         image: Name of the column of images.
         declared, declared_by: The label.
         options: How images are read.
@@ -41,7 +40,6 @@ class ImageFolder:
     root: Path
     files: tuple[str, ...]
     columns: pa.Table
-    metadata: tuple[str, ...]
     image: str
     declared: Mapping[str, str]
     declared_by: str
@@ -64,7 +62,10 @@ class ImageFolder:
         table = self.columns.select([name for name in columns if name != self.image])
         notices = self.notices
         if self.image in columns:
-            images, said = self._decoded()
+            stack = ImageStack(len(self.files), self.options)
+            for row, name in enumerate(self.files):
+                stack.add(row, name, _content(self.root, name))
+            images, said = stack.finish(self.root.name)
             table = table.append_column(self.image, images)
             notices += said
         return table.select(list(columns)), notices
@@ -72,67 +73,51 @@ class ImageFolder:
     def digest(self) -> str:
         """Over the names and contents of all files that are read, sorted by name."""
         whole = hashlib.sha256()
-        for name in sorted({*self.files, *self.metadata}):
+        for name in sorted({*self.files, METADATA}):
             content = hashlib.sha256(_content(self.root, name) or b"").hexdigest()
             whole.update(f"{len(name)} {name} {content}\n".encode("utf8", "surrogateescape"))
         return whole.hexdigest()
 
-    def _decoded(self) -> tuple[pa.ChunkedArray, tuple[Notice, ...]]:
-        stack = ImageStack(len(self.files), self.options)
-        for row, name in enumerate(self.files):
-            stack.add(row, name, _content(self.root, name))
-        return stack.finish(self.root.name)
-
 
 def is_image_folder(path: Path) -> bool:
-    """Whether a folder holds images rather than table files."""
-    if (path / METADATA).is_file():
+    """Whether a folder holds metadata, images or folders, and else no table."""
+    entries = [entry for entry in path.iterdir() if not entry.name.startswith(".")]
+    if any(e.name == METADATA or e.suffix.lower() in SUFFIXES for e in entries):
         return True
-    entries = [p for p in path.iterdir() if not p.name.startswith(".")]
-    if any(p.is_file() and p.suffix.lower() in SUFFIXES for p in entries):
-        return True
-    has_tables = any(
-        p.is_file() and p.suffix.lower() in {".csv", ".parquet", ".feather"} for p in entries
-    )
-    return any(p.is_dir() for p in entries) and not has_tables
+    return any(e.is_dir() for e in entries) and not any(is_table_name(e) for e in entries)
 
 
 def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
     """List the images of a folder and what is known of each.
 
     Raises:
-        DataError: No images, neither class folders nor metadata, metadata that name a missing file,
-            or a path that leads out of the folder.
+        DataError: No images, neither class folders nor metadata, or metadata that name no image of
+            the folder.
     """
     files, others = _listing(root)
     if not files:
-        kinds = ", ".join(sorted(SUFFIXES))
         raise DataError(
-            f"{root.name or root} holds no images", f"give a folder with files named {kinds}"
+            f"{root.name or root} holds no images", f"name them {', '.join(sorted(SUFFIXES))}"
         )
     notices = []
-    has_metadata = (root / METADATA).is_file()
-    if has_metadata:
-        rows, columns = _from_metadata(root, files)
-        unlisted = len(set(files) - set(rows))
-        files, by = rows, f"declared in {METADATA}"
+    if (root / METADATA).is_file():
+        listed_files, columns = _from_metadata(root, files)
+        by, unlisted = f"declared in {METADATA}", len(set(files) - set(listed_files))
+        files = listed_files
         if unlisted:
-            message = (
-                f"{numbered(unlisted, 'image')} of the folder left out: no row in the metadata"
-            )
+            message = f"{numbered(unlisted, 'image')} left out: no row in the metadata"
             fix = "add a row for each that should count"
             notices.append(Notice("images_not_listed", message, fix))
     else:
         columns, by = _from_classes(root, files), "declared by the folders"
     if others:
-        message = f"no images in the folder: {numbered(others, 'file')}"
+        message = f"no images in the folder: {numbered(others, 'entry', 'entries')}"
         notices.append(Notice("other_files", message, level="notice"))
     is_declared = LABEL in columns.column_names
     return ImageFolder(
         root=root,
         files=tuple(files),
         columns=columns,
-        metadata=(METADATA,) if has_metadata else (),
         image=IMAGE if IMAGE not in columns.column_names else f"({IMAGE})",
         declared={LABEL: LABEL} if is_declared else {},
         declared_by=by if is_declared else "",
@@ -142,43 +127,22 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
 
 
 def _listing(root: Path) -> tuple[list[str], int]:
-    """Paths of all images below the root, sorted, and the number of other files; none hidden.
+    """Paths of all images below the root, sorted, and the number of other entries; none hidden.
 
-    Raises:
-        DataError: A link that leads out of the root, or to a folder.
+    A link to a folder is not entered; one to a file may lead anywhere.
     """
-
-    def refuse(error: OSError) -> None:
-        raise DataError(f"{Path(str(error.filename)).name} cannot be read: {error.strerror}")
-
     files: list[str] = []
     others = 0
-    inside = root.resolve()
-    for folder, names, entries in os.walk(root, onerror=refuse):
-        names[:] = sorted(n for n in names if not n.startswith("."))
-        here = Path(folder)
-        below = PurePosixPath(here.relative_to(root).as_posix())
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        others += sum((Path(folder) / name).is_symlink() for name in folders)
         for name in names:
-            if (here / name).is_symlink():
-                raise DataError(f"{quoted(str(below / name))} is a link to a folder")
-        for name in entries:
-            if name.startswith("."):
-                continue
-            if os.path.splitext(name)[1].lower() not in SUFFIXES:
-                if name == METADATA and here != root:
-                    raise DataError(
-                        f"{quoted(str(below / name))}: one metadata.csv names all images"
-                    )
-                others += name != METADATA
-                continue
-            if (here / name).is_symlink() and not (here / name).resolve().is_relative_to(inside):
-                raise _outside(str(below / name))
-            files.append(str(below / name))
+            path = Path(folder, name).relative_to(root)
+            if path.suffix.lower() in SUFFIXES and not name.startswith("."):
+                files.append(path.as_posix())
+            elif path.name != METADATA and not name.startswith("."):
+                others += 1
     return sorted(files), others
-
-
-def _outside(name: str) -> DataError:
-    return DataError(f"{quoted(name)} leads out of the folder of images")
 
 
 def _from_classes(root: Path, files: Sequence[str]) -> pa.Table:
@@ -208,11 +172,8 @@ def _from_metadata(root: Path, known: Sequence[str]) -> tuple[list[str], pa.Tabl
     """Path below the root of each row's image, and the other columns.
 
     Raises:
-        DataError: A path out of the folder, or a file that is not there.
+        DataError: No column of paths, or a path that is no image of the folder.
     """
-    inside = root.resolve()
-    if not (root / METADATA).resolve().is_relative_to(inside):
-        raise _outside(METADATA)
     source = open_source(root / METADATA)
     table = read_columns(source, source.schema.names)[0]
     if FILE_NAME not in table.column_names:
@@ -221,24 +182,11 @@ def _from_metadata(root: Path, known: Sequence[str]) -> tuple[list[str], pa.Tabl
             near_miss(FILE_NAME, table.column_names)
             or "it names each row's image, relative to the metadata file",
         )
-    if table.column(FILE_NAME).null_count:
-        raise DataError(f"{METADATA}: {FILE_NAME} is missing in some rows")
-    listing = set(known)
-    files, missing = [], []
-    for value in table.column(FILE_NAME).to_pylist():
-        path = PurePosixPath(str(value))
-        below = str(path)
-        if path.is_absolute() or ".." in path.parts or "\0" in below:
-            raise _outside(below)
-        if below not in listing:  # also one that the listing does not know by its suffix
-            if not (root / below).resolve().is_relative_to(inside):
-                raise _outside(below)
-            if not (root / below).is_file():
-                missing.append(below)
-        files.append(below)
+    files = [PurePosixPath(str(name)).as_posix() for name in table.column(FILE_NAME).to_pylist()]
+    missing = sorted(set(files) - set(known))
     if missing:
         raise DataError(
-            f"{METADATA} names {numbered(len(missing), 'file')} not in the folder: "
+            f"{METADATA} names {numbered(len(missing), 'file')} that are no images of the folder: "
             f"{listed(missing)}"
         )
     return files, table.drop_columns([FILE_NAME])

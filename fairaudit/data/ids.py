@@ -1,7 +1,7 @@
 """Columns that only tell rows apart: keys, running numbers, unique text."""
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fairaudit.data.columns import Codes
 from fairaudit.data.naming import words
@@ -28,29 +28,35 @@ def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
     Floats are measurements, never ids. Integers must be named like a key, number the rows, or be a
     thousand and all different.
     """
-    if codes.kind not in ("number", "category"):
-        return False
     counts = codes.counts()
     present, distinct = int(counts.sum()), int((counts > 0).sum())
     if distinct < 2 or pa.types.is_boolean(codes.values.type):
         return False
-    if codes.kind == "number":
-        numbers = codes.values.to_numpy(zero_copy_only=False)
-        values = np.asarray(numbers, dtype=np.float64)[counts > 0]
-        if not np.array_equal(values, np.floor(values)):
-            return False
+    is_text = codes.kind == "category"
+    if not is_text and not _whole(codes):
+        return False
     share = distinct / present
     if is_id_name(name) and (share >= _NAMED_ID_SHARE or distinct > _ID_MANY_VALUES):
         return True
-    if codes.kind == "category":
-        return share >= _ID_SHARE and distinct >= _ID_MIN_VALUES
+    if distinct < _ID_MIN_VALUES:
+        return False
+    if is_text:
+        return share >= _ID_SHARE
     if not distinct == present == rows:
         return False
-    if distinct >= _ID_MANY_VALUES:
-        return True
     # A small table may hold every age once; running numbers start at 0 or 1.
-    low = values.min()
-    spread = values.max() - low + 1
-    return bool(
-        low in (0, 1) and distinct >= _ID_MIN_VALUES and spread <= _ID_MAX_SPREAD * distinct
-    )
+    limits = pc.min_max(codes.values).as_py()
+    runs = limits["min"] in (0, 1) and limits["max"] <= _ID_MAX_SPREAD * distinct
+    return distinct >= _ID_MANY_VALUES or runs
+
+
+def could_be_id(codes: Codes) -> bool:
+    """Whether nearly every row has a whole number of its own."""
+    distinct = int((codes.counts() > 0).sum())
+    return _whole(codes) and distinct >= max(_ID_MIN_VALUES, _ID_SHARE * len(codes.codes))
+
+
+def _whole(codes: Codes) -> bool:
+    if codes.kind != "number":
+        return False
+    return bool(pc.all(pc.equal(codes.values, pc.floor(codes.values))).as_py())

@@ -5,11 +5,13 @@ Encoded files, Hugging Face's {bytes, path}, raw bytes, Arrow tensors.
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePath
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fairaudit.data.dataset import Notice, Shape, UInt8, image_column
@@ -19,7 +21,7 @@ from fairaudit.data.readers import Source, read_columns
 from fairaudit.errors import DataError, numbered
 
 _MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"RIFF", b"II*\x00", b"MM\x00*")
-_SHAPE_KEY, _TYPE_KEY = b"image_shape", b"image_dtype"
+_SHAPE_KEY = b"image_shape"
 _SNIFFED_ROWS = 16
 
 
@@ -60,12 +62,11 @@ def find_images(
                 near_miss(wanted, names),
             )
         names = [wanted]
-    found = [stored for name in names if (stored := _stored(source, name)) is not None]
-    if not found and wanted is not None:
-        raise DataError(
-            f"column {quoted(wanted)} holds no images",
-            "store PNG or JPEG bytes, or raw uint8 with image_shape in the schema's metadata",
-        )
+    found = []
+    for name in names:
+        stored = _stored(source, name)
+        if stored is not None:
+            found.append(stored)
     if len(found) > 1:
         raise DataError(
             f"several columns of {source.path.name} hold images: {listed(s.name for s in found)}",
@@ -73,6 +74,11 @@ def find_images(
         )
     if found:
         return found[0]
+    if wanted is not None:
+        raise DataError(
+            f"column {quoted(wanted)} holds no images",
+            "store PNG or JPEG bytes, or raw uint8 with image_shape in the schema's metadata",
+        )
     return None
 
 
@@ -131,53 +137,38 @@ def _stored(source: Source, name: str) -> StoredImages | None:
         return None
     metadata = source.schema.metadata or {}
     if _SHAPE_KEY in metadata:
-        where = f"image_shape in {source.path.name}"
-        stored_type = metadata.get(_TYPE_KEY, b"uint8").decode("utf8", "replace")
-        if stored_type != "uint8":
-            raise DataError(f"images of {source.path.name} are {quoted(stored_type)}")
-        return StoredImages(
-            name, "raw", read_shape(metadata[_SHAPE_KEY].decode("utf8", "replace"), where)
-        )
-    if _looks_encoded(source, name):
+        text = metadata[_SHAPE_KEY].decode("utf8", "replace")
+        return StoredImages(name, "raw", read_shape(text, f"image_shape in {source.path.name}"))
+    if _looks_encoded(source, name, kind):
         return StoredImages(name, "files")
     return None
 
 
-def _looks_encoded(source: Source, name: str) -> bool:
+def _looks_encoded(source: Source, name: str, kind: pa.DataType) -> bool:
     """Whether the first values begin like image files."""
-    if source.format == "parquet":
-        batches = pq.ParquetFile(source.path).iter_batches(batch_size=_SNIFFED_ROWS, columns=[name])
-        first = next(iter(batches), None)
-        values = [] if first is None else first.column(0).to_pylist()
+    if source.format == "parquet":  # not all of it is read
+        batches = pq.ParquetFile(source.path).iter_batches(_SNIFFED_ROWS, columns=[name])
+        column = pa.chunked_array([batch.column(0) for batch in islice(batches, 1)], kind)
     else:
-        values = read_columns(source, [name])[0].column(0)[:_SNIFFED_ROWS].to_pylist()
-    known = [value for value in values if value is not None]
+        column = read_columns(source, [name])[0].column(0)[:_SNIFFED_ROWS]
+    known = column.drop_null().to_pylist()
     return bool(known) and all(value.startswith(_MAGIC) for value in known)
 
 
 def _raw(column: pa.ChunkedArray, stored: StoredImages) -> UInt8:
-    """``[N, H, W, C]`` of a column of raw bytes; a copy, since pieces must join."""
+    """``[N, H, W, C]`` of a column of tensors or raw bytes."""
     assert stored.shape is not None
-    if column.null_count:
-        raise DataError(
-            f"{numbered(column.null_count, 'row has', 'rows have')} no image in column "
-            f"{quoted(stored.name)}",
-        )
     refuse_too_large(len(column), stored.shape)
     size = int(np.prod(stored.shape))
-    pixels = np.empty((len(column), size), np.uint8)
-    at = 0
-    for chunk in column.chunks:
-        if stored.form == "tensor":
-            pixels[at : at + len(chunk)] = chunk.to_numpy_ndarray().reshape(len(chunk), size)
-        else:
-            for row, content in enumerate(chunk, at):
-                image = np.frombuffer(content.as_buffer(), np.uint8)
-                if len(image) != size:
-                    raise DataError(
-                        f"the image in row {row + 1:,} has {len(image):,} bytes, where an image of "
-                        f"{quoted(stored.name)} takes {size:,}"
-                    )
-                pixels[row] = image
-        at += len(chunk)
+    sizes = pc.fill_null(pc.binary_length(column), -1) if stored.form == "raw" else pa.array([size])
+    wrong = pc.sum(pc.not_equal(sizes, size)).as_py() or column.null_count
+    if wrong:
+        raise DataError(
+            f"{numbered(wrong, 'row')} of column {quoted(stored.name)} without an image of "
+            f"{size:,} bytes"
+        )
+    if stored.form == "raw":
+        pixels = np.frombuffer(b"".join(column.to_pylist()), np.uint8)
+    else:
+        pixels = np.concatenate([chunk.to_numpy_ndarray().ravel() for chunk in column.chunks])
     return pixels.reshape(len(column), *stored.shape)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,6 @@ _SAME_ROWS = (
     "give every seed the same rows in the same order, or name what identifies a row: "
     "--row-column COL"
 )
-_ONE_ROW = "a row is the same in every seed: one truth, the same groups"
 UNLABELLED, UNPREDICTED = "label missing", "prediction missing"
 _LEFT_OUT = {
     UNLABELLED: "their counts are in the report; a gate that they could turn does not pass",
@@ -49,6 +47,20 @@ class Layout:
     record: Int64
     first: Int64
     names: tuple[str, ...]
+
+    def places(self, used: Int64) -> tuple[Int64, ...]:
+        """Rows of the table that hold some records, of each seed ``[n]`` in the records' order.
+
+        Raises:
+            DataError: A seed has none of them.
+        """
+        places = []
+        for seed, name in enumerate(self.names):
+            rows = np.flatnonzero((self.seed == seed) & np.isin(self.record, used))
+            if not len(rows):
+                raise DataError(f"no row of seed {name} has a label and every prediction")
+            places.append(rows[np.argsort(self.record[rows], kind="stable")])
+        return tuple(places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,31 +112,26 @@ def load_scored(
     """
     checked = read_checked(config)
     assert config.label is not None, "the caller names what was true"
-    whole = checked.table
+    table = checked.table
     named = [y_pred] if baseline_pred is None else [y_pred, baseline_pred]
-    layout = _lay_out(whole, config, named, seed_column, row_column)
-    table = whole.take(layout.first)
-    choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
-    label = read_label(table, choice, config)
-    columns = [_columns(name, whole) for name in named]
-    if len(columns) > 1 and columns[0] == columns[1]:
+    if len({tuple(_columns(name, table)) for name in named}) < len(named):
         raise ConfigError(f"prediction column {quoted(y_pred)} is its own baseline")
-    if any(config.label in names for names in columns):
-        raise ConfigError(
-            f"{quoted(config.label)} is what was true, and is given as a prediction too"
-        )
-    read = [_read(whole, name, label, config.data.name) for name in named]
-    lacking = np.zeros(whole.num_rows, np.bool_)
+    layout = _lay_out(table, config, named, seed_column, row_column)
+    records = table.take(layout.first)
+    choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
+    label = read_label(records, choice, config)
+    read = [_read(table, name, label, config) for name in named]
+    lacking = np.zeros(table.num_rows, np.bool_)
     for values, _ in read:
         lacking |= np.isnan(values).any(axis=1)
     # A record that one seed lacks is left out of all.
     present = np.bincount(layout.record, lacking, minlength=len(layout.first)) == 0
-    groupings, group_notices = make_groupings(table, config)
     known = label.codes >= 0
     labelled = np.flatnonzero(known)
     used = labelled[present[labelled]]
     if not len(used):
         raise DataError(f"no row of {config.data.name} has a label and every prediction")
+    groupings, group_notices = make_groupings(records, config)
     dropped, notices = {}, [*checked.notices, *label.notices, *group_notices]
     for reason, rows in ((UNLABELLED, ~known), (UNPREDICTED, known & ~present)):
         if rows.any():
@@ -148,94 +155,108 @@ def load_scored(
         favourable_origin=label.favourable_origin,
         groupings=tuple(replace(g, groups=g.groups[predicted]) for g in groupings),
         split=None,
-        rows_read=whole.num_rows,
+        rows_read=table.num_rows,
         columns_read=len(checked.source.schema.names),
         dropped_rows=dropped,
         notices=tuple(notices),
         unpredicted={g.name: by_group(g.groups[~predicted], g.names) for g in groupings},
     )
     require_groups(dataset)
-    number = np.full(len(layout.first), -1, dtype=np.int64)
-    number[used] = np.arange(len(used))
-    of_row = number[layout.record]  # which of the used records each row of the table is
-    places = []
-    for seed, said in enumerate(layout.names):
-        own = np.flatnonzero((layout.seed == seed) & (of_row >= 0))
-        places.append(own[np.argsort(of_row[own], kind="stable")])
-        if not len(own):
-            raise DataError(f"no row of seed {said} has a label and every prediction")
-    models = []
-    for name, (values, _) in zip(named, read, strict=True):
-        of_seeds = []
-        for place in places:
-            exact = values[place]
-            rounded = exact.astype(np.float32)
-            # The most probable class of a row stays what it was in float64.
-            best = exact.argmax(axis=1)
-            moved = np.flatnonzero(rounded.argmax(axis=1) != best)
-            rounded[moved, best[moved]] = np.nextafter(rounded[moved].max(axis=1), np.float32(2))
-            of_seeds.append(rounded)
-        # Equal predictions are one training; counted as several they would look sure.
-        for (one, a), (other, b) in combinations(zip(layout.names, of_seeds, strict=True), 2):
-            if len(a) == len(b) and np.allclose(a, b, rtol=0, atol=_SAME):
-                raise DataError(
-                    f"{quoted(name)} of seed {one} and of seed {other} are equal in every row"
-                )
-        models.append(tuple(of_seeds))
+    places = layout.places(used)
+    models = [
+        _of_seeds(name, values, places, layout.names)
+        for name, (values, _) in zip(named, read, strict=True)
+    ]
     return Scored(
         dataset=dataset,
         predictions=models[0],
         baseline=models[1] if len(models) > 1 else (),
         are_labels=any(is_label for _, is_label in read),
-        rows=tuple(of_row[place] for place in places),
+        rows=tuple(np.searchsorted(used, layout.record[place]) for place in places),
     )
 
 
+def _of_seeds(
+    name: str, values: NDArray[np.float64], places: Sequence[Int64], seeds: Sequence[str]
+) -> tuple[Float32, ...]:
+    """The predictions of each seed as float32, ``[n, Y]``.
+
+    Raises:
+        DataError: Those of two seeds are equal: one training, counted twice, would look sure.
+    """
+    of_seeds: list[Float32] = []
+    for place, seed in zip(places, seeds, strict=True):
+        exact = values[place]
+        rounded = exact.astype(np.float32)
+        # The most probable class of a row stays what it was in float64.
+        best = exact.argmax(axis=1)
+        moved = np.flatnonzero(rounded.argmax(axis=1) != best)
+        rounded[moved, best[moved]] = np.nextafter(rounded[moved].max(axis=1), np.float32(2))
+        for other, earlier in zip(seeds, of_seeds, strict=False):
+            if len(earlier) == len(rounded) and np.allclose(earlier, rounded, rtol=0, atol=_SAME):
+                raise DataError(
+                    f"{quoted(name)} of seed {other} and of seed {seed} are equal in every row"
+                )
+        of_seeds.append(rounded)
+    return tuple(of_seeds)
+
+
 def _read(
-    table: pa.Table, name: str, label: LabelColumn, name_of_file: str
+    table: pa.Table, name: str, label: LabelColumn, config: AuditConfig
 ) -> tuple[NDArray[np.float64], bool]:
     """Probabilities ``[N, Y]`` in float64, NaN where missing, and whether they stand for labels."""
     columns = _columns(name, table)
     for column in columns:
+        if column == config.label:
+            raise ConfigError(f"{quoted(column)} is what was true, and is given as a prediction")
         if column not in table.column_names:
             known = table.column_names
             raise DataError(
-                f"prediction column {quoted(column)} is not in {name_of_file} ({listed(known)})",
+                f"prediction column {quoted(column)} is not in {config.data.name} "
+                f"({listed(known)})",
                 near_miss(column, known),
             )
-    if len(columns) > 1:
-        return _per_class(table, columns, label), False
-    column = table.column(columns[0])
+    if len(columns) == 1:
+        certain = _as_classes(table.column(columns[0]), label)
+        if certain is not None:
+            return certain, True
+    for column in columns:
+        if kind_of(table.column(column).type) != "number":
+            raise DataError(
+                f"prediction column {quoted(column)} has values that are no class of the label",
+                f"classes: {listed(label.classes)}",
+            )
+    values = np.stack([numeric_values(table.column(column)) for column in columns], axis=1)
+    if len(columns) == 1 and len(label.classes) == 2:
+        values = np.concatenate([1 - values, values], axis=1)
+        if label.positive == 0:
+            values = values[:, ::-1]
+    if values.shape[1] != len(label.classes):
+        raise DataError(
+            f"{len(columns)} columns of probabilities for {len(label.classes)} classes",
+            f"one column per class, in this order: {listed(label.classes)}",
+        )
+    known = values[~np.isnan(values).any(axis=1)]
+    if np.any(known < 0) or np.any(np.abs(known.sum(axis=1) - 1) > SUM_TOLERANCE):
+        raise DataError(
+            f"{quoted(name)} holds neither classes of the label nor probabilities: they are "
+            "negative or do not add up to 1"
+        )
+    return values, False
+
+
+def _as_classes(column: pa.ChunkedArray, label: LabelColumn) -> NDArray[np.float64] | None:
+    """1 for the class that is predicted, ``[N, Y]``; None where some value names no class."""
     levels = encode_levels(column)
     # A column of many values holds no classes; looking each of them up would take a while.
     few = levels.names[: _SPELLINGS * len(label.classes) + 1]
-    classes = [same_class(level, label.classes) for level in few]
-    if None not in classes:
-        certain = np.full((len(few) + 1, len(label.classes)), np.nan)  # the last: no prediction
-        for level, of_level in enumerate(classes):
-            certain[level] = np.arange(len(label.classes)) == of_level
-        return certain[levels.codes], True
-    if kind_of(column.type) != "number":
-        raise DataError(
-            f"prediction column {quoted(columns[0])} has values that are no class of the label",
-            f"classes: {listed(label.classes)}",
-        )
-    if len(label.classes) != 2:
-        raise DataError(
-            f"prediction column {quoted(name)} holds numbers, and the label has "
-            f"{len(label.classes)} classes",
-            "give one column of probabilities per class, separated by commas",
-        )
-    values = numeric_values(column)
-    if not np.all((values >= 0) & (values <= 1) | np.isnan(values)):
-        raise DataError(
-            f"prediction column {quoted(name)} holds neither classes of the label nor "
-            "probabilities",
-        )
-    positive = 1 if label.positive is None else label.positive
-    both = np.empty((len(values), 2))
-    both[:, positive], both[:, 1 - positive] = values, 1 - values
-    return both, False
+    certain = np.full((len(few) + 1, len(label.classes)), np.nan)  # the last: no prediction
+    for code, level in enumerate(few):
+        predicted = same_class(level, label.classes)
+        if predicted is None:
+            return None
+        certain[code] = np.arange(len(label.classes)) == predicted
+    return certain[levels.codes]
 
 
 def _columns(name: str, table: pa.Table) -> list[str]:
@@ -243,23 +264,6 @@ def _columns(name: str, table: pa.Table) -> list[str]:
     if name in table.column_names:
         return [name]
     return [part.strip() for part in name.split(",")]
-
-
-def _per_class(table: pa.Table, columns: Sequence[str], label: LabelColumn) -> NDArray[np.float64]:
-    if len(columns) != len(label.classes):
-        raise DataError(
-            f"{len(columns)} columns of probabilities for {len(label.classes)} classes",
-            f"one column per class, in this order: {listed(label.classes)}",
-        )
-    for name in columns:
-        if kind_of(table.column(name).type) != "number":
-            raise DataError(f"prediction column {quoted(name)} does not hold numbers")
-    values = np.stack([numeric_values(table.column(name)) for name in columns], axis=1)
-    known = ~np.isnan(values).any(axis=1)
-    sums = values[known].sum(axis=1)
-    if np.any(values[known] < 0) or np.any(np.abs(sums - 1) > SUM_TOLERANCE):
-        raise DataError("the probabilities of a row do not add up to 1")
-    return values
 
 
 def _lay_out(
@@ -291,29 +295,29 @@ def _lay_out(
         rows = np.arange(table.num_rows, dtype=np.int64)
         return Layout(np.zeros(len(rows), np.int64), rows, rows, ("",))
     seeds = _whole(table, seed_column)
-    seed, names = seeds.codes, seeds.names
     if row_column is not None:
-        record = _whole(table, row_column).codes
+        names_of_rows = _whole(table, row_column).codes
     else:  # its place among the rows of its seed
-        record = np.empty(len(seed), dtype=np.int64)
-        for s in range(len(names)):
-            rows = np.flatnonzero(seed == s)
-            record[rows] = np.arange(len(rows))
-    twice = len(seed) - np.unique(np.stack([seed, record]), axis=1).shape[1]
-    if twice:
-        raise DataError(f"{numbered(twice, 'row')} of {row_column} stand twice in a seed")
-    _, first, record = np.unique(record, return_index=True, return_inverse=True)
-    layout = Layout(seed.astype(np.int64), record.astype(np.int64), first.astype(np.int64), names)
-    if row_column is None and len(record) != len(names) * len(first):
-        raise DataError(f"the {len(names)} seeds have different numbers of rows", _SAME_ROWS)
+        order = np.argsort(seeds.codes, kind="stable")
+        starts = np.searchsorted(seeds.codes[order], seeds.codes)
+        names_of_rows = np.empty_like(order)
+        names_of_rows[order] = np.arange(len(order)) - starts[order]
+    cells = np.unique(names_of_rows * len(seeds.names) + seeds.codes)
+    if len(cells) < table.num_rows:
+        twice = numbered(table.num_rows - len(cells), "row")
+        raise DataError(f"{twice} of {row_column} stand twice in a seed")
+    _, first, record = np.unique(names_of_rows, return_index=True, return_inverse=True)
+    layout = Layout(seeds.codes, record.astype(np.int64), first.astype(np.int64), seeds.names)
+    if row_column is None and len(record) != len(seeds.names) * len(first):
+        raise DataError(f"the {len(seeds.names)} seeds have different numbers of rows", _SAME_ROWS)
     for column in dict.fromkeys(fixed):
         codes = encode_levels(table.column(column)).codes
         other = np.flatnonzero(codes != codes[layout.first][layout.record])
         if len(other):
             raise DataError(
                 f"{quoted(column)} differs between seeds in {numbered(len(other), 'row')}, first "
-                f"in seed {names[int(seed[other[0]])]}",
-                _SAME_ROWS if row_column is None else _ONE_ROW,
+                f"in seed {seeds.names[int(seeds.codes[other[0]])]}",
+                _SAME_ROWS,
             )
     return layout
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import Codes, encode_codes
 from fairaudit.data.dataset import Grouping, Int64, Notice, unreadable
-from fairaudit.data.ids import looks_like_id
+from fairaudit.data.ids import could_be_id, looks_like_id
 from fairaudit.data.infer import LabelColumn
 from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.errors import DataError, numbered
@@ -24,13 +24,12 @@ ALL_ROWS = "(all)"  # what rows are counted under when no group is given
 BAD_IMAGE = "image cannot be read"
 MAX_LEVELS = 1_000
 LEAK_ACCURACY = 0.99
-COPY_ACCURACY = 0.95  # of a column with no more levels than the label has classes
 # With 99 % of one class, guessing is right as often: most of the guess's errors must be gone too.
 LEAK_ERRORS_LEFT = 0.2
+COPY_ERRORS_LEFT = 0.25  # by a column with no more levels than the label has classes
 _LEAK_ROWS = 100_000
 _LEAK_BINS = 256
-_LEAK_CELLS = 4_000_000
-_PIECE = 65_536
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +53,13 @@ def leak_sample(rows: int) -> Int64:
 def leaks(
     columns: Iterable[tuple[str, Codes]], label: str, labels: Int64, groupings: Sequence[Grouping]
 ) -> Iterator[Notice]:
-    """Warnings for single columns that give away the label or a group.
+    """Warnings for single columns that give away the label or a group, or may be a key.
 
     A column predicts by the commonest class of each of its levels (numbers: of each of up to 256
-    quantile bins, or of the two sides of the best threshold). Levels with one row count as errors.
-    It must be right in 99 % of the rows; in 95 % where it has no more levels than classes.
+    quantile bins). Levels with one row count as errors.
+    It gives the label away if it is right in 99 % of the rows and leaves at most a fifth of the
+    errors of always guessing the commonest class; with no more levels than classes, if it leaves at
+    most a quarter of them.
 
     Args:
         columns: Names and codes, on the rows of :func:`leak_sample`.
@@ -71,16 +72,22 @@ def leaks(
     for name, codes in columns:
         level = _ordered(codes)[codes.codes]
         could_be_a_copy = codes.width - 1 <= int(target.max(initial=0)) + 1
-        message = ""
-        if _predicts(level, target, codes):
+        wrong, left = _errors(level, target, codes)
+        if wrong < 1 - LEAK_ACCURACY and left <= LEAK_ERRORS_LEFT:
             message = f"column {quoted(name)} alone predicts the label {quoted(label)}"
-        elif could_be_a_copy and _predicts(level, target, codes, COPY_ACCURACY):
+        elif could_be_a_copy and left <= COPY_ERRORS_LEFT:
             message = f"column {quoted(name)} is nearly a copy of the label {quoted(label)}"
+        else:
+            message = ""
         if message:
             fix = f"if it is known only afterwards: --drop {typed(name)}"
             yield Notice("feature_predicts_label", message, fix)
+        if could_be_id(codes):
+            message = f"column {quoted(name)} has another whole number in nearly every row"
+            yield Notice("could_be_id", message, f"if it is a key: --drop {typed(name)}")
         for grouping, group in groups.items():
-            if grouping != name and _predicts(level, group, codes):
+            wrong, left = _errors(level, group, codes)
+            if grouping != name and wrong < 1 - LEAK_ACCURACY and left <= LEAK_ERRORS_LEFT:
                 message = f"column {quoted(name)} alone determines the group {quoted(grouping)}"
                 fix = f"a model that must not see the group needs --drop {typed(name)}"
                 yield Notice("feature_determines_group", message, fix)
@@ -101,17 +108,12 @@ class RowHashes:
 
     def add(self, codes: NDArray[np.integer]) -> None:
         """Mix in a column, ``[N]``."""
-        for start in range(0, len(self._hashes), _PIECE):
-            piece = slice(start, start + _PIECE)
-            mixed = codes[piece].astype(np.uint64)
-            # The finaliser of SplitMix64: every bit of the code moves every bit of the hash.
-            mixed *= np.uint64(0x9E3779B97F4A7C15)
-            mixed ^= self._hashes[piece]
-            for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-                mixed ^= mixed >> np.uint64(shift)
-                mixed *= np.uint64(factor)
-            mixed ^= mixed >> np.uint64(31)
-            self._hashes[piece] = mixed + np.uint64(0x9E3779B97F4A7C15)
+        mixed = codes.astype(np.uint64) * _MIX ^ self._hashes
+        # The finaliser of SplitMix64: every bit of the code moves every bit of the hash.
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed ^= mixed >> np.uint64(shift)
+            mixed *= np.uint64(factor)
+        self._hashes = (mixed ^ mixed >> np.uint64(31)) + _MIX
 
     def duplicates(self) -> Duplicates:
         """Rows that repeat an earlier one."""
@@ -130,41 +132,40 @@ def _ordered(codes: Codes) -> Int64:
     return place
 
 
-def _predicts(level: Int64, target: Int64, codes: Codes, accuracy: float = LEAK_ACCURACY) -> bool:
+def _errors(level: Int64, target: Int64, codes: Codes) -> tuple[float, float]:
+    """Share of rows that a column predicts wrongly; and per error of guessing the commonest class.
+
+    Args:
+        level: Of each row, ``[n]``, numbers by size, missing the last.
+        target: Class of each row, ``[n]``.
+        codes: The column.
+    """
     n, n_classes = len(target), int(target.max(initial=0)) + 1
-    if n < 2:
-        return False
-    right = 0
-    if codes.kind != "category":
-        level, right = _by_threshold(level, target, n_classes, codes.width - 1)
+    guess_errors = n - int(np.bincount(target, minlength=1).max())
+    if not guess_errors:
+        return 0.0, 1.0
+    if codes.kind != "category" and codes.width > 1:
+        level = _binned(level, codes.width)
     counts = _table(level, target, n_classes)
     alone = counts.sum(axis=1) == 1
-    right = max(right, int(counts.max(axis=1)[~alone].sum()))
-    guessed = int(np.bincount(target).max())
-    return right > accuracy * n and (n - right) <= LEAK_ERRORS_LEFT * (n - guessed)
+    wrong = n - int(counts.max(axis=1)[~alone].sum())
+    return wrong / n, wrong / guess_errors
 
 
-def _by_threshold(level: Int64, target: Int64, n_classes: int, missing: int) -> tuple[Int64, int]:
-    """Levels merged into quantile bins, and the rows that the best single threshold gets right."""
-    right = 0
-    if (missing + 1) * n_classes <= _LEAK_CELLS:
-        counts = _table(level, target, n_classes, missing + 1)
-        below = np.cumsum(counts[:missing], axis=0)
-        if missing:
-            above = below[-1] - below
-            right = int((below.max(axis=1) + above.max(axis=1)).max()) + int(counts[missing].max())
-    sizes = np.bincount(level, minlength=missing + 1)
-    bins = min(_LEAK_BINS, max(len(level) // 20, 1))
-    if missing > bins:
-        place = (np.cumsum(sizes) - sizes) * bins // max(int(sizes[:missing].sum()), 1)
-        place[missing] = bins + 1
-        level = place[level]
-    return level, right
+def _binned(level: Int64, width: int) -> Int64:
+    """Levels merged into quantile bins of five rows or more, missing values in one of their own."""
+    bins = min(_LEAK_BINS, max(len(level) // 5, 1))
+    if width - 1 <= bins:
+        return level
+    sizes = np.bincount(level, minlength=width)
+    place = (np.cumsum(sizes) - sizes) * bins // max(int(sizes[:-1].sum()), 1)
+    place[-1] = bins + 1
+    return place[level]
 
 
-def _table(level: Int64, target: Int64, n_classes: int, n_levels: int = 0) -> Int64:
+def _table(level: Int64, target: Int64, n_classes: int) -> Int64:
     """Rows of each level and class, ``[levels, classes]``."""
-    n_levels = max(n_levels, int(level.max(initial=0)) + 1)
+    n_levels = int(level.max(initial=0)) + 1
     cells = np.bincount(level * n_classes + target, minlength=n_levels * n_classes)
     return cells.reshape(n_levels, n_classes).astype(np.int64)
 
@@ -239,17 +240,9 @@ def choose_rows(
         if name in reasons:
             continue
         codes = encode_codes(table.column(name)).take(used)
-        levels = int((codes.counts() > 0).sum())
-        if name not in config.declared:
-            if levels + codes.missing().any() == 1:  # gaps beside one value say something
-                reasons[name] = "constant"
-                continue
-            if codes.kind == "category" and levels > MAX_LEVELS:
-                raise DataError(
-                    f"column {quoted(name)} has {levels:,} different texts, more than "
-                    f"{MAX_LEVELS:,}",
-                    f"leave it out with --drop {typed(name)}, or merge its values",
-                )
+        if name not in config.declared and _is_constant(name, codes):
+            reasons[name] = "constant"
+            continue
         hashes.add(codes.codes)
         columns.append(name)
     if not columns:
@@ -262,6 +255,21 @@ def choose_rows(
     return Chosen(used, tuple(columns), dropped, missing, reasons, hashes.duplicates())
 
 
+def _is_constant(name: str, codes: Codes) -> bool:
+    """Whether a column is the same in every row; gaps beside one value say something.
+
+    Raises:
+        DataError: It has more than a thousand texts.
+    """
+    levels = int((codes.counts() > 0).sum())
+    if codes.kind == "category" and levels > MAX_LEVELS:
+        raise DataError(
+            f"column {quoted(name)} has {levels:,} different texts, more than {MAX_LEVELS:,}",
+            f"leave it out with --drop {typed(name)}, or merge its values",
+        )
+    return levels + bool(codes.missing().any()) == 1
+
+
 def _gaps(
     table: pa.Table, labelled: Int64, groupings: Sequence[Grouping], config: AuditConfig
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, str]]:
@@ -269,14 +277,11 @@ def _gaps(
     gaps, reasons = {}, {}
     for name in table.column_names:
         codes = encode_codes(table.column(name)).take(labelled)
-        reason = ""
-        if name not in config.declared:  # a declared column is used whatever it holds
-            if codes.missing().all():
-                reason = "all values missing"
-            elif looks_like_id(name, codes, len(labelled)):
-                reason = "looks like an id"
-        if reason:
-            reasons[name] = reason
+        is_declared = name in config.declared  # then it is used whatever it holds
+        if not is_declared and codes.missing().all():
+            reasons[name] = "all values missing"
+        elif not is_declared and looks_like_id(name, codes, len(labelled)):
+            reasons[name] = "looks like an id"
         elif codes.missing().any():
             gaps[name] = codes.missing()
     for grouping in groupings[: len(groupings) - config.intersect]:

@@ -25,11 +25,12 @@ LEAKS = {
     "a number inside a band": np.where(LABEL == 1, NOISE / 10, 5 * np.sign(NOISE) + NOISE / 10),
     "a gap": [None if v else 1.0 for v in LABEL],
     "with three percent of errors": np.where(np.arange(N) % 33 == 0, 1 - LABEL, LABEL),
+    "with seven percent of errors": np.where(np.arange(N) % 14 == 0, 1 - LABEL, LABEL),
 }
 HARMLESS = {
     "noise": NOISE,
     "unique text": [f"t{i}" for i in range(N)],
-    "with five percent of errors": np.where(np.arange(N) % 20 == 0, 1 - LABEL, LABEL),
+    "with nine percent of errors": np.where(np.arange(N) % 11 == 0, 1 - LABEL, LABEL),
     "a number with three percent of errors": np.where(np.arange(N) % 33 == 0, -1, 1)
     * np.where(LABEL == 1, 5 + np.abs(NOISE), -5 - np.abs(NOISE)),
 }
@@ -49,6 +50,15 @@ def test_a_rare_label_is_not_predicted_by_guessing_the_other_class():
     rare = (np.arange(N) % 250 == 0).astype(np.int64)
     assert flagged(NOISE, labels=rare) == set()
     assert flagged(np.where(rare == 1, "hit", "miss"), labels=rare) == {"feature_predicts_label"}
+    tenth = (np.arange(N) % 8 == 0).astype(np.int64)
+    flipped = np.where(np.arange(N) % 33 == 0, 1 - tenth, tenth)  # 3 %: a quarter of the errors
+    assert flagged(flipped, labels=tenth) == {"feature_predicts_label"}
+
+
+def test_a_whole_number_that_differs_in_nearly_every_row_could_be_a_key():
+    numbers = np.random.default_rng(0).permutation(10 * N)[:N]
+    assert flagged(numbers) == flagged(np.where(np.arange(N) < 50, 7, numbers)) == {"could_be_id"}
+    assert flagged(np.where(np.arange(N) < 150, 7, numbers)) == flagged(numbers + 0.5) == set()
 
 
 def test_a_column_that_gives_the_group_away_is_flagged():
