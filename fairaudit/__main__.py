@@ -4,6 +4,7 @@ Ctrl-C ends it in one line, also while it imports or leaves.
 """
 
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -17,9 +18,12 @@ def main() -> int:
     )  # else whoever started it decided
     if handles:
         signal.signal(signal.SIGINT, _interrupt)
-    from fairaudit.io.standard_streams import secure
-
-    secure()
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # it was closed
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (lives as long as this)
+        if isinstance(stream, io.TextIOWrapper):  # what an encoding has no letter for is escaped
+            stream.reconfigure(errors="backslashreplace")
     from fairaudit.cli.app import main as command  # takes most of the time of `--help`
     from fairaudit.errors import EXIT_INTERRUPTED, EXIT_TERMINATED
 

@@ -285,3 +285,15 @@ def entered(folder, what, before):
     return subprocess.run(
         [sys.executable, script], capture_output=True, text=True, timeout=600, check=False
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("schema >/dev/full", 2), ("schema >&-", 0), ("schema | true; exit ${PIPESTATUS[0]}", 141)],
+)
+def test_an_answer_that_nobody_gets_ends_without_a_traceback(command, code):
+    words = f"{sys.executable} -m fairaudit {command}"
+    done = subprocess.run(["bash", "-c", words], capture_output=True, timeout=300, check=False)
+    assert done.returncode == code
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr

@@ -1,6 +1,9 @@
 """The program: commands, and what becomes of every exception."""
 
+import errno
+import os
 import signal
+import sys
 import tempfile
 import traceback
 from types import FrameType
@@ -28,13 +31,14 @@ from fairaudit.cli.commands import (
     score,
     train,
 )
-from fairaudit.cli.printing import lost_answer, print_stderr
+from fairaudit.cli.printing import print_stderr
 from fairaudit.config.options import OPTIONS, PANELS
 from fairaudit.errors import (
     EXIT_BUG,
     EXIT_INPUT,
     EXIT_INTERRUPTED,
     EXIT_OK,
+    EXIT_PIPE,
     EXIT_TERMINATED,
     EXIT_TRAINING,
     FairauditError,
@@ -155,11 +159,14 @@ def main(arguments: list[str] | None = None) -> int:
         The exit code; 1 is kept for a failed gate and means nothing else.
     """
     code = _ended(arguments)
-    lost = lost_answer()
-    if lost is None or code != EXIT_OK:  # any other code says already that not all is well, and why
-        return code
-    _say(f"Error: standard output cannot be written: {(lost.strerror or str(lost)).lower()}")
-    return EXIT_INPUT
+    try:
+        sys.stdout.flush()
+    except OSError as lost:  # Python would flush it again at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if code == EXIT_OK and not isinstance(lost, BrokenPipeError):
+            _say(f"Error: standard output cannot be written: {lost.strerror}")
+            return EXIT_INPUT
+    return code
 
 
 def _ended(arguments: list[str] | None) -> int:
@@ -190,6 +197,11 @@ def _ended(arguments: list[str] | None) -> int:
         return EXIT_OK
     except Exception as caught:
         bug = caught.error if isinstance(caught, _Unread) else caught
+        if isinstance(bug, BrokenPipeError):
+            return EXIT_PIPE  # whoever read the answer has left
+        if isinstance(bug, OSError) and bug.errno == errno.ENOSPC:
+            _say("Error: no space left to write the answer")
+            return EXIT_INPUT
         if isinstance(bug, ModuleNotFoundError):
             package = _PACKAGES.get((bug.name or "").partition(".")[0])
             if package is not None:

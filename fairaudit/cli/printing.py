@@ -40,13 +40,6 @@ def no_command(text: str) -> str:
     return _COMMAND.sub(r"\1\\", text)
 
 
-def lost_answer() -> OSError | None:
-    """Why the answer did not arrive where it should."""
-    sys.stdout.flush()
-    lost: OSError | None = getattr(sys.stdout, "lost", None)
-    return lost
-
-
 def _write(lines: Iterable[str], stream: TextIO) -> None:
     width = width_of(stream)
     for line in lines:

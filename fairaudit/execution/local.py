@@ -30,7 +30,6 @@ from typing import Generic, Self, TypeVar
 from fairaudit.errors import EXIT_TRAINING, FairauditError, TrainingError
 from fairaudit.execution.executor import Died, Raised
 from fairaudit.io.scratch import scratch, temporary_files_in
-from fairaudit.io.standard_streams import secure
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -219,7 +218,6 @@ def _work(serve: Callable[[Task], Answer], tasks: Connection, parent_pipe: Conne
         os._exit(EXIT_TRAINING)
     try:
         os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
-        secure()
         configure_worker()
         while True:
             task = tasks.recv()
