@@ -3,6 +3,7 @@
 The reference (every option, setting, metric and field; built, not kept), an example, its figure.
 
 python docs/make.py reference     from the command line and the report's schema; a second
+python docs/make.py findings      the codes of findings, with their sentences; likewise
 python docs/make.py example       an audit of the sample table; ten seconds
 """
 
@@ -21,6 +22,7 @@ from fairaudit.cli.lines_catalog import described
 from fairaudit.methods.catalog import BUILT_IN
 from fairaudit.metrics.registry import METRICS
 from fairaudit.report.model import Report
+from fairaudit.report.phrases import ADVICE, phrases
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = "sample_data/loans.parquet"
@@ -46,6 +48,30 @@ def reference() -> str:
     report = Report.model_json_schema(mode="serialization")
     lines += ["## Fields of report.json", "", *_fields("report.json", report)]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def findings() -> str:
+    """Every code with its condition and its sentence, then every advice."""
+    lines = [
+        "# Codes of findings",
+        "",
+        "Made by `python docs/make.py findings`. `report.json` holds them as `findings`, with the "
+        "numbers that each sentence names.",
+        "",
+        "| code | where | sentence |",
+        "|---|---|---|",
+    ]
+    for code, phrase in phrases().items():
+        lines.append(f"| `{code}` | {phrase.when} | {_plain(phrase.text)} |")
+    lines += ["", "What a finding advises:", "", "| advice | in words |", "|---|---|"]
+    for knob, text in ADVICE.items():
+        lines.append(f"| {knob} | {_plain(text)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(template: str) -> str:
+    """A template with the names of its numbers alone."""
+    return re.sub(r"\{(\w+)[^}]*\}", r"*\1*", template)
 
 
 def example() -> None:
@@ -178,6 +204,8 @@ def _type(kind: Mapping[str, object]) -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["reference"]:
         (HERE / "reference.md").write_text(reference(), encoding="utf-8")
+    elif sys.argv[1:] == ["findings"]:
+        (HERE / "findings-codes.md").write_text(findings(), encoding="utf-8")
     elif sys.argv[1:] == ["example"]:
         example()
     else:

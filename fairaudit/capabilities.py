@@ -21,8 +21,8 @@ class Capability:
         checkpoint_series: ``(CheckpointReading) -> {name: [R, ...]}``, kept beside the core's.
         causes: ``(readings, groups, hidden, pair) -> fields of ArmCauses``, of one arm.
         claims: ``(plan, readings, groups, worst_off, published) -> SignClaims``.
-        evidence: ``(method, arms, comparisons) -> Retrained``, of one explained arm.
-        sentences: ``(arms, comparisons) -> Sentences``, beside those of why a group pays.
+        findings: ``(report) -> Findings`` without their sentences, beside the core's.
+        phrases: Code of such a finding -> :class:`fairaudit.report.phrases.Phrase`.
     """
 
     presets: str = ""
@@ -31,8 +31,8 @@ class Capability:
     checkpoint_series: str = ""
     causes: str = ""
     claims: str = ""
-    evidence: str = ""
-    sentences: str = ""
+    findings: str = ""
+    phrases: str = ""
 
 
 def added(part: str) -> Iterator[Any]:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from fairaudit.metrics.intervals import quantiles
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.decomposition import Curve, OverSeeds
-from fairaudit.report.summary import MisalignmentSummary
-from fairaudit.results.estimates import finite, interval_of
+from fairaudit.results.estimates import Interval, finite, interval_of
 from fairaudit.results.jobs import Array, JobResult
 
 MAX_OBSERVATIONS = 60  # of a longer curve, means over windows
@@ -175,7 +174,7 @@ def over_repeats(series: Array) -> Float64:
 
 def misalignment(
     found: ArmReadings, names: Sequence[str], hidden: Collection[str]
-) -> MisalignmentSummary:
+) -> dict[str, Interval]:
     """How far clipping turns the step from each group's gradient, in degrees.
 
     Args:
@@ -184,28 +183,11 @@ def misalignment(
         hidden: Suppressed ones.
     """
     angles = found.averaged(ANGLE)  # [S, K]
-    shown = [
-        k for k, name in enumerate(names) if name not in hidden and np.isfinite(angles[:, k]).any()
-    ]
-    groups = {names[k]: over_seeds(angles[:, k]) for k in shown}
-    return MisalignmentSummary(
-        groups={name: interval_of(e) for name, e in groups.items()},
-        most=_most([names[k] for k in shown], angles[:, shown]),
-    )
-
-
-def _most(names: Sequence[str], angles: Float64) -> str:
-    """The group whose angle is above every other's, by intervals that hold for all pairs."""
-    seeds, count = angles.shape
-    if count < 2 or seeds < 2 or not np.isfinite(angles).all():
-        return ""
-    top = int(angles.mean(0).argmax())
-    above = angles[:, [top]] - np.delete(angles, top, axis=1)  # [S, K - 1]
-    level = 1 - 0.025 / (count * (count - 1) / 2)
-    half = quantiles(level, seeds - 1)[0] * above.std(0, ddof=1) / seeds**0.5
-    if bool((above.mean(0) > half).all()):
-        return names[top]
-    return ""
+    turned = {}
+    for k, name in enumerate(names):
+        if name not in hidden and np.isfinite(angles[:, k]).any():
+            turned[name] = interval_of(over_seeds(angles[:, k]))
+    return turned
 
 
 def over_seeds(

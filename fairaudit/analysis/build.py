@@ -22,31 +22,27 @@ from fairaudit.analysis.build_measured import (
 )
 from fairaudit.analysis.build_tuned import at_edges, tuning
 from fairaudit.analysis.detected import changed_gaps, judged
-from fairaudit.analysis.explain_trained import control_option, describe_control
-from fairaudit.analysis.health import health
 from fairaudit.analysis.leakage import Attacked, leakage_facts
 from fairaudit.analysis.text import limitations
 from fairaudit.analysis.trainers import own_warnings
-from fairaudit.analysis.why import explain
 from fairaudit.config.presets import find_preset
 from fairaudit.config.value_sources import ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
+from fairaudit.methods.catalog import catalog, find
 from fairaudit.planning.plan import Plan
+from fairaudit.report.conditions import with_findings
 from fairaudit.report.facts import (
     ArmFacts,
-    Control,
     ExecutionFacts,
     OptionValue,
     ReportWarning,
     Tool,
 )
-from fairaudit.report.main_gap import CONTROL_NOT_RUN, main_gap
-from fairaudit.report.measured import Diagnostics, Leakage, SklearnBaseline, Sweep, Tuning
+from fairaudit.report.measured import Leakage, Tuning
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
-from fairaudit.report.summarize import summarized
 from fairaudit.results.estimates import Comparison, Measured
 from fairaudit.results.jobs import NUMERICS_VERSION, JobResult
 
@@ -137,7 +133,6 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     least = plan.config.suppress_below
     compared = judged([disclosed(c, least=least, named=named) for c in findings.comparisons])
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
-    control = describe_control(plan, first)
     check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, plan)
     read = diagnostics(plan, dataset, results, first)
@@ -178,16 +173,14 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         arms=arms,
         sklearn_baseline=check,
         comparisons=compared,
-        control=control,
         selection=selections(compared, findings.comparisons, dataset),
         changed=changed_gaps(compared),
         sweep=swept,
         leakage=leakage,
         tuning=tuned,
         diagnostics=read,
-        why=explain(read.decomposition, arms, first, control),
         warnings=(
-            *_warnings(findings, arms, check, control, first, swept, read, tuned),
+            *_warnings(findings, arms, first, tuned),
             *own_warnings(plan, arms, results),
             *_of_attacks(leakage),
         ),
@@ -196,17 +189,13 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
     )
     if report.has_failures:
         report = report.model_copy(update={"status": "partial"})
-    return summarized(report)
+    return with_findings(report)
 
 
 def _warnings(
     findings: AuditResults,
     arms: Sequence[ArmFacts],
-    check: SklearnBaseline,
-    control: Control,
     compared: Sequence[Comparison],
-    swept: Sequence[Sweep],
-    read: Diagnostics,
     tuned: Tuning | None,
 ) -> Iterator[ReportWarning]:
     trained = list(arms)
@@ -221,8 +210,7 @@ def _warnings(
                 f"failed (seed {seeds}): {arm.failed[0].message}",
                 fix="finished seeds are kept; the same command tries the others again",
             )
-    if control.status == "not run":
-        yield _warning(code=CONTROL_NOT_RUN, message=control.message, fix=f"add {control_option()}")
+    yield from _of_missing_control(findings.plan)
     told: set[str] = set()
     for job in findings.plan.jobs:
         result = findings.results.get(job.id)
@@ -236,7 +224,6 @@ def _warnings(
                 f"cost is not split: {why}",
                 fix="a smaller --learning-rate",
             )
-    yield from health(arms, compared, swept, read.arms, check, len(findings.dataset.classes))
     yield from at_edges(tuned, {arm.key: arm.method for arm in arms})
     groups = 0
     for comparison in compared:
@@ -249,7 +236,6 @@ def _warnings(
             "all pairs are wide",
             fix=f"--seeds {MANY_GROUPS_SEEDS}; finished seeds are kept",
         )
-    yield from _of_self_checks(findings.plan, compared)
     for notice in (*findings.plan.notices, *findings.dataset.notices):
         yield from_notice(notice)
     if findings.resolved.config.preset is not None:
@@ -278,28 +264,19 @@ def _of_attacks(leakage: Leakage | None) -> Iterator[ReportWarning]:
             )
 
 
-def _of_self_checks(plan: Plan, compared: Sequence[Comparison]) -> Iterator[ReportWarning]:
-    """An arm compared with itself must show no gap; if it does, its intervals cannot be trusted."""
-    for comparison in compared:
-        arm = plan.arm(comparison.arm)
-        twin = None
-        if arm.reference is not None:
-            twin = plan.arm(arm.reference)
-        gap = main_gap(comparison)
-        if twin is None or twin.reference is None or twin.method != arm.method or gap is None:
-            continue
-        if gap.signed.ends is None:
-            continue
-        failed = gap.signed.excludes_zero
-        if failed:
-            found = "does not contain zero"
-        else:
-            found = "contains zero, as it must"
-        yield ReportWarning(
-            code="self_check_failed" if failed else "self_check_passed",
-            level="warning" if failed else "notice",
-            message=f"{twin.key} compared with itself: the interval of its gap {found}",
-            fix="more --seeds; one audit in twenty shows this by chance" if failed else "",
+def _of_missing_control(plan: Plan) -> Iterator[ReportWarning]:
+    """A method that scales by a threshold clips less: without its control, that may be all."""
+    controlled = {arm.source for arm in plan.arms}
+    scaled = [arm.key for arm in plan.arms if find(arm.method).scales_by_threshold]
+    if controlled & set(scaled):
+        return
+    control = next(spec.name for spec in catalog().values() if spec.control_of)
+    if scaled:
+        yield _warning(
+            code="control_not_run",
+            message=f"{', '.join(scaled)} may cost less than dpsgd by clipping less alone; no "
+            "control was trained",
+            fix=f"add --method {control}",
         )
 
 

@@ -16,7 +16,6 @@ from fairaudit.analysis.arm_readings import (
     known_mean,
     over_seeds,
 )
-from fairaudit.analysis.explain_steps import detected_pair
 from fairaudit.capabilities import added
 from fairaudit.config.presets import find_preset
 from fairaudit.data.dataset import Dataset
@@ -32,6 +31,7 @@ from fairaudit.report.decomposition import (
     GroupCauses,
     SignClaim,
 )
+from fairaudit.report.main_gap import detected_pair
 from fairaudit.results.estimates import Comparison, finite
 from fairaudit.results.jobs import JobResult
 

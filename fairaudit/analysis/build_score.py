@@ -18,10 +18,10 @@ from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
 from fairaudit.methods.spec import Guarantee
+from fairaudit.report.conditions import with_findings
 from fairaudit.report.facts import (
     ArmFacts,
     ArmPrivacy,
-    Control,
     ExecutionFacts,
     Limitation,
     OptionValue,
@@ -30,7 +30,6 @@ from fairaudit.report.facts import (
 )
 from fairaudit.report.measured import Diagnostics, SklearnBaseline
 from fairaudit.report.model import Report
-from fairaudit.report.summarize import summarized
 from fairaudit.results.estimates import Measured
 from fairaudit.results.jobs import NUMERICS_VERSION, job_id
 
@@ -143,9 +142,6 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
             reason=_NOTHING_TRAINED,
         ),
         comparisons=compared,
-        control=Control(
-            status="not needed", message="Predictions were given; nothing was trained."
-        ),
         selection=selections(compared, found.comparisons, dataset),
         changed=changed_gaps(compared),
         diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}}),
@@ -153,7 +149,7 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         limitations=_limitations(found),
         timing=dict(metadata.seconds),
     )
-    return summarized(report)
+    return with_findings(report)
 
 
 def _limitations(found: ScoreResults) -> tuple[Limitation, ...]:

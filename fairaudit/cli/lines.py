@@ -15,7 +15,6 @@ from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.plan import Plan
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.main_gap import CONTROL_NOT_RUN
 from fairaudit.report.model import Report
 from fairaudit.report.render.terminal import aligned, to_lines
 from fairaudit.report.safe_names import plain
@@ -24,7 +23,6 @@ from fairaudit.report.write import report_paths
 from fairaudit.report.written import attack_sentence, listed
 
 _MOST_GROUPS = 12
-_SAID_ABOVE = (CONTROL_NOT_RUN, "mostly_clipping")
 
 
 def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
@@ -177,12 +175,9 @@ def report_line(out: Path, formats: Sequence[str]) -> str:
 
 
 def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
-    """Warnings, and with ``verbose`` the notices.
-
-    What the control and the summary say stands there.
-    """
+    """Warnings, and with ``verbose`` the notices."""
     for warning in report.warnings:
-        if warning.level == "warning" and warning.code not in _SAID_ABOVE:
+        if warning.level == "warning":
             yield _noted("Warning", warning.message, warning.fix)
         elif verbose and warning.level == "notice":
             yield _noted("Note", warning.message, warning.fix)

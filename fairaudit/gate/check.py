@@ -10,9 +10,9 @@ from fairaudit.errors import EXIT_GATE_FAILED, EXIT_INCONCLUSIVE, EXIT_OK, Confi
 from fairaudit.gate.grammar import GateRule
 from fairaudit.gate.judge import change, judge, refuse_other_label
 from fairaudit.gate.targets import Target, Targets, find_targets, limits, vocabulary_of
+from fairaudit.report.conditions import with_rules
 from fairaudit.report.model import Report
-from fairaudit.report.summarize import summarized
-from fairaudit.report.summary import GateRecord, GateTarget, Outcome, severity, worst
+from fairaudit.report.verdicts import GateRecord, GateTarget, Outcome, severity, worst
 
 InconclusiveIs = Literal["fail", "pass"]
 
@@ -103,12 +103,12 @@ def judged(
 
 
 def with_verdict(report: Report, verdict: Verdict) -> Report:
-    """The report with its gates, its gaps and its summary read by the limits that the rules set."""
+    """The report with its gates, its gaps and findings read by the limits that the rules set."""
     leakage = report.leakage
     if leakage is not None:
         compared = limits(report, verdict.rules, leakage.comparisons)
         leakage = leakage.model_copy(update={"comparisons": compared})
-    return summarized(
+    return with_rules(
         report.model_copy(
             update={
                 "gates": verdict.gates,

@@ -11,7 +11,7 @@ from fairaudit.gate.grammar import GateRule
 from fairaudit.gate.joint_interval import growth, widened, widened_size
 from fairaudit.gate.targets import Target, TargetReading
 from fairaudit.report.model import Report
-from fairaudit.report.summary import GateTarget, Outcome
+from fairaudit.report.verdicts import GateTarget, Outcome
 from fairaudit.results.estimates import NOTHING, Ends, Interval
 
 STRADDLES = "the 95 % interval includes the threshold"

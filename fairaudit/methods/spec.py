@@ -240,6 +240,8 @@ class MethodSpec:
         unprotected: What its guarantee leaves out beside what every guarantee does.
         part: What its cost without noise is called, one of ``metrics.registry.PARTS``.
         variants: Published forms.
+        is_normalised: Its gradients are all as long as the clipping bound, so that another bound is
+            another step and nothing else.
         own_code: ``trainer`` is a function of the user's, which trains in a process of its own.
     """
 
@@ -269,6 +271,7 @@ class MethodSpec:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     part: str = "clipping"
     variants: tuple[Variant, ...] = ()
+    is_normalised: bool = False
     own_code: bool = False
 
     def extended(self, addition: MethodAddition) -> "MethodSpec":

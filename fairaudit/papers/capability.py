@@ -9,6 +9,6 @@ PAPERS = Capability(
     checkpoint_series="fairaudit.papers.checkpoints:read",
     causes="fairaudit.papers.causes:of_arm",
     claims="fairaudit.papers.claims:claims",
-    evidence="fairaudit.papers.taken_apart:evidence",
-    sentences="fairaudit.papers.taken_apart:sentences",
+    findings="fairaudit.papers.taken_apart:findings",
+    phrases="fairaudit.papers.taken_apart:PHRASES",
 )

@@ -1,4 +1,4 @@
-"""Why a group pays, in the report's types: parts of its excess risk, bounds, claims, sentences."""
+"""Why a group pays, in the report's types: parts of its excess risk, bounds, claims."""
 
 from typing import Literal
 
@@ -152,31 +152,3 @@ class Decomposition(Part):
     optimizer: str
     arms: dict[str, ArmCauses]
     claims: tuple[SignClaim, ...]
-
-
-class Sentence(Part):
-    """One finding in words, with the fields of this report that it rests on."""
-
-    kind: Literal["finding", "control", "statistic", "ablation", "limit", "suggestion"]
-    text: str
-    rests_on: tuple[str, ...]
-
-
-def say(kind: str, text: str, *rests_on: str) -> Sentence:
-    """A sentence of that kind."""
-    return Sentence.model_validate({"kind": kind, "text": text, "rests_on": rests_on})
-
-
-class Why(Part):
-    """The explanation: what was found, what it cannot say, and what might help.
-
-    ``headline`` is the one line for a console, "" where no difference between groups is detected. A
-    suggestion is an expectation, not a result.
-    """
-
-    headline: str
-    sentences: tuple[Sentence, ...]
-
-    def of(self, *kinds: str) -> tuple[Sentence, ...]:
-        """The sentences of these kinds, in order."""
-        return tuple(s for s in self.sentences if s.kind in kinds)

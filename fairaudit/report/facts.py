@@ -340,16 +340,6 @@ class ArmFacts(ArmPlan):
     differs_by: Figure | None = None
 
 
-class Control(Part):
-    """Whether plain DP-SGD at the same effective step was trained beside a threshold method.
-
-    ``message`` is the finding in words, or what to run.
-    """
-
-    status: Literal["run", "not run", "not needed"]
-    message: str
-
-
 class ReportWarning(Part):
     """Something that may bias the audit or must be known to read it.
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from fairaudit.metrics.registry import spec_of
 from fairaudit.report.written import OWN_UNIT, POINTS, UNKNOWN, Scale, number
-from fairaudit.results.estimates import Comparison, Gap, Interval, Reading
+from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 COST = "privacy_cost"  # the one that a report leads with
-CONTROL_NOT_RUN = "control_not_run"  # code of the warning
 
 
 def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
@@ -44,52 +43,43 @@ def detected_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
     return None
 
 
-def reading(gap: Gap) -> str:
-    """What the gap's interval says, in words; "" where there is no gap.
+def detected_pair(comparison: Comparison) -> tuple[str, str] | None:
+    """Two groups whose excess risks are detected to differ, the larger first.
 
-    To whose disadvantage it is, or at most how much, or that nobody can tell.
+    None where no difference is detected, and where the first group's own excess risk is not above
+    zero: then there is no cost to explain.
     """
+    gap = detected_gap(comparison, "excess_risk")
+    if gap is None:
+        return None
+    first, second = gap.a, gap.b
+    if (gap.signed.value or 0.0) <= 0:
+        first, second = second, first
+    if (cost_of(comparison, first, "excess_risk").low or 0.0) > 0:
+        return first, second
+    return None
+
+
+def cost_of(comparison: Comparison, group: str, metric: str) -> Interval:
+    """A group's number of a metric; without a value where it was not measured."""
+    for measure in comparison.by_group:
+        if measure.group == group:
+            return interval_of(measure.estimates.get(metric))
+    return interval_of(None)
+
+
+def reading(gap: Gap) -> str:
+    """What the gap's interval says, in words; "" where there is no gap."""
     if gap.absolute.value is None:
         return ""
-    words = read_words(gap.reading, gap.size, gap.limit, spec_of(gap.metric).unit)
-    if gap.direction:
-        words = words.replace("difference detected", gap.direction, 1)
+    words: str = gap.reading
+    if gap.direction and is_detected(gap):
+        words = gap.direction
+    elif words == "at most":
+        words = f"none detected, at most {with_unit(gap.size.high, spec_of(gap.metric).unit)}"
+    if gap.limit is not None:
+        words += f" (limit {with_unit(gap.limit, spec_of(gap.metric).unit)})"
     return words
-
-
-def read_words(read: Reading, size: Interval, limit: float | None, unit: str) -> str:
-    """A reading in words, with the limit that it was held against.
-
-    Args:
-        read: Of the interval of ``size``.
-        limit: Or None.
-        unit: Of both.
-    """
-    allowed = ""
-    if limit is not None:
-        allowed = f"limit {with_unit(limit, unit)}"
-    high = None
-    if size.ends is not None:
-        high = size.ends.high
-    match read:
-        case "within tolerance":
-            return f"within tolerance ({allowed})"
-        case "at most":
-            # The interval that is shown holds for one method and one cost; sentences choose from
-            # all.
-            chosen = ""
-            if size.excludes_zero:
-                chosen = " among all that is compared"
-            return f"none detected{chosen}, at most {with_unit(high, unit)}"
-        case "cannot tell":
-            if allowed:
-                return f"cannot tell ({allowed})"
-            return "cannot tell"
-    if limit is not None and high is not None and high <= limit:
-        return f"{read}, within tolerance ({allowed})"
-    if allowed:
-        return f"{read}, {allowed}"
-    return read
 
 
 def with_unit(value: float | None, unit: str) -> str:

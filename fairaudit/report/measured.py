@@ -10,7 +10,6 @@ from pydantic import Field
 from fairaudit.metrics.registry import UNDERTRAINED_BY, WITHIN
 from fairaudit.report.decomposition import Curve, Decomposition
 from fairaudit.report.facts import ArmFacts, AttackFacts, FailedSeed
-from fairaudit.report.summary import MisalignmentSummary
 from fairaudit.results.estimates import Comparison, EpsilonFigure, Estimate, Figure, Interval, Part
 from fairaudit.results.estimates import Way as WayName
 
@@ -95,15 +94,16 @@ class Reading(Part):
 class Diagnostics(Part):
     """Readings of the training itself, by arm; exact functions of raw data, not private.
 
-    ``level``: What was read, as it was resolved. ``misalignment``: Arm -> how far clipping turns
-        its steps.
+    ``level``: What was read, as it was resolved. ``misalignment``: Arm -> group -> degrees by
+        which clipping turns the step from the group's gradient, mean over the checkpoints and many
+        Poisson batches of each, with an interval over seeds, which share the file.
     """
 
     level: str
     arms: dict[str, tuple[Curve, ...]]
     readings: dict[str, tuple[Reading, ...]]
     decomposition: Decomposition | None = None
-    misalignment: dict[str, MisalignmentSummary] = Field(default_factory=dict)
+    misalignment: dict[str, dict[str, Interval]] = Field(default_factory=dict)
 
 
 class SweepPoint(Part):

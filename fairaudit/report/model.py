@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from fairaudit.report.choice import Choice
-from fairaudit.report.decomposition import Why
 from fairaudit.report.facts import (
     ArmFacts,
     ArmPrivacy,
     Artifact,
-    Control,
     DataFacts,
     ExecutionFacts,
     Limitation,
@@ -18,6 +16,7 @@ from fairaudit.report.facts import (
     Tool,
     Training,
 )
+from fairaudit.report.findings import Finding
 from fairaudit.report.measured import (
     ChangedGap,
     Diagnostics,
@@ -29,22 +28,12 @@ from fairaudit.report.measured import (
     Way,
 )
 from fairaudit.report.safe_names import plain
-from fairaudit.report.summary import GateRecord, Outcome, Summary
+from fairaudit.report.verdicts import GateRecord, Outcome
 from fairaudit.results.estimates import Comparison, Figure, Part
 
 SCHEMA_VERSION = 1
 # Two runs of one command differ in these and in nothing else.
 VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "timing")
-
-# Codes of warnings after which a cost is called that of a configuration, and what each says in few
-# words.
-UNHEALTHY = {
-    "worse_than_constant": "not shown to be better than a constant model",
-    "loss_rises": "its training loss rises",
-    "cost_not_falling": "it is not shown to fall as epsilon grows",
-    "mostly_clipping": "most of it is there without noise",
-    "at_edge": "its best settings are at the edge of what was searched",
-}
 
 
 class Report(Part):
@@ -72,7 +61,6 @@ class Report(Part):
     arms: tuple[ArmFacts, ...]
     sklearn_baseline: SklearnBaseline
     comparisons: tuple[Comparison, ...]
-    control: Control
     selection: tuple[SelectionRates, ...]
     changed: tuple[ChangedGap, ...] = ()
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
@@ -81,9 +69,8 @@ class Report(Part):
     choice: Choice | None = None  # None: nothing was chosen
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set
-    summary: Summary | None = None  # None: not made yet
+    findings: tuple[Finding, ...] = ()
     diagnostics: Diagnostics
-    why: Why | None = None
     warnings: tuple[ReportWarning, ...]
     limitations: tuple[Limitation, ...]
     artifacts: tuple[Artifact, ...] = ()
@@ -166,23 +153,6 @@ class Report(Part):
             return self.leakage.comparisons
         return ()
 
-    @property
-    def unhealthy(self) -> tuple[ReportWarning, ...]:
-        """Warnings after which an arm's cost is called that of its settings; notices are none."""
-        of_arms = (w for w in self.warnings if w.arm and w.level == "warning")
-        return tuple(warning for warning in of_arms if warning.code in UNHEALTHY)
-
-    @property
-    def configurations(self) -> dict[str, list[str]]:
-        """Arms whose cost is that of their settings more than of privacy, by why, in words."""
-        reasons: dict[str, dict[str, None]] = {}
-        for warning in self.unhealthy:
-            reasons.setdefault(warning.arm, {})[UNHEALTHY[warning.code]] = None
-        arms: dict[str, list[str]] = {}
-        for arm, of_arm in reasons.items():
-            arms.setdefault("; ".join(of_arm), []).append(arm)
-        return arms
-
     def shares_trainings(self, other: "Report", *keys: str) -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports."""
         mine = {arm.key: arm.trainings for arm in self.every_arm}
@@ -239,8 +209,7 @@ class Report(Part):
         """One chart of the report as Vega-Lite, which a notebook shows.
 
         Args:
-            name: As in the HTML: ``privacy-cost``, ``accuracy``, ``excess-risk``, ``training-loss``
-                ...
+            name: ``privacy-cost``, or ``epsilon-sweep`` where a method ran at several epsilons.
 
         Raises:
             ConfigError: The report has no numbers for it.

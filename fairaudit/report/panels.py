@@ -17,10 +17,7 @@ MOST_SERIES = 7  # as many as there are colours that everybody can tell apart
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A number with its interval: ``row`` places it, ``series`` colours it.
-
-    The ends may be unknown.
-    """
+    """A number with its interval: ``row`` places it, ``series`` colours it."""
 
     row: str
     series: str
@@ -36,67 +33,32 @@ class Point:
     number: Interval
 
 
-def alone(value: float) -> Interval:
-    """A number without an interval."""
-    return Interval(value=value, low=None, high=None)
-
-
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Dots with whiskers beside a line at ``origin``.
+    """Dots with whiskers beside a line at zero.
 
     Args:
-        limits: What rules allow, each a marked line.
         least: Width of the axis at least, so that next to nothing does not look like much.
     """
 
     title: str
     x_title: str
     bars: tuple[Bar, ...]
-    origin: float | None = 0.0
-    limits: tuple[float, ...] = ()
     least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """One line per series over x; ``between`` fixes the y axis, so that panels can be compared.
-
-    ``least`` as of intervals, of the y axis.
-    """
+    """One line per series over x on a log scale; ``between`` are the ends of the y axis."""
 
     title: str
     x_title: str
     y_title: str
     points: tuple[Point, ...]
-    between: tuple[float, float] | None = None
-    is_log: bool = False
-    origin: float | None = None
-    least: float = 0.0
+    between: tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A model by two numbers; ``is_marked`` puts a ring around it."""
-
-    x: float
-    y: float
-    series: str
-    is_marked: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Scatter:
-    """One dot for each model; ``least`` is the width of both axes at least, as of intervals."""
-
-    title: str
-    x_title: str
-    y_title: str
-    spots: tuple[Spot, ...]
-    least: float = 0.0
-
-
-Panel: TypeAlias = Intervals | Lines | Scatter
+Panel: TypeAlias = Intervals | Lines
 
 
 def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:

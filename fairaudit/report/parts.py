@@ -1,13 +1,41 @@
 """Each cost in two parts: what the method does without its noise, and what the noise adds."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fairaudit.metrics.registry import PARTS
-from fairaudit.report.facts import ArmFacts
-from fairaudit.report.summary import PartsSummary
-from fairaudit.results.estimates import Comparison, Estimate, Gap, GroupMeasure, interval_of
+from fairaudit.results.estimates import (
+    Comparison,
+    Estimate,
+    Gap,
+    GroupMeasure,
+    Interval,
+    interval_of,
+)
 
 NOISE = "noise"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A cost over some rows, or a gap between two groups, in two parts that sum to it.
+
+    Args:
+        metric: Which cost.
+        a, b: The groups of a gap, the one that pays more first; "" for a cost.
+        name: What the part without noise is from: clipping, regularisation or partition.
+        total, still, noise: The number, what is there without noise, and what the noise adds.
+        is_still, is_noise: Whether the part is told from zero, and above it.
+    """
+
+    metric: str
+    a: str
+    b: str
+    name: str
+    total: Interval
+    still: Interval
+    noise: Interval
+    is_still: bool
+    is_noise: bool
 
 
 def part_name(comparison: Comparison) -> str:
@@ -16,17 +44,26 @@ def part_name(comparison: Comparison) -> str:
     return next((part for part in PARTS if part != NOISE and f"privacy_cost.{part}" in known), "")
 
 
-def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> PartsSummary | None:
+def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Split | None:
     """A group's cost in its parts."""
     name, known = part_name(comparison), group.estimates
     if not name or metric not in known:
         return None
     total, still, noise = (known[metric + suffix] for suffix in ("", f".{name}", f".{NOISE}"))
-    shown = _is_above(still), _is_above(noise)
-    return _summary("cost", metric, ("", ""), name, (total, still, noise), shown)
+    return Split(
+        metric,
+        "",
+        "",
+        name,
+        interval_of(total),
+        interval_of(still),
+        interval_of(noise),
+        _is_above(still),
+        _is_above(noise),
+    )
 
 
-def split_gap(comparison: Comparison, metric: str, pair: Gap) -> PartsSummary | None:
+def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
     """A cost's gap between the two groups of ``pair`` in its parts, as a positive number.
 
     A part is told from zero by an interval that holds for all pairs of groups together, for which
@@ -53,43 +90,17 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> PartsSummary | 
     payer, other = of_total.a, of_total.b
     if is_negative:
         payer, other = other, payer
-    numbers, shown = (total, still, noise), (is_still, is_noise)
-    return _summary("gap", metric, (payer, other), name, numbers, shown)
-
-
-def _summary(
-    of: str,
-    metric: str,
-    groups: tuple[str, str],
-    name: str,
-    numbers: tuple[Estimate, Estimate, Estimate],
-    shown: tuple[bool, bool],
-) -> PartsSummary:
-    total, still, noise = numbers
-    at_most = None
-    if noise.high is not None and total.value:
-        at_most = noise.high / total.value
-    return PartsSummary.model_validate(
-        {
-            "of": of,
-            "metric": metric,
-            "a": groups[0],
-            "b": groups[1],
-            "name": name,
-            "total": interval_of(total),
-            "still": interval_of(still),
-            "noise": interval_of(noise),
-            "is_still": shown[0],
-            "is_noise": shown[1],
-            "noise_at_most": at_most,
-            "step_follows_epsilon": False,
-        }
+    return Split(
+        metric,
+        payer,
+        other,
+        name,
+        interval_of(total),
+        interval_of(still),
+        interval_of(noise),
+        is_still,
+        is_noise,
     )
-
-
-def shortened_arms(arms: Sequence[ArmFacts]) -> set[str]:
-    """Arms whose step follows epsilon."""
-    return {arm.key for arm in arms if arm.step_shortened}
 
 
 def _shared(gap: Gap, *, is_negative: bool) -> Estimate:

@@ -72,13 +72,12 @@ def test_a_reference_below_the_baseline_warns_that_costs_are_understated():
     report = report_of(AuditResults(settled, made, dataset(), weak, {}, (comparison(),)))
     assert report.sklearn_baseline.undertrained is True
     assert report.sklearn_baseline.reference_accuracy == 0.0
-    assert "reference_undertrained" in codes(report)
+    assert "reference_undertrained" in [finding.code for finding in report.findings]
     assert report_of(findings()).sklearn_baseline.undertrained is False
 
 
 def test_a_threshold_method_without_its_control_says_so_and_how():
     report = report_of(findings())
-    assert report.control.status == "not run"
     assert "control_not_run" in codes(report)
 
 
@@ -102,17 +101,6 @@ def test_an_epsilon_never_stands_without_delta_relation_and_accountant():
     assert report.privacy["global-adapt"].delta == report.training.delta == 1e-6
     assert report.training.neighbouring == "add or remove one record"
     assert report.training.accountant.startswith("dp-accounting")
-
-
-@pytest.mark.parametrize(
-    ("signed", "code"), [((0.001, 0.0), "self_check_passed"), ((0.09, 0.0), "self_check_failed")]
-)
-def test_a_self_check_with_a_resolved_gap_is_a_warning(signed, code):
-    arms = [arm("sgd", reference=None), arm("dpsgd"), arm("dpsgd#self-check", reference="dpsgd")]
-    compared = [comparison("dpsgd"), comparison("dpsgd#self-check", signed, reference="dpsgd")]
-    report = report_of(audit_of(arms, compared))
-    found = {"self_check_passed", "self_check_failed"} & set(codes(report))
-    assert found == {code}
 
 
 def test_small_groups_are_suppressed_everywhere_they_are_counted():

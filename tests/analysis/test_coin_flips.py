@@ -26,14 +26,10 @@ def by_coin_flips(seed):
 
 def asserted(report):
     """What a report says of a difference between groups."""
-    for method in report.summary.methods:
-        costs = (method.accuracy, method.excess_risk)
-        yield from (f"{method.arm}: {cost.worst_off}" for cost in costs if cost.worst_off)
-        if method.misalignment is not None and method.misalignment.most:
-            yield f"{method.arm}: turned most from {method.misalignment.most}"
+    for finding in report.findings:
+        if finding.code in ("gap", "step_direction", "step_magnitude_effective", "step_noise"):
+            yield f"{finding.arm}: {finding.text}"
     yield from (f"{gap.arm}: {gap.metric} changes" for gap in report.changed)
-    if report.why is not None and report.why.headline:
-        yield report.why.headline
 
 
 @pytest.mark.slow

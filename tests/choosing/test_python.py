@@ -80,18 +80,6 @@ COMMAND = [
 ]
 
 
-def test_its_chart_is_drawn_in_a_notebook_and_beside_the_markdown(chosen, folder):
-    report, _, _ = chosen
-    drawn = report.figure("choice-epsilon")
-    assert drawn.alt.startswith("Gap between groups and largest cost")
-    assert report.choice.answer in drawn.alt
-    values = json.dumps(drawn.spec)
-    assert all(str(test.target_epsilon) in values for test in report.choice.tests)
-    picture = folder / "out" / "figures" / "choice-epsilon.svg"
-    assert picture.read_bytes().startswith(b"<svg")
-    assert "](figures/choice-epsilon.svg)" in (folder / "out" / "report.md").read_text()
-
-
 def test_it_is_the_choice_of_the_command_and_reuses_its_trainings(
     chosen, folder, monkeypatch, capsys
 ):

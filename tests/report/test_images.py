@@ -93,21 +93,16 @@ def test_without_compare_no_pair_is_named():
 
 def test_the_console_shows_a_named_pair_beside_the_largest_gap():
     lines = list(result_lines(report(compare=["2,8"])))
-    pair = next(line for line in lines if "2 and 8" in line)
-    assert "28.0 [27.0, 29.0]" in pair
-    assert "worse for 8" in pair
+    assert any("8 pays more than 2: 28.0 [27.0, 29.0] points" in line for line in lines)
+    assert any("8 pays more than 2: 1.500 [1.300, 1.700] nats" in line for line in lines)
     assert any("29.0 [26.0, 32.0]" in line for line in lines)
 
 
-def test_the_markdown_shows_a_named_pair_in_accuracy_and_in_loss():
+def test_the_markdown_shows_a_named_pair_in_its_table():
     text = to_markdown(report(compare=["2,8"]))
     gaps = text.split("## Gaps between groups")[1].split("\n## ")[0]
     assert "digit: 2, 8 | 28.0 [27.0, 29.0]" in gaps
     assert "digit: 8, 1 | 29.0 [26.0, 32.0]" in gaps
-    assert (
-        "- global-adapt, 2 against 8: gap in excess risk 1.500 [1.300, 1.700] nats, worse for 8."
-        in gaps
-    )
 
 
 def test_a_suppressed_group_has_no_named_pair():

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-from fairaudit.report.summary import GateRecord, GateTarget
+from fairaudit.report.verdicts import GateRecord, GateTarget
 from fairaudit.report.written import gated, written
 
 _ELEMENT = {"fail": "failure", "inconclusive": "error"}

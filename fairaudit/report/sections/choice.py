@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 
-from fairaudit.report.charts_costs import COSTS_DRAWN, AtEpsilon, cells, epsilon_panels
 from fairaudit.report.choice import Choice, OfMethod, TestedNumber
 from fairaudit.report.document import (
     Block,
     Cell,
-    Chart,
     Heading,
     Listing,
     Quantity,
@@ -15,8 +13,6 @@ from fairaudit.report.document import (
     Strong,
     Text,
     bullets,
-    data_table,
-    figures,
     table,
 )
 from fairaudit.report.model import Report
@@ -26,7 +22,6 @@ from fairaudit.report.written import number as decimal
 from fairaudit.results.estimates import Interval
 
 OUTCOMES = {"passes": "passes", "breaks": "breaks", "undecided": "cannot tell"}
-OVER_EPSILON = "Gap and cost over epsilon"
 _TITLES = {
     "recommended": "Recommended: {method} at epsilon {epsilon:g}",
     "none passes": "No method passes",
@@ -82,7 +77,6 @@ def section(report: Report) -> Section | None:
         *answer,
         methods,
         Text(f"Rules: {rules}."),
-        *figures(chart(report)),
         Heading("What was tested, in this order"),
         tests,
         Text(level),
@@ -144,37 +138,6 @@ def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:
                 shown(number, number.limit),
                 plain(OUTCOMES[number.outcome] + why, 300),
             )
-
-
-def chart(report: Report) -> Chart | None:
-    """Gap and cost against epsilon, a line for each method, on one axis, with the rules' limits."""
-    choice = report.choice
-    if choice is None:
-        return None
-    arms = [choice.last(arm) for arm in dict.fromkeys(test.arm for test in choice.tests)]
-    limits: dict[str, float] = {}
-    for rule in choice.rules:
-        if rule.metric in COSTS_DRAWN:
-            limits[rule.metric] = min(rule.limit, limits.get(rule.metric, rule.limit))
-    drawn = [AtEpsilon(test.method, test.target_epsilon, test.gap, test.cost) for test in arms]
-    ends = ("low", "high")
-    head = ("method", "epsilon", "seeds", "gap (points)", *ends, "largest cost", *ends, "outcome")
-    rows = []
-    for test in arms:
-        figures_of = (*cells(test.gap, _HUNDRED), *cells(test.cost, _HUNDRED))
-        outcome = OUTCOMES[test.outcome]
-        rows.append((test.method, test.target_epsilon, test.seeds, *figures_of, outcome))
-    return Chart(
-        name="choice-epsilon",
-        title=OVER_EPSILON,
-        reading="One line for each method; both drawings have one scale. The dotted line is the "
-        "limit of the rule. Whiskers are 95 % intervals; a test's own limit stands in the table of "
-        "tests.",
-        alt="Gap between groups and largest cost of a group at each epsilon tested. "
-        f"{choice.answer}.",
-        panels=epsilon_panels(drawn, limits),
-        table=data_table(head, tuple(rows)),
-    )
 
 
 def percent(number: Interval) -> str:

@@ -4,20 +4,15 @@ What a report is read for.
 """
 
 from fairaudit.metrics.registry import METRICS, costs
-from fairaudit.report.charts_costs import cost_charts, every_group
+from fairaudit.report.cost_charts import cost_chart, every_group
 from fairaudit.report.document import (
     Block,
-    Bullets,
     Cell,
-    Code,
     Quantity,
     Section,
-    Strong,
     Table,
     Text,
-    Words,
     bare,
-    bullets,
     figures,
     table,
 )
@@ -29,9 +24,7 @@ from fairaudit.report.written import (
     UNKNOWN,
     attack_sentence,
     before_and_after,
-    listed,
     versus,
-    written,
 )
 from fairaudit.results.estimates import Comparison, Gap
 
@@ -50,26 +43,16 @@ def section(report: Report) -> Section | None:
     """Cost by group; None where nothing could be compared."""
     if not report.costs:
         return None
-    settings: list[Words] = []
-    for why, arms in report.configurations.items():
-        subject = Strong(f"{plain(listed(arms), 300)}: cost of this configuration")
-        settings.append((subject, f": {why}."))
+    told = f"Cost by group ({report.test_rows}; 95 % intervals)"
     by_group = _by_group(report)
-    blocks: tuple[Block, ...] = (
-        Text(f"On {report.test_rows}, with 95 % intervals."),
-        *bullets(settings),
-        *figures(*cost_charts(report)),
-        by_group,
-    )
-    brief: list[Block] = [Text(f"Cost by group ({report.test_rows}; 95 % intervals)"), by_group]
-    for comparison in report.costs:
-        for pair in named_gaps(comparison):
-            between = f"{versus(comparison)}, {plain(pair.a, 24)} and {plain(pair.b, 24)}"
-            size = written(pair.absolute, POINTS)
-            brief.append(Text(f"Gap of {between}: {size} points, {_read(pair)}"))
+    brief: list[Block] = [Text(told), by_group]
     if words := attack_sentence(report.privacy):
         brief.append(Text(plain(words, 1000)))
-    brief += bullets(settings)
+    blocks: tuple[Block, ...] = (
+        Text(f"On {report.test_rows}, with 95 % intervals."),
+        *figures(cost_chart(report)),
+        by_group,
+    )
     return Section("costs", "Cost by group", blocks, tuple(brief))
 
 
@@ -107,28 +90,13 @@ def gaps(report: Report) -> Section | None:
     if not report.costs:
         return None
     rows = []
-    other_costs = []  # of the pairs that were asked for, beside what they lose in accuracy
     for comparison in report.costs:
         rows += [_row(comparison, gap) for gap in named_gaps(comparison)]
         largest = main_gap(comparison)
         if largest is not None:
             rows.append(_row(comparison, largest))
-        for gap in comparison.gaps:
-            if gap.named and gap.metric in costs() and gap.metric != COST:
-                size = written(gap.absolute, scale_of(gap.metric))
-                other_costs.append(
-                    f"{versus(comparison)}, {plain(gap.a)} against {plain(gap.b)}: gap in "
-                    f"{METRICS[gap.metric].title} {size} {METRICS[gap.metric].counted}, "
-                    f"{_read(gap)}."
-                )
-    blocks: list[Block] = [
-        Text("A gap of the minimum detectable size is found four times out of five."),
-        table(_GAPS_HEAD, rows),
-    ]
-    if other_costs:
-        named = "Pairs named before training (", Code("--compare"), "), with their own intervals:"
-        blocks += [Text(named), Bullets(tuple(other_costs))]
-    return Section("gaps", "Gaps between groups", tuple(blocks))
+    told = Text("A gap of the minimum detectable size is found four times out of five.")
+    return Section("gaps", "Gaps between groups", (told, table(_GAPS_HEAD, rows)))
 
 
 def _row(comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
@@ -145,7 +113,3 @@ def _row(comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
         bare(gap.signed.records_sd, POINTS),
         said,
     )
-
-
-def _read(gap: Gap) -> str:
-    return plain(reading(gap), 80) or "undefined"

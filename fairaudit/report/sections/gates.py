@@ -6,7 +6,7 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.document import Badge, Block, Cell, Section, Text, table
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-from fairaudit.report.summary import GateTarget
+from fairaudit.report.verdicts import GateTarget
 from fairaudit.report.written import UNKNOWN, Scale, gated, interval_alone, value_alone
 
 _MOST_TARGETS = 12

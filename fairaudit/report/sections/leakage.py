@@ -5,26 +5,16 @@ from collections.abc import Iterator
 
 from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.charts_costs import (
-    PERCENT,
-    WITH,
-    WITHOUT,
-    before_and_after_panels,
-    cells,
-    every_group,
-)
+from fairaudit.report.cost_charts import every_group
 from fairaudit.report.document import (
     Block,
     Cell,
-    Chart,
     Heading,
     Quantity,
     Section,
     Table,
     Text,
     bullets,
-    data_table,
-    figures,
     table,
 )
 from fairaudit.report.main_gap import is_detected, main_gap, with_unit
@@ -50,7 +40,6 @@ _WITHIN = {
     "leakage_fpr_global": ("#outsiders accused at it", SHARE),
     "leakage_advantage": ("#difference (points)", POINTS._replace(is_spoken=False)),
 }
-_LEAST = 5.0  # width of the axis, in per cent
 
 
 def section(report: Report) -> Section | None:
@@ -84,7 +73,6 @@ def section(report: Report) -> Section | None:
     head = ("method", "group", "#rows", *titles, "#no attack above", "note")
     blocks: tuple[Block, ...] = (
         Text(told),
-        *figures(_chart(leakage)),
         table(head, within, most=_MOST_ROWS),
         Heading("Gaps in leakage"),
         _gaps(leakage),
@@ -155,48 +143,6 @@ def _line(leakage: Leakage, models: int) -> str:
 def told_rate(value: float) -> str:
     """A ceiling in per cent, rounded up."""
     return f"{math.ceil(1000 * value - 1e-9) / 10:g} %"
-
-
-def _chart(leakage: Leakage) -> Chart | None:
-    """Members found by group at 1 % of outsiders accused, at 5 % in a small group."""
-    compared = [comparison for comparison in leakage.comparisons if comparison.reference]
-    metric, rate = "leakage_tpr_at_1", 0.01
-    for _, group in every_group(compared):
-        at_one = group.estimates.get(metric)
-        if group.gated and at_one is not None and at_one.ends is None:
-            metric, rate = "leakage_tpr", 0.05
-            break
-    ceilings = {}
-    for arm in leakage.arms:
-        most = arm.at_most(rate)
-        if most is not None:
-            ceilings[arm.arm] = most
-    axis, origin = "members found (%)", PERCENT * rate
-    panels = before_and_after_panels(
-        compared, metric, axis, _LEAST, origin=origin, ceilings=ceilings
-    )
-    if not panels:
-        return None
-    rows: list[tuple[Cell, ...]] = []
-    for comparison, group in every_group(compared):
-        found = cells(group.estimates.get(metric))
-        without = cells(group.estimates.get(f"reference.{metric}"))
-        key = comparison.arm, comparison.grouping, group.group
-        rows.append((*key, *found, *without, ceilings.get(comparison.arm)))
-    ends = ("low", "high")
-    shown = f"{PERCENT * rate:g} %"
-    return Chart(
-        name="leakage",
-        title=f"Members found where {shown} of outsiders are accused",
-        reading=f"The dotted line is {shown}: what guessing finds. Whiskers are 95 % intervals "
-        "over rows and models. No attack on a model with this epsilon can go beyond the ceiling.",
-        alt=f"Share of each group's training rows that an attack finds at {shown} false "
-        "accusations, with and without privacy, and the most that is possible.",
-        panels=panels,
-        table=data_table(
-            ("method", "grouping", "group", WITH, *ends, WITHOUT, *ends, "ceiling"), rows
-        ),
-    )
 
 
 def _ceiling(leakage: Leakage, key: str, rate: float) -> float | None:

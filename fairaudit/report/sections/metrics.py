@@ -4,7 +4,7 @@ Of those that are compared with no other, and before and after privacy.
 """
 
 from fairaudit.metrics.registry import METRICS, within_model
-from fairaudit.report.charts_costs import every_group
+from fairaudit.report.cost_charts import every_group
 from fairaudit.report.document import Block, Cell, Quantity, Section, Table, Text, table
 from fairaudit.report.main_gap import main_gap, metric_text, reading
 from fairaudit.report.model import Report

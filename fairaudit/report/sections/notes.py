@@ -1,7 +1,6 @@
 """What a report holds in words: the control's answer, warnings, limitations, how to repeat it."""
 
 from fairaudit.report.document import Listing, Section, Text, bullets
-from fairaudit.report.main_gap import CONTROL_NOT_RUN
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import train_command
 from fairaudit.report.safe_names import plain
@@ -9,24 +8,9 @@ from fairaudit.report.safe_names import plain
 _MOST = 12
 
 
-def control(report: Report) -> Section | None:
-    """What the control found, or why it was not run; None where nothing was trained."""
-    control = report.control
-    if report.training is None:
-        return None
-    label = ""
-    if control.status == "run":
-        label = "Control: "
-    brief: tuple[Text, ...] = ()
-    if control.status != "not needed":
-        brief = (Text(label + plain(control.message, 2000)),)
-    whole = (Text(plain(control.message, 4000)),)
-    return Section("control", "Control: DP-SGD with matched clipping", whole, brief)
-
-
 def warnings(report: Report) -> Section | None:
-    """All but the control's, which has a warnings of its own."""
-    others = [w for w in report.warnings if w.code != CONTROL_NOT_RUN]
+    """What may bias the audit, or must be known to read it."""
+    others = report.warnings
     told: dict[tuple[str, str], list[str]] = {}
     for warning in others[:_MOST]:
         fix = ""

@@ -30,7 +30,7 @@ ORDER = (
     choice.section,
     summary.section,
     *(audited.section, costs.section, tuning.section, costs.gaps, metrics.section),
-    *(parts.section, tuning.tried, sweep.section, leakage.section, gates.section, notes.control),
+    *(parts.section, tuning.tried, sweep.section, leakage.section, gates.section),
     *(why.section, metrics.within, selection.section),
     *(readings.section, guarantee.section, data.section, notes.warnings, notes.limitations),
     *(notes.reproduce, training.section),

@@ -4,9 +4,8 @@ from fairaudit.metrics.registry import METRICS, costs
 from fairaudit.report.document import Cell, Quantity, Section, Text, table
 from fairaudit.report.main_gap import main_gap, scale_of
 from fairaudit.report.model import Report
-from fairaudit.report.parts import split_cost, split_gap
+from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.safe_names import plain
-from fairaudit.report.summary import PartsSummary
 
 
 def section(report: Report) -> Section | None:
@@ -33,7 +32,7 @@ def section(report: Report) -> Section | None:
     return Section("parts", "Clipping or noise", blocks)
 
 
-def _cells(splits: list[PartsSummary | None]) -> list[Quantity]:
+def _cells(splits: list[Split | None]) -> list[Quantity]:
     """Two numbers for each cost."""
     cells = []
     for split in splits:

@@ -1,62 +1,58 @@
-"""The answer: who pays, how much, how sure, whether it is acceptable, and what to do next."""
+"""The answer: what was found of each method, and what to try."""
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.charts_costs import gap_chart
-from fairaudit.report.document import (
-    Badge,
-    Block,
-    Inline,
-    Section,
-    Strong,
-    Text,
-    bullets,
-    figures,
-)
+from fairaudit.report.document import Badge, Block, Inline, Section, Strong, Text, bullets
+from fairaudit.report.facts import ArmFacts
+from fairaudit.report.findings import Finding
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-from fairaudit.report.summary import MethodSummary
-
-_MOST_IN_FULL = 3  # methods of which every sentence is shown
+from fairaudit.report.verdicts import verdicts
 
 
 def section(report: Report) -> Section | None:
-    """What each method that could be shipped costs whom; None where there is none.
-
-    Of many methods the headline and what to do next alone.
-    """
-    if report.summary is None or not report.summary.methods:
-        return None
-    told: list[Block] = []
-    for method in report.summary.methods:
-        headline = plain(method.headline, 1000)
+    """Every finding below its method; None where there is none."""
+    outcomes = verdicts(report.gates)
+    blocks: list[Block] = []
+    for arm in report.arms:
+        found = [finding for finding in report.findings if finding.arm == arm.key]
+        if not found:
+            continue
         end: tuple[Inline, ...] = ()
-        if method.verdict is not None:
-            headline = headline.removesuffix(f": {method.verdict.upper()}.") + ": "
-            end = (Badge(method.verdict, method.verdict.upper()),)
-        told.append(Text((Strong(title_of(method, report)), f": {headline}", *end)))
-        items = []
-        for line in method.lines:
-            is_read = line.topic == "next" or len(report.summary.methods) <= _MOST_IN_FULL
-            if is_read and line.topic != "who pays":  # the headline says so
-                items.append(f"{line.topic.capitalize()}: {plain(line.text, 1000)}")
-        told += bullets(items)
-    brief = (Text("Summary"), *told)
-    return Section("summary", "Summary", (*told, *figures(gap_chart(report))), brief)
+        if arm.key in outcomes:
+            end = (": ", Badge(outcomes[arm.key], outcomes[arm.key].upper()))
+        blocks.append(Text((Strong(_title(report, arm)), *end)))
+        blocks += bullets(_sentences(report, found))
+    if not blocks:
+        return None
+    return Section("summary", "Summary", tuple(blocks), (Text("Summary"), *blocks))
 
 
-def title_of(method: MethodSummary, report: Report) -> str:
-    """Which method, epsilon, grouping of several, and reference of its own."""
-    title = method.arm
-    claim = report.privacy[method.arm].claim
-    if claim is not None and claim.epsilon is None:
+def _title(report: Report, arm: ArmFacts) -> str:
+    """The method with its epsilon, and its reference where that is not the usual one."""
+    facts = report.privacy[arm.key]
+    title = arm.key
+    if facts.claim is not None:
         title += ", no epsilon claimed"
-    elif claim is not None:
-        title += f", claimed epsilon {shown_up(claim.epsilon or 0.0)}"
-    elif method.epsilon is not None:
-        title += f", epsilon {shown_up(method.epsilon)}"
-    if len(report.data.groupings) > 1:
-        title += f", by {method.grouping}"
-    if method.reference != REFERENCE:
-        title += f", against {method.reference}"
+        if facts.claim.epsilon is not None:
+            title = f"{arm.key}, claimed epsilon {shown_up(facts.claim.epsilon)}"
+    elif facts.epsilon is not None and facts.epsilon.headline is not None:
+        title += f", epsilon {shown_up(facts.epsilon.headline)}"
+    if arm.reference not in (REFERENCE, None):
+        title += f", against {arm.reference}"
     return plain(title, 300)
+
+
+def _sentences(report: Report, found: list[Finding]) -> list[str]:
+    """What was found, and each advice once."""
+    sentences = []
+    advised = set()
+    for finding in found:
+        text = plain(finding.text, 1000)
+        if finding.grouping and len(report.data.groupings) > 1:
+            text = f"By {plain(finding.grouping)}: {text}"
+        if finding.advice is not None and finding.advice.text not in advised:
+            advised.add(finding.advice.text)
+            text += f" Try {plain(finding.advice.text, 300)}."
+        sentences.append(text)
+    return sentences

@@ -1,7 +1,7 @@
 """The curve over epsilon, as a chart and a table."""
 
 from fairaudit.methods.catalog import REFERENCE
-from fairaudit.report.charts_costs import sweep_chart
+from fairaudit.report.cost_charts import sweep_chart
 from fairaudit.report.document import Block, Cell, Quantity, Section, Text, figures, table
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 
 from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.charts_costs import PERCENT
 from fairaudit.report.document import (
     Block,
     Cell,
-    Chart,
     Heading,
     Quantity,
     Section,
@@ -16,14 +14,11 @@ from fairaudit.report.document import (
     Table,
     Text,
     bare,
-    data_table,
-    figures,
     table,
 )
 from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.measured import ArmSearch, Tuning
 from fairaudit.report.model import Report
-from fairaudit.report.panels import Scatter, Spot, labels
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import POINTS, UNKNOWN, figure, short, versus
 from fairaudit.results.estimates import DEFAULT, Comparison, GroupMeasure, key_of
@@ -31,8 +26,6 @@ from fairaudit.results.estimates import DEFAULT, Comparison, GroupMeasure, key_o
 WAYS = {"default": "default", "tuned": "each tuned"}
 _MOST = 16
 _MOST_TRIED = 24
-_AS_DEFAULT, _OTHER = "default setting", "another setting"
-_LEAST = 2.0  # points, of each axis
 
 
 def section(report: Report) -> Section | None:
@@ -216,7 +209,6 @@ def tried(report: Report) -> Section | None:
     told = "The best score at each seed, and the chance that the search keeps that candidate."
     blocks: tuple[Block, ...] = (
         *spreads,
-        *figures(spread_chart(report)),
         Text(f"{told} {' '.join(stable)}"),
         _tried_table(searches),
     )
@@ -275,47 +267,3 @@ def _tried_table(searches: list[ArmSearch]) -> Table:
             rows.append((plain(search.arm), seed.seed, *values, chance, "; ".join(notes)))
     titles = [f"#{plain(name.replace('_', ' '))}" for name in names]
     return table(("method", "#seed", *titles, "#chance", "note"), rows, most=_MOST_TRIED)
-
-
-def spread_chart(report: Report) -> Chart | None:
-    """One drawing for each method; None where nothing was sought, or no gap could be told."""
-    if report.tuning is None:
-        return None
-    searches = report.tuning.searches
-    names = labels([search.arm for search in searches])
-    panels = []
-    rows: list[tuple[Cell, ...]] = []
-    for search in searches:
-        spots = []
-        candidates = [(seed, tried) for seed in search.seeds for tried in seed.tried]
-        for seed, tried in candidates:
-            if tried.gap is None:
-                continue
-            series = _OTHER
-            if tried.is_default:
-                series = _AS_DEFAULT
-            accuracy, gap = PERCENT * tried.accuracy, PERCENT * tried.gap
-            spots.append(Spot(accuracy, gap, series, tried.selected))
-            note = ""
-            if tried.selected:
-                note = "best score"
-            key = search.arm, seed.seed, series, tried.epochs
-            rows.append((*key, accuracy, gap, tried.weight, note))
-        if spots:
-            # One colour for one meaning in every drawing.
-            spots.sort(key=lambda spot: spot.series != _AS_DEFAULT)
-            axes = "accuracy on test rows (%)", "largest gap in cost (points)"
-            panels.append(Scatter(names[search.arm], *axes, tuple(spots), _LEAST))
-    if not panels:
-        return None
-    head = ("method", "seed", "setting", "epochs", "accuracy (%)", "gap (points)", "chance", "note")
-    return Chart(
-        name="settings-tried",
-        title="Accuracy and gap of every setting tried",
-        reading="One dot for each candidate of each seed, on test rows; a ring marks a seed's best "
-        "score, read on other rows.",
-        alt="Accuracy and largest gap of every setting that was tried, one drawing for each "
-        "method.",
-        panels=tuple(panels),
-        table=data_table(head, rows),
-    )

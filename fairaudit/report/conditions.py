@@ -1,0 +1,481 @@
+"""Report -> findings: which conditions hold of which arm. No sentence is made here.
+
+Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+
+from fairaudit.capabilities import added
+from fairaudit.methods.catalog import find
+from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
+from fairaudit.metrics.registry import CONSTANT, METRICS, costs
+from fairaudit.report.facts import ArmFacts
+from fairaudit.report.findings import Finding, Knob
+from fairaudit.report.main_gap import (
+    cost_of,
+    detected_gap,
+    detected_pair,
+    is_detected,
+    main_gap,
+    named_gaps,
+)
+from fairaudit.report.measured import Sweep
+from fairaudit.report.model import Report
+from fairaudit.report.parts import Split, split_cost, split_gap
+from fairaudit.report.phrases import advice, said
+from fairaudit.report.verdicts import GateTarget
+from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
+
+RISES_BY = 0.01  # of the loss, relative: less is the noise of batches
+STILL_FALLS_BY = 0.005  # of the loss in the last quarter of training, relative
+MOST = 0.5  # share of a cost from which a part is most of it
+LITTLE_CLIPPED = 0.05  # share of records: another clipping bound changes little
+BEYOND = 1.5  # times the rule's value: a setting is another than the rule's
+RISK = "excess_risk"  # which shows what accuracy, in steps of a row, does not
+RULE_CODES = ("rule_failed", "rule_open", "rules_met")
+
+
+def with_findings(report: Report) -> Report:
+    """The report with its findings, which follow from everything else in it."""
+    found = list(_health(report))
+    for arm, comparison in shipped(report):
+        for metric in costs():
+            found += _of_gaps(comparison, metric)
+        found += _of_parts(report, arm, comparison)
+        found += _of_steps(report, arm, comparison)
+    found += _of_controls(report)
+    for more in added("findings"):
+        found += more(report)
+    return with_rules(report.model_copy(update={"findings": tuple(map(said, found))}))
+
+
+def with_rules(report: Report) -> Report:
+    """The report with what its gates say of each arm before all other findings."""
+    judged = [said(finding) for finding in _of_rules(report)]
+    others = [finding for finding in report.findings if finding.code not in RULE_CODES]
+    return report.model_copy(update={"findings": (*judged, *others)})
+
+
+def shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
+    """Arms whose model somebody might use, with their comparisons.
+
+    A control copies another arm, and what is compared with a private arm checks the audit. A
+    trainer of the user's own is what they ask about. Where nothing else has an established
+    guarantee, whatever was compared takes its place.
+    """
+    compared = {arm.key for arm in report.arms if arm.reference is not None}
+    usable, proved = {}, set()
+    for arm in report.arms:
+        if arm.key in compared and arm.source is None and arm.reference not in compared:
+            usable[arm.key] = arm
+            if report.privacy[arm.key].guarantee.has_epsilon or arm.is_own_code:
+                proved.add(arm.key)
+    for key in proved or usable:
+        for comparison in report.costs:
+            is_own = (comparison.arm, comparison.reference) == (key, usable[key].reference)
+            if is_own and main_gap(comparison) is not None:
+                yield usable[key], comparison
+
+
+def _of_rules(report: Report) -> Iterator[Finding]:
+    """Every rule that does not pass for an arm, beside its worst number; else that all do."""
+    codes = {"fail": "rule_failed", "inconclusive": "rule_open"}
+    for arm in report.arms:
+        judged = False
+        open_rules = []
+        for gate in report.gates:
+            targets = [target for target in gate.targets if target.arm == arm.key]
+            judged = judged or bool(targets)
+            worst = _worst(targets)
+            if worst is not None and worst.outcome in codes:
+                knob: Knob | None = "seeds up" if worst.outcome == "inconclusive" else None
+                open_rules.append(
+                    Finding(
+                        code=codes[worst.outcome],
+                        arm=arm.key,
+                        reference=worst.reference,
+                        grouping=worst.grouping,
+                        unit=gate.unit,
+                        numbers={"value": interval_of(worst)},
+                        reason=gate.rule,
+                        advice=advice(knob, arm) if knob else None,
+                    )
+                )
+        if open_rules:
+            yield from open_rules
+        elif judged:
+            yield Finding(code="rules_met", arm=arm.key)
+
+
+def _worst(targets: Sequence[GateTarget]) -> GateTarget | None:
+    for outcome in ("fail", "inconclusive"):
+        for target in targets:
+            if target.outcome == outcome:
+                return target
+    return None
+
+
+def _of_gaps(comparison: Comparison, metric: str) -> Iterator[Finding]:
+    """The gap that is told apart, else what can be excluded; then every pair that was named."""
+    main = detected_gap(comparison, metric) or main_gap(comparison, metric)
+    for gap in (main, *named_gaps(comparison, metric)):
+        if gap is not None and (gap is main or gap != main):
+            yield _of_gap(comparison, gap)
+
+
+def _of_gap(comparison: Comparison, gap: Gap) -> Finding:
+    overall = interval_of(comparison.overall.estimates.get(gap.metric))
+    numbers = {
+        "size": interval_of(gap.size),
+        "overall": overall,
+        "found_from": _alone(gap.minimum_detectable),
+    }
+    groups, code, reason = (gap.a, gap.b), "no_gap", ""
+    if is_detected(gap):
+        code = "gap"
+        if (gap.signed.value or 0.0) < 0:
+            groups = gap.b, gap.a
+        for name, group in zip(("cost_a", "cost_b"), groups, strict=True):
+            numbers[name] = cost_of(comparison, group, gap.metric)
+    elif gap.size.ends is None or not gap.gated:
+        code, reason = "gap_unknown", gap.size.reason or gap.reason
+    return _found(code, comparison, gap.metric, groups, numbers, reason=reason)
+
+
+def _of_parts(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+    """Where most of the first detected gap comes from, else of the first detected cost."""
+    split = _detected_split(comparison)
+    if split is None:
+        return
+    for part, shown, code in (
+        (split.still, split.is_still, f"from_{split.name}"),
+        (split.noise, split.is_noise, "from_noise"),
+    ):
+        if shown and (part.value or 0.0) >= MOST * (split.total.value or 0.0):
+            knob: Knob | None = _against_noise(report, arm)
+            if code != "from_noise":
+                knob = _against_still(report, arm, split.name)
+            numbers = {"total": split.total, "still": split.still, "noise": split.noise}
+            groups = (split.a, split.b) if split.a else ()
+            yield _found(code, comparison, split.metric, groups, numbers, arm=arm, knob=knob)
+
+
+def _detected_split(comparison: Comparison) -> Split | None:
+    for metric in costs():
+        gap = detected_gap(comparison, metric)
+        if gap is not None:
+            split = split_gap(comparison, metric, gap)
+            if split is not None:
+                return split
+    for metric in costs():
+        split = split_cost(comparison, comparison.overall, metric)
+        if split is not None and split.total.low is not None and split.total.low > 0:
+            return split
+    return None
+
+
+def _of_steps(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+    """Which part is shown to be most of what a step costs the group that pays more."""
+    decomposition, groups = report.diagnostics.decomposition, detected_pair(comparison)
+    if decomposition is None or groups is None or arm.key not in decomposition.arms:
+        return
+    if comparison.grouping != report.data.groupings[0].name:
+        return
+    for causes in decomposition.arms[arm.key].groups:
+        if causes.group != groups[0]:
+            continue
+        for part, share in causes.shares.items():
+            raised = causes.parts[part].low
+            if raised is not None and raised > 0 and share.low is not None and share.low > MOST:
+                numbers = {"share": interval_of(share)}
+                yield _found(f"step_{part}", comparison, RISK, groups, numbers)
+
+
+def _of_controls(report: Report) -> Iterator[Finding]:
+    """Every method that is trained beside its control, by their gaps."""
+    first = report.data.groupings[0].name
+    by_arm = {c.arm: c for c in report.costs if c.grouping == first}
+    methods = {arm.key: arm.method for arm in report.arms}
+    for control in report.arms:
+        copied, matched = by_arm.get(control.source or ""), by_arm.get(control.key)
+        if copied is None or matched is None:
+            continue
+        if not find(methods[copied.arm]).scales_by_threshold:
+            continue
+        gaps = main_gap(copied), main_gap(matched)
+        if gaps[0] is None or gaps[1] is None:
+            continue
+        own, other = gaps[0].absolute, gaps[1].absolute
+        if own.ends is None or other.ends is None:
+            continue
+        code = "matched_alike"
+        if other.ends.low > own.ends.high:
+            code = "matched_worse"
+        elif other.ends.high < own.ends.low:
+            code = "matched_better"
+        numbers = {"size": interval_of(own), "matched": interval_of(other)}
+        finding = _found(code, copied, "privacy_cost", (), numbers)
+        yield finding.model_copy(update={"reference": control.key})
+
+
+def _health(report: Report) -> Iterator[Finding]:
+    """What must be known of an arm before any cost: is it of privacy, or of its settings?"""
+    yield from _of_reference(report)
+    first = report.data.groupings[0].name
+    arms = {arm.key: arm for arm in report.arms}
+    seen = set()
+    for comparison in report.comparisons:
+        arm = arms[comparison.arm]
+        if comparison.grouping != first:
+            continue
+        if arm.key not in seen:
+            seen.add(arm.key)
+            yield from _against_constant(report, arm, comparison)
+            yield from _of_loss(report, arm, comparison)
+        yield from _self_check(arms, arm, comparison)
+    told = set()
+    for sweep in report.sweep:
+        if sweep.method not in told and sweep.grouping == first:
+            for finding in _of_sweep(report, sweep, arms):
+                told.add(sweep.method)
+                yield finding
+
+
+def _of_reference(report: Report) -> Iterator[Finding]:
+    check = report.sklearn_baseline
+    own, other = check.reference_accuracy, check.baseline_accuracy
+    if check.undertrained and own is not None and other is not None:
+        for arm in report.arms:
+            if arm.key == check.arm:
+                yield Finding(
+                    code="reference_undertrained",
+                    arm=arm.key,
+                    measure="accuracy",
+                    unit="fraction",
+                    numbers={"own": _alone(own), "other": _alone(other)},
+                    reason=check.baseline,
+                    advice=advice(_against_undertraining(report, arm), arm),
+                )
+
+
+def _against_constant(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+    """Not shown to be better than predicting the training rows' shares, in the first such cost."""
+    for cost in costs():
+        worse = comparison.overall.estimates.get(f"{cost}.{CONSTANT}")
+        if worse is not None and worse.value is not None and worse.value > 0:
+            numbers = {"worse": interval_of(worse)}
+            knob = _remedy(report, arm)
+            yield _found("worse_than_constant", comparison, cost, (), numbers, arm=arm, knob=knob)
+            return
+
+
+def _of_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+    losses = _training_losses(report, arm.key)
+    if len(losses) < 4:
+        return
+    first, last = fmean(losses[: len(losses) // 2]), fmean(losses[-(len(losses) // 4) :])
+    if last > first * (1 + RISES_BY):
+        numbers = {"first": _alone(first), "last": _alone(last)}
+        knob = _remedy(report, arm)
+        yield _found("loss_rises", comparison, RISK, (), numbers, arm=arm, knob=knob)
+
+
+def _training_losses(report: Report, key: str) -> list[float]:
+    """Loss of the records seen, by epoch, over all groups; empty where it was not read."""
+    curves = [curve for curve in report.diagnostics.arms.get(key, ()) if curve.name == "loss"]
+    sizes: dict[str, float | None] = {}
+    for comparison in report.comparisons:
+        if comparison.grouping == report.data.groupings[0].name:  # sizes are alike in all of them
+            sizes = {group.group: group.n_train for group in comparison.by_group}
+    losses = []
+    for row in curves[0].values if curves else ():
+        total = whole = 0.0
+        for column, value in zip(curves[0].columns, row, strict=True):
+            weight = sizes.get(column) or 0.0
+            if value is not None:
+                total += value * weight
+                whole += weight
+        if whole > 0:
+            losses.append(total / whole)
+    return losses
+
+
+def _self_check(
+    arms: Mapping[str, ArmFacts], arm: ArmFacts, comparison: Comparison
+) -> Iterator[Finding]:
+    """An arm compared with itself must show no gap."""
+    twin = arms.get(comparison.reference)
+    gap = main_gap(comparison)
+    if twin is None or twin.reference is None or twin.method != arm.method or gap is None:
+        return
+    if gap.signed.excludes_zero:
+        numbers = {"size": interval_of(gap.size)}
+        yield _found(
+            "self_check_failed", comparison, gap.metric, (), numbers, arm=arm, knob="seeds up"
+        )
+
+
+def _of_sweep(report: Report, sweep: Sweep, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
+    """The loss added at the largest epsilon is not shown to be below that at the smallest.
+
+    It could be seen to fall: were it nothing at the largest epsilon, the intervals would lie apart.
+    """
+    risks = []
+    for point in (sweep.points[0], sweep.points[-1]):
+        for comparison in report.costs:
+            place = comparison.arm, comparison.reference, comparison.grouping
+            risk = comparison.overall.estimates.get(RISK)
+            if place == (point.arm, sweep.reference, sweep.grouping) and risk is not None:
+                risks.append((comparison, risk))
+    if len(risks) != 2 or risks[0][1].ends is None or risks[1][1].ends is None:
+        return
+    (low, high), (least, most) = risks[0][1].ends, risks[1][1].ends
+    if low > (most - least) / 2 and least > 0 and most >= low and least + most > (low + high) / 2:
+        arm = arms[risks[1][0].arm]
+        numbers = {"first": interval_of(risks[0][1]), "last": interval_of(risks[1][1])}
+        yield _found(
+            "cost_not_falling",
+            risks[1][0],
+            RISK,
+            (),
+            numbers,
+            arm=arm,
+            knob=_remedy(report, arm),
+        )
+
+
+def _found(
+    code: str,
+    comparison: Comparison,
+    measure: str,
+    groups: tuple[str, ...],
+    numbers: Mapping[str, Interval],
+    *,
+    reason: str = "",
+    arm: ArmFacts | None = None,
+    knob: Knob | None = None,
+) -> Finding:
+    """A finding about one comparison."""
+    return Finding(
+        code=code,
+        arm=comparison.arm,
+        reference=comparison.reference,
+        grouping=comparison.grouping,
+        groups=groups,
+        measure=measure,
+        unit=METRICS[measure].unit,
+        numbers=dict(numbers),
+        reason=reason,
+        advice=advice(knob, arm) if knob is not None and arm is not None else None,
+    )
+
+
+def _alone(value: float | None) -> Interval:
+    return Interval(value=value, low=None, high=None)
+
+
+def _remedy(report: Report, arm: ArmFacts) -> Knob | None:
+    """What may help a training that goes wrong: what most of its cost comes from."""
+    if arm.is_own_code:
+        return "own settings"
+    if arm.reference is None:
+        return _against_undertraining(report, arm)
+    for comparison in report.costs:
+        if comparison.arm == arm.key:
+            split = split_cost(comparison, comparison.overall, RISK)
+            if split is not None and (split.still.value or 0.0) > (split.noise.value or 0.0):
+                return _against_still(report, arm, split.name)
+    return _against_noise(report, arm)
+
+
+def _against_undertraining(report: Report, arm: ArmFacts) -> Knob:
+    """What would train a reference better, by its step and how its training loss went."""
+    if "penalty" in arm.settings:
+        return "penalty down"
+    if "teachers" in arm.settings:
+        return "teachers down"
+    step = arm.settings.get("learning_rate", 0.0)
+    rule = LEARNING_RATE.default.value(_sizes(report)) if LEARNING_RATE.default else step
+    losses = _training_losses(report, arm.key)
+    if not _is_near(step, rule):
+        return "step by rule"
+    if len(losses) >= 4 and losses[-1] > losses[0]:
+        return "step down"
+    return "epochs up"
+
+
+def _against_still(report: Report, arm: ArmFacts, part: str) -> Knob | None:
+    """What makes the part of a cost smaller that is there without noise."""
+    if part == "partition":
+        return "teachers down" if "teachers" in arm.settings else None
+    if part == "regularisation":
+        return "penalty down" if "penalty" in arm.settings else None
+    if report.settings_tried is not None:  # a search has weighed bound and step
+        return None
+    step, bound = _beside_rule(report, arm)
+    if step < 1 / BEYOND:
+        return "step by rule"
+    if arm.step_shortened:
+        return "epsilon up"
+    if bound < BEYOND and _clipped(report, arm.key) > LITTLE_CLIPPED and _has_bound(arm):
+        return "bound up"
+    return None
+
+
+def _against_noise(report: Report, arm: ArmFacts) -> Knob:
+    """What makes the part smaller that the noise adds."""
+    step, bound = _beside_rule(report, arm)
+    if report.settings_tried is None and bound > BEYOND:
+        return "bound by rule"
+    if report.settings_tried is None and step > BEYOND:
+        return "step by rule"
+    return "epsilon up"
+
+
+def _has_bound(arm: ArmFacts) -> bool:
+    """Whether a larger clipping bound changes what is clipped, and not the step alone."""
+    return "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
+
+
+def _beside_rule(report: Report, arm: ArmFacts) -> tuple[float, float]:
+    """The arm's step and clipping bound over what the rules would set; 1 where there is none."""
+    sigma, bound = (arm.settings.get(name) for name in ("noise_multiplier", "max_grad_norm"))
+    step = arm.settings.get("learning_rate")
+    rules = LEARNING_RATE.default, MAX_GRAD_NORM.default
+    if sigma is None or bound is None or step is None or rules[0] is None or rules[1] is None:
+        return 1.0, 1.0
+    if find(arm.method).scales_by_threshold:
+        step *= bound / arm.settings["threshold"]
+    sizes = _sizes(report, sigma)
+    return step / rules[0].value(sizes), bound / rules[1].value(sizes)
+
+
+def _sizes(report: Report, sigma: float = 0.0) -> PublicSizes:
+    """What the rules read."""
+    training, images = report.training, report.data.images
+    columns = len(report.data.features)
+    if images is not None:
+        columns = images.height * images.width * images.channels
+    assert training is not None, "only trained arms are advised on"
+    return PublicSizes(
+        training.n_public,
+        max(1, columns),
+        training.model,
+        noise_multiplier=sigma,
+        steps=training.steps,
+        expected_batch_size=training.expected_batch_size,
+    )
+
+
+def _is_near(value: float, rule: float) -> bool:
+    return rule / BEYOND <= value <= rule * BEYOND
+
+
+def _clipped(report: Report, key: str) -> float:
+    """The largest share of a group's records that was clipped last; 1 where it was not read."""
+    for curve in report.diagnostics.arms.get(key, ()):
+        if curve.name == "clipped" and curve.values:
+            known = [value for value in curve.values[-1] if value is not None]
+            return max(known, default=1.0)
+    return 1.0

@@ -1,0 +1,58 @@
+"""What an audit found of an arm: the types. Conditions make findings, phrases say them."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from fairaudit.results.estimates import Interval, Part
+
+Unit = Literal["fraction", "ratio", "nats", ""]
+
+Knob = Literal[
+    "epsilon up",
+    "bound up",
+    "bound by rule",
+    "step by rule",
+    "step down",
+    "epochs up",
+    "seeds up",
+    "teachers down",
+    "penalty down",
+    "search wider",
+    "own settings",
+]
+
+
+class Advice(Part):
+    """What to change, and in which direction; ``text`` names the option."""
+
+    knob: Knob
+    text: str
+
+
+class Finding(Part):
+    """One result of one arm.
+
+    Args:
+        code: Which condition holds; ``fairaudit.report.phrases`` has the sentence of each.
+        arm, reference, grouping: Whose comparison; "" where it is about no comparison.
+        groups: It is about, the one that pays more first.
+        measure: Metric that the numbers are of, "" for none.
+        unit: What they are counted in.
+        numbers: By name, with their intervals.
+        reason: Why something is not known, or a name that the sentence needs.
+        text: The sentence.
+        advice: What to do about it, None for nothing.
+    """
+
+    code: str
+    arm: str
+    reference: str = ""
+    grouping: str = ""
+    groups: tuple[str, ...] = ()
+    measure: str = ""
+    unit: Unit = ""
+    numbers: dict[str, Interval] = Field(default_factory=dict)
+    reason: str = ""
+    text: str = ""
+    advice: Advice | None = None

@@ -1,0 +1,80 @@
+"""What the gates of a report said."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from fairaudit.results.estimates import (
+    Figure,
+    HighEnd,
+    Interval,
+    LowEnd,
+    Part,
+)
+
+Outcome = Literal["pass", "fail", "inconclusive"]
+Unit = Literal["fraction", "ratio", "nats", ""]
+_SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
+
+
+def severity(outcome: Outcome) -> int:
+    """How bad an outcome is: a failure is worse than what cannot be told."""
+    return _SEVERITY.index(outcome)
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The worst outcome; none at all is inconclusive."""
+    return max(outcomes, key=severity, default="inconclusive")
+
+
+class GateTarget(Interval):
+    """One number that a rule was held against.
+
+    ``low`` and ``high`` are the ends of the 95 % interval, ``shared_low`` and ``shared_high`` those
+    of the wider one that holds for all numbers of the rule about that arm together; None where
+    there is none.
+    ``reason`` says why the target is inconclusive.
+    """
+
+    arm: str
+    reference: str
+    grouping: str
+    group: str
+    outcome: Outcome
+    shared_low: LowEnd | None
+    shared_high: HighEnd | None
+    reason: str
+
+    @property
+    def shared(self) -> Interval:
+        """The number with the wider interval."""
+        return Interval(value=self.value, low=self.shared_low, high=self.shared_high)
+
+
+class GateRecord(Part):
+    """One rule: as it was given, in words, and what it said of each of its targets.
+
+    ``targets``: The worst first. ``left_out`` names the groups that a rule without selector does
+    not judge, with the reason.
+    ``unit``: Of its numbers; "" for those of a guarantee. ``limit``: What they are held against.
+    """
+
+    rule: str
+    words: str
+    outcome: Outcome
+    reason: str
+    targets: tuple[GateTarget, ...]
+    left_out: tuple[str, ...]
+    unit: Unit
+    limit: Figure
+
+
+def verdicts(gates: Sequence[GateRecord]) -> dict[str, Outcome]:
+    """What all rules together say of each arm that they judge.
+
+    In the order in which they are met.
+    """
+    found: dict[str, list[Outcome]] = {}
+    for gate in gates:
+        for target in gate.targets:
+            found.setdefault(target.arm, []).append(target.outcome)
+    return {arm: worst(outcomes) for arm, outcomes in found.items()}

@@ -1,0 +1,478 @@
+"""Findings of hand-made audits: which code, about whom, with which advice."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from changed import replace
+from handmade import (
+    arm,
+    comparison,
+    dataset,
+    estimate,
+    gap,
+    metadata,
+    plan,
+    privacy,
+    resolved,
+    results,
+)
+
+from fairaudit.analysis.build import AuditResults, build_report
+from fairaudit.gate.check import check, with_verdict
+from fairaudit.gate.grammar import parse_rules
+from fairaudit.methods.catalog import Guarantee
+from fairaudit.report.conditions import with_findings
+from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds
+from fairaudit.report.parts import split_gap
+from fairaudit.report.phrases import phrases
+from fairaudit.report.to_json import read_report, to_json
+
+COSTS = ("privacy_cost", "excess_risk")
+# What the rules set for the two columns of the hand-made table, and for its noise.
+BY_RULE = {"learning_rate": 0.667, "max_grad_norm": 2.449, "noise_multiplier": 0.001}
+SGD = arm("sgd", reference=None, settings={"learning_rate": 0.667})
+
+
+def audited(*compared, arms=None, losses=None, baseline=1.0, **settings):
+    """A report of these comparisons; ``losses``: arm -> training loss by epoch."""
+    compared = compared or (comparison("dpsgd"),)
+    if arms is None:
+        own = {**BY_RULE, **settings}
+        arms = [SGD]
+        for key in dict.fromkeys(c.arm for c in compared):
+            target = float(key.partition("@")[2] or 3.2)
+            guarantee = privacy(target_epsilon=target)
+            arms.append(arm(key, settings=own, privacy=guarantee))
+    settled = resolved(method=["dpsgd"])
+    made = plan(settled.config, tuple(arms))
+    found = results(made, sklearn_baseline=baseline)
+    for job in made.jobs:
+        arrays = {
+            name: a for name, a in found[job.id].arrays.items() if not name.startswith("trace")
+        }
+        if losses and job.arm in losses:
+            series = [[[loss, loss]] for loss in losses[job.arm]]
+            arrays |= {
+                "trace.loss": np.array(series, np.float32),
+                "trace_steps.loss": range(len(series)),
+            }
+        found[job.id] = replace(found[job.id], arrays=arrays)
+    return build_report(AuditResults(settled, made, dataset(), found, {}, compared), metadata())
+
+
+def risk(value, half=0.02):
+    made = gap("F", "M", value, half, metric="excess_risk")
+    names = ("signed", "absolute", "simultaneous")
+    return replace(made, **{name: replace(getattr(made, name), unit="nats") for name in names})
+
+
+def laid(compared, **overall):
+    """The comparison with these estimates of all rows."""
+    known = {**compared.overall.estimates, **overall}
+    return replace(compared, overall=replace(compared.overall, estimates=known))
+
+
+def in_parts(key="dpsgd", still=0.05, noise=0.01, half=0.005, name="clipping", **kept):
+    """A comparison whose cost over all rows, and its gap, have these parts."""
+    overall = {}
+    for cost in COSTS:
+        unit = "nats" if cost == "excess_risk" else "fraction"
+        for suffix, value in (("", still + noise), (f".{name}", still), (".noise", noise)):
+            overall[cost + suffix] = estimate(value, half, unit)
+    made = laid(comparison(key, (0.04 + still + noise, 0.04), half=half, **kept), **overall)
+    gaps = [made.gaps[0]]
+    for suffix, value in ((f".{name}", still), (".noise", noise)):
+        gaps.append(gap("F", "M", value, half, metric=f"privacy_cost{suffix}"))
+    return replace(made, gaps=tuple(gaps))
+
+
+def told(report, arm=None):
+    return [f.code for f in report.findings if arm is None or f.arm == arm]
+
+
+def only(report, code):
+    (finding,) = (f for f in report.findings if f.code == code)
+    return finding
+
+
+def knobs(report, code):
+    return [f.advice and f.advice.knob for f in report.findings if f.code == code]
+
+
+@pytest.mark.parametrize(("costs", "payer"), [((0.041, 0.012), "F"), ((0.012, 0.041), "M")])
+def test_a_gap_names_first_who_pays_more_with_what_each_pays(costs, payer):
+    finding = only(audited(comparison("dpsgd", costs)), "gap")
+    assert finding.groups[0] == payer
+    assert (finding.arm, finding.grouping, finding.measure) == ("dpsgd", "sex", "privacy_cost")
+    assert finding.numbers["size"].value == pytest.approx(0.029)
+    assert finding.numbers["cost_a"].value == pytest.approx(0.041)
+    assert finding.numbers["cost_b"].value == pytest.approx(0.012)
+    assert finding.text.startswith(f"{payer} pays more than ")
+    assert "2.9 [1.2, 4.6] points of accuracy" in finding.text
+
+
+def test_each_cost_has_its_own_finding_and_the_unit_of_its_metric():
+    made = comparison("dpsgd")
+    report = audited(replace(made, gaps=(*made.gaps, risk(0.05))))
+    found = {f.measure: f.unit for f in report.findings if f.code == "gap"}
+    assert found == {"privacy_cost": "fraction", "excess_risk": "nats"}
+
+
+def test_where_no_gap_is_detected_the_upper_end_and_the_least_that_would_be_found_are_told():
+    finding = only(audited(comparison("dpsgd", half=0.03)), "no_gap")
+    assert finding.numbers["size"].high == pytest.approx(0.059)
+    assert finding.numbers["found_from"].value == 0.0251
+    assert "at most 5.9 points; one of 2.5 points" in finding.text
+    assert finding.advice is None
+
+
+def test_without_an_interval_no_gap_is_told_and_none_excluded():
+    made = comparison("dpsgd")
+    one = estimate(0.029, reason="one seed")
+    sizes = dict.fromkeys(("signed", "absolute", "simultaneous"), one)
+    bare = replace(made.gaps[0], **sizes, direction="", gated=False, reason="x")
+    finding = only(audited(replace(made, gaps=(bare,))), "gap_unknown")
+    assert finding.reason == "one seed"
+
+
+def test_of_three_groups_the_pair_that_is_told_apart_stands_for_the_open_largest_gap():
+    """The largest gap, A against C, is open; B is shown to pay more than C."""
+    made = comparison("dpsgd", (0.05, 0.03, 0.0), names=("A", "B", "C"))
+    pairs = [gap("A", "B", 0.02, 0.06), gap("A", "C", 0.05, 0.06), gap("B", "C", 0.03, 0.004)]
+    made = replace(made, gaps=(*pairs, gap("A", "C", 0.05, 0.06, kind="max")))
+    settled = resolved(method=["dpsgd"])
+    planned = plan(settled.config, (SGD, arm("dpsgd", settings=BY_RULE)))
+    found = AuditResults(settled, planned, dataset("ABC"), results(planned), {}, (made,))
+    assert only(build_report(found, metadata()), "gap").groups == ("B", "C")
+
+
+# still, noise, half, settings -> code and advice of the parts
+PARTS = {
+    "clipping": (0.05, 0.01, 0.005, {}, "from_clipping", "bound up"),
+    "a step that is too short": (
+        *(0.05, 0.01, 0.005, {"learning_rate": 0.1}, "from_clipping", "step by rule"),
+    ),
+    "a bound that is large already": (
+        *(0.05, 0.01, 0.005, {"max_grad_norm": 10.0}, "from_clipping", None),
+    ),
+    "noise": (0.01, 0.05, 0.005, {}, "from_noise", "epsilon up"),
+    "noise of a long step": (
+        *(0.01, 0.05, 0.005, {"learning_rate": 2.0}, "from_noise", "step by rule"),
+    ),
+    "noise of a large bound": (
+        *(0.01, 0.05, 0.005, {"max_grad_norm": 30.0}, "from_noise", "bound by rule"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_advice_follows_the_larger_part_and_the_settings(case):
+    still, noise, half, settings, code, knob = PARTS[case]
+    report = audited(in_parts(still=still, noise=noise, half=half), **settings)
+    finding = only(report, code)
+    assert finding.groups == ("F", "M")
+    assert finding.numbers["total"].value == pytest.approx(still + noise)
+    assert finding.numbers["noise"].value == pytest.approx(noise)
+    assert (finding.advice and finding.advice.knob) == knob
+
+
+def test_parts_that_are_not_told_from_zero_are_not_named():
+    report = audited(in_parts(still=0.05, noise=0.02, half=0.055))
+    assert not [code for code in told(report) if code.startswith("from_")]
+
+
+def test_a_step_that_noise_shortens_by_rule_asks_for_epsilon_and_never_for_another_step():
+    arms = (SGD, arm("dpsgd", settings={**BY_RULE, "learning_rate": 0.5}, step_shortened=True))
+    assert knobs(audited(in_parts(), arms=arms), "from_clipping") == ["epsilon up"]
+
+
+def test_of_three_groups_parts_have_the_intervals_that_hold_for_all_pairs():
+    found = []
+    for name, value in (("", 0.06), (".clipping", 0.05), (".noise", 0.015)):
+        pair = gap("F", "M", value, 0.01, metric=f"privacy_cost{name}")
+        shared = replace(pair.simultaneous, low=max(0.0, value - 0.03), high=value + 0.03)
+        direction = "" if name == ".noise" else pair.direction
+        found.append(replace(pair, simultaneous=shared, direction=direction))
+    compared = replace(in_parts(), gaps=tuple(found))
+    parts = split_gap(compared, "privacy_cost", found[0])
+    assert (parts.still.low, parts.still.high) == pytest.approx((0.02, 0.08))
+    assert (parts.noise.low, parts.noise.high) == pytest.approx((-0.015, 0.045))
+    assert (parts.is_still, parts.is_noise) == (True, False)
+
+
+PATE = ("pate-soft", "pate-soft-clean", {"teachers": 8.0, "queries": 100.0}, "partition")
+MINIMISER = ("output-perturbation", "exact-minimiser", {"penalty": 0.0001}, "regularisation")
+
+
+def own_settings(method, **parts):
+    key, reference, settings, name = method
+    arms = [arm(each, reference=None, settings=settings) for each in ("sgd", reference)]
+    arms.append(arm(key, reference=reference, settings=settings))
+    return audited(in_parts(key, name=name, reference=reference, **parts), arms=arms)
+
+
+@pytest.mark.parametrize(
+    ("method", "still", "code", "advice"),
+    [
+        (PATE, 0.05, "from_partition", "pate-soft.teachers=4"),
+        (PATE, 0.001, "from_noise", "epsilon"),
+        (MINIMISER, 0.05, "from_regularisation", "output-perturbation.penalty=1e-05"),
+        (MINIMISER, 0.001, "from_noise", "epsilon"),
+    ],
+)
+def test_methods_without_noised_steps_are_told_of_their_own_settings(method, still, code, advice):
+    report = own_settings(method, still=still, noise=0.02)
+    assert advice in only(report, code).advice.text
+
+
+@pytest.mark.parametrize(
+    ("cost", "added", "measure"),
+    [(-0.1, -0.2, None), (-0.1, 0.005, "excess_risk"), (0.004, -0.2, "privacy_cost")],
+)
+def test_worse_than_a_constant_model(cost, added, measure):
+    overall = {
+        "privacy_cost.constant": estimate(cost, 0.01),
+        "excess_risk.constant": estimate(added, 0.01, "nats"),
+    }
+    report = audited(laid(comparison("dpsgd"), **overall))
+    found = [f.measure for f in report.findings if f.code == "worse_than_constant"]
+    assert found == ([] if measure is None else [measure])
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_told"),
+    [
+        ([0.7, 0.6, 0.5, 0.4, 0.35, 0.33, 0.32, 0.31], False),
+        ([0.7, 0.6, 0.5, 0.45, 0.5, 0.6, 0.65, 0.7], True),
+        ([0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.502, 0.503], False),  # within the noise of batches
+        ([0.5, 0.9, 0.9], False),  # too few readings to tell
+    ],
+)
+def test_a_training_loss_that_rises(losses, is_told):
+    assert ("loss_rises" in told(audited(losses={"dpsgd": losses}))) == is_told
+
+
+def swept(small, large, half):
+    risks = {"dpsgd@1": small, "dpsgd@8": large}
+    made = []
+    for key, value in risks.items():
+        made.append(laid(comparison(key), excess_risk=estimate(value, half, "nats")))
+    return audited(*made)
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "half", "is_told"),
+    [
+        (0.05, 0.05, 0.01, True),
+        (0.05, 0.001, 0.01, False),
+        (0.05, 0.03, 0.004, False),  # it falls, as the intervals show
+        (0.05, 0.05, 0.06, False),  # nothing could be seen
+        (0.005, 0.005, 0.01, False),
+    ],
+)
+def test_a_cost_that_does_not_fall_with_epsilon(small, large, half, is_told):
+    assert ("cost_not_falling" in told(swept(small, large, half), "dpsgd@8")) == is_told
+
+
+def undertrained(losses, step=0.667):
+    arms = (arm("sgd", reference=None, settings={"learning_rate": step}), arm("dpsgd"))
+    report = audited(arms=arms, losses={"sgd": losses}, baseline=1.0)
+    check = report.sklearn_baseline.model_copy(
+        update={"undertrained": True, "reference_accuracy": 0.7}
+    )
+    return with_findings(report.model_copy(update={"sklearn_baseline": check}))
+
+
+@pytest.mark.parametrize(
+    ("losses", "step", "knob"),
+    [
+        ([0.7, 0.6, 0.5, 0.4], 0.667, "epochs up"),
+        ([0.4, 0.5, 0.6, 0.7], 0.667, "step down"),
+        ([0.4, 0.5, 0.6, 0.7], 5.0, "step by rule"),
+    ],
+)
+def test_an_undertrained_reference_is_advised_by_its_step_and_its_loss(losses, step, knob):
+    assert knobs(undertrained(losses, step), "reference_undertrained") == [knob]
+
+
+def beside_matched(matched):
+    arms = (
+        *(SGD, arm("global-adapt", settings={**BY_RULE, "threshold": 3.0})),
+        arm("dpsgd-matched", source="global-adapt", settings=BY_RULE),
+    )
+    return audited(
+        comparison("global-adapt", (0.061, 0.012)),
+        comparison("dpsgd-matched", matched),
+        arms=arms,
+    )
+
+
+@pytest.mark.parametrize(
+    ("matched", "code"),
+    [
+        ((0.102, 0.012), "matched_worse"),
+        ((0.061, 0.022), "matched_alike"),
+        ((0.012, 0.012), "matched_better"),
+    ],
+)
+def test_a_method_is_held_against_matched_clipping_by_the_intervals_of_the_gaps(matched, code):
+    finding = only(beside_matched(matched), code)
+    assert (finding.arm, finding.reference) == ("global-adapt", "dpsgd-matched")
+    assert "control_not_run" not in [w.code for w in beside_matched(matched).warnings]
+
+
+def stepped(part):
+    """A report whose worst-off group's steps cost by this part."""
+    made = comparison("dpsgd")
+    report = audited(replace(made, gaps=(*made.gaps, risk(0.05))))
+
+    def read(value):
+        return OverSeeds(value=value, low=value - 0.1, high=value + 0.1, by_seed=(value,))
+
+    names = ("direction", "magnitude_effective", "noise")
+    shares = {name: read(0.7 if name == part else 0.15) for name in names}
+    groups = []
+    for name in ("F", "M"):
+        parts = dict.fromkeys(names, read(0.2))
+        groups.append(GroupCauses(group=name, parts=parts, shares=shares, statistics={}))
+    found = Decomposition(
+        steps=3,
+        batches=2,
+        hessian_records=100,
+        optimizer="sgd",
+        arms={"dpsgd": ArmCauses(reason="", groups=tuple(groups))},
+        claims=(),
+    )
+    read_steps = report.diagnostics.model_copy(update={"decomposition": found})
+    return with_findings(report.model_copy(update={"diagnostics": read_steps}))
+
+
+@pytest.mark.parametrize("part", ["direction", "magnitude_effective", "noise"])
+def test_the_part_of_a_step_is_named_where_its_share_is_shown_to_be_more_than_half(part):
+    report = stepped(part)
+    assert only(report, f"step_{part}").groups == ("F", "M")
+    assert len([code for code in told(report) if code.startswith("step_")]) == 1
+
+
+def ablation():
+    keys = ("clipped", "magnitude-only", "direction-only")
+    arms = (SGD, *(arm(key, privacy=privacy(Guarantee.NONE)) for key in keys))
+    costs = ((0.05, 0.01), (0.04, 0.01), (0.012, 0.01))
+    return audited(*map(comparison, keys, costs), arms=arms)
+
+
+def test_the_half_of_clipping_with_a_gap_of_its_own_is_named():
+    assert only(ablation(), "clipping_halves").reason == "magnitude-only"
+
+
+def self_check(costs=(0.041, 0.012)):
+    arms = (SGD, arm("dpsgd"), arm("dpsgd#self-check", reference="dpsgd"))
+    return audited(
+        comparison("dpsgd"), comparison(arms[2].key, costs, reference="dpsgd"), arms=arms
+    )
+
+
+def test_an_arm_that_differs_from_itself_is_told_and_not_shipped():
+    assert told(self_check(), "dpsgd#self-check") == ["self_check_failed"]
+    assert told(self_check((0.001, 0.0)), "dpsgd#self-check") == []
+
+
+def judged(limit, half=0.017):
+    report = audited(comparison("dpsgd", half=half))
+    rules = parse_rules([f"privacy_cost_gap > {limit} points"])
+    return with_verdict(report, check(report, rules))
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "knob"),
+    [(1, "rule_failed", None), (2, "rule_open", "seeds up"), (5, "rules_met", None)],
+)
+def test_what_a_rule_says_stands_first_beside_its_number(limit, code, knob):
+    report = judged(limit)
+    first = report.findings[0]
+    assert (first.code, first.arm) == (code, "dpsgd")
+    assert knobs(report, code) == [knob]
+    if code != "rules_met":
+        assert first.numbers["value"].value == pytest.approx(0.029)
+    again = with_verdict(report, check(report, parse_rules(["privacy_cost_gap > 5 points"])))
+    assert [f.code for f in again.findings if f.code.startswith("rule")] == ["rules_met"]
+
+
+def test_only_what_could_be_shipped_is_told_what_it_costs():
+    unproved = privacy(Guarantee.NOT_ESTABLISHED, "as published")
+    arms = (
+        *(SGD, arm("global-adapt", settings={**BY_RULE, "threshold": 3.0})),
+        arm("dpsgd-matched", source="global-adapt"),
+        arm("dpsgd:as-published", privacy=unproved),
+    )
+    compared = [comparison(each.key, reference=each.reference) for each in arms[1:]]
+    report = audited(*compared, arms=arms)
+    assert {f.arm for f in report.findings if f.code == "gap"} == {"global-adapt"}
+    alone = audited(compared[2], arms=(arms[0], arms[3]))
+    assert {f.arm for f in alone.findings if f.code == "gap"} == {"dpsgd:as-published"}
+
+
+def test_findings_are_stored_and_read_again():
+    report = judged(2)
+    again = read_report(to_json(report), name="report.json")
+    assert [f.text for f in again.findings] == [f.text for f in report.findings]
+    assert to_json(again) == to_json(report)
+
+
+WORLDS = {
+    "gap": lambda: judged(1),
+    "open": lambda: judged(2),
+    "met": lambda: judged(5),
+    "no gap": lambda: audited(comparison("dpsgd", half=0.03)),
+    "unknown": lambda: audited(replace(comparison("dpsgd"), gaps=(ungated(),))),
+    "clipping": lambda: audited(in_parts()),
+    "noise": lambda: audited(in_parts(still=0.01, noise=0.05)),
+    "partition": lambda: own_settings(PATE, still=0.05, noise=0.02),
+    "penalty": lambda: own_settings(MINIMISER, still=0.05, noise=0.02),
+    "sick": lambda: audited(sick(), losses={"dpsgd": [0.4, 0.4, 0.5, 0.6]}),
+    "sweep": lambda: swept(0.05, 0.05, 0.01),
+    "undertrained": lambda: undertrained([0.7, 0.6, 0.5, 0.4]),
+    "worse": lambda: beside_matched((0.102, 0.012)),
+    "alike": lambda: beside_matched((0.061, 0.022)),
+    "better": lambda: beside_matched((0.012, 0.012)),
+    "direction": lambda: stepped("direction"),
+    "magnitude": lambda: stepped("magnitude_effective"),
+    "step noise": lambda: stepped("noise"),
+    "halves": ablation,
+    "self-check": self_check,
+}
+OPPOSITE = {"up": "down", "down": "up"}
+
+
+def ungated():
+    return replace(comparison("dpsgd").gaps[0], direction="", gated=False, reason="too few rows")
+
+
+def sick():
+    """Noise is most of the cost over all rows, clipping of the gap; a constant is better."""
+    made = in_parts()
+    worse = {f"{cost}.constant": estimate(0.05, 0.01) for cost in COSTS}
+    noisy = {"excess_risk.clipping": estimate(0.01, 0.005), "excess_risk.noise": estimate(0.05)}
+    return laid(made, **worse, **noisy)
+
+
+@pytest.fixture(scope="module")
+def worlds():
+    return {name: make() for name, make in WORLDS.items()}
+
+
+def test_every_code_is_reached_and_has_its_phrase(worlds):
+    reached = {code for report in worlds.values() for code in told(report)}
+    assert reached == set(phrases())
+
+
+def test_no_advice_contradicts_another_about_the_same_arm(worlds):
+    for name, report in worlds.items():
+        ways = defaultdict(set)
+        for finding in report.findings:
+            if finding.advice is not None:
+                knob, _, way = finding.advice.knob.partition(" ")
+                ways[finding.arm, knob].add(way)
+        for where, directions in ways.items():
+            assert len(directions) == 1, (name, where, directions)
