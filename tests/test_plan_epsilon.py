@@ -52,7 +52,7 @@ def test_a_published_schedule_has_the_published_epsilon(name):
         assert privacy.epsilon.pld == pytest.approx(pld, abs=PLD_TOLERANCE)
 
 
-@pytest.mark.usefixtures("each_arm_alone")
+@pytest.mark.usefixtures("quick_accountant")
 @pytest.mark.parametrize("name", presets())
 def test_a_preset_leaves_no_number_of_its_methods_to_a_rule(name):
     # A default may move with what is learned about defaults, a publication's number may not.
@@ -87,7 +87,7 @@ def test_the_presets_give_the_epsilons_they_promise(name):
         fields |= {"keep": {}, "model": "logistic"}
     config = AuditConfig(data="t.csv", seeds=5, method=("dpsgd", "global-adapt"), **fields)
     found = make_plan(config, table())
-    assert found.delta == 1e-6
+    assert found.training.delta == 1e-6
     for key, figures in (("dpsgd", alone), ("global-adapt", together)):
         epsilon = found.arm(key).privacy.epsilon.rdp
         assert epsilon == pytest.approx(figures[0], abs=RDP_TOLERANCE)

@@ -20,7 +20,6 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics.observers import EpochCurves, Misalignment
 from fairaudit.planning.plan import make_plan
-from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 
 SEEDS, REPEATS = (4, 5, 6), 2
@@ -420,17 +419,9 @@ def test_the_baseline_is_fitted_on_training_rows_and_read_on_test_rows(audit):
         assert scores[0] != scores[1]
 
 
-def test_a_groups_own_epsilon_is_at_the_audits_delta(audit):
-    """Noise next to the first group is the planned one, so its epsilon is the arm's.
-
-    Others have more.
-    """
-    event = SampledGaussian(5, 10, (NoisyRelease("gradient", 1.5),))
+def test_noise_next_to_a_group_is_its_mean_over_steps(audit):
     for seed in SEEDS:
         arrays = audit.result("dpsgd", seed).arrays
-        own = arrays["reading.individual_epsilon"]
-        assert own[0] == pytest.approx(epsilon(event, 1e-3, "pld"), rel=1e-3)
-        assert own[0] > own[1] > own[2] > 0
         assert arrays["reading.group_noise_multiplier"] == pytest.approx([1.5, 3.0, 6.0])
 
 

@@ -194,7 +194,7 @@ def attack_facts(
     """What one run, or a search, that releases this leaves to an attacker."""
     return tuple(
         AttackFacts(false_positive_rate=false, true_positive_rate=true)
-        for false, true in attack_rates(event, rates=tuple(rates))
+        for false, true in zip(rates, attack_rates(event, tuple(rates)), strict=True)
     )
 
 

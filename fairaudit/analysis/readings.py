@@ -19,9 +19,6 @@ Results = Mapping[str, JobResult]
 # readings that the program takes of every method: name -> what it is, in the order of the report
 MEANINGS: Mapping[str, str] = {
     "group_noise_multiplier": "noise next to the group's longest gradient, mean over steps",
-    "individual_epsilon": "upper bound on the epsilon that this noise would have given the group's "
-    "records: "
-    "descriptive, no guarantee",
 }
 
 

@@ -36,8 +36,7 @@ from fairaudit.metrics.sklearn_check import logistic_baseline
 from fairaudit.models.zoo import check_outputs
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
-from fairaudit.privacy.events import SampledGaussian, event_to_json
-from fairaudit.privacy.individual import individual_epsilon
+from fairaudit.privacy.events import event_to_json
 from fairaudit.results.jobs import Array, JobResult
 
 BASELINE_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
@@ -108,7 +107,7 @@ def _training(
         **outcome(task, trained, prepared),
         **_readings(plan, find(arm.method), method, task, trained),
         **why,
-        **_individual(trained, plan.training.delta),
+        **_noise_beside_groups(trained),
     }
     for name, (steps, values) in trained.trace.stacked().items():
         arrays[f"trace.{name}"] = values.to(torch.float32).contiguous().numpy()
@@ -255,21 +254,16 @@ def _facts(prepared: SeedData) -> Mapping[str, object]:
     return facts
 
 
-def _individual(trained: TrainedReplicates, delta: float) -> dict[str, Array]:
-    """What noise each group's records had next to them, [K] each.
+def _noise_beside_groups(trained: TrainedReplicates) -> dict[str, Array]:
+    """The mean noise that each group's records had next to them, where a rule treats groups unlike.
 
-    Where a rule treats groups unlike.
+    [K].
     """
     series = trained.trace.stacked().get("group_noise_multiplier")
-    if series is None or not isinstance(trained.event, SampledGaussian):
+    if series is None or trained.event is None:
         return {}
-    own, event = series[1].double().numpy(), trained.event  # [T, R, K]
-    groups = range(own.shape[-1])
-    epsilons = [individual_epsilon(own[..., k], event, delta) for k in groups]
-    return {
-        "reading.group_noise_multiplier": own.mean((0, 1)),
-        "reading.individual_epsilon": np.asarray(epsilons, dtype=np.float64),
-    }
+    multipliers = series[1].double().numpy()  # [T, R, K]
+    return {"reading.group_noise_multiplier": multipliers.mean((0, 1))}
 
 
 def _sklearn_baseline(prepared: SeedData) -> dict[str, float]:

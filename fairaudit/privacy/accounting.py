@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 
 from fairaudit.errors import PrivacyError
@@ -20,7 +19,7 @@ SMALLEST_SIGMA, LARGEST_SIGMA = 0.02, 1e4
 TOLERANCE = 2e-3  # a calibrated epsilon lies within this fraction below its target
 
 _INTERVAL = 1e-4  # privacy losses are rounded up to multiples of it
-_COARSE = 10  # a search, and a composition of many unlike steps, may round this much more
+_COARSE = 10  # a search may round this much more
 CURVE_DELTA = 1e-6  # at which the epsilon is read that a curve's range follows from
 LARGEST_CURVE = 300.0  # beyond it exp(epsilon) is no bound on anything, and overflows
 _PLD_LIMIT = 1e6  # an RDP epsilon beyond it means no protection; PLD would only overflow on it
@@ -54,41 +53,43 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: Accountant = "pld") -
     return _epsilon(_charges([(event, 1)]), checked_delta(delta), accountant)
 
 
-def composed_epsilon(
-    events_with_counts: Iterable[tuple[PrivacyEvent, int]], delta: float, *, coarsely: bool = False
-) -> float:
+def composed_epsilon(events_with_counts: Iterable[tuple[PrivacyEvent, int]], delta: float) -> float:
     """PLD epsilon of releasing several runs, each event ``count`` times with samples of its own.
 
     Runs that train on one and the same Poisson sample are no independent runs: :func:`joint` makes
-    one event of them first. ``coarsely`` is for many unlike events: an upper bound too, at a
-    fraction of the time, larger by up to half a per cent.
+    one event of them first.
     """
-    return _epsilon(
-        _charges(events_with_counts), checked_delta(delta), "pld", _COARSE if coarsely else 1
-    )
+    return _epsilon(_charges(events_with_counts), checked_delta(delta), "pld")
 
 
-def privacy_curve(
-    event: PrivacyEvent, accountant: Accountant = "pld"
-) -> tuple[Callable[[float], float], float] | None:
-    """One run's epsilon -> delta, and the largest epsilon of use; None where nothing is proved.
+class PrivacyCurve(NamedTuple):
+    """Epsilon -> the least delta that is proved beside it; never too small.
 
-    For adding and for removing a record; never too small. ``rdp``, for mechanisms without a privacy
-    loss distribution, knows no negative epsilons.
+    Args:
+        delta: For adding and for removing a record.
+        least, most: Between which epsilons it is of use; ``least`` is 0 where it knows no negative
+            ones.
     """
+
+    delta: Callable[[float], float]
+    least: float
+    most: float
+
+
+def privacy_curve(event: PrivacyEvent) -> PrivacyCurve | None:
+    """The whole curve of one run; None where nothing is proved."""
     charges = _charges([(event, 1)])
     if any(charge.sigma == 0.0 for charge in charges):
-        size = math.inf
-    else:
-        size = _rdp(charges, CURVE_DELTA)
+        return None
+    size = _rdp(charges, CURVE_DELTA)
     if size > LARGEST_CURVE:
         return None
-    if accountant == "rdp":
-        return _rdp_accountant(charges).get_delta, 2.0 * size + 5.0
     # Rounding losses up adds to delta with the number of steps; so many digits leave rates right to
     # 1e-4.
     interval = _COARSE * _interval(size) * min(1.0, math.sqrt(1e3 / max(c.steps for c in charges)))
-    return _composed(charges, interval).get_delta_for_epsilon, 2.0 * size + 5.0
+    composed = _composed(charges, interval)
+    most = 2.0 * size + 5.0
+    return PrivacyCurve(lambda at: float(composed.get_delta_for_epsilon(at)), -most, most)
 
 
 def joint(events: Sequence[SampledGaussian]) -> SampledGaussian:
@@ -163,17 +164,6 @@ def calibrate_gaussian(count: int, delta: float, target_epsilon: float) -> float
     return _rounded_up(sigma * math.sqrt(count), digits=6)
 
 
-def describe() -> dict[str, str]:
-    """Who counted, for the report: library, accountants, neighbouring relation, discretisation."""
-    return {
-        "library": f"dp-accounting {version('dp-accounting')}",
-        "headline": "PLD",
-        "beside": "RDP",
-        "neighbouring": "add or remove one record",
-        "discretisation": f"{_INTERVAL:g}, rounded up",
-    }
-
-
 def checked_delta(delta: float) -> float:
     """Delta, where it can be accounted for.
 
@@ -206,24 +196,20 @@ def _charges(events_with_counts: Iterable[tuple[PrivacyEvent, int]]) -> tuple[_C
 
 
 @lru_cache(maxsize=1024)
-def _epsilon(
-    charges: tuple[_Charge, ...], delta: float, accountant: Accountant, coarseness: int = 1
-) -> float:
+def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant) -> float:
+    if not charges:
+        return 0.0
     if any(charge.sigma == 0.0 for charge in charges):
         return math.inf
-    if accountant == "pld" and charges and all(charge.steps_per_epoch == 1 for charge in charges):
+    if accountant == "pld" and all(charge.steps_per_epoch == 1 for charge in charges):
         return _exact(charges, delta)
-    if charges:
-        by_rdp = _rdp(charges, delta)
-    else:
-        by_rdp = 0.0
+    by_rdp = _rdp(charges, delta)
     if accountant == "rdp" or not 0.0 < by_rdp < _PLD_LIMIT:
         return by_rdp
-    value = _pld(charges, delta, coarseness * _interval(by_rdp))
-    if (
-        value < 0.25 * by_rdp
-    ):  # RDP is far off where noise is tiny or steps are few, and so was the interval
-        value = _pld(charges, delta, coarseness * _interval(value))
+    value = _pld(charges, delta, _interval(by_rdp))
+    # RDP is far off where noise is tiny or steps are few, and so was the interval.
+    if value < 0.25 * by_rdp:
+        value = _pld(charges, delta, _interval(value))
     return value
 
 
@@ -253,11 +239,6 @@ def _interval(size: float) -> float:
 
 def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
     with quiet():
-        return float(_rdp_accountant(charges).get_epsilon(delta))
-
-
-def _rdp_accountant(charges: tuple[_Charge, ...]) -> _OfLibrary:
-    with quiet():
         import dp_accounting  # lazily: 2 s
         from dp_accounting import rdp  # lazily: 2 s
 
@@ -266,7 +247,7 @@ def _rdp_accountant(charges: tuple[_Charge, ...]) -> _OfLibrary:
             gaussian = dp_accounting.GaussianDpEvent(charge.sigma)
             step = dp_accounting.PoissonSampledDpEvent(1.0 / charge.steps_per_epoch, gaussian)
             accountant.compose(step, charge.steps)
-        return accountant
+        return float(accountant.get_epsilon(delta))
 
 
 def _pld(charges: tuple[_Charge, ...], delta: float, interval: float) -> float:

@@ -1,7 +1,7 @@
 """What was released about the training records, as frozen data that an accountant can read."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Decimal
 
 MOST_DECIMALS = 6  # of an epsilon that people read
@@ -116,39 +116,8 @@ PrivacyEvent = SampledGaussian | Gaussian
 
 
 def event_to_json(event: PrivacyEvent) -> dict[str, object]:
-    """The event as JSON-ready data; :func:`event_from_json` is its inverse."""
+    """The event as JSON-ready data."""
+    fields = asdict(event)
     if isinstance(event, Gaussian):
-        return {
-            "kind": "gaussian",
-            "name": event.name,
-            "noise_multiplier": event.noise_multiplier,
-            "count": event.count,
-        }
-    return {
-        "kind": "sampled-gaussian",
-        "steps_per_epoch": event.steps_per_epoch,
-        "steps": event.steps,
-        "releases": [
-            {"name": r.name, "noise_multiplier": r.noise_multiplier} for r in event.releases
-        ],
-    }
-
-
-def event_from_json(data: dict[str, object]) -> PrivacyEvent:
-    """The event written by :func:`event_to_json`.
-
-    Raises:
-        ValueError: The kind of event is unknown to this version.
-    """
-    if data.get("kind") == "gaussian":
-        noise = float(str(data["noise_multiplier"]))
-        return Gaussian(str(data["name"]), noise, int(str(data["count"])))
-    if data.get("kind") != "sampled-gaussian":
-        raise ValueError(f"unknown privacy event {data.get('kind')!r}")
-    releases = data["releases"]
-    assert isinstance(releases, list)
-    return SampledGaussian(
-        steps_per_epoch=int(str(data["steps_per_epoch"])),
-        steps=int(str(data["steps"])),
-        releases=tuple(NoisyRelease(r["name"], float(r["noise_multiplier"])) for r in releases),
-    )
+        return {"kind": "gaussian", **fields}
+    return {"kind": "sampled-gaussian", **fields, "releases": list(fields["releases"])}

@@ -15,12 +15,11 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.privacy.accounting import CURVE_DELTA, LARGEST_CURVE, Accountant, privacy_curve
+from fairaudit.privacy.accounting import CURVE_DELTA, LARGEST_CURVE, PrivacyCurve, privacy_curve
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
 from fairaudit.privacy.selection import SelectionEvent, delta_of_divergences, epsilon_of_divergences
 
@@ -29,74 +28,36 @@ _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _WIDTH = 1e-3  # of epsilon, in which a minimum is flat
 
 
-class Profile(NamedTuple):
-    """A privacy curve: epsilon -> the least delta that is proved beside it, and where it is of use.
-
-    ``least`` is 0 where it knows no negative epsilons.
-    """
-
-    delta: Callable[[float], float]
-    least: float
-    most: float
-
-
-class AttackRate(NamedTuple):
-    """The most that an attacker can do at one rate of false accusations; both are fractions."""
-
-    false_positive_rate: float
-    true_positive_rate: float
-
-
 @lru_cache(maxsize=1024)
 def attack_rates(
-    event: PrivacyEvent | SelectionEvent,
-    accountant: Accountant = "pld",
-    rates: tuple[float, ...] = FALSE_POSITIVE_RATES,
-) -> tuple[AttackRate, ...]:
-    """What an attacker on one trained model can reach at each rate of false accusations.
+    event: PrivacyEvent | SelectionEvent, rates: tuple[float, ...] = FALSE_POSITIVE_RATES
+) -> tuple[float, ...]:
+    """The most that an attacker on one trained model can reach at each rate of false accusations.
 
     Args:
-        event: What one run releases, or a charged search, which Renyi accounting alone bounds.
-        accountant: ``pld`` for the exact trade-off, never too small and right to 1e-4; ``rdp`` for
-            an upper bound from the curve of Renyi accounting, where there is no other.
-        rates: Of false accusations.
+        event: What one run releases: then exact, never too small and right to 1e-4. Or a charged
+            search, which Renyi accounting alone bounds.
+        rates: Of false accusations, fractions.
+
+    Returns:
+        True positive rates, fractions.
     """
-    if isinstance(event, SelectionEvent):
-        # Of the two places in which a record may be, the one that leaves an attacker more.
-        places = [_rates(_of_divergences(each), rates) for each in event.divergences()]
-        return tuple(
-            max(both, key=lambda rate: rate.true_positive_rate)
-            for both in zip(*places, strict=True)
-        )
-    if isinstance(event, Gaussian) and event.noise_multiplier > 0.0 and accountant == "pld":
+    if isinstance(event, Gaussian) and event.noise_multiplier > 0.0:
         mu = math.sqrt(event.count) / event.noise_multiplier
-        return tuple(AttackRate(at, of_gaussian(mu, at)) for at in rates)
-    return _rates(profile(event, accountant), rates)
+        return tuple(of_gaussian(mu, at) for at in rates)
+    if isinstance(event, SelectionEvent):
+        curves = [_of_divergences(divergences) for divergences in event.divergences()]
+    else:
+        curves = [privacy_curve(event)]
+    # Of the places in which a record may be, the one that leaves an attacker more.
+    return tuple(max(of_curve(curve, at) for curve in curves) for at in rates)
 
 
-def _rates(curve: Profile | None, rates: tuple[float, ...]) -> tuple[AttackRate, ...]:
-    return tuple(AttackRate(at, 1.0 if curve is None else of_profile(curve, at)) for at in rates)
-
-
-def profile(event: PrivacyEvent, accountant: Accountant = "pld") -> Profile | None:
-    """The whole privacy curve of one run; one (epsilon, delta) is a point of it.
-
-    None: nothing is proved.
-    """
-    found = privacy_curve(event, accountant)
-    if found is None:
-        return None
-    delta, most = found
-    return Profile(
-        lambda epsilon: float(delta(epsilon)), 0.0 if accountant == "rdp" else -most, most
-    )
-
-
-def _of_divergences(divergences: NDArray[np.float64]) -> Profile | None:
+def _of_divergences(divergences: NDArray[np.float64]) -> PrivacyCurve | None:
     size = epsilon_of_divergences(divergences, CURVE_DELTA)
     if size > LARGEST_CURVE:
         return None
-    return Profile(
+    return PrivacyCurve(
         lambda epsilon: delta_of_divergences(divergences, epsilon), 0.0, 2.0 * size + 5.0
     )
 
@@ -110,8 +71,10 @@ def of_gaussian(mu: float, false_positive_rate: float) -> float:
     return normal.cdf(normal.inv_cdf(false_positive_rate) + mu)
 
 
-def of_profile(curve: Profile, false_positive_rate: float) -> float:
+def of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> float:
     """The least upper bound on the true positive rate that a privacy curve proves."""
+    if curve is None:
+        return 1.0
 
     def accused(epsilon: float) -> float:
         return curve.delta(epsilon) + math.exp(epsilon) * false_positive_rate
@@ -126,7 +89,7 @@ def of_profile(curve: Profile, false_positive_rate: float) -> float:
     return min(found, _least(spared, curve))
 
 
-def _least(bound: Callable[[float], float], curve: Profile) -> float:
+def _least(bound: Callable[[float], float], curve: PrivacyCurve) -> float:
     """The minimum, by golden sections.
 
     The bound is convex in exp(epsilon), and any value of it is true.

@@ -56,9 +56,7 @@ class JobResult:
             ``duplicates_across_split``, ``twin_failed`` (why there is no twin),
             ``tuning`` (of a search: its rows and candidates),
             ``sklearn_baseline`` (sgd jobs, of scikit-learn's logistic regression:
-            {"accuracy": float, "train_accuracy": float}), ``seconds``,
-            ``individual_epsilon`` (where a rule treats groups unlike: group name -> epsilon at the
-            plan's delta, descriptive and no guarantee).
+            {"accuracy": float, "train_accuracy": float}), ``seconds``.
     """
 
     job_id: str

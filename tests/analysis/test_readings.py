@@ -49,14 +49,3 @@ def test_a_suppressed_group_has_no_reading():
     assert trace.by_seed == ((None, 2.0), (None, 2.0))
     assert risk.values == (None, 0.5)
     assert agreement.values == (0.5,)
-
-
-def test_noise_next_to_groups_is_called_descriptive():
-    def read(arm, seed):
-        found = {"group_noise_multiplier": [1.0, 2.0], "individual_epsilon": [3.0, 1.0]}
-        return found if arm == "dpsgd-f" else {}
-
-    found, results = audit(read, method=("dpsgd-f",))
-    noise, own = readings(found, table(), results)["dpsgd-f"]
-    assert (noise.columns, own.values) == (("F", "M"), (3.0, 1.0))
-    assert "no guarantee" in own.meaning

@@ -87,7 +87,7 @@ KEYS = {
     ),
     "rules": ("epochs",),
 }
-NAMES = {"metric": METRICS, "name": ("individual_epsilon",), "kind": ("max", "pair")}
+NAMES = {"metric": METRICS, "kind": ("max", "pair")}
 
 
 class Filler:

@@ -200,15 +200,11 @@ def test_a_searched_arm_is_tested_at_the_epsilon_of_its_search(tuned):
     assert choice.tests[0].epsilon == pytest.approx(
         search.epsilon(found.prepared.plan.training.delta), rel=1e-6
     )
-    assert [rate.true_positive_rate for rate in choice.attack] == [
-        rate.true_positive_rate for rate in attack_rates(search)
-    ]
+    assert tuple(rate.true_positive_rate for rate in choice.attack) == attack_rates(search)
     assert any(
         "Epsilon covers one search for settings" in condition for condition in choice.conditions
     )
-    assert (
-        choice.attack[0].true_positive_rate > attack_rates(arm.privacy.event)[0].true_positive_rate
-    )
+    assert choice.attack[0].true_positive_rate > attack_rates(arm.privacy.event)[0]
 
 
 def test_more_seeds_of_a_search_are_appended_and_the_rule_is_held_against_it(tuned, folder):

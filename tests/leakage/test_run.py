@@ -255,8 +255,9 @@ def test_a_model_that_memorises_is_seen_and_a_private_one_is_below_its_ceiling(t
     assert reference.overall.estimates["leakage_auc"].low > 0.65
     assert private.overall.estimates["change.leakage_auc"].high < -0.1
     event = plan.leakage.arm("dpsgd").privacy.event
-    delta, most = privacy_curve(event, "pld")
-    ceiling = min(float(delta(e)) + np.exp(e) * 0.05 for e in np.linspace(-most, most, 400))
+    curve = privacy_curve(event)
+    epsilons = np.linspace(curve.least, curve.most, 400)
+    ceiling = min(curve.delta(e) + np.exp(e) * 0.05 for e in epsilons)
     assert private.overall.estimates["leakage_tpr"].low < ceiling < 0.2
 
 

@@ -30,7 +30,6 @@ from fairaudit.privacy.events import (
     Gaussian,
     NoisyRelease,
     SampledGaussian,
-    event_from_json,
     event_to_json,
 )
 
@@ -80,17 +79,6 @@ def test_pld_epsilon_equals_the_checked_table(rate, steps, sigma, delta, rdp, pl
     assert epsilon(event(rate, steps, sigma), delta, "pld") == pytest.approx(pld, abs=PLD_TOLERANCE)
 
 
-@pytest.mark.parametrize(
-    ("schedule", "sigma", "noise", "alone", "separate", "together"), JOINT_TABLE
-)
-def test_joint_rdp_epsilon_equals_the_checked_table(
-    schedule, sigma, noise, alone, separate, together
-):
-    slack = 5e-3 if noise == 1.0 else 0.0  # that row is printed with two decimals
-    both = event(*schedule, sigma, noise)
-    assert epsilon(both, 1e-6, "rdp") == pytest.approx(together[0], abs=RDP_TOLERANCE + slack)
-
-
 EVERY_TIME = {(ADULT, 10.0), (MNIST, 8.0)}  # a row takes about 2 s
 
 
@@ -106,6 +94,7 @@ def test_joint_pld_epsilon_equals_the_checked_table_and_exceeds_both_wrong_ways(
 ):
     slack = 5e-3 if noise == 1.0 else 0.0
     both, gradient = event(*schedule, sigma, noise), event(*schedule, sigma)
+    assert epsilon(both, 1e-6, "rdp") == pytest.approx(together[0], abs=RDP_TOLERANCE + slack)
     assert epsilon(both, 1e-6) == pytest.approx(together[1], abs=PLD_TOLERANCE + slack)
     assert epsilon(gradient, 1e-6) == pytest.approx(alone[1], abs=PLD_TOLERANCE + slack)
     # As if the count had a Poisson sample of its own.
@@ -329,20 +318,27 @@ def test_the_accountant_does_not_write_to_the_log(caplog):
     assert caplog.records
 
 
-def test_events_survive_the_trip_through_json():
-    for original in (
-        event(92, 1840, 1.0),
-        event(214, 12840, 0.80258, 10.0, 8.0),
-        Gaussian("votes", 50.0, 7),
-    ):
-        assert event_from_json(json.loads(json.dumps(event_to_json(original)))) == original
-    with pytest.raises(ValueError, match="unknown privacy event"):
-        event_from_json({"kind": "laplace"})
+def test_an_event_in_json_says_all_that_it_is():
+    assert json.loads(json.dumps(event_to_json(event(214, 12840, 0.80258, 10.0)))) == {
+        "kind": "sampled-gaussian",
+        "steps_per_epoch": 214,
+        "steps": 12840,
+        "releases": [
+            {"name": "gradient", "noise_multiplier": 0.80258},
+            {"name": "count", "noise_multiplier": 10.0},
+        ],
+    }
+    assert event_to_json(Gaussian("votes", 50.0, 7)) == {
+        "kind": "gaussian",
+        "name": "votes",
+        "noise_multiplier": 50.0,
+        "count": 7,
+    }
 
 
 def test_importing_the_module_loads_no_accountant():
     code = (
-        "import sys, fairaudit.privacy.accounting as a; a.describe();"
+        "import sys, fairaudit.privacy.accounting;"
         "assert not {'dp_accounting', 'torch', 'scipy'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,6 +1,5 @@
 """What the methods' own diagnostics found."""
 
-from fairaudit.privacy.events import shown_up
 from fairaudit.report.document import Block, Section, Text, table
 from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
@@ -49,8 +48,4 @@ def _listed(reading: Reading) -> str:
     if reading.columns == ("mean", "standard error"):
         return " ± ".join(short(v) for v in reading.values)
     named = zip(reading.columns, reading.values, strict=True)
-    is_bound = reading.name == "individual_epsilon"
-    values = (
-        (plain(name), shown_up(v) if is_bound and v is not None else short(v)) for name, v in named
-    )
-    return ", ".join(f"{name} {value}".strip() for name, value in values)
+    return ", ".join(f"{plain(name)} {short(value)}".strip() for name, value in named)
