@@ -161,14 +161,6 @@ def test_curves_are_averaged_over_seeds_and_windows_without_absent_groups():
     assert curves["threshold"].columns == ("",)
 
 
-def test_a_frame_leaves_no_path_of_its_temporary_file():
-    found = findings()
-    origins = {**found.resolved.origins, "data": "frame"}
-    report = report_of(replace(found, resolved=replace(found.resolved, origins=origins)))
-    assert report.config["data"].value is None
-    assert report.reproduce.startswith("fairaudit.run_audit(frame, group=['sex']")
-
-
 @pytest.mark.parametrize(
     ("options", "code", "expected"),
     [
@@ -179,15 +171,6 @@ def test_a_frame_leaves_no_path_of_its_temporary_file():
 def test_a_limitation_is_printed_when_it_applies(options, code, expected):
     report = report_of(findings(**options))
     assert (code in [limitation.code for limitation in report.limitations]) is expected
-
-
-def test_results_of_no_seed_still_give_a_report():
-    found = findings()
-    nothing = {job.id: "diverged" for job in found.plan.jobs}
-    report = report_of(replace(found, results={}, failures=nothing, comparisons=()))
-    assert report.status == "partial"
-    assert report.data.inputs is None
-    assert np.all([a.seeds_finished == 0 for a in report.arms])
 
 
 @pytest.mark.parametrize(("seeds", "told"), [(1, False), (2, True), (9, True), (10, False)])

@@ -104,23 +104,6 @@ def test_an_interval_over_seeds_needs_two_of_them():
     assert not two.excludes_zero
 
 
-def test_group_statistics_and_excess_risk_are_associated_over_groups():
-    made, data, results, compared = audit(seeds=2)  # by hand F pays more at both seeds
-    found = {
-        a.statistic: a
-        for a in decomposition(made, data, results, compared).arms["global-adapt"].associations
-    }
-    assert (found["hessian_trace"].agreement, found["hessian_trace"].compared) == (1.0, 2)
-    assert found["hessian_trace"].correlation is None  # of two groups it would be 1 by construction
-    assert found["size"].compared == 0  # as large as each other
-    assert found["size"].agreement is None
-
-
-def test_a_seed_that_only_one_side_finished_leaves_nothing_to_associate():
-    made, data, results, compared = audit(seeds=3)  # the costs are of two seeds
-    assert decomposition(made, data, results, compared).arms["global-adapt"].associations == ()
-
-
 def test_the_interval_of_a_share_ends_at_what_a_share_can_be():
     plain, share = (over_seeds((0.98, 0.9, 0.99), is_share=is_share) for is_share in (False, True))
     assert plain.high > 1.0

@@ -4,7 +4,6 @@ import pytest
 from rich.console import Console
 
 from fairaudit.cli.console import Screen
-from fairaudit.cli.lines import duration_text
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, StageStarted
 from fairaudit.report.render.terminal import aligned
 
@@ -49,23 +48,7 @@ def test_a_failed_training_is_said_at_once(screen):
     assert len(shown(screen).splitlines()) == 1
 
 
-def test_quiet_leaves_nothing(capsys):
-    screen = Screen(quiet=True)
-    screen.listen(JobsFound(total=2, finished=1))
-    screen.lines(["x"])
-    assert capsys.readouterr().err == ""
-
-
-def test_names_that_look_like_markup_are_printed_as_they_are(screen):
-    screen.lines(["[bold]F[/bold]"])
-    assert shown(screen) == "[bold]F[/bold]\n"
-
-
 def test_wide_characters_keep_the_columns_straight():
     rows = [("名前", "1", ""), ("abcd", "22", ""), ("x", "333", "note")]
     lines = list(aligned(rows, left={0, 2}))
     assert lines == [" 名前    1", " abcd   22", " x     333  note"]
-
-
-def test_times_are_spoken_roughly():
-    assert [duration_text(s) for s in (0.2, 8.4, 600, 9000)] == ["1 s", "8 s", "10 min", "2.5 h"]

@@ -4,11 +4,9 @@ import json
 import os
 import subprocess
 import sys
-from xml.etree import ElementTree
 
 import pytest
 from handmade import findings, metadata
-from reports import report_of
 
 from fairaudit.analysis.build import build_report
 from fairaudit.cli import app
@@ -78,26 +76,6 @@ def test_each_ending_has_its_code_and_says_why(folder, capsys, arguments, code, 
         assert len(err.strip().splitlines()) <= 4
 
 
-@pytest.mark.parametrize("command", ["gate", "report", "compare"])
-@pytest.mark.parametrize("given", ["fairaudit-report/report.json", "fairaudit-report"])
-def test_the_folder_of_all_reports_points_at_those_in_it(folder, capsys, command, given):
-    more = {"gate": ["--fail-on", PASS], "report": [], "compare": ["report.json"]}[command]
-    home = folder / "fairaudit-report"
-    (home / "empty").mkdir(parents=True)
-    assert app.main([command, given, *more]) == 2
-    assert "did you mean" not in capsys.readouterr().err  # never a file that is not there
-    for name in ("loans", "adult"):
-        (home / name).mkdir()
-        (home / name / "report.json").write_bytes((folder / "report.json").read_bytes())
-    assert app.main([command, given, *more]) == 2
-    said = capsys.readouterr().err
-    assert (
-        "did you mean 'fairaudit-report/adult/report.json' or 'fairaudit-report/loans/report.json'?"
-        in said
-    )
-    assert "empty" not in said
-
-
 def test_a_report_comes_from_stdin_and_json_alone_goes_to_stdout(folder):
     text = (folder / "report.json").read_text("utf-8")
     done = started(folder, "-", "--fail-on", FAIL, "--json", given=text)
@@ -111,11 +89,6 @@ def test_a_report_comes_from_stdin_and_json_alone_goes_to_stdout(folder):
 def test_quiet_leaves_the_code_and_nothing_else(folder):
     done = started(folder, "report.json", "--fail-on", FAIL, "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
-
-
-def test_junit_is_written_before_the_program_ends(folder, capsys):
-    assert app.main(["gate", "report.json", "--fail-on", FAIL, "--junit", "gates.xml"]) == 1
-    assert ElementTree.parse(folder / "gates.xml").getroot().find(".//failure") is not None
 
 
 def test_github_gets_annotations_and_the_report_in_its_summary(folder):
@@ -152,18 +125,3 @@ def test_what_is_accepted_is_a_warning_on_github(folder):
     assert done.returncode == 0
     assert "::warning title=fairaudit gate inconclusive::" in done.stderr
     assert "::error" not in done.stderr
-
-
-def test_without_github_nothing_is_annotated(folder):
-    assert "::" not in started(folder, "report.json", "--fail-on", FAIL, GITHUB_ACTIONS="").stderr
-
-
-def test_a_name_cannot_start_a_workflow_command_of_its_own(folder, capsys, monkeypatch):
-    names = ("100%\n::stop-commands::x", "a,b")
-    report = report_of(names=names)
-    (folder / "odd.json").write_text(to_json(report), "utf-8")
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    assert app.main(["gate", "odd.json", "--fail-on", "privacy_cost > 0"]) in (1, 3)
-    commands = [line for line in capsys.readouterr().err.splitlines() if line.startswith("::")]
-    assert len(commands) == 1
-    assert "100%25" in commands[0]

@@ -29,13 +29,6 @@ def test_a_comparison_is_as_reviewed(folder, capsys):
     assert_golden("compare.txt", capsys.readouterr().out)
 
 
-def test_all_shows_what_did_not_change_too(folder, capsys):
-    assert app.main(["compare", "a.json", "b.json"]) == 0
-    few = capsys.readouterr().out
-    assert app.main(["compare", "a.json", "b.json", "--all"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) > len(few.splitlines())
-
-
 def test_a_comparison_as_json_is_json_alone(folder, capsys):
     assert app.main(["compare", "a.json", "b.json", "--json"]) == 0
     out, err = capsys.readouterr()
@@ -87,23 +80,6 @@ def test_a_stored_report_is_rendered_as_when_it_was_made(folder, capsys):
     assert "Wrote again/report.md" in capsys.readouterr().err
     stored = read_report((again / "report.json").read_text("utf-8"), name="report.json")
     assert [a.path for a in stored.artifacts] == ["report.junit.xml", "report.md"]
-
-
-def test_a_text_can_go_to_stdout(folder, capsys):
-    assert app.main(["report", "a.json", "--format", "md", "--out", "-"]) == 0
-    out, err = capsys.readouterr()
-    assert out.startswith("# Cost of private training by group")
-    assert err == ""
-
-
-def test_by_default_it_lies_beside_the_report(folder):
-    assert app.main(["report", "a.json", "-q"]) == 0
-    assert (folder / "report.md").is_file()
-
-
-def test_an_unknown_format_is_named(folder, capsys):
-    assert app.main(["report", "a.json", "--format", "markdwn"]) == 2
-    assert "unknown format 'markdwn'" in capsys.readouterr().err
 
 
 def test_init_writes_columns_once(folder, capsys):

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 from fairaudit.cli import app
-from fairaudit.config.model_names import resolve_model
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.errors import EXIT_INPUT, ConfigError, did_you_mean
+from fairaudit.errors import EXIT_INPUT, ConfigError
 
 
 @pytest.fixture
@@ -42,12 +41,6 @@ def test_true_is_no_number(fields):
     assert resolve_config({"data": "x.csv", "intersect": True}).config.intersect is True
 
 
-def test_no_epsilon_at_all_is_refused(folder, capsys):
-    (folder / "fairaudit.toml").write_text("epsilon = []\n")
-    assert app.main(["plan", "--data", "people.csv", "--group", "sex"]) == EXIT_INPUT
-    assert "no target epsilon" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -64,15 +57,3 @@ def test_a_list_in_one_option_is_told_to_repeat_it(folder, capsys, words, said):
     group = [] if "--group" in words else ["--group", "sex"]
     assert app.main(["plan", "--data", "people.csv", *group, *words]) == EXIT_INPUT
     assert said in capsys.readouterr().err
-
-
-def test_names_with_commas_that_are_nowhere_are_told_the_nearest():
-    assert did_you_mean("abd,", ["abc,"]) == "did you mean 'abc,'?"
-
-
-def test_the_model_of_a_preset_is_no_choice_that_is_offered():
-    for wrong in ("foo", "logistic-squahsed"):
-        with pytest.raises(ConfigError) as caught:
-            resolve_model(wrong, None)
-        assert "squashed" not in caught.value.hint
-    assert resolve_model("logistic-squashed", None) == "logistic-squashed"

@@ -1,14 +1,9 @@
 """Epsilon in words: no attacker is made to look weaker than he may be."""
 
-import html
-
 from reports import report_of
 
-from fairaudit.cli.lines import result_lines
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.facts import AttackFacts
-from fairaudit.report.render.html import to_html
-from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.written import attack_sentence
 
 
@@ -34,20 +29,3 @@ def test_arms_of_equal_rates_stand_together_and_others_apart():
     assert told.endswith(
         "at most 20 % (5 %) of members (a@8, b@8); 2.1 % (0.24 %) of members (a@1)"
     )
-
-
-def test_all_may_be_accused_where_noise_is_next_to_nothing():
-    assert "at most 100 % (100 %) of members" in attack_sentence({"a": facts(1.0, 0.9999)})
-
-
-def test_the_sentence_is_in_every_place_that_states_an_epsilon():
-    report = report_of()
-    words = attack_sentence(report.privacy)
-    assert "of members" in words
-    told = "\n".join(result_lines(report))
-    for text in (told, to_markdown(report)):
-        assert words in text
-    assert words in html.unescape(to_html(report))
-    proved = [p for p in report.privacy.values() if p.epsilon is not None]
-    assert all(p.attack for p in proved)
-    assert all(p.attack == () for p in report.privacy.values() if p.epsilon is None)

@@ -77,12 +77,6 @@ def test_a_brief_is_what_a_terminal_shows_of_a_section(report, monkeypatch):
     assert "In short." not in to_markdown(report) + to_html(report)
 
 
-def test_a_section_with_nothing_to_say_is_nowhere(report, monkeypatch):
-    before = to_markdown(report), list(result_lines(report))
-    monkeypatch.setattr(order, "ORDER", (*order.ORDER, lambda report: None))
-    assert (to_markdown(report), list(result_lines(report))) == before
-
-
 # --- no text is markup
 # -------------------------------------------------------------------------------
 
@@ -147,13 +141,6 @@ def test_no_text_is_read_as_markup(text):
     assert len(lines) == len(list(to_lines(plain)))
     for shown in (to_text(nasty), html, "\n".join(lines)):
         assert all(c.isprintable() or c == "\n" for c in shown)
-
-
-def test_a_text_of_nothing_breaks_no_block():
-    for text in ("", " ", "\t"):
-        to_text(holding(text))
-        assert write_blocks(holding(text).sections[0].blocks)
-        assert list(to_lines(holding(text)))
 
 
 def test_the_page_on_regulations_names_sections_by_their_ids():

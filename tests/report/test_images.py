@@ -69,13 +69,6 @@ def test_the_report_holds_the_shape_and_what_was_done_to_the_images():
     assert report().data.images.resized is False
 
 
-def test_a_table_has_no_images_in_its_report():
-    settled = resolved()
-    made = plan(settled.config)
-    found = AuditResults(settled, made, dataset(), results(made), {}, (comparison(),))
-    assert build_report(found, metadata()).data.images is None
-
-
 @pytest.mark.parametrize("pair", ["2,8", "8,2"])
 def test_a_named_pair_is_marked_whatever_its_order(pair):
     named = [g for c in report(compare=[pair]).comparisons for g in c.gaps if g.named]
@@ -86,23 +79,11 @@ def test_a_named_pair_is_marked_whatever_its_order(pair):
     assert '"named": true' in to_json(report(compare=[pair]))
 
 
-def test_without_compare_no_pair_is_named():
-    assert not any(g.named for c in report().comparisons for g in c.gaps)
-    assert "named before training" not in to_markdown(report())
-
-
 def test_the_console_shows_a_named_pair_beside_the_largest_gap():
     lines = list(result_lines(report(compare=["2,8"])))
     assert any("8 pays more than 2: 28.0 [27.0, 29.0] points" in line for line in lines)
     assert any("8 pays more than 2: 1.500 [1.300, 1.700] nats" in line for line in lines)
     assert any("29.0 [26.0, 32.0]" in line for line in lines)
-
-
-def test_the_markdown_shows_a_named_pair_in_its_table():
-    text = to_markdown(report(compare=["2,8"]))
-    gaps = text.split("## Gaps between groups")[1].split("\n## ")[0]
-    assert "digit: 2, 8 | 28.0 [27.0, 29.0]" in gaps
-    assert "digit: 8, 1 | 29.0 [26.0, 32.0]" in gaps
 
 
 def test_a_suppressed_group_has_no_named_pair():

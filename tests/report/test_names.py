@@ -65,23 +65,3 @@ def test_a_name_in_a_cell_is_read_as_the_text_that_it_is(name):
 def test_what_markdown_leaves_alone_is_readable_in_a_terminal():
     for text in ("privacy_cost_gap@sex=F > 0.02", "4.1 [-2.6, 5.5]", "R & D", "selection_rate"):
         assert markdown(text) == text
-
-
-def test_an_interval_can_hide_no_link():
-    assert markdown("[1, 2](http://x)").startswith("\\[")
-    assert markdown("[1, 2]: http://x").startswith("\\[")
-
-
-def test_ordinary_names_stay_as_they_are():
-    for name in ("sex", "Ünïcode 名前", ">50K"[1:], "35-44", "(missing)"):
-        assert plain(name) == name
-
-
-def pipes_out(cell):
-    return "|" in cell.replace("\\\\", "").replace("\\|", "")
-
-
-def test_a_backslash_cannot_eat_the_escape_of_a_pipe():
-    only_pipes = "\\|".replace("|", "\\|")
-    assert pipes_out(only_pipes), "the broken variant must be caught"
-    assert not pipes_out(markdown("\\|"))

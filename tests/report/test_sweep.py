@@ -1,6 +1,6 @@
 import pytest
 from documents import charts
-from handmade import arm, comparison, estimate, privacy
+from handmade import arm, comparison, privacy
 from reports import report_of
 
 from fairaudit.report.render.markdown import to_markdown
@@ -78,27 +78,3 @@ def test_what_is_measured_against_two_references_is_two_curves_and_two_rows():
     text = to_markdown(report)
     assert "| dpsgd against exact-minimiser | gap by sex |" in text
     assert "| dpsgd | gap by sex |" in text
-
-
-def test_a_long_sweep_is_cut_after_its_gaps():
-    targets = {}
-    for method in ("dpsgd", "global", "reweight", "fairlens", "dpsgd-f", "global-adapt"):
-        targets |= {f"{method}@1": 1.0, f"{method}@8": 8.0}
-    section = to_markdown(swept(targets)).split("## Cost over epsilon")[1].split("\n## ")[0]
-    assert section.count("gap by sex") == 6
-    assert section.count("sex = ") == 10
-    assert "2 more rows are in report.json" in section
-
-
-def test_a_cost_without_interval_is_written_as_beside_its_group():
-    arms, compared = [arm("sgd", reference=None)], []
-    for key, target in KEYS.items():
-        arms.append(arm(key, privacy=privacy(pld=target - 0.001, target_epsilon=target)))
-        made = comparison(key, (0.05 / target, 0.01))
-        first, *others = made.by_group
-        lone = {**first.estimates, "privacy_cost": estimate(0.0294)}
-        changed = first.model_copy(update={"estimates": lone})
-        compared.append(made.model_copy(update={"by_group": (changed, *others)}))
-    curve = to_markdown(report_of(*compared, arms=tuple(arms))).partition("## Cost over epsilon")[2]
-    row = next(line for line in curve.splitlines() if "sex = F" in line)
-    assert row.endswith("| 2.9 (no interval) | 2.9 (no interval) |")

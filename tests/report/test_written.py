@@ -1,12 +1,7 @@
 """How a number with its interval is written: one function, whoever shows it."""
 
 import pytest
-from changed import replace
-from handmade import comparison, estimate, measure
-from reports import report_of
 
-from fairaudit.cli.lines import result_lines
-from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.written import (
     CHANGES,
     GATED,
@@ -61,17 +56,3 @@ def test_zero_has_no_sign_and_an_exact_number_is_not_understated():
     exact = number(3.13488, 3.13488, 3.13488)
     assert (written(exact, GATED), interval_alone(exact, GATED)) == ("3.14", "[3.14, 3.14]")
     assert written(exact, CHANGES) == "3.135 [3.135, 3.135]"
-
-
-def test_a_cost_reads_the_same_in_every_place():
-    """Of one seed there is no interval, of a broken model no number: each place says so alike."""
-    lone, broken = estimate(0.0294), undefined("a broken model", "fraction")
-    groups = [
-        replace(made, estimates={**made.estimates, "privacy_cost": cost})
-        for made, cost in ((measure("F", 0.0), lone), (measure("M", 0.0), broken))
-    ]
-    report = report_of(replace(comparison(), by_group=tuple(groups)))
-    terminal = "\n".join(result_lines(report))
-    for text in ("2.9 (no interval)", "undefined: a broken model"):
-        assert text in terminal
-        assert text in to_markdown(report)
