@@ -8,11 +8,9 @@ import os
 import random
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import fuzz_child
-import fuzz_own
 import pytest
 from fuzz_cases import KINDS
 
@@ -66,30 +64,6 @@ def test_hostile_input_ends_in_an_answer_or_in_one_line(kind, record_property):
     assert not broken, f"{len(broken)} broken cases of {kind}\n{told}"
     assert end["done"] == CASES
     assert end["peak"] < MOST_MEMORY
-
-
-def faults_of_own_models(first, count):
-    """What became of each: "trained", or the class of an error that a user can act on."""
-    seen = Counter()
-    for seed in range(first, first + count):
-        try:
-            seen[fuzz_own.run_case(seed)] += 1
-        except BaseException as error:
-            raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}") from error
-    return seen
-
-
-@pytest.mark.fuzz
-def test_faults_of_own_models_are_errors_that_a_user_can_act_on(record_property):
-    seen = faults_of_own_models(SEED, CASES)
-    record_property(
-        "seen", f"fuzz own models: {sum(seen.values()):,} cases from seed {SEED}: {dict(seen)}"
-    )
-    assert {"trained", "TrainingError"} <= seen.keys()
-
-
-def test_a_few_faults_of_own_models_in_the_fast_suite():
-    assert faults_of_own_models(0, 8)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -72,8 +72,3 @@ def test_empty_text_nan_and_numbers_without_a_square_are_missing_and_the_last_ar
 def test_numbers_are_named_as_people_write_them_and_sorted_by_size():
     table, _, _ = plain_table(pa.table({"x": [10.0, 9.0, 1.5]}))
     assert encode_levels(table.column("x")).names == ("1.5", "9", "10")
-
-
-def test_columns_in_several_chunks_share_their_levels():
-    column = pa.chunked_array([["a", "b"], ["c", "a", None]])
-    assert encode_levels(column).codes.tolist() == [0, 1, 2, 0, -1]

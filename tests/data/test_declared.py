@@ -3,8 +3,6 @@
 And what becomes of values that are not as declared.
 """
 
-import pickle
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,8 +12,7 @@ from fairaudit.config.declared import Declaration
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Split
 from fairaudit.data.encode import encode
-from fairaudit.data.public import load_public, share_inputs
-from fairaudit.data.split import draw_split
+from fairaudit.data.public import load_public
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
 
@@ -71,14 +68,6 @@ def test_inputs_are_what_the_declaration_says_by_hand(declared):
     assert x[:, 7].tolist() == [0, 1, 1, 1, 0, 1, 0, 0]
 
 
-def test_with_a_complete_declaration_nothing_is_fitted(declared):
-    dataset, config = declared()
-    for merge_rare in (0.0, 0.3):
-        out, _ = encoded_all(dataset, config.model_copy(update={"merge_rare": merge_rare}))
-        assert out.fitted == ()
-        assert out.merged == {}
-
-
 @pytest.mark.parametrize("merge_rare", [0.0, 0.3])
 def test_a_rows_inputs_depend_on_no_other_row(declared, merge_rare):
     """Every other row replaced, constant, extreme or missing: the first three rows' bits stay."""
@@ -92,6 +81,7 @@ def test_a_rows_inputs_depend_on_no_other_row(declared, merge_rare):
         other = {k: v[:3] + ([change[k]] * 5 if k in change else v[3:]) for k, v in ROWS.items()}
         found, x = encoded_all(*declared(other, merge_rare=merge_rare), train=(4, 5, 6, 7))
         assert found.names == names
+        assert (found.fitted, found.merged) == ((), {})  # all of it is declared
         assert x[:3].tobytes() == wanted.tobytes()
 
 
@@ -131,16 +121,6 @@ def test_what_is_not_declared_is_fitted_and_said(declared):
     assert [name for name in DECLARED if name in notice.message] == ["hours", "town"]
 
 
-def test_what_is_declared_reaches_a_worker(declared):
-    dataset, config = declared()
-    split = draw_split(dataset, config, 0)
-    again = pickle.loads(pickle.dumps(share_inputs(dataset, config))).value.encoder.encode(split)
-    wanted = encode(dataset, split, config)
-    assert again.fitted == ()
-    assert again.names == wanted.names
-    assert again.train[:].tobytes() == wanted.train[:].tobytes()
-
-
 def test_public_rows_are_laid_under_the_same_declaration(declared, tmp_path):
     public = {name: ROWS[name] for name in DECLARED} | {"age": [500.0] * 8}
     pq.write_table(pa.table(public), tmp_path / "public.parquet")
@@ -148,19 +128,6 @@ def test_public_rows_are_laid_under_the_same_declaration(declared, tmp_path):
     rows = load_public(dataset, config)
     assert rows.features.column("age").to_pylist() == [60.0] * 8
     assert set(rows.features.column("job").to_pylist()) == {"cook", "nurse", "pilot", None}
-
-
-def test_numbers_and_truth_values_are_categories_by_their_names(declared):
-    rows = {**ROWS, "job": [1, 2, 2, 1, 3, 1, 1, 2], "town": [True, False] * 4}
-    told = DECLARED | {
-        "job": {"kind": "category", "categories": [1, 2]},
-        "town": {"kind": "category", "categories": [True, False]},
-    }
-    dataset, config = declared(rows, told)
-    _, x = encoded_all(dataset, config)
-    assert x[:, 3].tolist() == [0, 1, 1, 0, 0, 0, 0, 1]
-    assert x[:, 4].tolist() == [0, 0, 0, 0, 1, 0, 0, 0]  # of job, missing
-    assert dataset.outside["job"] == {"F": 1}
 
 
 def test_a_column_that_holds_something_else_is_refused(declared):

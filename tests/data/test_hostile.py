@@ -76,15 +76,3 @@ def test_text_in_a_common_encoding_says_the_same(tmp_path, encoding):
 def test_text_in_an_uncommon_encoding_is_refused(tmp_path, content):
     (tmp_path / "t.csv").write_bytes(content)
     assert isinstance(read_or_refused(tmp_path / "t.csv"), str)
-
-
-@pytest.mark.parametrize(
-    ("groups", "rows"),
-    [(200, 8000), (1000, 20_000), (ROWS, ROWS)],
-    ids=["200", "1000", "one row each"],
-)
-def test_many_groups_are_audited_or_refused_in_one_line(tmp_path, groups, rows):
-    named = np.array([f"g{i % groups}" for i in range(rows)])
-    pq.write_table(pa.table(columns(rows, g=named)), tmp_path / "t.parquet")
-    found = read_or_refused(tmp_path / "t.parquet")
-    assert isinstance(found, str) or len(found.groupings[0].names) == groups

@@ -20,7 +20,7 @@ from fairaudit.data.encode import make_encoder
 from fairaudit.data.groups import named_pairs
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
-from fairaudit.errors import ConfigError, DataError
+from fairaudit.errors import ConfigError
 
 N = 40
 IMAGES = pixels(N)
@@ -92,17 +92,6 @@ def test_the_classes_can_be_the_groups(folder):
     assert dataset.groupings[0].groups.tolist() == dataset.labels.tolist()
 
 
-def test_the_classes_intersect_with_groups(folder):
-    dataset = load_dataset(config(folder, group_by_label=True, intersect=True))
-    assert dataset.groupings[2].names == ("a x cat", "a x dog", "b x cat", "b x dog")
-
-
-def test_without_the_option_the_label_is_no_group(folder):
-    with pytest.raises(DataError, match="both the label and a group") as caught:
-        load_dataset(config(folder, group=("label",), label="label"))
-    assert "--group-by-label" in caught.value.hint
-
-
 def test_rows_without_a_label_are_counted_and_in_no_group(folder):
     rows = [
         {**row, "label": "" if n == 3 else row["label"]} for n, row in enumerate(metadata_rows(N))
@@ -163,11 +152,6 @@ def test_an_image_that_repeats_another_is_counted(folder):
     assert load_dataset(config(folder)).duplicate_rows == alike == 1
 
 
-def test_the_same_image_under_another_label_is_no_duplicate(folder):
-    (folder / "0002.png").write_bytes(encoded(IMAGES[1]))
-    assert load_dataset(config(folder)).duplicate_rows == 0
-
-
 def test_reading_images_needs_no_torch_and_a_table_needs_no_pillow(folder, save, people):
     path = save(people)
     program = (
@@ -197,29 +181,3 @@ def test_one_layout_is_as_good_as_another(tmp_path, folder):
         found.append((encoded_rows.train, encoded_rows.test, dataset.labels))
     for other in found[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))
-
-
-@pytest.mark.slow
-def test_sixty_thousand_images_take_their_bytes_and_little_more():
-    """One process of its own, so that what it holds at most can be read."""
-    program = """
-import resource, tempfile, pathlib
-import numpy as np, pyarrow as pa, pyarrow.parquet as pq
-from fairaudit.config.options import AuditConfig
-from fairaudit.data.tabular import load_dataset
-n = 60_000
-with tempfile.TemporaryDirectory() as folder:
-    path = pathlib.Path(folder) / "d.npz"
-    x = np.zeros((n, 28, 28), np.uint8)
-    x.reshape(n, -1)[np.arange(n), np.arange(n) % 784] = np.arange(n) // 784 + 1
-    np.savez(path, x=x, label=np.arange(n) % 10)
-    del x
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    dataset = load_dataset(AuditConfig(data=path, group_by_label=True))
-    assert dataset.n_rows == n
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
-"""
-    grown = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True
-    ).stdout
-    assert int(grown) < 5 * 47  # MiB; the pixels are 45

@@ -125,10 +125,3 @@ def test_the_outcome_is_declared_in_the_file_for_its_own_label_only(load, people
 def test_a_label_that_makes_no_classes_is_refused(load, people, values, said):
     with pytest.raises(DataError, match=said):
         load({**people, "z": values}, label="z")
-
-
-def test_text_labels_may_have_a_hundred_classes_and_no_more(load, people):
-    many = {k: list(v) * 3 for k, v in people.items()}
-    assert len(load({**many, "z": [f"c{i % 20}" for i in range(120)]}, label="z").classes) == 20
-    with pytest.raises(DataError, match="more than 100"):
-        load({**many, "z": [f"c{i}" for i in range(120)]}, label="z")

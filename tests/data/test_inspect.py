@@ -70,14 +70,6 @@ def test_a_plan_that_would_stop_is_part_of_what_run_would_do(save, people):
     assert (found.problem, found.would_run) == ("too few records", None)
 
 
-def test_a_group_that_run_would_refuse_is_the_problem_of_the_answer(save, people):
-    found = describe(
-        AuditConfig(data=save({**people, "one": ["v"] * 40}), group=("one",), label="income")
-    )
-    assert "'one' has one value" in found.problem
-    assert found.groupings == ()
-
-
 def test_columns_that_are_not_read_are_listed_with_their_reason(save, people):
     found = describe(AuditConfig(data=save({**people, "nest": [[1]] * 40}), drop=("town",)))
     by_name = {c.name: c for c in found.schema}

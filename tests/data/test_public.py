@@ -60,14 +60,6 @@ def test_the_halves_depend_on_the_seed(config):
     assert not np.array_equal(first, halve(moved)[0])
 
 
-def test_inputs_are_scaled_by_what_the_pool_shows(config):
-    _, found = encoded(config)
-    assert abs(found.pool[:, 0].mean()) < 1e-6
-    assert found.pool[:, 0].std() == pytest.approx(1, abs=1e-6)
-    assert abs(found.encoded.train[:, 0].mean()) > 1e-3
-    assert found.encoded.fitted == ()
-
-
 @pytest.mark.parametrize("merge_rare", [0.0, 0.002])
 def test_a_training_record_moves_no_other_records_input(config, merge_rare):
     """What is fitted across teachers' records would let one of them move every vote."""

@@ -55,12 +55,6 @@ def test_one_file_keeps_its_own_digest_and_several_have_one_of_names_and_content
     assert open_data(config(folder)).digest() != whole
 
 
-def test_a_file_whose_name_holds_a_star_is_a_file(tmp_path, people):
-    parts(people, tmp_path)
-    (tmp_path / "a.csv").rename(tmp_path / "a[1].csv")
-    assert load_dataset(config(tmp_path / "a[1].csv")).rows_read == 16
-
-
 def put(folder, name, text):
     (folder / name).write_text(text)
 

@@ -3,7 +3,7 @@ import pytest
 
 from fairaudit.data.dataset import MISSING
 from fairaudit.data.rows import ALL_ROWS
-from fairaudit.errors import ConfigError, DataError
+from fairaudit.errors import DataError
 
 
 def codes(dataset):
@@ -27,12 +27,6 @@ def test_dropped_columns_are_gone_with_their_reason(load, people):
     assert "unsupported_columns" in codes(dataset)
 
 
-def test_a_group_column_may_be_dropped_from_the_features(load, people):
-    assert load(people, group=("sex",), drop=("sex",)).groupings[0].names == ("F", "M")
-    with pytest.raises(ConfigError, match="both dropped and a feature"):
-        load(people, group=("sex",), drop=("sex",), group_as_feature=True)
-
-
 def test_rows_without_a_label_are_dropped_and_counted_by_group(load, people):
     label = [None if i < 3 else v for i, v in enumerate(people["income"])]
     columns = {**people, "income": label}
@@ -48,12 +42,6 @@ def gappy(people):
     height = [None if i in (0, 2, 3) else v for i, v in enumerate(people["height"])]
     sex = [None if i == 5 else v for i, v in enumerate(people["sex"])]
     return {**people, "height": height, "sex": sex}
-
-
-def test_missing_values_are_counted_by_column_and_group(load, people):
-    dataset = load(gappy(people), group=("sex",))
-    assert dataset.n_rows == 40
-    assert dataset.missing == {"height": {"F": 2, "M": 1}, "sex": {MISSING: 1}}
 
 
 def test_the_drop_policy_drops_rows_that_lack_a_feature_or_a_group(load, people):
@@ -109,11 +97,6 @@ def test_a_text_column_of_over_a_thousand_levels_is_refused(load):
     assert load(columns).features.column_names == ["job"]
 
 
-def test_a_table_of_ids_only_is_refused(load):
-    with pytest.raises(DataError, match="no feature column is left"):
-        load({"y": [0, 1] * 20, "id": list(range(40))})
-
-
 def test_contrast_makes_a_column_one_value_against_the_rest(load, people):
     town = [None if i == 0 else t for i, t in enumerate(people["town"])]
     dataset = load({**people, "town": town}, contrast={"town": "b"})
@@ -145,11 +128,6 @@ def test_a_split_column_fixes_the_sides_and_is_no_feature(load, people, values):
 def test_a_bad_split_column_is_refused(load, people, values, said):
     with pytest.raises(DataError, match=said):
         load({**people, "part": values * 20}, split_column="part")
-
-
-def test_the_split_column_cannot_be_the_group(load, people):
-    with pytest.raises(ConfigError, match="also the label or a group"):
-        load(people, split_column="sex", group=("sex",))
 
 
 @pytest.mark.parametrize("option", ["drop", "bin", "contrast", "split_column", "label", "group"])

@@ -11,11 +11,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import fuzz_corpus as corpus
-from fuzz_corpus import words
+import pyarrow.feather as pafeather
+import pyarrow.parquet as pq
 from fuzz_mutations import WORDS, mutated
 
-LOOK = ("inspect", "--group", "g", "--label", "y")
-PLAN = words("plan --method dpsgd --noise-multiplier 5 --epochs 1 --batch-size 8")
+WRITERS = {".parquet": pq.write_table, ".feather": pafeather.write_feather}
+PLAN = [
+    "plan",
+    "--method",
+    "dpsgd",
+    "--noise-multiplier",
+    "5",
+    "--epochs",
+    "1",
+    "--batch-size",
+    "8",
+]
 
 Case = Callable[[random.Random, Path], list[str]]
 
@@ -31,27 +42,22 @@ def _pictures() -> Mapping[str, bytes]:
     return {f"{i}.{end}": corpus.as_image(i, kinds[end]) for i, end in enumerate([*kinds, *kinds])}
 
 
-def _look_at(path: Path) -> list[str]:
-    return [LOOK[0], str(path), *LOOK[1:]]
-
-
 def broken_tables(rng: random.Random, folder: Path) -> list[str]:
     """A table file, or an archive of images, with broken bytes."""
     name = rng.choice(list(_files()))
     path = folder / name
     path.write_bytes(mutated(rng, _files()[name]))
-    return _look_at(path)
+    return ["inspect", str(path), "--group", "g", "--label", "y"]
 
 
 def hostile_tables(rng: random.Random, folder: Path) -> list[str]:
     """A whole table of hostile names, types and values, planned."""
     table = corpus.hostile_table(rng)
-    kind = rng.choice(("t.parquet", "t.feather"))
-    path = folder / kind
+    path = folder / f"t{rng.choice(list(WRITERS))}"
     try:
-        path.write_bytes((corpus.as_parquet if kind == "t.parquet" else corpus.as_feather)(table))
+        path.write_bytes(corpus.content(WRITERS[path.suffix], table))
     except Exception:  # a type that the writer does not know: no file that a user could have
-        path.write_bytes(corpus.as_parquet(corpus.base_table()))
+        path.write_bytes(_files()["t.parquet"])
     extra = rng.choice(
         ((), ("--missing", "drop"), ("--missing", "error"), ("--intersect",), ("--balance",))
     )
@@ -113,13 +119,35 @@ def config_files(rng: random.Random, folder: Path) -> list[str]:
     return ["plan", "--data", str(data), "--config", str(path)]
 
 
-_OPTIONS = words("""
-    --epsilon --delta --noise-multiplier --epochs --batch-size --learning-rate --bin --contrast
-    --keep --hidden --settings --test-size --merge-rare --threshold --positive --drop --method
-    --variant --preset --seeds --repeats --seed --model --max-grad-norm --suppress-below --n-public
-    --missing --activation --format --compare --diagnostics --diagnostics-every --public-data
-    --split-column --group --label --memory
-""")
+_OPTIONS = [
+    "--epsilon",
+    "--delta",
+    "--noise-multiplier",
+    "--epochs",
+    "--batch-size",
+    "--learning-rate",
+    "--bin",
+    "--contrast",
+    "--keep",
+    "--hidden",
+    "--settings",
+    "--test-size",
+    "--merge-rare",
+    "--positive",
+    "--drop",
+    "--method",
+    "--variant",
+    "--preset",
+    "--seeds",
+    "--repeats",
+    "--seed",
+    "--model",
+    "--max-grad-norm",
+    "--compare",
+    "--public-data",
+    "--group",
+    "--label",
+]
 
 
 def options(rng: random.Random, folder: Path) -> list[str]:
@@ -127,7 +155,19 @@ def options(rng: random.Random, folder: Path) -> list[str]:
     data = folder / "t.csv"
     data.write_bytes(_files()["t.csv"])
     bad = [w.decode("utf-8", "replace").replace("\x00", "") for w in WORDS]
-    good = words("1 0.5 g x=q4 x=1,2 a=0.5 dpsgd.learning_rate=1 c=u dpsgd mlp a,b")
+    good = [
+        "1",
+        "0.5",
+        "g",
+        "x=q4",
+        "x=1,2",
+        "a=0.5",
+        "dpsgd.learning_rate=1",
+        "c=u",
+        "dpsgd",
+        "mlp",
+        "a,b",
+    ]
     given: list[str] = []
     for _ in range(rng.randrange(1, 4)):
         value = rng.choice((rng.choice(bad), rng.choice(good), rng.choice(good) + rng.choice(bad)))
@@ -135,17 +175,16 @@ def options(rng: random.Random, folder: Path) -> list[str]:
     return ["plan", "--data", str(data), "--group", "g", "--label", "y", *PLAN[1:], *given]
 
 
-def sidecars(rng: random.Random, folder: Path) -> list[str]:
-    """What a file beside a table declares of it."""
-    path = folder / "t.csv"
-    path.write_bytes(_files()["t.csv"])
-    declared = b'label = "y"\npositive = "1"\n'
-    (folder / "t.csv.fairaudit.toml").write_bytes(mutated(rng, declared))
-    return ["inspect", str(path), "--group", "g"]
-
-
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "report.json"
-_METRICS = words("accuracy_gap privacy_cost_gap privacy_cost impact_ratio epsilon accuracy acuracy")
+_METRICS = [
+    "accuracy_gap",
+    "privacy_cost_gap",
+    "privacy_cost",
+    "impact_ratio",
+    "epsilon",
+    "accuracy",
+    "acuracy",
+]
 _STATS = ("", "", ".mean", ".ci_low", ".ci_high", ".max", ".delta", ".")
 _GROUPS = ("", "", "@sex=F", "@sex", '@"sex"="F"', "@F", "@=", '@"', "@" + "x" * 3000)
 _ARMS = ("", "", ":global-adapt", ":dpsgd@3", ":sgd:x", ":", ':"a')
@@ -199,7 +238,6 @@ KINDS: Mapping[str, Case] = {
     "image-folders": image_folders,
     "config-files": config_files,
     "options": options,
-    "sidecars": sidecars,
     "rules": rules,
     "reports": reports,
 }

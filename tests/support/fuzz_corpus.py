@@ -3,7 +3,7 @@
 import io
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -16,14 +16,21 @@ from PIL import Image
 ROWS = 40
 
 
-def words(text: str) -> list[str]:
-    """The words of a text."""
-    return text.split()
-
-
 NAMES: Sequence[str] = (
     *("", " ", "g ", "x\ny", "\u202edcba", "n" * 5000, "é", "\U0001f600", '"'),
-    *words("g y label a|b <script>alert(1)</script> id y_pred split a,b =cmd() None index"),
+    *[
+        "g",
+        "y",
+        "label",
+        "a|b",
+        "<script>alert(1)</script>",
+        "id",
+        "y_pred",
+        "split",
+        "a,b",
+        "=cmd()",
+        "None",
+    ],
 )
 
 
@@ -40,66 +47,39 @@ def base_table() -> pa.Table:
     )
 
 
-def as_csv(table: pa.Table, delimiter: str = ",") -> bytes:
+def content(write: Callable[..., object], *arguments: object, **options: object) -> bytes:
+    """What a writer puts into a file."""
     sink = io.BytesIO()
-    pacsv.write_csv(table, sink, pacsv.WriteOptions(delimiter=delimiter))
+    write(*arguments, sink, **options)
     return sink.getvalue()
 
 
-def as_parquet(table: pa.Table, **options: object) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
-
-
-def as_feather(table: pa.Table, compression: str = "uncompressed") -> bytes:
-    sink = io.BytesIO()
-    pafeather.write_feather(table, sink, compression=compression)
-    return sink.getvalue()
-
-
-def as_image(seed: int, kind: str, size: tuple[int, int] = (8, 8)) -> bytes:
-    pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
-    sink = io.BytesIO()
-    Image.fromarray(pixels).save(sink, kind)
-    return sink.getvalue()
-
-
-def as_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
-    sink = io.BytesIO()
-    np.savez_compressed(sink, **arrays)
-    return sink.getvalue()
-
-
-def image_arrays() -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(1)
-    return {
-        "images": rng.integers(0, 256, (ROWS, 8, 8), dtype=np.uint8),
-        "label": np.arange(ROWS) % 2,
-        "group": np.arange(ROWS) % 3,
-    }
+def as_image(seed: int, kind: str) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    return content(Image.fromarray(pixels).save, format=kind)
 
 
 def table_files() -> dict[str, bytes]:
     """File name -> content."""
     table = base_table()
-    pictures = [as_image(i, "PNG") for i in range(8)]
     images = pa.table(
         {
-            "image": [{"bytes": p, "path": None} for p in pictures],
+            "image": [{"bytes": as_image(i, "PNG"), "path": None} for i in range(8)],
             "y": [0, 1] * 4,
             "g": ["a", "b", "b", "a"] * 2,
         }
     )
+    archive = io.BytesIO()
+    x = np.arange(ROWS * 64, dtype=np.uint8).reshape(ROWS, 8, 8)
+    np.savez_compressed(archive, x=x, y=np.arange(ROWS) % 2, g=np.arange(ROWS) % 3)
     return {
-        "t.csv": as_csv(table),
-        "t.tsv": as_csv(table, "\t"),
-        "t.parquet": as_parquet(table),
-        "z.parquet": as_parquet(table, compression="zstd", row_group_size=7),
-        "t.feather": as_feather(table),
-        "z.feather": as_feather(table, "zstd"),
-        "i.parquet": as_parquet(images),
-        "i.npz": as_npz(image_arrays()),
+        "t.csv": content(pacsv.write_csv, table),
+        "t.parquet": content(pq.write_table, table),
+        "z.parquet": content(pq.write_table, table, compression="zstd", row_group_size=7),
+        "t.feather": content(pafeather.write_feather, table, compression="uncompressed"),
+        "z.feather": content(pafeather.write_feather, table, compression="zstd"),
+        "i.parquet": content(pq.write_table, images),
+        "i.npz": archive.getvalue(),
     }
 
 

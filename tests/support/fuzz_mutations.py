@@ -1,21 +1,19 @@
 """Ways to break bytes and text; every one a function of a seeded generator."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 WORDS: Sequence[bytes] = (
     *(b"", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\r\n", b"\n", b"\t"),
-    *b"\" , ; ' \\ nan inf -inf 1e300 1e-320 -0 1e400 NaN null None NA <script> ../../x".split(),
-    *b"{ } [ ] = : @ > < %s true -1 2147483648 18446744073709551616 0x1 1_000".split(),
-    *(b"9" * 400, b"a" * 5000, "\u202eabc".encode(), "\U0001f600".encode()),
-    *(b"\xed\xa0\x80", b"\x1b[31m"),
+    *b"\" , ; ' \\ nan inf -inf 1e300 -0 NaN null <script> ../../x { } [ ] = : @ > %s true".split(),
+    *(b"-1", b"18446744073709551616", b"9" * 400, b"a" * 5000, "\u202eabc".encode(), b"\x1b[31m"),
 )
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:
     """One to eight breaks of ``data``."""
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
-        data = rng.choice(BREAKS)(rng, data)
+        data = _splice(rng, data) if rng.random() < 0.6 else _replace_token(rng, data)
     return data
 
 
@@ -33,21 +31,9 @@ def _splice(rng: random.Random, data: bytes) -> bytes:
     """Some bytes are lost, flipped, overwritten, repeated or pushed aside."""
     at, length = _place(rng, data), rng.choice((0, 1, 1, 4, 16, 64, len(data)))
     old = data[at : at + length]
-    bit = 1 << rng.randrange(8)
-    flipped = bytes(byte ^ bit for byte in old)
+    flipped = bytes(byte ^ 1 << rng.randrange(8) for byte in old)
     fills = b"", flipped, bytes([rng.randrange(256)]) * length, old[:200] * 50, rng.choice(WORDS)
     return data[:at] + rng.choice(fills) + data[at + length :]
-
-
-def _behead(rng: random.Random, data: bytes) -> bytes:
-    return data[_place(rng, data) :]
-
-
-def _swap_lines(rng: random.Random, data: bytes) -> bytes:
-    lines = data.split(b"\n")
-    a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
-    lines[a], lines[b] = lines[b], lines[a]
-    return b"\n".join(lines)
 
 
 def _replace_token(rng: random.Random, data: bytes) -> bytes:
@@ -55,8 +41,3 @@ def _replace_token(rng: random.Random, data: bytes) -> bytes:
     parts = data.split(mark)
     parts[rng.randrange(len(parts))] = rng.choice(WORDS)
     return mark.join(parts)
-
-
-BREAKS: Sequence[Callable[[random.Random, bytes], bytes]] = (
-    *(_splice, _splice, _splice, _splice, _behead, _swap_lines, _replace_token),
-)
