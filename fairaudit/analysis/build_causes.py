@@ -20,12 +20,10 @@ from fairaudit.capabilities import added
 from fairaudit.config.presets import find_preset
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import REFERENCE
-from fairaudit.metrics.agreement import associate
 from fairaudit.planning.plan import Plan
 from fairaudit.report.decomposition import (
     STEP_PARTS,
     ArmCauses,
-    Association,
     Curve,
     Decomposition,
     GroupCauses,
@@ -105,10 +103,9 @@ def decomposition(
         return None
     names = dataset.groupings[0].names
     hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
-    costs, worst_off = {}, {}
+    worst_off = {}
     for comparison in compared:
         if comparison.reference == REFERENCE:
-            costs[comparison.arm] = comparison
             pair = detected_pair(comparison)
             if pair is not None:
                 worst_off[comparison.arm] = pair
@@ -126,7 +123,7 @@ def decomposition(
             split[arm.key] = readings
             batches = max(batches, int(readings.values["batches"].max()))
         pair = published or worst_off.get(arm.key)
-        arms[arm.key] = arm_causes(readings, names, hidden, pair, costs.get(arm.key))
+        arms[arm.key] = arm_causes(readings, names, hidden, pair)
     told: list[SignClaim] = []
     for claims in added("claims"):
         told += claims(plan, split, names, worst_off, published)
@@ -158,7 +155,6 @@ def arm_causes(
     names: Sequence[str],
     hidden: Collection[str],
     pair: tuple[str, str] | None,
-    costs: Comparison | None,
 ) -> ArmCauses:
     """The readings of one arm in the report's types.
 
@@ -168,7 +164,6 @@ def arm_causes(
         hidden: Suppressed groups.
         pair: Two groups that bounds are about, by a publication or because their costs are told
             apart.
-        costs: The arm beside plain training.
     """
     series = tuple(_series(found, names, hidden))
     if not found.has_terms:
@@ -193,7 +188,6 @@ def arm_causes(
         reason="",
         groups=tuple(groups),
         series=series,
-        associations=tuple(_associations(groups, costs)) if costs else (),
         trace_difference_error=trace_error,
         dropped_batches=known_mean(found.values["dropped"]),
         largest_step=float(known.max()) if len(known) else None,
@@ -234,32 +228,3 @@ def _series(found: ArmReadings, names: Sequence[str], hidden: Collection[str]) -
         shown = values[:, :, : len(columns)].copy()
         shown[:, :, [column in hidden for column in columns]] = np.nan
         yield curve(name, found.steps, columns, shown, meaning)
-
-
-def _associations(groups: Sequence[GroupCauses], costs: Comparison) -> Iterator[Association]:
-    known, risks, sizes = [], [], []
-    by_name = {group.group: group for group in groups}
-    for measure in costs.by_group:
-        risk = measure.estimates.get("excess_risk")
-        if risk is not None and measure.group in by_name:
-            known.append(by_name[measure.group])
-            risks.append(risk.by_seed)
-            sizes.append(measure.n_train)
-    if len(known) < 2:
-        return
-    cost = np.array(risks, dtype=np.float64).T  # [S, K]; None is NaN
-    for statistic in (*GROUP_STATISTICS, "size"):
-        if statistic == "size":
-            values = np.tile(np.array(sizes, dtype=np.float64), (len(cost), 1))
-        else:
-            by_group = [group.statistics[statistic].by_seed for group in known]
-            values = np.array(by_group, dtype=np.float64).T
-        if values.shape != cost.shape:
-            return  # a seed failed in one arm only: its readings have no partner
-        found = associate(values, cost)
-        yield Association(
-            statistic=statistic,
-            correlation=finite(found.correlation),
-            agreement=finite(found.agreement),
-            compared=found.compared,
-        )

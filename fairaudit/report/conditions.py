@@ -3,7 +3,7 @@
 Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from statistics import fmean
 
 from fairaudit.capabilities import added
@@ -24,7 +24,7 @@ from fairaudit.report.measured import Sweep
 from fairaudit.report.model import Report
 from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.phrases import advice, said
-from fairaudit.report.verdicts import GateTarget
+from fairaudit.report.verdicts import severity
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 RISES_BY = 0.01  # of the loss, relative: less is the noise of batches
@@ -86,9 +86,11 @@ def _of_rules(report: Report) -> Iterator[Finding]:
         open_rules = []
         for gate in report.gates:
             targets = [target for target in gate.targets if target.arm == arm.key]
-            judged = judged or bool(targets)
-            worst = _worst(targets)
-            if worst is not None and worst.outcome in codes:
+            if not targets:
+                continue
+            judged = True
+            worst = max(targets, key=lambda target: severity(target.outcome))
+            if worst.outcome in codes:
                 knob: Knob | None = "seeds up" if worst.outcome == "inconclusive" else None
                 open_rules.append(
                     Finding(
@@ -106,14 +108,6 @@ def _of_rules(report: Report) -> Iterator[Finding]:
             yield from open_rules
         elif judged:
             yield Finding(code="rules_met", arm=arm.key)
-
-
-def _worst(targets: Sequence[GateTarget]) -> GateTarget | None:
-    for outcome in ("fail", "inconclusive"):
-        for target in targets:
-            if target.outcome == outcome:
-                return target
-    return None
 
 
 def _of_gaps(comparison: Comparison, metric: str) -> Iterator[Finding]:
@@ -398,7 +392,7 @@ def _against_undertraining(report: Report, arm: ArmFacts) -> Knob:
     step = arm.settings.get("learning_rate", 0.0)
     rule = LEARNING_RATE.default.value(_sizes(report)) if LEARNING_RATE.default else step
     losses = _training_losses(report, arm.key)
-    if not _is_near(step, rule):
+    if not rule / BEYOND <= step <= rule * BEYOND:
         return "step by rule"
     if len(losses) >= 4 and losses[-1] > losses[0]:
         return "step down"
@@ -418,7 +412,8 @@ def _against_still(report: Report, arm: ArmFacts, part: str) -> Knob | None:
         return "step by rule"
     if arm.step_shortened:
         return "epsilon up"
-    if bound < BEYOND and _clipped(report, arm.key) > LITTLE_CLIPPED and _has_bound(arm):
+    has_bound = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
+    if has_bound and bound < BEYOND and _clipped(report, arm.key) > LITTLE_CLIPPED:
         return "bound up"
     return None
 
@@ -431,11 +426,6 @@ def _against_noise(report: Report, arm: ArmFacts) -> Knob:
     if report.settings_tried is None and step > BEYOND:
         return "step by rule"
     return "epsilon up"
-
-
-def _has_bound(arm: ArmFacts) -> bool:
-    """Whether a larger clipping bound changes what is clipped, and not the step alone."""
-    return "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
 
 
 def _beside_rule(report: Report, arm: ArmFacts) -> tuple[float, float]:
@@ -466,10 +456,6 @@ def _sizes(report: Report, sigma: float = 0.0) -> PublicSizes:
         steps=training.steps,
         expected_batch_size=training.expected_batch_size,
     )
-
-
-def _is_near(value: float, rule: float) -> bool:
-    return rule / BEYOND <= value <= rule * BEYOND
 
 
 def _clipped(report: Report, key: str) -> float:

@@ -1,6 +1,5 @@
 """Charts of what privacy costs: by group, and over epsilon."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE
@@ -66,31 +65,20 @@ def cost_chart(report: Report) -> Chart | None:
 
 
 def _panel(compared: Sequence[Comparison], metric: str) -> Intervals | None:
-    """A row for each arm while colours can tell groups apart, else a row for each group."""
+    """A row for each group, in it a mark for each method; what has no room is counted."""
     axis, factor, least = _AXES[metric]
     groups = labels([group.group for _, group in every_group(compared)])
-    has_row_by_arm = len(groups) <= MOST_SERIES
-    times = Counter(comparison.arm for comparison in compared)
+    methods = list(dict.fromkeys(map(_name, compared)))
+    rows, series = list(groups)[:MOST_ROWS], methods[:MOST_SERIES]
     bars = []
-    rows: set[str] = set()
-    left = 0
-    for place, comparison in enumerate(compared):
-        name = comparison.arm
-        if times[name] > 1 and comparison.reference != REFERENCE:
-            name += f" {OWN}"
-        for group in comparison.by_group:
-            row, series = plain(name, 100), groups[group.group]
-            if not has_row_by_arm:
-                row, series = series, row
-            is_beyond = place >= MOST_SERIES and not has_row_by_arm
-            if is_beyond or (row not in rows and len(rows) == MOST_ROWS):
-                left += 1
-                continue
-            rows.add(row)
-            estimate = group.estimates.get(metric)
-            if estimate is not None and estimate.value is not None:
-                bars.append(Bar(row, series, estimate.scaled(factor)))
+    for comparison, group in every_group(compared):
+        estimate = group.estimates.get(metric)
+        is_drawn = group.group in rows and _name(comparison) in series
+        if is_drawn and estimate is not None and estimate.value is not None:
+            name = plain(_name(comparison), 100)
+            bars.append(Bar(groups[group.group], name, estimate.scaled(factor)))
     title = plain(compared[0].grouping, LABEL_LIMIT)
+    left = len(groups) * len(methods) - len(rows) * len(series)
     if left:
         title += f" ({left} more in the table)"
     if not bars:
@@ -98,19 +86,25 @@ def _panel(compared: Sequence[Comparison], metric: str) -> Intervals | None:
     return Intervals(title, axis, tuple(bars), least=least)
 
 
+def _name(comparison: Comparison) -> str:
+    """The arm; marked where it stands beside a reference of its own."""
+    if comparison.reference == REFERENCE:
+        return comparison.arm
+    return f"{comparison.arm} {OWN}"
+
+
 def sweep_chart(report: Report) -> Chart | None:
     """The gap, and the largest cost of a group, over epsilon; None without a sweep."""
     first = report.data.groupings[0].name
     compared = {(c.arm, c.reference): c for c in report.costs if c.grouping == first}
     sweeps = [sweep for sweep in report.sweep if sweep.grouping == first]
-    methods = [sweep.method for sweep in sweeps]
     gaps: list[Point] = []
     largest: list[Point] = []
     ends = [0.0]
     rows: list[tuple[Cell, ...]] = []
     for sweep in sweeps:
         method = sweep.method
-        if methods.count(method) > 1 and sweep.reference != REFERENCE:
+        if sweep.reference != REFERENCE:
             method += f" {OWN}"
         for point in sweep.points:
             cost = _largest_cost(compared[point.arm, sweep.reference])

@@ -68,24 +68,6 @@ class Correlation(Interval):
     group: str
 
 
-class Association(Part):
-    """How a statistic and the excess risk go together over groups.
-
-    ``correlation`` is Pearson's over the groups, mean over seeds; None with two groups, where it is
-    1 or
-    -1 by construction. ``agreement`` is the share of ``compared`` pairs of groups, over all seeds,
-    at which the group with more of the statistic has the higher excess risk. ``size`` is training
-    records.
-
-    Source: Tran et al. 2021.
-    """
-
-    statistic: str
-    correlation: Figure | None
-    agreement: Figure | None
-    compared: int
-
-
 class BoundRecord(Part):
     """A lower bound on how much more ``a`` than ``b`` pays, beside the truth.
 
@@ -118,7 +100,6 @@ class ArmCauses(Part):
     groups: tuple[GroupCauses, ...] = ()
     series: tuple[Curve, ...] = ()
     correlations: tuple[Correlation, ...] = ()
-    associations: tuple[Association, ...] = ()
     bounds: tuple[BoundRecord, ...] = ()
     trace_difference_error: Figure | None = None
     dropped_batches: Figure | None = None

@@ -14,7 +14,6 @@ import several as made
 from documents import charts
 from second_reader import (
     interval,
-    numbers,
     of_html,
     of_markdown,
     says,
@@ -233,26 +232,17 @@ def test_selection_rates(texts, stored):
         assert says(row["impact ratio"], found[f"{side}impact_ratio"]["value"])
 
 
-def test_every_epsilon_of_the_text_has_its_delta_beside_it(report, stored):
-    """Where one is claimed, in prose as in tables; and it is the epsilon of its arm, rounded up."""
-    text = to_markdown(report)
-    sections = [section for section in text.split("\n## ") if re.search(r"ε ≤ \d|\| ε", section)]
-    assert len(sections) == 2  # the guarantees, the sweep
-    assert all(re.search(r"δ = 1e-06|\| δ \|", section) for section in sections)
-    claims = [line for line in text.splitlines() if "ε ≤" in line and not line.startswith("|")]
-    told = [part for line in claims for part in line.split("ε ≤")[1:]]
-    assert len(told) == len(PRIVATE) + 1
-    for part in told:
-        assert "δ = 1e-06" in part
-    by_method = {line.split("**")[1].partition("@")[0]: line for line in claims if "**" in line}
-    for method in made.METHODS:
-        shown = [numbers(part)[0] for part in by_method[method].split("ε ≤")[1:]]
-        true = [
-            privacy_of(stored, f"{method}@{target}")["epsilon"]["pld"] for target in made.TARGETS
-        ]
-        assert [math.ceil(100 * value - 1e-9) / 100 for value in true] == [
-            value for value, _ in shown
-        ]
+@WHERE
+def test_every_epsilon_is_that_of_its_arm_rounded_up_beside_its_delta(texts, stored, where):
+    rows = texts[where].rows("What the guarantee covers", "method", "ε (PLD)", "ε (RDP)", "δ")
+    assert [row["method"] for row in rows] == ["sgd", *PRIVATE]
+    assert (rows[0]["ε (PLD)"], rows[0]["δ"]) == ("–", "–")
+    for row in rows[1:]:
+        true = privacy_of(stored, row["method"])["epsilon"]
+        for accountant in ("PLD", "RDP"):
+            (shown,) = re.findall(r"ε ≤ ([\d.]+)", row[f"ε ({accountant})"])
+            assert float(shown) == math.ceil(100 * true[accountant.lower()] - 1e-9) / 100
+        assert row["δ"] == "1e-06"
 
 
 # --- tables and marks of the charts
@@ -273,13 +263,13 @@ def test_numbers_below_the_figure(texts, stored):
                 assert shows_six_digits(row[at + i][1], found[end])
 
 
-def test_marks_of_the_figure_stand_in_the_row_of_their_arm_and_the_colour_of_their_group(
+def test_marks_of_the_figure_stand_in_the_row_of_their_group_and_the_colour_of_their_arm(
     report, stored
 ):
     (panels,) = [chart.panels for chart in charts(report) if chart.name == "privacy-cost"]
     drawn = [(grouping, metric) for grouping in GROUPINGS for metric in ("cost", "risk")]
     for panel, (grouping, metric) in zip(panels, drawn, strict=True):
-        marks = {(bar.row, bar.series): bar for bar in panel.bars}
+        marks = {(bar.series, bar.row): bar for bar in panel.bars}
         assert len(marks) == len(PRIVATE) * len(GROUPINGS[grouping])
         name, factor = ("privacy_cost", 100) if metric == "cost" else ("excess_risk", 1)
         for (arm, group), bar in marks.items():

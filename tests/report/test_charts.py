@@ -88,7 +88,7 @@ def test_the_cost_chart_shows_points_with_intervals(report):
     panel, risk = chart(report, "privacy-cost").panels
     assert isinstance(panel, Intervals)
     first = panel.bars[0]
-    assert (first.row, first.series) == ("global-adapt", "F")
+    assert (first.row, first.series) == ("F", "global-adapt")
     assert first.number.value == pytest.approx(4.1)
     assert first.number.low == pytest.approx(100 * (0.041 - 0.0141234567))
     assert first.number.high == pytest.approx(100 * (0.041 + 0.0141234567))
@@ -100,7 +100,7 @@ def test_a_group_without_a_number_is_in_the_table_and_not_drawn(report):
     group = chosen.by_group[0].model_copy(update={"estimates": {}, "reason": "suppressed"})
     held = chosen.model_copy(update={"by_group": (group, *chosen.by_group[1:])})
     one = chart(report.model_copy(update={"comparisons": (held,)}), "privacy-cost")
-    assert [bar.series for bar in one.panels[0].bars] == ["M"]
+    assert [bar.row for bar in one.panels[0].bars] == ["M"]
     assert one.table.rows[0][-7:] == (*[None] * 6, "suppressed")
 
 
@@ -116,10 +116,13 @@ def test_epsilon_rises_from_left_to_right_and_the_gap_has_its_own_panel():
     assert all(p.number.low <= p.number.value <= p.number.high for p in gap.points)
 
 
-def test_many_groups_get_a_row_each_because_colours_run_out():
+def test_many_groups_get_a_row_each_and_what_has_no_room_is_counted():
     panel = chart(many_groups(), "privacy-cost").panels[0]
     assert {bar.series for bar in panel.bars} == {"global-adapt"}
     assert len({bar.row for bar in panel.bars}) == 30
+    one = chart(many_groups(60), "privacy-cost")
+    assert "20 more in the table" in one.panels[0].title
+    assert len(one.table.rows) == 60
 
 
 def test_labels_never_merge_two_names():
