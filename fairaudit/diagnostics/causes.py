@@ -16,7 +16,12 @@ from torch import Tensor
 
 from fairaudit.capabilities import added
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch
-from fairaudit.diagnostics.curvature import extremes_of_groups, quadratic_forms, traces
+from fairaudit.diagnostics.curvature import (
+    extremes_of_groups,
+    quadratic_forms,
+    traces,
+    traces_of_records,
+)
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.observers import cosine
 from fairaudit.diagnostics.records import QUANTITIES, RecordReadings, read_records
@@ -153,8 +158,12 @@ class CauseReading:
             Landscape(self.task.model, theta.clone(), self.records)
             for theta in checkpoint.parameters
         ]
-        trace = [traces(landscape, seed=self.task.seed) for landscape in landscapes]
-        records = [read_records(landscape) for landscape in landscapes]
+        trace = []
+        records = []
+        for landscape in landscapes:
+            of_records = traces_of_records(landscape)
+            trace.append(traces(landscape, of_records, seed=self.task.seed))
+            records.append(read_records(landscape, of_records))
         found = {
             "hessian_trace": torch.stack([t.value for t in trace]),
             "hessian_trace_se": torch.stack([t.standard_error for t in trace]),

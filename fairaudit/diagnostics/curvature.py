@@ -5,16 +5,17 @@ draws from a noise stream, and training does not know of it.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
-from fairaudit.diagnostics.any_model import AutodiffSecondOrder, TaylorSecondOrder, is_expandable
-from fairaudit.diagnostics.exact_trace import traces_of_records, work_of
-from fairaudit.diagnostics.landscape import Landscape, SecondOrder
-from fairaudit.diagnostics.second_order import ChainSecondOrder, is_chain
+from fairaudit.diagnostics.landscape import Landscape
+from fairaudit.engine.layer import Layer
+from fairaudit.engine.linear import Linear
+from fairaudit.engine.small_layers import Relu, Sigmoid, Tanh
 from fairaudit.privacy.streams import numpy_stream
 
 ITERATIONS = 100
@@ -116,7 +117,16 @@ def start_vector(like: Tensor) -> Tensor:
 PROBES = 100
 BASIS_LIMIT = 2000  # parameters up to which a trace is taken by one form per parameter
 DENSE_LIMIT = 512  # parameters up to which a Hessian is written out for its eigenvalues
-BASIS_AT_ONCE = 128
+COLUMN_NUMBERS = 2**24  # held at once for traces of records
+NUMBERS_AT_ONCE = 2**18  # inputs of one graph: what a module's activations take is not known
+
+
+# First and second derivative of an elementwise function by its output.
+CURVES: dict[type[Layer], Callable[[Tensor], tuple[Tensor, Tensor]]] = {
+    Tanh: lambda y: (1.0 - y * y, -2.0 * y * (1.0 - y * y)),
+    Sigmoid: lambda y: (y * (1.0 - y), y * (1.0 - y) * (1.0 - 2.0 * y)),
+    Relu: lambda y: ((y > 0).to(y), torch.zeros_like(y)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +145,40 @@ class Traces:
     difference_error: Tensor
 
 
-def second_order(landscape: Landscape) -> SecondOrder:
-    """The quickest exact way to second derivatives that the model allows."""
-    layers = landscape.layers()
-    if is_chain(layers):
-        return ChainSecondOrder(landscape)
-    if is_expandable(layers):
-        return TaylorSecondOrder(landscape)
-    return AutodiffSecondOrder(landscape)
+def summed_loss(module: nn.Module, features: Tensor, targets: Tensor) -> Callable[[Tensor], Tensor]:
+    """The summed cross-entropy of records as a function of the flat parameters [P]."""
+    shapes = {name: p.shape for name, p in module.named_parameters() if p.requires_grad}
+    sizes = [math.prod(shape) for shape in shapes.values()]
+
+    def loss(theta: Tensor) -> Tensor:
+        parts = torch.split(theta, sizes)
+        values = {}
+        for (name, shape), part in zip(shapes.items(), parts, strict=True):
+            values[name] = part.view(shape)
+        logits = functional_call(module, values, (features,))
+        return nn.functional.cross_entropy(logits, targets, reduction="sum")
+
+    return loss
+
+
+def _products(landscape: Landscape) -> Iterator[tuple[int, Callable[[Tensor], Tensor]]]:
+    """A group and ``v -> sum of H_i v`` over some of its records, in turn over all records.
+
+    The graph of their gradient is built once and serves all vectors: a second pass backward through
+    it gives each product.
+    """
+    records = landscape.records
+    rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(records.features.shape[1:]))
+    leaf = landscape.theta.clone().requires_grad_()
+    for group, rows in records.pieces(rows_at_once):
+        loss = summed_loss(landscape.module, records.features[rows], records.targets[rows])
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+
+        def product(vector: Tensor, gradient: Tensor = gradient) -> Tensor:
+            return torch.autograd.grad(gradient, leaf, vector, retain_graph=True)[0]
+
+        yield group, product
 
 
 def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
@@ -155,22 +191,21 @@ def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
     Returns:
         [V, K + 1], float64; NaN for an absent group.
     """
-    records = landscape.records
-    return records.means(second_order(landscape).forms(vectors.to(landscape.theta)))
-
-
-def hvp(landscape: Landscape, vectors: Tensor) -> Tensor:
-    """H_a v for every group a and for the whole, exact.
-
-    Args:
-        landscape: Model, parameters, records.
-        vectors: [V, P].
-
-    Returns:
-        [V, K + 1, P], in the landscape's type; NaN for an absent group.
-    """
-    sums = second_order(landscape).products(vectors.to(landscape.theta))
+    vectors = vectors.to(landscape.theta)
+    sums = torch.zeros(len(vectors), landscape.records.n_groups, dtype=torch.float64)
+    for group, product in _products(landscape):
+        for number, vector in enumerate(vectors):
+            sums[number, group] += (product(vector).double() @ vector.double()).cpu()
     return landscape.records.means(sums)
+
+
+def hessian_products(landscape: Landscape, vectors: Tensor) -> Tensor:
+    """H v of the mean loss over all records, exact; [V, P] for vectors [V, P]."""
+    sums = torch.zeros_like(vectors)
+    for _, product in _products(landscape):
+        for number, vector in enumerate(vectors):
+            sums[number] += product(vector)
+    return sums / len(landscape.records)
 
 
 def probe_signs(
@@ -188,31 +223,28 @@ def probe_signs(
     return torch.from_numpy(stream.integers(0, 2, (probes, n_parameters), dtype="int8") * 2 - 1)
 
 
-def traces(landscape: Landscape, *, seed: int, probes: int = PROBES) -> Traces:
+def traces(
+    landscape: Landscape, of_records: Tensor | None, *, seed: int, probes: int = PROBES
+) -> Traces:
     """Tr H_a of every group and of the whole.
 
-    Exact in closed form for chains of Linear layers, where that costs less than the probes would;
-    exact by one form per parameter up to 2,000 parameters; else Hutchinson's estimate with the
-    same Rademacher probes for all groups.
+    Exact where the records' own are known, and by one form per parameter up to 2,000 parameters;
+    else Hutchinson's estimate with the same Rademacher probes for all groups.
 
     Args:
         landscape: Model, parameters, records.
+        of_records: As of :func:`traces_of_records`.
         seed: The audit seed.
         probes: How many, where probes are drawn.
 
-    Source: Hutchinson 1990; the closed form is in ``exact_trace.py``.
+    Source: Hutchinson 1990.
     """
-    records, layers = landscape.records, landscape.layers()
-    if layers is not None and is_chain(layers) and work_of(layers).gradients <= probes:
-        value = records.means(records.sums(traces_of_records(landscape, layers)))
-        return _exact(value)
+    records = landscape.records
+    if of_records is not None:
+        return _exact(records.means(records.sums(of_records)))
     if landscape.n_parameters <= BASIS_LIMIT:
-        ways, total = second_order(landscape), torch.zeros(records.n_groups, dtype=torch.float64)
-        for start in range(0, landscape.n_parameters, BASIS_AT_ONCE):
-            total += ways.forms(_basis(landscape, start)).sum(0)  # of e_j^T H e_j
-        return _exact(records.means(total))
-    signs = probe_signs(seed, landscape.n_parameters, probes)
-    return hutchinson(landscape, signs)
+        return _exact(quadratic_forms(landscape, torch.eye(landscape.n_parameters)).sum(0))
+    return hutchinson(landscape, probe_signs(seed, landscape.n_parameters, probes))
 
 
 def hutchinson(landscape: Landscape, signs: Tensor) -> Traces:
@@ -220,7 +252,7 @@ def hutchinson(landscape: Landscape, signs: Tensor) -> Traces:
 
     The mean of z^T H z, SE = sd / sqrt(V).
     """
-    forms = landscape.records.means(second_order(landscape).trace_forms(signs.to(landscape.theta)))
+    forms = quadratic_forms(landscape, signs)
     root = len(signs) ** 0.5
     differences = forms.unsqueeze(2) - forms.unsqueeze(1)
     return Traces(forms.mean(0), forms.std(0) / root, differences.std(0) / root)
@@ -231,45 +263,77 @@ def _exact(value: Tensor) -> Traces:
     return Traces(value, none[0], none[1:])
 
 
-def _basis(landscape: Landscape, start: int) -> Tensor:
-    """Some unit vectors, [V, P]."""
-    count = min(BASIS_AT_ONCE, landscape.n_parameters - start)
-    out = landscape.theta.new_zeros(count, landscape.n_parameters)
-    out[torch.arange(count), torch.arange(start, start + count)] = 1.0
-    return out
+def traces_of_records(landscape: Landscape) -> Tensor | None:
+    """tr H_i of every record in group order, [n]; None but for chains of Linear layers and curves.
 
-
-def traces_of_each_record(landscape: Landscape) -> Tensor | None:
-    """tr H_i of every record, in group order, [n]; None where no closed form exists."""
+    A layer's parameters move its outputs z by (x, 1) times as much: the trace over them is
+    |x|^2 + 1 times the trace over z.
+    """
     layers = landscape.layers()
-    if layers is None or not is_chain(layers):
+    if layers is None or not all(type(one) is Linear or type(one) in CURVES for one in layers):
         return None
-    return traces_of_records(landscape, layers)
+    widths = [layer.shape[0] for layer in layers if isinstance(layer, Linear)]
+    rows_at_once = max(1, COLUMN_NUMBERS // (sum(widths) * max(widths)))
+    traces = []
+    for _, rows in landscape.records.pieces(rows_at_once):
+        traces.append(_traces_of_chain(landscape, layers, rows))
+    return torch.cat(traces)
+
+
+def _traces_of_chain(landscape: Landscape, layers: Sequence[Layer], rows: slice) -> Tensor:
+    """tr H_i of some records, [n].
+
+    The loss's Hessian in the outputs z of a layer is kept as sum_j w_j c_j c_j^T + diag(bend), and
+    carried from the last layer down.
+    """
+    values = [landscape.records.features[rows]]
+    for layer in layers:
+        values.append(layer.forward(values[-1]))
+    probabilities, delta = landscape.records.loss_gradient(values[-1], rows)
+    # diag p - p p^T is the covariance of a class drawn with chances p.
+    weights = probabilities
+    columns = torch.eye(delta.shape[1]).to(delta) - probabilities.unsqueeze(1)
+    bend = torch.zeros_like(delta)
+    total = torch.zeros_like(delta[:, 0])
+    linear_below = sum(isinstance(layer, Linear) for layer in layers)
+    for index in reversed(range(len(layers))):
+        layer = layers[index]
+        if not isinstance(layer, Linear):
+            slope, second = CURVES[type(layer)](values[index + 1])
+            bend = bend * slope.square() + delta * second
+            columns = columns * slope.unsqueeze(1)
+            delta = delta * slope
+            continue
+        linear_below -= 1
+        trace = (weights * columns.square().sum(2)).sum(1) + bend.sum(1)
+        squared_norms = values[index].square().sum(1) + float(layer.has_bias)
+        total += squared_norms * trace
+        if not linear_below:
+            break
+        columns = columns @ layer.weight
+        delta = delta @ layer.weight
+        if linear_below == 1:  # of which the trace alone is asked for
+            bend = bend @ layer.weight.square()
+        else:
+            columns = torch.cat([columns, layer.weight.expand(len(delta), -1, -1)], 1)
+            weights = torch.cat([weights, bend], 1)
+            bend = torch.zeros_like(delta)
+    return total
 
 
 def extremes(landscape: Landscape) -> Extremes:
     """The largest and the smallest eigenvalue of the Hessian over all records.
 
-    Up to 512 parameters from the whole matrix, else by Lanczos from a fixed start.
-
-    Args:
-        landscape: Model, parameters, records.
-
-    Returns:
-        NaN where there are no records, or they were not found.
+    Up to 512 parameters from the whole matrix, else by Lanczos from a fixed start. NaN where there
+    are no records, or they were not found.
     """
-    records = landscape.records
-    if not len(records):
+    if not len(landscape.records):
         return NOT_FOUND
-    ways = second_order(landscape)
-
-    def apply(vectors: Tensor) -> Tensor:
-        return records.means(ways.products(vectors))[:, -1]
-
     if landscape.n_parameters <= DENSE_LIMIT:
-        starts = range(0, landscape.n_parameters, BASIS_AT_ONCE)
-        return extremes_of_matrix(torch.cat([apply(_basis(landscape, start)) for start in starts]))
-    return lanczos(lambda vector: apply(vector[None])[0], start_vector(landscape.theta))
+        basis = torch.eye(landscape.n_parameters).to(landscape.theta)
+        return extremes_of_matrix(hessian_products(landscape, basis))
+    start = start_vector(landscape.theta)
+    return lanczos(lambda vector: hessian_products(landscape, vector[None])[0], start)
 
 
 def extremes_of_groups(landscape: Landscape) -> list[Extremes]:

@@ -1,7 +1,6 @@
 """Where curvature is read: a model at one parameter vector, and the records of each group."""
 
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -22,7 +21,6 @@ class GroupedRecords:
         features: [n, ...].
         targets: Class numbers, [n].
         groups: Group numbers, ascending, [n].
-        squared_norms: Of the features, [n], float64.
         edges: Group k is rows ``edges[k]`` to ``edges[k + 1]``, [K + 1].
         shares: Weight of each group's mean in the whole, [K], float64; they sum to 1.
         counts: Records of each group, [K], float64.
@@ -31,7 +29,6 @@ class GroupedRecords:
     features: Tensor
     targets: Tensor
     groups: Tensor
-    squared_norms: Tensor
     edges: tuple[int, ...]
     shares: Tensor
     counts: Tensor
@@ -68,8 +65,7 @@ class GroupedRecords:
             own = counts / len(features)
         else:
             own = shares.double().cpu()
-        squares = features.flatten(1).double().square().sum(1)[order]
-        return cls(features[order], targets[order], groups[order], squares, edges, own, counts)
+        return cls(features[order], targets[order], groups[order], edges, own, counts)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -87,24 +83,16 @@ class GroupedRecords:
             self.features[rows],
             self.targets[rows],
             torch.zeros_like(self.groups[rows]),
-            self.squared_norms[rows],
             (0, count),
             torch.ones(1, dtype=torch.float64),
             self.counts[group : group + 1],
         )
 
-    def chunks(self, rows_at_once: int) -> Iterator[slice]:
-        """Slices of at most so many rows."""
-        for start in range(0, len(self), rows_at_once):
-            yield slice(start, min(start + rows_at_once, len(self)))
-
-    def pieces(self, rows: slice) -> Iterator[tuple[int, slice]]:
-        """The groups that a slice of rows meets, and where each lies within it."""
-        for group in range(self.n_groups):
-            start = max(self.edges[group], rows.start)
-            stop = min(self.edges[group + 1], rows.stop)
-            if start < stop:
-                yield group, slice(start - rows.start, stop - rows.start)
+    def pieces(self, rows_at_once: int) -> Iterator[tuple[int, slice]]:
+        """Slices of at most so many rows, each of one group, with the group's number."""
+        for group, (first, end) in enumerate(itertools.pairwise(self.edges)):
+            for start in range(first, end, rows_at_once):
+                yield group, slice(start, min(start + rows_at_once, end))
 
     def loss_gradient(self, logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
         """Softmax outputs of some rows and their loss's gradient in the logits, [n, Y] each."""
@@ -126,20 +114,15 @@ class GroupedRecords:
         The whole weighs the means by ``shares``; a group with share 0 does not count in it.
 
         Args:
-            sums: [K] or [V, K, ...].
+            sums: [..., K], float64.
 
         Returns:
-            [K + 1] or [V, K + 1, ...].
+            [..., K + 1].
         """
-        if sums.dim() == 1:
-            return self.means(sums[None])[0]
-        out = sums.new_zeros(len(sums), self.n_groups + 1, *sums.shape[2:])
-        whole = out[:, -1]
-        for group, share in enumerate(self.shares.tolist()):
-            torch.div(sums[:, group], self.edges[group + 1] - self.edges[group], out=out[:, group])
-            if share:
-                whole.add_(out[:, group], alpha=share)
-        return out
+        means = sums / self.counts
+        counted = self.shares > 0
+        whole = (means[..., counted] * self.shares[counted]).sum(-1, keepdim=True)
+        return torch.cat([means, whole], -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +164,3 @@ class Landscape:
             return bind(flatten(self.module), self.theta.unsqueeze(0))
         except TrainingError:
             return None
-
-
-class SecondOrder(ABC):
-    """Second derivatives at one landscape: sums over the records of each group."""
-
-    @abstractmethod
-    def forms(self, vectors: Tensor) -> Tensor:
-        """Sum of v^T H_i v over each group's records, [V, K], float64, for vectors [V, P]."""
-
-    def trace_forms(self, signs: Tensor) -> Tensor:
-        """What has the mean of the forms over random signs [V, P] and may be cheaper, [V, K]."""
-        return self.forms(signs)
-
-    @abstractmethod
-    def products(self, vectors: Tensor) -> Tensor:
-        """Sum of H_i v over each group's records, [V, K, P], for vectors [V, P]."""

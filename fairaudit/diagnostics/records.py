@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairaudit.diagnostics.curvature import traces_of_each_record
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.engine.replicates import stack, tape_of
 
@@ -29,7 +28,7 @@ class RecordReadings:
     Args:
         values: Name of QUANTITIES -> [n], float64, in the group order of ``records``; the norms
             without unit, ``closeness`` = 1 - sum f^2 in [0, 1 - 1/Y], ``trace`` of the record's own
-            Hessian (NaN for models without a closed form), ``loss`` in nats.
+            Hessian (NaN where it is not read), ``loss`` in nats.
         records: The records.
     """
 
@@ -37,18 +36,18 @@ class RecordReadings:
     records: GroupedRecords
 
 
-def read_records(landscape: Landscape) -> RecordReadings:
-    """Every quantity of every record of a landscape."""
+def read_records(landscape: Landscape, traces: Tensor | None) -> RecordReadings:
+    """Every quantity of every record of a landscape; ``traces`` [n] are those of its Hessians."""
     records = landscape.records
     gradient, probabilities = _gradients(landscape)
     own = probabilities[torch.arange(len(records)), records.targets.cpu()]
-    traces = traces_of_each_record(landscape)
-    missing = torch.full((len(records),), torch.nan)
+    if traces is None:
+        traces = torch.full((len(records),), torch.nan)
     found = {
         "input_norm": torch.linalg.vector_norm(records.features.flatten(1).double(), dim=1),
         "gradient_norm": gradient,
         "closeness": 1.0 - probabilities.square().sum(1),
-        "trace": missing if traces is None else traces,
+        "trace": traces,
         "loss": -torch.log(own),
     }
     return RecordReadings(
@@ -66,7 +65,7 @@ def _gradients(landscape: Landscape) -> tuple[Tensor, Tensor]:
     network.theta[0] = landscape.theta
     tape = tape_of(network)
     norms, outputs = [], []
-    for rows in landscape.records.chunks(ROWS_AT_ONCE):
+    for _, rows in landscape.records.pieces(ROWS_AT_ONCE):
         logits = tape.forward(landscape.records.features[rows])
         probabilities, delta = landscape.records.loss_gradient(logits, rows)
         norms.append(tape.backward(delta).reshape(-1).clone())
