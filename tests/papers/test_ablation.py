@@ -81,18 +81,14 @@ def test_the_control_takes_the_mean_step_of_the_arm_that_it_reads():
 
 @pytest.mark.usefixtures("quick_accountant")
 def test_the_set_is_trained_once_whatever_the_sweep_and_claims_nothing():
-    found = plan(method=("ablation", "dpsgd"), epsilon=(1.0, 3.0), noise_multiplier=None)
+    settings = {"dpsgd": {"learning_rate": 0.03, "max_grad_norm": 0.7}}
+    found = plan(
+        method=("ablation", "dpsgd"), epsilon=(1.0, 3.0), noise_multiplier=None, settings=settings
+    )
     assert sorted(keys(found)) == sorted(["sgd", "dpsgd@1", "dpsgd@3", *NAMES])
     assert all(found.arm(name).privacy.epsilon is None for name in NAMES)
+    assert all(found.arm(name).settings == settings["dpsgd"] for name in NAMES)
     assert found.arm("sgd-slowed").source == "magnitude-only"
-
-
-def test_the_arms_take_the_settings_of_the_method_that_they_take_apart():
-    settings = {"dpsgd": {"learning_rate": 0.03, "max_grad_norm": 0.7}}
-    found = plan(method=("ablation",), settings=settings)
-    assert all(
-        found.arm(n).settings == {"learning_rate": 0.03, "max_grad_norm": 0.7} for n in NAMES
-    )
 
 
 @pytest.mark.usefixtures("quick_accountant")

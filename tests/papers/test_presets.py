@@ -6,85 +6,80 @@ import pytest
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.methods.catalog import find
-from fairaudit.papers.presets import PRESETS as ALL
+from fairaudit.papers.presets import PRESETS
 
-PRESETS = {preset.name: preset for preset in ALL}
-ESIPOVA = ["esipova-adult", "esipova-dutch"]
+ESIPOVA = {"batch_size": 256, "optimizer": "sgd", "delta": 1e-6}
+TABLES = {**ESIPOVA, "noise_multiplier": 1.0, "epochs": 20, "test_size": 0.2}
+IMAGES = {
+    **ESIPOVA,
+    **{"noise_multiplier": 0.8, "max_grad_norm": 1.0, "model": "cnn", "activation": "tanh"},
+    **{"split_column": "split", "diagnostics_every": 200, "pixel_range": "unit"},
+}
+# preset -> options, then settings of methods, as printed
+PRINTED = {
+    "esipova-adult": (
+        {**TABLES, "max_grad_norm": 0.5, "balance": True, "hidden": (256, 256)},
+        {"dpsgd.learning_rate": 0.01, "global.learning_rate": 1.0, "global.threshold": 50.0},
+    ),
+    "esipova-dutch": (
+        {**TABLES, "max_grad_norm": 0.1, "balance": False},
+        {"dpsgd.learning_rate": 0.8, "global.learning_rate": 2.0, "global.threshold": 1.0},
+    ),
+    "esipova-mnist": (
+        {**IMAGES, "epochs": 60, "keep": {"8": 0.09}, "compare": ("2,8",), "group_by_label": True},
+        {"global.learning_rate": 0.2, "global.threshold": 100.0, "global-adapt.threshold": 50.0},
+    ),
+    "esipova-celeba": (
+        {**IMAGES, "epochs": 30, "label": "Male", "group": ("Eyeglasses",)},
+        {"global.learning_rate": 0.1, "global.threshold": 100.0, "global-adapt.threshold": 100.0},
+    ),
+    "xu-adult": ({**TABLES, "model": "logistic", "max_grad_norm": 0.5}, {}),
+    "xu-dutch": ({**TABLES, "model": "logistic", "max_grad_norm": 0.1}, {}),
+    "tran-dpsgd": (
+        {
+            **{"hidden": (20,), "activation": "tanh", "batch_size": 32, "noise_multiplier": 5.0},
+            **{"max_grad_norm": 0.1, "learning_rate": 1e-4},
+        },
+        {"fairlens.gamma1": 1.0, "fairlens.gamma2": 1.0},
+    ),
+    "tran-output-perturbation": (
+        {"epsilon": (0.005, 0.05, 0.1, 0.5), "model": "logistic"},
+        {"output-perturbation.penalty": 1.0, "output-perturbation.feature_norm": 1.0},
+    ),
+    "tran-pate": (
+        {"method": ("pate-hard", "pate-soft")},
+        {"pate-hard.teachers": 150.0, "pate-soft.noise_multiplier": 50.0 / 2**0.5},
+    ),
+}
+# epsilon-relevant counts and thresholds of the presets of Esipova et al.
+ADAPT = {
+    "esipova-adult": {"tolerance": 1.0, "threshold_learning_rate": 0.1, "learning_rate": 0.2},
+    "esipova-dutch": {"tolerance": 1.0, "threshold_learning_rate": 0.1, "learning_rate": 1.0},
+    "esipova-mnist": {"tolerance": 0.7, "threshold_learning_rate": 0.1, "learning_rate": 0.1},
+    "esipova-celeba": {"tolerance": 0.7, "threshold_learning_rate": 0.1, "learning_rate": 0.1},
+}
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_a_valid_config_whose_settings_its_methods_have(name: str) -> None:
-    config = AuditConfig.model_validate({"data": "x", **PRESETS[name].fields})
-    assert PRESETS[name].notes
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_a_preset_is_a_valid_config_with_the_papers_numbers(preset):
+    config = AuditConfig.model_validate({"data": "x", **preset.fields})
+    options, settings = PRINTED[preset.name]
+    assert {name: getattr(config, name) for name in options} == options
+    for place, number in settings.items():
+        method, _, name = place.rpartition(".")
+        assert config.settings[method][name] == number
     for method, numbers in config.settings.items():
         assert set(numbers) <= set(find(method).known_settings)
-
-
-@pytest.mark.parametrize("name", ["xu-adult", "xu-dutch"])
-def test_the_presets_of_xu_step_by_one_over_the_root_of_the_steps(name: str) -> None:
-    config = AuditConfig.model_validate({"data": "x", **PRESETS[name].fields})
-    rows = {"xu-adult": 36_178, "xu-dutch": 48_336}[name]
-    assert (config.epochs, config.batch_size, config.model) == (20, 256, "logistic")
-    assert config.learning_rate == pytest.approx((20 * math.ceil(rows / 256)) ** -0.5, rel=5e-3)
-
-
-def test_the_preset_of_tran_is_the_papers_network_and_noise() -> None:
-    config = AuditConfig.model_validate({"data": "x", **PRESETS["tran-dpsgd"].fields})
-    assert (config.hidden, config.activation, config.batch_size) == ((20,), "tanh", 32)
-    assert (config.noise_multiplier, config.max_grad_norm, config.learning_rate) == (5.0, 0.1, 1e-4)
-
-
-@pytest.mark.parametrize("name", ESIPOVA)
-def test_every_esipova_preset_has_the_papers_schedule_and_its_discrepancies(name: str) -> None:
-    preset = PRESETS[name]
-    config = AuditConfig.model_validate({"data": "x", **preset.fields})
-    assert config.settings["dpsgd-f"]["count_noise_multiplier"] == 10.0
-    assert config.delta == 1e-6
-    assert config.noise_multiplier == 1.0
-    assert (config.epochs, config.batch_size, config.test_size) == (20, 256, 0.2)
-    assert config.settings["global-adapt"]["count_noise_multiplier"] == 10.0
-
-
-def test_presets_are_the_papers_numbers() -> None:
-    adult, dutch = (AuditConfig.model_validate({"data": "x", **PRESETS[n].fields}) for n in ESIPOVA)
-    assert (adult.max_grad_norm, dutch.max_grad_norm) == (0.5, 0.1)
-    assert adult.settings["global"] == {"learning_rate": 1.0, "threshold": 50.0}
-    assert dutch.settings["global"] == {"learning_rate": 2.0, "threshold": 1.0}
-    assert [preset.settings["dpsgd"]["learning_rate"] for preset in (adult, dutch)] == [0.01, 0.8]
-    assert adult.balance
-    assert not dutch.balance
-
-
-def test_the_presets_on_images_are_the_papers_numbers() -> None:
-    mnist, celeba = (
-        AuditConfig.model_validate({"data": "x", **PRESETS[n].fields})
-        for n in ("esipova-mnist", "esipova-celeba")
-    )
-    for config in (mnist, celeba):
-        assert (config.model, config.activation, config.batch_size, config.optimizer) == (
-            "cnn",
-            "tanh",
-            256,
-            "sgd",
-        )
-        assert (config.noise_multiplier, config.max_grad_norm, config.delta) == (0.8, 1.0, 1e-6)
-        assert (config.split_column, config.diagnostics_every, config.pixel_range) == (
-            "split",
-            200,
-            "unit",
-        )
-        steps = {
-            name: config.settings[name]["learning_rate"] for name in ("sgd", "dpsgd", "dpsgd-f")
-        }
-        assert set(steps.values()) == {0.01}
-        assert config.settings["dpsgd-f"]["count_noise_multiplier"] == 8.0
+    if preset.name in ADAPT:
         adapt = config.settings["global-adapt"]
-        assert (adapt["tolerance"], adapt["threshold_learning_rate"]) == (0.7, 0.1)
-        assert (adapt["count_noise_multiplier"], adapt["learning_rate"]) == (10.0, 0.1)
-    assert (mnist.epochs, mnist.keep, mnist.compare) == (60, {"8": 0.09}, ("2,8",))
-    assert (mnist.group_by_label, mnist.group) == (True, ())
-    assert mnist.settings["global"] == {"learning_rate": 0.2, "threshold": 100.0}
-    assert mnist.settings["global-adapt"]["threshold"] == 50.0
-    assert (celeba.epochs, celeba.label, celeba.group) == (30, "Male", ("Eyeglasses",))
-    assert celeba.settings["global"] == {"learning_rate": 0.1, "threshold": 100.0}
-    assert celeba.settings["global-adapt"]["threshold"] == 100.0
+        expected = {**ADAPT[preset.name], "count_noise_multiplier": 10.0}
+        assert {name: adapt[name] for name in expected} == expected
+        images = config.model == "cnn"
+        assert config.settings["dpsgd-f"]["count_noise_multiplier"] == (8.0 if images else 10.0)
+
+
+@pytest.mark.parametrize(("name", "rows"), [("xu-adult", 36_178), ("xu-dutch", 48_336)])
+def test_the_presets_of_xu_step_by_one_over_the_root_of_the_steps(name, rows):
+    (preset,) = (preset for preset in PRESETS if preset.name == name)
+    step = (20 * math.ceil(rows / 256)) ** -0.5
+    assert preset.fields["learning_rate"] == pytest.approx(step, rel=5e-3)

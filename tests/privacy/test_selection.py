@@ -12,7 +12,7 @@ from dp_accounting import dp_event, rdp
 from scipy import stats
 
 from fairaudit.errors import PrivacyError
-from fairaudit.privacy.accounting import calibrate, epsilon
+from fairaudit.privacy.accounting import calibrate, calibrate_gaussian, epsilon
 from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian
 from fairaudit.privacy.selection import (
     ORDERS,
@@ -62,37 +62,6 @@ def test_epsilon_of_a_search_is_that_of_the_library(
         by_library(steps_per_epoch, steps, sigma, mean, shape, delta), rel=1e-6
     )
     assert found > epsilon(training(steps_per_epoch, steps, sigma), delta, "rdp")
-
-
-def test_published_sizes():
-    """Adult-like: a base of 2.1 costs 3.67, twice the epochs at one sigma 5.1.
-
-    30 scores at 4 counts 2.96.
-    """
-    logarithmic = Selection(30, 0)
-    one = training(97, 1940, 1.29)
-    assert epsilon(one, 1e-6, "rdp") == pytest.approx(2.09, abs=0.02)
-    assert logarithmic.epsilon([one], 1e-6) == pytest.approx(3.67, abs=0.02)
-    assert epsilon(training(97, 3880, 1.29), 1e-6, "rdp") == pytest.approx(3.0, abs=0.03)
-    assert logarithmic.epsilon([training(97, 3880, 1.29)], 1e-6) == pytest.approx(5.13, abs=0.03)
-    assert logarithmic.epsilon([Gaussian("score", 4 / math.sqrt(2))], 1e-6) == pytest.approx(
-        2.96, abs=0.06
-    )
-
-
-@pytest.mark.parametrize("shape", [0.0, 1.0, 0.5])
-def test_theorem_2_by_hand(shape):
-    """eps(a) + (1 + eta)((1 - 1/b) eps(b) + log(1/gamma) / b) + log(mean) / (a - 1), best b."""
-    selection, sigma = Selection(12.0, shape), 3.0
-
-    def of_gaussian(order):
-        return order / (2 * sigma**2)
-
-    second = min((1 - 1 / b) * of_gaussian(b) + math.log(1 / selection.gamma) / b for b in ORDERS)
-    bounds = [of_gaussian(a) + (1 + shape) * second + math.log(12.0) / (a - 1) for a in ORDERS]
-    found = selection.divergences(renyi_divergences(Gaussian("x", sigma)))
-    for place in (5, 40, 98, 120, 155):
-        assert found[place] == pytest.approx(min(bounds[place:]), rel=1e-9)
 
 
 @pytest.mark.parametrize("mean", [1.5, 4.0, 20.0])
@@ -185,13 +154,12 @@ def test_a_candidate_of_another_event_is_covered_order_by_order():
     )
 
 
-@pytest.mark.parametrize("target", [1.0, 3.0])
-@pytest.mark.parametrize("shape", [0.0, 1.0])
+@pytest.mark.parametrize(("target", "shape"), [(1.0, 1.0), (3.0, 0.0)])
 def test_base_meets_the_target_with_candidates_of_every_length(target, shape):
     selection = Selection(20, shape)
 
     def events(base):
-        return [training(77, s, calibrate(77, s, 1e-6, base)) for s in (385, 770, 1540, 3080)]
+        return [training(77, s, calibrate(77, s, 1e-6, base)) for s in (385, 1540)]
 
     base = base_epsilon(selection, events, 1e-6, target)
     assert 0.99 * target <= selection.epsilon(events(base), 1e-6) <= target
@@ -207,7 +175,7 @@ def test_a_base_is_found_above_those_that_no_noise_meets():
         if base < least:
             refused.append(base)
             raise PrivacyError(f"epsilon {base:g} cannot be met: the counts alone cost more")
-        return [training(77, 1540, calibrate(77, 1540, 1e-6, base))]
+        return [Gaussian("sum", calibrate_gaussian(1, 1e-6, base))]
 
     free = base_epsilon(selection, lambda base: events(base, 0.0), 1e-6, 3.0)
     assert not refused
@@ -221,7 +189,7 @@ def test_a_base_is_found_above_those_that_no_noise_meets():
     assert refused
 
 
-@pytest.mark.parametrize("target", [0.5, 3.0, 8.0])
+@pytest.mark.parametrize("target", [0.5, 8.0])
 def test_score_noise_meets_the_target(target):
     selection = Selection(20, 0)
     noise = selection.score_noise(1e-6, target)

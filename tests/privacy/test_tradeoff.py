@@ -27,10 +27,6 @@ def rates(event):
     return list(attack_rates(event))
 
 
-def test_one_gaussian_of_mu_1_lets_nine_per_cent_be_accused():
-    assert rates(Gaussian("sum", 1.0))[0] == pytest.approx(0.0924, abs=5e-5)
-
-
 @pytest.mark.parametrize("mu", [0.1, 1.0, 3.0, 8.0])
 def test_the_curve_of_a_gaussian_gives_its_closed_form(mu):
     exact = [norm.cdf(norm.ppf(at) + mu) for at in FALSE_POSITIVE_RATES]
@@ -68,7 +64,7 @@ def test_one_sampled_step_is_the_most_powerful_test_summed_by_hand(steps_per_epo
     assert rates(sampled(steps_per_epoch, 1, sigma)) == pytest.approx(by_hand, abs=1e-4)
 
 
-@pytest.mark.parametrize(("steps_per_epoch", "steps", "sigma"), [(92, 1840, 1.0), (20, 400, 0.9)])
+@pytest.mark.parametrize(("steps_per_epoch", "steps", "sigma"), [(92, 184, 0.8), (20, 40, 0.9)])
 def test_a_training_agrees_with_the_loss_distribution_of_dp_accounting(
     steps_per_epoch, steps, sigma
 ):
