@@ -44,11 +44,13 @@ def one_torch_thread():
 
 
 @pytest.fixture(autouse=True)
-def smallest_numbers():
-    """A job run in this process sets denormal numbers to zero, as a worker's.
+def same_start():
+    """Every test begins with the same global generator of torch and with denormal numbers.
 
-    No other test is to feel it.
+    A job run in this process sets them to zero, as a worker's.
     """
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
     yield
     if "torch" in sys.modules:
         sys.modules["torch"].set_flush_denormal(False)
