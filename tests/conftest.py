@@ -25,6 +25,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 QUICK = tuple(tomllib.loads((HERE / "rooms.toml").read_text(encoding="utf-8"))["quick"]["tests"])
 
 
+def pytest_ignore_collect(collection_path, config):
+    """With `-m quick` no other file of tests is read."""
+    is_other = not collection_path.relative_to(HERE).as_posix().startswith(QUICK)
+    if config.option.markexpr == "quick" and collection_path.is_file() and is_other:
+        return True
+    return None
+
+
 def pytest_collection_modifyitems(items):
     """Mark what tests/rooms.toml calls quick, but for what is slow there."""
     for item in items:
