@@ -8,7 +8,7 @@ import numpy as np
 
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
-from fairaudit.metrics.intervals import EvaluatedRecords, Float64, Int64, MetricTable, estimate
+from fairaudit.metrics.intervals import EvaluatedRecords, MetricTable, estimate
 from fairaudit.metrics.registry import CONSTANT, METRICS, costs, spec_of, within_model
 from fairaudit.metrics.tables import (
     both_tables,
@@ -18,7 +18,7 @@ from fairaudit.metrics.tables import (
     impact_ratio,
     own_tables,
 )
-from fairaudit.metrics.within_model import LabelOutcome, Predictions
+from fairaudit.metrics.within_model import Float64, Int64, LabelOutcome, Predictions
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, estimated, undefined
 
 FIXED_SPLIT = (

@@ -9,7 +9,6 @@ import numpy as np
 
 from fairaudit.errors import numbered
 from fairaudit.metrics.intervals import (
-    Int64,
     MetricTable,
     Spread,
     absolute,
@@ -19,6 +18,7 @@ from fairaudit.metrics.intervals import (
     quantiles,
 )
 from fairaudit.metrics.registry import spec_of
+from fairaudit.metrics.within_model import Int64
 from fairaudit.results.estimates import Gap, finite, undefined
 
 

@@ -34,11 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.errors import numbered
+from fairaudit.metrics.within_model import Float64, Int64, SeedScores
 from fairaudit.results.estimates import Estimate, estimated, undefined
-
-Float64 = NDArray[np.float64]
-Int64 = NDArray[np.int64]
-
 
 ONE_SEED = "one seed: training randomness cannot be estimated"
 
@@ -190,7 +187,7 @@ def steadiness(covariance: Float64, seeds: int) -> Float64:
     1 where no record contributes, for then nothing says that seeds differ in it.
 
     Args:
-        covariance: As of :meth:`Influences.covariance`, of one metric, ``[2, K + 1, K + 1]``.
+        covariance: As of :meth:`Influences.covariance`.
         seeds: S.
     """
     of_mean, of_two_seeds = np.diagonal(covariance, axis1=1, axis2=2)
@@ -202,66 +199,73 @@ def steadiness(covariance: Float64, seeds: int) -> Float64:
 
 
 class Influences:
-    """What each test record contributes to M metrics, summed up seed by seed.
+    """One metric of one arm over seeds, and what each test record contributes to it.
 
     Args:
         records: The index of all test rows.
-        metrics: M.
+
+    Attributes:
+        behind: Records that it rests on at any seed, ``[U]``.
     """
 
-    def __init__(self, records: EvaluatedRecords, metrics: int) -> None:
+    def __init__(self, records: EvaluatedRecords) -> None:
         self.records = records
-        self.seeds = 0
-        self._own = np.zeros((metrics, len(records.ids)))
-        self._every = np.zeros_like(self._own)
-        self._alone = np.zeros((metrics, records.n_groups + 1, records.n_groups + 1))
+        self.behind = np.zeros(len(records.ids), dtype=bool)
+        self._values: list[Float64] = []
+        self._own = np.zeros(len(records.ids))
+        self._every = np.zeros(len(records.ids))
+        self._alone = np.zeros((records.n_groups + 1, records.n_groups + 1))
 
-    def add(self, place: Int64, within: Float64, whole: Float64) -> None:
+    def add(self, place: Int64, score: SeedScores) -> None:
         """Add one seed; for a mean the influences are ``(d_i - m_k) / n_k``.
 
         A record tested at several seeds adds up here, before anything is squared: it is the
         cluster.
 
         Args:
-            place: Of each row among the records, ``[n]``.
-            within: Influence of each row on its own group's value, ``[M, n]``.
-            whole: On the value over all rows, ``[M, n]``.
+            place: Of each row among the records, ``[n]``; no record twice.
+            score: The metric on these rows.
         """
-        self.seeds += 1
-        for sums, influences in ((self._own, within), (self._every, whole)):
-            for total, one in zip(sums, influences, strict=True):  # row by row: four times faster
-                total[place] += one  # no record twice in one seed, so nothing is lost
-        self._alone += _products(within, whole, self.records.groups[place], self.records.n_groups)
+        self._values.append(score.values)
+        self._own[place] += score.within
+        self._every[place] += score.whole
+        self.behind[place] |= score.behind
+        groups = self.records.groups[place]
+        self._alone += _products(score.within, score.whole, groups, self.records.n_groups)
+
+    @property
+    def by_seed(self) -> Float64:
+        """``[S, K + 1]``."""
+        return np.array(self._values)
 
     def covariance(self) -> Float64:
-        """Of the means over seeds, and of two seeds, without floors: ``[2, M, K + 1, K + 1]``.
+        """Of the mean over seeds, and of two seeds, without floors: ``[2, K + 1, K + 1]``.
 
         Both are sums over pairs of seeds (s, t) of sum_i psi_si psi_ti: over all S^2 pairs for the
         mean, over the S (S - 1) pairs of two seeds for what the seeds share. One seed has no second
         to share with; there both are that seed's own.
         """
-        s = self.seeds
+        s = len(self._values)
         everything = _products(self._own, self._every, self.records.groups, self.records.n_groups)
         apart = (everything - self._alone) / (s * (s - 1)) if s > 1 else everything
         return np.stack([everything / s**2, apart])
 
 
 def _products(own: Float64, every: Float64, groups: Int64, n_groups: int) -> Float64:
-    """Sums over records of the products of their influences, ``[M, K + 1, K + 1]``.
+    """Sums over records of the products of their influences, ``[K + 1, K + 1]``.
 
     Args:
-        own: Of each record on its own group's value, ``[M, n]``.
+        own: Of each record on its own group's value, ``[n]``.
         every: On the value over all rows.
         groups: Of each record, ``[n]``.
         n_groups: K.
     """
-    out = np.zeros((len(own), n_groups + 1, n_groups + 1))
+    products = np.zeros((n_groups + 1, n_groups + 1))
     k = np.arange(n_groups)
-    for products, a, b in zip(out, own, every, strict=True):
-        products[k, k] = np.bincount(groups, a * a, n_groups)
-        products[-1, :-1] = products[:-1, -1] = np.bincount(groups, a * b, n_groups)
-        products[-1, -1] = b @ b
-    return out
+    products[k, k] = np.bincount(groups, own * own, n_groups)
+    products[-1, :-1] = products[:-1, -1] = np.bincount(groups, own * every, n_groups)
+    products[-1, -1] = every @ every
+    return products
 
 
 def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:

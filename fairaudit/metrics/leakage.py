@@ -35,12 +35,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.metrics.intervals import EvaluatedRecords, Float64, Int64, MetricTable
+from fairaudit.metrics.intervals import EvaluatedRecords, Influences, MetricTable
 from fairaudit.metrics.registry import WITHIN, base_metric
-from fairaudit.metrics.tables import ArmScores, add_tables
-from fairaudit.metrics.within_model import PROBABILITY_FLOOR, LabelOutcome, SeedScores
-
-Bools = NDArray[np.bool_]
+from fairaudit.metrics.tables import metric_table
+from fairaudit.metrics.within_model import PROBABILITY_FLOOR, Bools, Float64, Int64, SeedScores
 
 LEAST_TARGETS = 8  # of seven shadows, one record in 64 has none of a side
 _LEAST_VARIANCE = 1e-24  # models that are all alike leave none
@@ -246,7 +244,7 @@ def attack_tables(
     usable = np.isfinite(scores[0])  # which shadows there are is the same for both
     rows = [np.flatnonzero(use) for use in usable]
     records = EvaluatedRecords.of(rows, groups, n_groups)
-    found: list[list[SeedScores]] = []
+    found: list[list[list[SeedScores]]] = []
     for score in scores:
         slopes = _slopes(score, private.member, usable, groups, n_groups)
         found.append(
@@ -256,30 +254,34 @@ def attack_tables(
             ]
         )
     tables: dict[str, MetricTable] = {}
-    _add(tables, "", found[0], records)
+    of_prefix = {"": found[0]}
     if baseline is not None:
-        _add(tables, "reference.", found[1], records)
-        _add(tables, "change.", [a.minus(b) for a, b in zip(*found, strict=True)], records)
+        of_prefix["reference."] = found[1]
+        of_prefix["change."] = [
+            [a.minus(b) for a, b in zip(own, other, strict=True)]
+            for own, other in zip(*found, strict=True)
+        ]
+    for prefix, seeds in of_prefix.items():
+        for m, metric in enumerate(METRICS_OF_LEAKAGE):
+            _add(tables, prefix + metric, [seed[m] for seed in seeds], records)
     return tables, records
 
 
 def _add(
     tables: dict[str, MetricTable],
-    prefix: str,
+    name: str,
     seeds: Sequence[SeedScores],
     records: EvaluatedRecords,
 ) -> None:
-    scores = ArmScores(records, len(METRICS_OF_LEAKAGE))
+    influences = Influences(records)
     for place, seed in zip(records.places, seeds, strict=True):
-        scores.add(place, seed)
-    found: dict[str, MetricTable] = {}
-    add_tables(found, scores, records, LabelOutcome(2, None), METRICS_OF_LEAKAGE, prefix)
-    for name, table in found.items():
-        of_mean, of_two_targets = table.covariance
-        alone = of_two_targets
-        if base_metric(name) == "leakage_auc":
-            alone = (of_mean + of_two_targets) / 2
-        tables[name] = replace(table, covariance=np.stack([alone, of_two_targets]))
+        influences.add(place, seed)
+    table = metric_table(name, influences, records.count(influences.behind))
+    of_mean, of_two_targets = table.covariance
+    alone = of_two_targets
+    if base_metric(name) == "leakage_auc":
+        alone = (of_mean + of_two_targets) / 2
+    tables[name] = replace(table, covariance=np.stack([alone, of_two_targets]))
 
 
 def _slopes(score: Float64, member: Bools, usable: Bools, groups: Int64, n_groups: int) -> Float64:
@@ -317,7 +319,7 @@ def _values(
 
 def _seed_scores(
     score: Float64, member: Bools, groups: Int64, n_groups: int, slopes: Float64
-) -> SeedScores:
+) -> list[SeedScores]:
     """The metrics of one target with every record's influence.
 
     A record's is its part of a mean; a non-member's also moves the threshold, and with it a rate by
@@ -357,7 +359,9 @@ def _seed_scores(
         target[tpr, ins], target[tpr, outs] = _parts(chance), -slopes[tpr, k] * moved
         target[fpr, outs] = _parts(wrongly) - slopes[fpr, k] * moved
         target[advantage] = target[tpr] - target[fpr]
-    return SeedScores(values, np.nan_to_num(within), np.nan_to_num(whole), np.ones((m, n), bool))
+    within, whole = np.nan_to_num(within), np.nan_to_num(whole)
+    all_rows = np.ones(n, dtype=np.bool_)
+    return [SeedScores(values[i], within[i], whole[i], all_rows) for i in range(m)]
 
 
 def _parts(chance: Float64) -> Float64:

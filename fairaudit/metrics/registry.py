@@ -9,12 +9,14 @@ metric is one entry here, and adding a cost is one, too.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal  # noqa: TID251 - gates read this list without NumPy
+
+if TYPE_CHECKING:
+    from fairaudit.metrics.within_model import EvaluatedRows, Ratio, SeedScores
 
 Unit = Literal["fraction", "ratio", "nats"]
-# ``metrics.within_model.Rows``, what a metric is computed from: of NumPy's arrays, which reading a
-# stored report does not import.
-Rows = Any
+# What a metric may read of one model's test rows: the fields and properties of EvaluatedRows.
+Compute = Callable[["EvaluatedRows"], "Ratio | SeedScores"]
 LEAST_FOR_LEAKAGE = (
     100  # records, of which half are no members and five per cent of those two or three
 )
@@ -43,9 +45,9 @@ class MetricSpec:
         name: In reports, rules and data frames.
         words: What it is, as in "gap between groups in WORDS".
         worst: Which group fares worst: that of the highest or of the lowest value.
-        compute: ``Rows`` of one model -> a numerator and a denominator of each row, ``[n]``: it is
-            the ratio of their sums; or ``SeedScores``, for what is no such ratio. None for what is
-            made of the tables of other metrics.
+        compute: One model's rows -> a numerator and a denominator of each row, ``[n]``: it is the
+            ratio of their sums; or ``SeedScores``, for what is no such ratio. None for what is made
+            of the tables of other metrics.
         unit: What it is counted in.
         bounds: Between which two numbers it lies.
         needs: ``probabilities``: undefined where predictions are labels. ``positive``: it is about
@@ -76,7 +78,7 @@ class MetricSpec:
     name: str
     words: str
     worst: Literal["highest", "lowest"]
-    compute: Callable[[Rows], Any] | None = None
+    compute: Compute | None = None
     unit: Unit = "fraction"
     bounds: tuple[float, float] = (0.0, 1.0)
     needs: frozenset[str] = frozenset()

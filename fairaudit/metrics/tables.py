@@ -8,50 +8,22 @@ import numpy as np
 
 from fairaudit.metrics.intervals import (
     EvaluatedRecords,
-    Float64,
     Influences,
-    Int64,
     MetricTable,
     floor_variance,
     steadiness,
 )
 from fairaudit.metrics.registry import METRICS, base_metric, costs, spec_of
-from fairaudit.metrics.within_model import LabelOutcome, Predictions, SeedScores, seed_scores
+from fairaudit.metrics.within_model import (
+    ClassMetric,
+    EvaluatedSeed,
+    Float64,
+    Int64,
+    LabelOutcome,
+    Predictions,
+)
 
-INFLUENCE_BYTES = 2**28  # that the influences of all records on some metrics may take
-BYTES_PER_INFLUENCE = (
-    2 * 3 * 17
-)  # at one seed and over all, of two arms and their change: own, every, behind
-
-
-class ArmScores:
-    """M within-model metrics of one arm, or of the change between two, over all seeds.
-
-    Args:
-        records: The index of all test rows.
-        metrics: M.
-
-    Attributes:
-        influences: Of the records on them. behind: Records that each rests on at any seed,
-            ``[M, U]``.
-    """
-
-    def __init__(self, records: EvaluatedRecords, metrics: int) -> None:
-        self.influences = Influences(records, metrics)
-        self.behind = np.zeros((metrics, len(records.ids)), dtype=bool)
-        self._values: list[Float64] = []
-
-    def add(self, place: Int64, score: SeedScores) -> None:
-        """Add the next seed; ``place`` of each row among the records, ``[n]``."""
-        self._values.append(score.values)
-        self.influences.add(place, score.within, score.whole)
-        for known, now in zip(self.behind, score.behind, strict=True):
-            known[place] |= now
-
-    @property
-    def values(self) -> Float64:
-        """``[S, M, K + 1]``."""
-        return np.array(self._values)
+Tables = dict[str, MetricTable]
 
 
 def both_tables(
@@ -60,7 +32,7 @@ def both_tables(
     labels: Int64,
     records: EvaluatedRecords,
     outcome: LabelOutcome,
-) -> tuple[dict[str, MetricTable], dict[str, MetricTable], dict[str, MetricTable]]:
+) -> tuple[Tables, Tables, Tables]:
     """One table per metric of an arm, of its reference and of the change between them.
 
     Args:
@@ -69,21 +41,22 @@ def both_tables(
         records: The index of these predictions' rows.
         outcome: Which classes count.
     """
-    own: dict[str, MetricTable] = {}
-    other: dict[str, MetricTable] = {}
-    changed: dict[str, MetricTable] = {}
-    for metrics in _some_at_a_time(outcome, records):
-        ours, theirs, change = (ArmScores(records, len(metrics)) for _ in range(3))
-        for p, q, place in zip(private, baseline, records.places, strict=True):
-            score = _seed_scores(p, labels, records, place, outcome, metrics)
-            beside = _seed_scores(q, labels, records, place, outcome, metrics)
-            ours.add(place, score)
-            theirs.add(place, beside)
+    ours = _evaluated(private, labels, records, outcome)
+    theirs = _evaluated(baseline, labels, records, outcome)
+    own: Tables = {}
+    other: Tables = {}
+    changed: Tables = {}
+    for metric in outcome.measured:  # one at a time: the influences of all would not fit
+        first, second, change = (Influences(records) for _ in range(3))
+        for a, b, place in zip(ours, theirs, records.places, strict=True):
+            score, beside = a.score(metric), b.score(metric)
+            first.add(place, score)
+            second.add(place, beside)
             change.add(place, score.minus(beside))
-        change.behind = ours.behind & theirs.behind
-        add_tables(own, ours, records, outcome, metrics, "")
-        add_tables(other, theirs, records, outcome, metrics, "reference.")
-        add_tables(changed, change, records, outcome, metrics, "change.")
+        change.behind = first.behind & second.behind
+        _add(own, "", metric, first, outcome)
+        _add(other, "reference.", metric, second, outcome)
+        _add(changed, "change.", metric, change, outcome)
     return own, other, changed
 
 
@@ -92,80 +65,101 @@ def own_tables(
     labels: Int64,
     records: EvaluatedRecords,
     outcome: LabelOutcome,
-) -> dict[str, MetricTable]:
+) -> Tables:
     """One table per metric of one arm. Arguments as of :func:`both_tables`."""
-    tables: dict[str, MetricTable] = {}
-    for metrics in _some_at_a_time(outcome, records):
-        scores = ArmScores(records, len(metrics))
-        for p, place in zip(predictions, records.places, strict=True):
-            scores.add(place, _seed_scores(p, labels, records, place, outcome, metrics))
-        add_tables(tables, scores, records, outcome, metrics, "")
+    seeds = _evaluated(predictions, labels, records, outcome)
+    tables: Tables = {}
+    for metric in outcome.measured:
+        influences = Influences(records)
+        for seed, place in zip(seeds, records.places, strict=True):
+            influences.add(place, seed.score(metric))
+        _add(tables, "", metric, influences, outcome)
     return tables
 
 
-def _seed_scores(
-    predictions: Predictions,
+def costs_between(
+    after: Sequence[Predictions],
+    before: Sequence[Predictions],
     labels: Int64,
     records: EvaluatedRecords,
-    place: Int64,
     outcome: LabelOutcome,
-    metrics: Sequence[str],
-) -> SeedScores:
-    """Some metrics at one seed, whose rows lie at ``place`` among the records."""
-    truth, groups = labels[predictions.rows], records.groups[place]
-    probabilities, weights = predictions.probabilities, predictions.weights
-    return seed_scores(probabilities, truth, groups, records.n_groups, outcome, metrics, weights)
-
-
-def _some_at_a_time(outcome: LabelOutcome, records: EvaluatedRecords) -> list[tuple[str, ...]]:
-    """All metrics at once, or as many as the influences of so many records leave memory for."""
-    size = max(1, INFLUENCE_BYTES // (BYTES_PER_INFLUENCE * max(1, len(records.ids))))
-    names = outcome.metrics
-    return [names[first : first + size] for first in range(0, len(names), size)]
-
-
-def add_tables(
-    tables: dict[str, MetricTable],
-    scores: ArmScores,
-    records: EvaluatedRecords,
-    outcome: LabelOutcome,
-    metrics: Sequence[str],
-    prefix: str,
-) -> None:
-    """Add one table per metric, named with the prefix "", ``reference.`` or ``change.``.
+    part: str,
+) -> Tables:
+    """``privacy_cost.PART`` and every other cost's: what ``after`` does worse than ``before``.
 
     Args:
-        tables: By name, to add to.
-        scores: Of all seeds.
-        records: The index of their rows.
-        outcome: Which class ranks the rows.
-        metrics: Names, in the order of the scores.
-        prefix: Whose they are.
+        after, before: Seed by seed, in the order of ``records``.
+        labels, records, outcome: As of :func:`both_tables`.
+        part: What is named so.
     """
-    covariance, values = scores.influences.covariance(), scores.values
-    for m, metric in enumerate(metrics):
-        spec, count = spec_of(metric), records.count(scores.behind[m])
-        if spec.rests_on:
-            own, scored = metric.removeprefix(spec.name), f"[{outcome.scored}]"
-            suffix = own or ("" if outcome.positive is not None else scored)
-            count = np.minimum.reduce(
-                [tables[prefix + name + suffix].counts for name in spec.rests_on]
-            )
-        (low, high), width = spec.bounds, spec.width
-        floor = np.zeros(len(count))
-        if math.isfinite(width):
-            steady = steadiness(covariance[:, m], len(values))
-            floor = width**2 * floor_variance(count) * steady
-        bounds = (-width, width) if prefix == "change." else (low, high)
-        tables[prefix + metric] = MetricTable(
-            prefix + metric,
-            spec.unit,
-            values[:, m],
-            covariance[:, m] + np.diag(floor),
-            count,
-            spec.no_interval,
-            bounds=bounds,
-        )
+    behind = {METRICS[cost].cost_of for cost in costs()}
+    behind |= {name for metric in behind for name in METRICS[metric].rests_on}
+    later = _evaluated(after, labels, records, outcome)
+    earlier = _evaluated(before, labels, records, outcome)
+    changed: Tables = {}
+    for metric in outcome.measured:
+        if metric.spec.name not in behind:
+            continue
+        change = Influences(records)
+        for a, b, place in zip(later, earlier, records.places, strict=True):
+            change.add(place, a.score(metric).minus(b.score(metric)))
+        _add(changed, "change.", metric, change, outcome)
+    found = {}
+    for cost, table in cost_tables(changed).items():
+        name = f"{cost}.{part}"
+        found[name] = replace(table, name=name)
+    return found
+
+
+def _evaluated(
+    predictions: Sequence[Predictions],
+    labels: Int64,
+    records: EvaluatedRecords,
+    outcome: LabelOutcome,
+) -> list[EvaluatedSeed]:
+    """The rows of an arm, seed by seed."""
+    seeds = []
+    for p, place in zip(predictions, records.places, strict=True):
+        groups = records.groups[place]
+        seeds.append(EvaluatedSeed.of(p, labels[p.rows], groups, records.n_groups, outcome))
+    return seeds
+
+
+def _add(
+    tables: Tables,
+    prefix: str,
+    metric: ClassMetric,
+    influences: Influences,
+    outcome: LabelOutcome,
+) -> None:
+    """Add the table of one metric, named with the prefix "", ``reference.`` or ``change.``."""
+    counts = influences.records.count(influences.behind)
+    if metric.spec.rests_on:
+        suffix = "" if outcome.positive is not None else f"[{outcome.scored}]"
+        if metric.target >= 0:
+            suffix = metric.name.removeprefix(metric.spec.name)
+        behind = [tables[prefix + name + suffix].counts for name in metric.spec.rests_on]
+        counts = np.minimum.reduce(behind)
+    table = metric_table(prefix + metric.name, influences, counts)
+    tables[table.name] = table
+
+
+def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTable:
+    """One metric over all seeds, with the floor of its variance and its bounds.
+
+    Args:
+        name: Of the metric, with ``change.`` for that between two arms.
+        influences: Of all seeds.
+        counts: Distinct records behind each value, ``[K + 1]``.
+    """
+    spec, covariance, by_seed = spec_of(name), influences.covariance(), influences.by_seed
+    if math.isfinite(spec.width):
+        floor = spec.width**2 * floor_variance(counts) * steadiness(covariance, len(by_seed))
+        covariance += np.diag(floor)
+    bounds = (-spec.width, spec.width) if name.startswith("change.") else spec.bounds
+    return MetricTable(
+        name, spec.unit, by_seed, covariance, counts, spec.no_interval, bounds=bounds
+    )
 
 
 def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:
@@ -178,38 +172,6 @@ def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:
                 of_class = name.removeprefix(f"change.{spec.name}")  # as [2], or ""
                 own = cost + of_class
                 found[own] = replace(table, name=own, by_seed=spec.rise * table.by_seed)
-    return found
-
-
-def costs_between(
-    after: Sequence[Predictions],
-    before: Sequence[Predictions],
-    labels: Int64,
-    records: EvaluatedRecords,
-    outcome: LabelOutcome,
-    part: str,
-) -> dict[str, MetricTable]:
-    """``privacy_cost.PART`` and every other cost's: what ``after`` does worse than ``before``.
-
-    Args:
-        after, before: Seed by seed, in the order of ``records``.
-        labels, records, outcome: As of :func:`both_tables`.
-        part: What is named so.
-    """
-    behind = {METRICS[cost].cost_of for cost in costs()}
-    behind |= {name for metric in behind for name in METRICS[metric].rests_on}
-    metrics = [name for name in outcome.metrics if base_metric(name) in behind]
-    change = ArmScores(records, len(metrics))
-    for p, q, place in zip(after, before, records.places, strict=True):
-        later = _seed_scores(p, labels, records, place, outcome, metrics)
-        earlier = _seed_scores(q, labels, records, place, outcome, metrics)
-        change.add(place, later.minus(earlier))
-    changed: dict[str, MetricTable] = {}
-    add_tables(changed, change, records, outcome, metrics, "change.")
-    found = {}
-    for cost, table in cost_tables(changed).items():
-        name = f"{cost}.{part}"
-        found[name] = replace(table, name=name)
     return found
 
 

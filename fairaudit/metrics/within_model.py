@@ -4,7 +4,7 @@ Rates are ratios of sums over records, so a record's influence on one is its lin
 AUC it is DeLong's placement value. Influences are what :mod:`fairaudit.metrics.intervals` needs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 from fairaudit.metrics.registry import METRICS, MetricSpec
 
+Bools = NDArray[np.bool_]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
+# A metric is the ratio of two sums over rows: what each row adds to them, [n].
+Ratio = tuple[Float64 | Bools, Float64 | Bools]
 
 CALIBRATION_BINS = 10
 
@@ -128,13 +131,10 @@ class LabelOutcome:
         return 1 if self.positive is None and self.n_classes == 2 else self.positive
 
     @property
-    def measured(self) -> Iterator[tuple[str, MetricSpec, int | None]]:
-        """Each computed metric by name, in the order of :class:`SeedScores`.
+    def measured(self) -> Iterator["ClassMetric"]:
+        """Every computed metric; those about one class once for each target.
 
-        With the class it is about.
-
-        ``tpr[2]`` is the rate of class 2. Neighbours in the registry that are about one class stand
-        together for each class.
+        Neighbours in the registry that are about one class stand together for each class.
         """
         computed = [
             spec
@@ -142,32 +142,49 @@ class LabelOutcome:
             if spec.compute is not None and (self.scored is not None or "score" not in spec.needs)
         ]
         for is_of_class, specs in groupby(computed, key=lambda spec: "positive" in spec.needs):
+            if not is_of_class:
+                yield from (ClassMetric(spec.name, spec) for spec in specs)
+                continue
             neighbours = tuple(specs)
-            for target in self.targets if is_of_class else (None,):
-                suffix = "" if target is None or self.positive is not None else f"[{target}]"
+            for target in self.targets:
+                suffix = "" if self.positive is not None else f"[{target}]"
                 for spec in neighbours:
-                    yield spec.name + suffix, spec, target
+                    yield ClassMetric(spec.name + suffix, spec, target)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names in the order of :class:`SeedScores`."""
-        return tuple(name for name, _, _ in self.measured)
+        """Names of what is measured."""
+        return tuple(metric.name for metric in self.measured)
+
+
+class ClassMetric(NamedTuple):
+    """A computed metric, and the class that it is about.
+
+    Args:
+        name: ``tpr``, or ``tpr[2]`` of class 2 where no class is positive.
+        spec: Its entry in the registry.
+        target: The class; -1 for a metric that is about none.
+    """
+
+    name: str
+    spec: MetricSpec
+    target: int = -1
 
 
 class SeedScores(NamedTuple):
-    """M metrics at one seed, averaged over its private runs.
+    """One metric at one seed, averaged over its private runs.
 
     Args:
-        values: ``[M, K + 1]``, the last over all rows; NaN where undefined.
-        within: Influence of each row on its own group's value, ``[M, n]``; 0 where undefined.
-        whole: Influence of each row on the value over all rows, ``[M, n]``.
-        behind: Rows that the value rests on (positives for tpr), ``[M, n]``.
+        values: ``[K + 1]``, the last over all rows; NaN where undefined.
+        within: Influence of each row on its own group's value, ``[n]``; 0 where undefined.
+        whole: Influence of each row on the value over all rows, ``[n]``.
+        behind: Rows that the value rests on (positives for tpr), ``[n]``.
     """
 
     values: Float64
     within: Float64
     whole: Float64
-    behind: NDArray[np.bool_]
+    behind: Bools
 
     def minus(self, other: "SeedScores") -> "SeedScores":
         """The change from ``other`` on the same rows; exactly 0 where both agree."""
@@ -179,39 +196,53 @@ class SeedScores(NamedTuple):
         )
 
 
-def seed_scores(
-    probabilities: NDArray[np.float32],
-    labels: Int64,
-    groups: Int64,
-    n_groups: int,
-    outcome: LabelOutcome,
-    metrics: Sequence[str] | None = None,
-    weights: Float64 | None = None,
-) -> SeedScores:
-    """Every within-model metric of one arm at one seed, or some of them.
+@dataclass(frozen=True, slots=True)
+class EvaluatedSeed:
+    """The test rows of an arm at one seed, once for each private run.
 
     Args:
-        probabilities: ``[P, n, Y]``.
-        labels: ``[n]``.
-        groups: ``[n]`` in ``0..n_groups - 1``.
-        n_groups: K, absent groups included.
-        outcome: Which classes count.
-        metrics: Names out of ``outcome.metrics``, in that order; None for all.
-        weights: Of the runs, ``[P]``, sum 1; None: all alike.
+        runs: Those that count.
+        weights: Of the runs, sum 1; None: all alike.
     """
-    wanted = frozenset(outcome.metrics if metrics is None else metrics)
-    if weights is not None:
-        probabilities, weights = probabilities[weights > 0.0], weights[weights > 0.0]
-    of_rows = labels, groups, n_groups, outcome
-    runs = [_one_run(EvaluatedRows.of(p, *of_rows), wanted) for p in probabilities]
-    if len(runs) == 1:
-        return runs[0]
-    return SeedScores(
-        np.average([r.values for r in runs], axis=0, weights=weights),
-        np.average([r.within for r in runs], axis=0, weights=weights),
-        np.average([r.whole for r in runs], axis=0, weights=weights),
-        np.logical_or.reduce([r.behind for r in runs]),
-    )
+
+    runs: tuple["EvaluatedRows", ...]
+    weights: Float64 | None
+
+    @classmethod
+    def of(
+        cls,
+        predictions: Predictions,
+        labels: Int64,
+        groups: Int64,
+        n_groups: int,
+        outcome: LabelOutcome,
+    ) -> "EvaluatedSeed":
+        """The rows of every run.
+
+        Args:
+            predictions: Of the arm at this seed.
+            labels: Of its rows, ``[n]``.
+            groups: ``[n]`` in ``0..n_groups - 1``.
+            n_groups: K, absent groups included.
+            outcome: Which classes count.
+        """
+        probabilities, weights = predictions.probabilities, predictions.weights
+        if weights is not None:
+            probabilities, weights = probabilities[weights > 0.0], weights[weights > 0.0]
+        of_rows = labels, groups, n_groups, outcome
+        return cls(tuple(EvaluatedRows.of(run, *of_rows) for run in probabilities), weights)
+
+    def score(self, metric: ClassMetric) -> SeedScores:
+        """One metric, averaged over the runs."""
+        runs = [run.score(metric) for run in self.runs]
+        if len(runs) == 1:
+            return runs[0]
+        return SeedScores(
+            np.average([r.values for r in runs], axis=0, weights=self.weights),
+            np.average([r.within for r in runs], axis=0, weights=self.weights),
+            np.average([r.whole for r in runs], axis=0, weights=self.weights),
+            np.logical_or.reduce([r.behind for r in runs]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +291,15 @@ class EvaluatedRows:
             correct,
         )
 
+    def score(self, metric: ClassMetric) -> SeedScores:
+        """One metric of these rows."""
+        assert metric.spec.compute is not None
+        found = metric.spec.compute(replace(self, target=metric.target))
+        if isinstance(found, SeedScores):
+            return found
+        numerator, denominator = (np.asarray(part, dtype=np.float64) for part in found)
+        return _ratio(numerator, denominator, self.groups, self.n_groups)
+
     @property
     def everyone(self) -> Float64:
         """1.0 for every row."""
@@ -272,9 +312,9 @@ class EvaluatedRows:
         return loss
 
     @property
-    def truth(self) -> NDArray[np.bool_]:
+    def truth(self) -> Bools:
         """Whether ``target`` is the true class."""
-        truth: NDArray[np.bool_] = self.labels == self.target
+        truth: Bools = self.labels == self.target
         return truth
 
     @property
@@ -297,15 +337,15 @@ class EvaluatedRows:
             self.labels == self.outcome.scored,
         )
         n = len(score)
-        values = np.full((1, self.n_groups + 1), np.nan)
-        within, whole = np.zeros((1, n)), np.zeros((1, n))
+        values = np.full(self.n_groups + 1, np.nan)
+        within, whole = np.zeros(n), np.zeros(n)
         if np.isfinite(score).all():
             order = np.argsort(score)
             group_of = self.groups[order]
             for k in range(self.n_groups):
-                values[0, k] = _placements(order[group_of == k], score, truth, within[0])
-            values[0, self.n_groups] = _placements(order, score, truth, whole[0])
-        return SeedScores(values, within, whole, np.ones((1, n), dtype=bool))
+                values[k] = _placements(order[group_of == k], score, truth, within)
+            values[-1] = _placements(order, score, truth, whole)
+        return SeedScores(values, within, whole, np.ones(n, dtype=bool))
 
     def calibration(self) -> SeedScores:
         """Expected calibration error over 10 bins of equal width, weighted by rows.
@@ -330,64 +370,40 @@ class EvaluatedRows:
         with np.errstate(invalid="ignore"):
             per_group = np.abs(cells).sum(axis=1) / sizes
         every = np.abs(cells.sum(axis=0)).sum() / len(self.labels)
-        nothing = np.zeros((1, len(self.labels)))
-        return SeedScores(
-            np.append(per_group, every)[None],
-            nothing,
-            nothing,
-            np.ones((1, len(self.labels)), dtype=bool),
-        )
+        nothing = np.zeros(len(self.labels))
+        everyone = np.ones(len(self.labels), dtype=bool)
+        return SeedScores(np.append(per_group, every), nothing, nothing, everyone)
 
-    def _where_known(self, holds: NDArray[np.bool_]) -> Float64:
+    def _where_known(self, holds: Bools) -> Float64:
         return np.where(np.isnan(self.correct), np.nan, holds)
 
 
-def _one_run(rows: EvaluatedRows, wanted: frozenset[str]) -> SeedScores:
-    found = [
-        spec.compute(rows if target is None else replace(rows, target=target))
-        for name, spec, target in rows.outcome.measured
-        if name in wanted and spec.compute is not None
-    ]
-    parts: list[SeedScores] = []
-    for is_done, neighbours in groupby(found, key=lambda scores: isinstance(scores, SeedScores)):
-        if is_done:
-            parts += neighbours
-        else:
-            tops, bottoms = (
-                np.array(each, dtype=np.float64) for each in zip(*neighbours, strict=True)
-            )
-            parts.append(_ratios(tops, bottoms, rows.groups, rows.n_groups))
-    return SeedScores(*(np.concatenate(field) for field in zip(*parts, strict=True)))
-
-
-def _ratios(numerators: Float64, denominators: Float64, groups: Int64, n_groups: int) -> SeedScores:
-    """Ratios of sums per group, with influence ``(numerator - ratio * denominator) / sum``."""
-    tops = _sums(numerators, groups, n_groups)
-    bottoms = _sums(denominators, groups, n_groups)
+def _ratio(numerator: Float64, denominator: Float64, groups: Int64, n_groups: int) -> SeedScores:
+    """Ratio of sums per group, with influence ``(numerator - ratio * denominator) / sum``."""
+    top = _sums(numerator, groups, n_groups)
+    bottom = _sums(denominator, groups, n_groups)
     with np.errstate(invalid="ignore", divide="ignore"):
-        values = tops / bottoms
-        inverse = 1.0 / bottoms
+        values = top / bottom
+        inverse = 1.0 / bottom
     known = np.isfinite(values)
     value, inverse = np.where(known, values, 0.0), np.where(known, inverse, 0.0)
-    own = np.take(value, groups, axis=1)
-    within = np.take(inverse, groups, axis=1) * (numerators - own * denominators)
-    whole = inverse[:, -1:] * (numerators - value[:, -1:] * denominators)
-    if np.isnan(numerators).any():
+    within = inverse[groups] * (numerator - value[groups] * denominator)
+    whole = inverse[-1] * (numerator - value[-1] * denominator)
+    if np.isnan(numerator).any():
         # A broken record makes its group's value NaN, which is what says that there is no interval.
         within, whole = np.nan_to_num(within, nan=0.0), np.nan_to_num(whole, nan=0.0)
-    values = np.where(known, values, np.nan)
-    return SeedScores(values, within, whole, denominators > 0)
+    return SeedScores(np.where(known, values, np.nan), within, whole, denominator > 0)
 
 
 def _sums(values: Float64, groups: Int64, n_groups: int) -> Float64:
-    per_group = np.array([np.bincount(groups, v, n_groups) for v in values])
-    return np.concatenate([per_group, per_group.sum(axis=1, keepdims=True)], axis=1)
+    per_group = np.bincount(groups, values, n_groups)
+    return np.append(per_group, per_group.sum())
 
 
 def _placements(
     order: NDArray[np.intp],
     score: NDArray[np.float32],
-    truth: NDArray[np.bool_],
+    truth: Bools,
     influence: Float64,
 ) -> float:
     """AUC of the rows in ``order`` (ascending score).

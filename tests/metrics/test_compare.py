@@ -547,23 +547,6 @@ def test_the_reference_by_itself_has_the_numbers_it_has_beside_an_arm(plain):
     assert alone.reference == ""
 
 
-@pytest.mark.parametrize(
-    ("classes", "positive", "repeats"), [(2, 1, 1), (2, None, 3), (3, None, 1)]
-)
-@pytest.mark.parametrize("at_once", [1, 2])
-def test_metrics_measured_a_few_at_a_time_are_those_measured_together(
-    monkeypatch, classes, positive, repeats, at_once
-):
-    """The memory that ten million records take does not grow with the number of metrics."""
-    data = audit(classes=classes, repeats=repeats)
-    together = compared(data, positive, classes)
-    alone = measure_reference("sgd", data[1], data[2], data[3], positive, classes, False)
-    records = len(np.unique(np.concatenate([p.rows for p in data[0]])))
-    monkeypatch.setattr(tables, "INFLUENCE_BYTES", at_once * tables.BYTES_PER_INFLUENCE * records)
-    assert compared(data, positive, classes) == together
-    assert measure_reference("sgd", data[1], data[2], data[3], positive, classes, False) == alone
-
-
 def with_twin(data, lacking=()):
     """The comparison with a twin whose predictions lie between both arms'."""
     private, baseline, labels, grouping = data

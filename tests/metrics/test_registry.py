@@ -43,6 +43,16 @@ ADDED = (
         needs=frozenset({"positive"}),
         header="NPV",
     ),
+    MetricSpec(
+        name="calibration_in_the_large",
+        words="mean forecast minus frequency",
+        worst="highest",
+        compute=lambda rows: (rows.probabilities[:, 1] - (rows.labels == 1), rows.everyone),
+        bounds=(-1.0, 1.0),
+        needs=frozenset({"probabilities"}),
+        is_judged=False,
+        is_mean=True,
+    ),
 )
 
 
@@ -118,6 +128,23 @@ def test_it_is_measured_and_said_to_be_worse_for_whom_it_is(tmp_path):
         gap = next(g for g in comparison.gaps if g.metric == name and g.kind == "pair")
         assert gap.direction == "worse for F"
         assert gap.gated
+
+
+def test_a_metric_whose_value_may_be_negative_is_measured_and_judged(tmp_path):
+    rules = [
+        "calibration_in_the_large@sex=F < -0.1",
+        "calibration_in_the_large@sex=F < 0.1",
+        "calibration_in_the_large_gap > 0.5",
+    ]
+    report, _ = scored(tmp_path, "private", fail_on=rules)
+    frame = people()
+    by_hand = (frame["private"] - frame["paid"]).groupby(frame["sex"]).mean()
+    for group, value in by_hand.items():
+        held = estimates(report, group)["calibration_in_the_large"]
+        assert held.value == pytest.approx(value, abs=1e-6)
+        assert held.low < held.value < held.high
+    assert by_hand.min() < 0
+    assert [gate.outcome for gate in report.gates] == ["pass", "fail", "pass"]
 
 
 def test_what_privacy_changes_in_it_is_shown_beside_a_baseline(tmp_path):

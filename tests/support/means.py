@@ -6,6 +6,7 @@ What intervals are tested with.
 import numpy as np
 
 from fairaudit.metrics.intervals import Influences, MetricTable, floor_variance, steadiness
+from fairaudit.metrics.within_model import EvaluatedSeed, Predictions, SeedScores
 
 
 def record_means(name, values, records, *, unit="fraction"):
@@ -18,16 +19,27 @@ def record_means(name, values, records, *, unit="fraction"):
         unit: ``fraction`` gets the floor, ``nats`` has none (docs/methods.md 6.3).
     """
     k = records.n_groups
-    by_seed, influences = [], Influences(records, 1)
+    influences = Influences(records)
     for place, d in zip(records.places, values, strict=True):
         g = records.groups[place]
         n = np.bincount(g, minlength=k)
         with np.errstate(invalid="ignore"):
             m = np.bincount(g, d, k) / n
-        by_seed.append(np.append(m, d.mean()))
-        influences.add(place, ((d - m[g]) / n[g])[None], ((d - d.mean()) / len(d))[None])
+        within, whole = (d - m[g]) / n[g], (d - d.mean()) / len(d)
+        everyone = np.ones(len(d), bool)
+        influences.add(place, SeedScores(np.append(m, d.mean()), within, whole, everyone))
     counts = records.count()
-    covariance = influences.covariance()[:, 0]
+    covariance, by_seed = influences.covariance(), influences.by_seed
     if unit == "fraction":
         covariance += np.diag(floor_variance(counts) * steadiness(covariance, len(by_seed)))
-    return MetricTable(name, unit, np.array(by_seed), covariance, counts)
+    return MetricTable(name, unit, by_seed, covariance, counts)
+
+
+def seed_scores(probabilities, labels, groups, n_groups, outcome, weights=None):
+    """Every metric of one arm at one seed, by name."""
+    nothing = np.zeros((1, n_groups))
+    given = Predictions(
+        0, np.arange(len(labels)), probabilities, nothing, nothing, nothing[0], weights=weights
+    )
+    seed = EvaluatedSeed.of(given, labels, groups, n_groups, outcome)
+    return {metric.name: seed.score(metric) for metric in outcome.measured}

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from jobs import run_here
+from means import seed_scores
 from typer.testing import CliRunner
 
 from fairaudit.analysis.measure import measure
@@ -13,7 +14,7 @@ from fairaudit.cli.app import app
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.run_directory import JOBS
-from fairaudit.metrics.within_model import LabelOutcome, record_correct, record_loss, seed_scores
+from fairaudit.metrics.within_model import LabelOutcome, record_correct, record_loss
 from fairaudit.planning.plan import make_plan
 from fairaudit.results.jobs import read_result
 
@@ -96,8 +97,10 @@ def test_a_weight_of_one_is_that_candidate_alone_and_equal_weights_are_the_mean(
     chosen = seed_scores(p, labels, groups, 2, outcome, weights=np.array([0.0, 1.0, 0.0]))
     mean = seed_scores(p, labels, groups, 2, outcome)
     alike = seed_scores(p, labels, groups, 2, outcome, weights=np.full(3, 1 / 3))
-    for a, b in (*zip(alone, chosen, strict=True), *zip(mean, alike, strict=True)):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
+    for name in outcome.metrics:
+        for a, b in ((alone, chosen), (mean, alike)):
+            for one, other in zip(a[name], b[name], strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 @pytest.mark.slow
