@@ -19,11 +19,14 @@ def main() -> int:
     if handles:
         signal.signal(signal.SIGINT, _interrupt)
     for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:  # it was closed
+        if getattr(sys, name) is None:  # it was closed
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (lives as long as this)
-        if isinstance(stream, io.TextIOWrapper):  # what an encoding has no letter for is escaped
-            stream.reconfigure(errors="backslashreplace")
+    from fairaudit.cli.printing import Unheard
+
+    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+        encoding = sys.stderr.encoding
+        sys.stderr = Unheard(sys.stderr.detach(), encoding, "backslashreplace", line_buffering=True)
     from fairaudit.cli.app import main as command  # takes most of the time of `--help`
     from fairaudit.errors import EXIT_INTERRUPTED, EXIT_TERMINATED
 

@@ -1,7 +1,6 @@
 """The program: commands, and what becomes of every exception."""
 
 import errno
-import os
 import signal
 import sys
 import tempfile
@@ -31,7 +30,7 @@ from fairaudit.cli.commands import (
     score,
     train,
 )
-from fairaudit.cli.printing import print_stderr
+from fairaudit.cli.printing import print_stderr, write_to_nothing
 from fairaudit.config.options import OPTIONS, PANELS
 from fairaudit.errors import (
     EXIT_BUG,
@@ -162,7 +161,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         sys.stdout.flush()
     except OSError as lost:  # Python would flush it again at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        write_to_nothing(sys.stdout)
         if code == EXIT_OK and not isinstance(lost, BrokenPipeError):
             _say(f"Error: standard output cannot be written: {lost.strerror}")
             return EXIT_INPUT

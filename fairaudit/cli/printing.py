@@ -3,6 +3,7 @@
 In a narrow terminal broken between words, never inside a number.
 """
 
+import io
 import json
 import os
 import re
@@ -38,6 +39,30 @@ def command(lines: Iterable[str]) -> None:
 def no_command(text: str) -> str:
     """The text with no line in it that is a command, whatever a column is called."""
     return _COMMAND.sub(r"\1\\", text)
+
+
+def write_to_nothing(stream: TextIO) -> None:
+    """Send nowhere what follows, and what is still in the buffer: Python flushes it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+class Unheard(io.TextIOWrapper):
+    """Standard error that nobody may read: the exit code and the files still say how it ended."""
+
+    def write(self, text: str) -> int:
+        """Write, or go on without."""
+        try:
+            return super().write(text)
+        except OSError:
+            write_to_nothing(self)
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush, or go on without."""
+        try:
+            super().flush()
+        except OSError:
+            write_to_nothing(self)
 
 
 def _write(lines: Iterable[str], stream: TextIO) -> None:
