@@ -16,6 +16,7 @@ from fairaudit.data.dataset import SPLIT, Notice, image_column
 from fairaudit.data.decode import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.naming import listed, near_miss, quoted, typed
 from fairaudit.data.readers import digest_of
+from fairaudit.data.source import DataSource
 from fairaudit.errors import DataError
 
 NPZ = ".npz"
@@ -28,34 +29,19 @@ _DAMAGE = (
 Parts = list[NDArray[Any]]  # of one column: a single array, or one for each side
 
 
-@dataclass(frozen=True, slots=True)
-class Archive:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive(DataSource):
     """An npz archive that was read.
 
     Args:
         path: The file.
         table: Its columns, images among them.
-        image: The column of images.
         notices: What reading it showed.
     """
 
     path: Path
     table: pa.Table
-    image: str
     notices: tuple[Notice, ...]
-
-    format = "npz"
-    declared_by = ""
-
-    @property
-    def declared(self) -> Mapping[str, str]:
-        """An archive declares nothing."""
-        return {}
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns and types."""
-        return self.table.schema
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """Those columns in that order."""
@@ -110,7 +96,17 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
     if ignored:
         message = f"arrays that are no column of numbers or text: {listed(ignored)}"
         notices = (Notice("arrays_ignored", message, level="notice"),)
-    return Archive(path, pa.table(table), image, notices)
+    whole = pa.table(table)
+    return Archive(
+        format="npz",
+        schema=whole.schema,
+        declared={},
+        declared_by="",
+        image=image,
+        path=path,
+        table=whole,
+        notices=notices,
+    )
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -127,30 +127,26 @@ def category_column(
         missing: Whether a missing value has an input.
         declared: What is publicly known of it; then this says whether it has.
     """
-    stand_in = declared.missing if declared else None
-    if declared is not None:
-        missing = stand_in is None
-    kept = np.arange(len(levels)) if kept is None else kept
+    n = len(levels)
+    kept = np.arange(n) if kept is None else kept
     merged = 0 if rare is None else len(rare)
+    places, values = np.zeros(n + 2, np.int64), np.zeros(n + 2)
     if len(kept) == 2 and not merged:
         inputs = [f"{name}={levels[int(kept[1])]}"]
-        # A level that training rows did not show is neither.
-        places, values = np.zeros(len(levels) + 2, np.int64), np.full(len(levels) + 2, 0.5)
+        values[:] = 0.5  # a level that training rows did not show is neither
         values[kept] = (0.0, 1.0)
     else:
         inputs = [f"{name}={levels[int(level)]}" for level in kept]
-        # A level that training rows did not show is with the rare, or nowhere.
-        places, values = np.zeros(len(levels) + 2, np.int64), np.zeros(len(levels) + 2)
-        if merged:
+        if merged:  # a level that training rows did not show is with the rare, or nowhere
             places[:], values[:] = len(inputs), 1.0
             inputs.append(f"{name}=(other)")
         places[kept], values[kept] = np.arange(len(kept)), 1.0
-    if missing:
+    if declared is not None and declared.missing is not None:
+        code = levels.index(declared.missing)
+        places[-1], values[-1] = places[code], values[code]
+    elif missing or declared is not None:
         places[-1], values[-1] = len(inputs), 1.0
         inputs.append(f"{name}={MISSING_INPUT}")
-    if stand_in is not None:
-        code = levels.index(stand_in)
-        places[-1], values[-1] = places[code], values[code]
     if declared is not None:  # what is not listed counts as missing
         places[-2], values[-2] = places[-1], values[-1]
     return CategoryColumn(

@@ -21,6 +21,7 @@ Int32 = NDArray[np.int32]
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _DAY = 86_400.0
 FEW_VALUES = 20
+NOT_TEXT = "bytes that are not text"
 LARGEST = 1e100  # a larger number counts as infinite, so that the square of any other is finite
 # Text without its annotation arrives as bytes; whether it is text shows when it is read.
 _TEXTS = (
@@ -106,7 +107,7 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
     for name in table.column_names:
         column = _plain_type(table.column(name))
         if column is None:
-            dropped[name] = "bytes that are not text"
+            dropped[name] = NOT_TEXT
             continue
         if pa.types.is_large_string(column.type):
             column = _without(column, pc.equal(column, ""))
@@ -133,9 +134,8 @@ def encode_codes(column: pa.ChunkedArray) -> Codes:
     kind = kind_of(column.type)
     if kind == "empty":
         return Codes(np.zeros(len(column), np.int32), pa.array([], pa.large_string()), kind)
-    if kind == "image":
-        return Codes(*image_keys(column), kind)
-    encoded = column.combine_chunks().dictionary_encode()
+    array = image_keys(column) if kind == "image" else column.combine_chunks()
+    encoded = array.dictionary_encode()
     values = encoded.dictionary
     codes = pc.fill_null(encoded.indices, len(values)).to_numpy(zero_copy_only=False)
     return Codes(np.asarray(codes, dtype=np.int32), values, kind)

@@ -59,27 +59,16 @@ def pixels_of(column: pa.ChunkedArray) -> UInt8:
     return pixels
 
 
-def image_keys(column: pa.ChunkedArray) -> tuple[NDArray[np.int32], pa.Array]:
-    """A code per different image, in order of appearance, and the keys behind the codes.
-
-    Returns:
-        Codes ``[N]``, a null's being one past the last; the keys, without nulls.
-    """
-    seen: dict[bytes, int] = {}
-    found = np.full(len(column), -1, np.int32)
-    row = 0
+def image_keys(column: pa.ChunkedArray) -> pa.Array:
+    """A key of 16 bytes per image, the same for equal images; null stays null, ``[N]``."""
+    size = column.type.storage_type.list_size
+    keys: list[bytes | None] = []
     for chunk in column.chunks:
-        size = chunk.type.storage_type.list_size
-        # The values ignore the offset of a slice and hold something for a null too.
-        values = chunk.storage.values.to_numpy()[chunk.offset * size :]
-        for place, is_there in enumerate(chunk.is_valid().to_numpy(zero_copy_only=False)):
-            if is_there:
-                image = values[place * size : (place + 1) * size]
-                key = hashlib.blake2b(image, digest_size=_KEY_BYTES).digest()
-                found[row] = seen.setdefault(key, len(seen))
-            row += 1
-    found[found < 0] = len(seen)
-    return found, pa.array(list(seen), pa.binary(_KEY_BYTES))
+        pixels = chunk.storage.flatten().to_numpy().reshape(-1, size)  # of those that are there
+        digests = (hashlib.blake2b(image, digest_size=_KEY_BYTES).digest() for image in pixels)
+        for is_there in chunk.is_valid().to_pylist():
+            keys.append(next(digests) if is_there else None)
+    return pa.array(keys, pa.binary(_KEY_BYTES))
 
 
 def unreadable(table: pa.Table) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ Folders of classes may lie in ``train`` and ``test`` folders, which then are the
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -15,6 +15,7 @@ from fairaudit.data.dataset import SPLIT, Notice
 from fairaudit.data.decode import SUFFIXES, ImageOptions, ImageStack
 from fairaudit.data.naming import listed, near_miss
 from fairaudit.data.readers import is_table_name, open_source, read_columns
+from fairaudit.data.source import DataSource
 from fairaudit.errors import DataError, numbered
 
 METADATA = "metadata.csv"
@@ -23,16 +24,14 @@ LABEL, IMAGE = "label", "image"
 _PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation"})
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFolder:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFolder(DataSource):
     """A folder of images whose files are listed and not opened yet.
 
     Args:
         root: The folder.
         files: Path below it of each row's image.
         columns: What is known of each image.
-        image: Name of the column of images.
-        declared, declared_by: The label.
         options: How images are read.
         notices: What listing the files showed.
     """
@@ -40,18 +39,8 @@ class ImageFolder:
     root: Path
     files: tuple[str, ...]
     columns: pa.Table
-    image: str
-    declared: Mapping[str, str]
-    declared_by: str
     options: ImageOptions
-    notices: tuple[Notice, ...] = ()
-
-    format = "image folder"
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The metadata's columns, then the images."""
-        return self.columns.schema.append(pa.field(self.image, pa.binary()))
+    notices: tuple[Notice, ...]
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """Those columns in that order; images are decoded where asked for.
@@ -61,7 +50,7 @@ class ImageFolder:
         """
         table = self.columns.select([name for name in columns if name != self.image])
         notices = self.notices
-        if self.image in columns:
+        if self.image is not None and self.image in columns:
             stack = ImageStack(len(self.files), self.options)
             for row, name in enumerate(self.files):
                 stack.add(row, name, _content(self.root, name))
@@ -114,11 +103,14 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
         message = f"no images in the folder: {numbered(others, 'entry', 'entries')}"
         notices.append(Notice("other_files", message, level="notice"))
     is_declared = LABEL in columns.column_names
+    image = IMAGE if IMAGE not in columns.column_names else f"({IMAGE})"
     return ImageFolder(
+        format="image folder",
+        schema=columns.schema.append(pa.field(image, pa.binary())),
+        image=image,
         root=root,
         files=tuple(files),
         columns=columns,
-        image=IMAGE if IMAGE not in columns.column_names else f"({IMAGE})",
         declared={LABEL: LABEL} if is_declared else {},
         declared_by=by if is_declared else "",
         options=options,

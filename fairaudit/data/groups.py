@@ -108,28 +108,24 @@ def named_pairs(wanted: Sequence[str], groupings: Sequence[Grouping]) -> tuple[N
     """
     pairs = []
     for text in wanted:
-        parts = text.split(",")
-        # A group's own name may hold a comma, so every one may be the one between the two.
-        cuts = [
-            (",".join(parts[:n]).strip(), ",".join(parts[n:]).strip()) for n in range(1, len(parts))
-        ]
-        fitting = [
-            NamedPair(grouping.name, a, b)
-            for grouping in groupings
-            for a, b in cuts
-            if a != b and {a, b} <= set(grouping.names)
-        ]
+        fitting = [pair for grouping in groupings for pair in _pairs(text, grouping)]
         if not fitting:
             known = [name for grouping in groupings for name in grouping.names]
-            strange = [name for pair in cuts for name in pair if name not in known]
-            hint = (
-                nearest(strange[0], known)
-                if strange
-                else "write two groups of one grouping, as 2,8"
-            )
+            strange = [part.strip() for part in text.split(",") if part.strip() not in known]
+            hint = nearest(strange[0], known) if strange else "write two groups of one grouping"
             raise ConfigError(f"--compare {quoted(text)} does not name two groups", hint)
         pairs.append(fitting[0])
     return tuple(pairs)
+
+
+def _pairs(text: str, grouping: Grouping) -> list[NamedPair]:
+    """The pairs that a text may mean; a group's own name may hold a comma."""
+    parts, pairs = text.split(","), []
+    for cut in range(1, len(parts)):
+        a, b = ",".join(parts[:cut]).strip(), ",".join(parts[cut:]).strip()
+        if a != b and {a, b} <= set(grouping.names):
+            pairs.append(NamedPair(grouping.name, a, b))
+    return pairs
 
 
 def restrict(grouping: Grouping, rows: Int64) -> Grouping:
@@ -160,18 +156,15 @@ def _grouping(
             "choose a column that puts many rows into few groups",
         )
     notices = []
-    numeric = kind in ("number", "time")
-    if numeric and (spec is not None or len(codes.values) > NUMERIC_LEVELS):
-        levels = _binned(name, numeric_values(column), kind, "q4" if spec is None else spec)
-        if spec is None:
-            message = f"group column {quoted(name)} is numeric and is cut at its quartiles"
-            notices.append(
-                Notice(
-                    "group_binned", message, f"choose edges with --bin {typed(name)}=...", "notice"
-                )
-            )
-    else:
+    if spec is None and kind in ("number", "time") and len(codes.values) > NUMERIC_LEVELS:
+        spec = "q4"
+        message = f"group column {quoted(name)} is numeric and is cut at its quartiles"
+        fix = f"choose edges with --bin {typed(name)}=..."
+        notices.append(Notice("group_binned", message, fix, "notice"))
+    if spec is None:
         levels = sorted_levels(codes)
+    else:
+        levels = _binned(name, numeric_values(column), kind, spec)
     grouping = _with_missing(name, levels)
     if grouping.missing is not None:
         count = int((grouping.groups == grouping.missing).sum())
@@ -208,46 +201,37 @@ def _check_size(grouping: Grouping) -> None:
 
 def _intersection(groupings: Sequence[Grouping]) -> Grouping:
     """Every combination that occurs; a row that lacks one of the groups is missing here."""
-    cells = np.zeros(len(groupings[0].groups), np.int64)
-    lacking = np.zeros(len(cells), np.bool_)
+    of_rows = np.stack([grouping.groups for grouping in groupings])
+    lacking = np.zeros(of_rows.shape[1], np.bool_)
     for grouping in groupings:
-        cells = cells * len(grouping.names) + grouping.groups
-        lacking |= grouping.groups == (-1 if grouping.missing is None else grouping.missing)
-        # Dense, so that many groups do not overflow.
-        cells = np.unique(cells, return_inverse=True)[1]
-    cells[lacking] = -1
-    found, first, codes = np.unique(cells, return_index=True, return_inverse=True)
-    start = int(bool(len(found)) and found[0] == -1)
-    # A name that holds the sign itself is quoted, so that no two cells read alike.
+        if grouping.missing is not None:
+            lacking |= grouping.groups == grouping.missing
+    cells, codes = np.unique(of_rows, axis=1, return_inverse=True)
+    codes[lacking] = -1
     names = []
-    for row in first[start:]:
-        of_row = [grouping.names[int(grouping.groups[row])] for grouping in groupings]
-        names.append(" x ".join(repr(name) if " x " in name else name for name in of_row))
+    for cell in cells.T:
+        parts = [grouping.names[int(k)] for grouping, k in zip(groupings, cell, strict=True)]
+        # A name that holds the sign itself is quoted, so that no two cells read alike.
+        names.append(" x ".join(repr(name) if " x " in name else name for name in parts))
     whole = " x ".join(grouping.name for grouping in groupings)
-    return _with_missing(whole, Levels(codes - start, tuple(names)))
+    return _with_missing(whole, levels_in_use(Levels(codes, tuple(names)), np.arange(len(codes))))
 
 
 def _binned(name: str, values: NDArray[np.float64], kind: Kind, spec: str) -> Levels:
     present = values[~np.isnan(values)]
-    is_quantiles = spec[:1] == "q"
-    edges = _quantiles(name, present, spec) if is_quantiles else _edges(name, spec)
-    cut = np.searchsorted(np.asarray(edges), values, side="right").astype(np.int64)
-    cut[np.isnan(values)] = len(edges) + 1
-    occupied = np.unique(cut[~np.isnan(values)])
-    place = np.full(len(edges) + 2, -1, np.int64)
-    place[occupied] = np.arange(len(occupied))
+    edges = _quantiles(name, present, spec) if spec[:1] == "q" else _edges(name, spec)
     texts = []
     for edge in edges:
         if kind == "time":
             texts.append(str(np.datetime64(int(edge), "s")))
-        elif edge.is_integer() and abs(edge) < 1e15:
-            texts.append(str(int(edge)))
         else:
-            texts.append(f"{edge:.6g}")
+            texts.append(str(int(edge)) if edge.is_integer() else f"{edge:.6g}")
     # No sign that a gate expression would need quoted.
     names = [f"{low} to under {high}" for low, high in pairwise(texts)]
-    names = [f"under {texts[0]}", *names, f"{texts[-1]} and over"] if texts else ["all"]
-    return Levels(place[cut], tuple(names[int(b)] for b in occupied))
+    names = [f"under {texts[0]}", *names, f"{texts[-1]} and over"]
+    cut = np.searchsorted(np.asarray(edges), values, side="right").astype(np.int64)
+    cut[np.isnan(values)] = -1
+    return levels_in_use(Levels(cut, tuple(names)), np.arange(len(cut)))
 
 
 def _quantiles(name: str, present: NDArray[np.float64], spec: str) -> list[float]:
@@ -255,24 +239,22 @@ def _quantiles(name: str, present: NDArray[np.float64], spec: str) -> list[float
     count = int(spec[1:]) if spec[1:].isdecimal() else 0
     if not 2 <= count <= MAX_QUANTILES:
         raise ConfigError(f"--bin {quoted(name)}: {quoted(spec)} is not q2 to q{MAX_QUANTILES}")
-    if not len(present):
-        return []
     distinct = np.unique(present)
+    if len(distinct) < 2:
+        raise DataError(f"group column {quoted(name)} has one value, or none, in all rows")
     edges = np.unique(np.quantile(present, np.arange(1, count) / count))
     edges = edges[edges > distinct[0]]
-    if not len(edges):
-        edges = distinct[1:2]
-    return [float(edge) for edge in edges]
+    return [float(edge) for edge in (edges if len(edges) else distinct[1:2])]
 
 
 def _edges(name: str, spec: str) -> list[float]:
     try:
-        edges = [float(part) for part in spec.split(",")]
+        edges = np.array([float(part) for part in spec.split(",")])
     except ValueError:
-        edges = []
-    if not edges or not np.all(np.isfinite(edges)) or any(a >= b for a, b in pairwise(edges)):
+        edges = np.array([np.nan])
+    if not np.isfinite(edges).all() or np.any(np.diff(edges) <= 0):
         raise ConfigError(
             f"--bin {quoted(name)}: {quoted(spec)} is not a rising list of numbers",
             "write for example 18,30,60 or q4",
         )
-    return edges
+    return [float(edge) for edge in edges]

@@ -4,10 +4,9 @@ A table file, several of one schema, a folder of images, an npz archive.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -25,43 +24,14 @@ from fairaudit.data.readers import (
     open_source,
     read_columns,
 )
+from fairaudit.data.source import DataSource
 from fairaudit.errors import DataError
 
 _WILD = frozenset("*?[")
 
 
-class DataSource(Protocol):
-    """Data whose columns are known and whose rows are not read yet."""
-
-    @property
-    def format(self) -> str:
-        """``csv``, ``parquet``, ``feather``, ``image folder`` or ``npz``."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns and their types as stored."""
-
-    @property
-    def declared(self) -> Mapping[str, str]:
-        """``label``, ``positive`` and ``favourable`` as the data declare them."""
-
-    @property
-    def declared_by(self) -> str:
-        """How a report speaks of that declaration, or ""."""
-
-    @property
-    def image(self) -> str | None:
-        """The column of images, None in a table without."""
-
-    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
-        """Those columns in that order, images decoded, and what to say about them."""
-
-    def digest(self) -> str:
-        """sha256 of everything that is read, in hexadecimal."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableFiles:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles(DataSource):
     """One table file, or several whose rows follow each other.
 
     Args:
@@ -73,33 +43,6 @@ class TableFiles:
     files: tuple[Source, ...]
     images: StoredImages | None
     options: ImageOptions
-
-    @property
-    def format(self) -> str:
-        """Of all files."""
-        return self.files[0].format
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Of the first file; the others have the same names."""
-        return self.files[0].schema
-
-    @property
-    def declared(self) -> Mapping[str, str]:
-        """As the first file declares it."""
-        return self.files[0].declared
-
-    @property
-    def declared_by(self) -> str:
-        """As of the first file."""
-        return self.files[0].declared_by
-
-    @property
-    def image(self) -> str | None:
-        """The column of images, None in a table without."""
-        if self.images:
-            return self.images.name
-        return None
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """Those columns of all files.
@@ -183,4 +126,14 @@ def _tables(paths: Sequence[Path], config: AuditConfig, options: ImageOptions) -
             raise DataError(
                 f"{file.path.name} has {what} than {first.path.name}",
             )
-    return TableFiles(files, find_images(first, config.image_column, config.drop), options)
+    images = find_images(first, config.image_column, config.drop)
+    return TableFiles(
+        format=first.format,
+        schema=first.schema,
+        declared=first.declared,
+        declared_by=first.declared_by,
+        image=images.name if images else None,
+        files=files,
+        images=images,
+        options=options,
+    )

@@ -67,7 +67,7 @@ def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
         pool = np.arange(dataset.n_rows)
         if config.balance:
             pool = _draw(pool, groups, sizes.pool, numpy_stream(seed, "split", "balance"))
-        test = _draw_test(dataset, groups, pool, sizes.test, numpy_stream(seed, "split", "test"))
+        test = _draw_test(dataset, pool, sizes.test, numpy_stream(seed, "split", "test"))
         train = np.setdiff1d(pool, test, assume_unique=True)
     else:
         train, test = np.flatnonzero(dataset.split == 0), np.flatnonzero(dataset.split == 1)
@@ -91,16 +91,11 @@ def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
     """
     rows, groups = np.arange(dataset.n_rows), _first_groups(dataset)
     if config.balance:
-        rows = _draw(
-            rows, groups, _sizes(dataset, config).pool, numpy_stream(0, "membership", "balance")
-        )
+        wanted = _sizes(dataset, config).pool
+        rows = _draw(rows, groups, wanted, numpy_stream(0, "membership", "balance"))
     if config.keep:
-        counts = np.bincount(groups[rows], minlength=len(dataset.groupings[0].names)).astype(
-            np.int64
-        )
-        rows = _draw(
-            rows, groups, _kept(dataset, config, counts), numpy_stream(0, "membership", "keep")
-        )
+        wanted = _kept(dataset, config, _group_counts(dataset, rows))
+        rows = _draw(rows, groups, wanted, numpy_stream(0, "membership", "keep"))
     return rows.astype(np.int64)
 
 
@@ -145,11 +140,9 @@ def draw_validation(dataset: Dataset, split: Split) -> Int64:
 
     Stratified by first grouping and class, like the test rows.
     """
-    groups = _first_groups(dataset)
-    n_groups = len(dataset.groupings[0].names) if dataset.groupings else 1
-    counts = np.bincount(groups[split.train], minlength=n_groups).astype(np.int64)
+    counts = _group_counts(dataset, split.train)
     wanted = largest_remainder(validation_size(len(split.train)), counts)
-    drawn = _draw_test(dataset, groups, split.train, wanted, numpy_stream(split.seed, "validation"))
+    drawn = _draw_test(dataset, split.train, wanted, numpy_stream(split.seed, "validation"))
     return np.searchsorted(split.train, drawn).astype(np.int64)
 
 
@@ -180,18 +173,23 @@ def _first_groups(dataset: Dataset) -> Int64:
     return np.zeros(dataset.n_rows, np.int64)
 
 
-def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
-    groups = _first_groups(dataset)
+def _group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
+    """How many of some rows each group of the first grouping has, ``[K]``."""
     n_groups = len(dataset.groupings[0].names) if dataset.groupings else 1
+    counts = np.bincount(_first_groups(dataset)[rows], minlength=n_groups)
+    return counts.astype(np.int64)
+
+
+def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
     if dataset.split is None:
-        pool = np.bincount(groups, minlength=n_groups).astype(np.int64)
+        pool = _group_counts(dataset, np.arange(dataset.n_rows))
         if config.balance:
             pool = _balanced(dataset, pool)
         n = int(pool.sum())
         test = largest_remainder(min(max(round(config.test_size * n), 1), n - 1), pool)
     else:
-        train = np.bincount(groups[dataset.split == 0], minlength=n_groups).astype(np.int64)
-        test = np.bincount(groups[dataset.split == 1], minlength=n_groups).astype(np.int64)
+        train = _group_counts(dataset, dataset.split == 0)
+        test = _group_counts(dataset, dataset.split == 1)
         if config.balance:
             train, test = _balanced(dataset, train), _balanced(dataset, test)
         pool = train + test
@@ -233,15 +231,13 @@ def _kept(dataset: Dataset, config: AuditConfig, train: Int64) -> Int64:
     return kept
 
 
-def _draw_test(
-    dataset: Dataset, groups: Int64, pool: Int64, test: Int64, stream: np.random.Generator
-) -> Int64:
+def _draw_test(dataset: Dataset, pool: Int64, test: Int64, stream: np.random.Generator) -> Int64:
     """Test rows of the pool.
 
     Per group as allocated, per class in the group by largest remainder.
     """
     n_classes = len(dataset.classes)
-    cells = groups * n_classes + dataset.labels
+    cells = _first_groups(dataset) * n_classes + dataset.labels
     counts = np.bincount(cells[pool], minlength=len(test) * n_classes).reshape(len(test), n_classes)
     wanted = [largest_remainder(int(t), c) for t, c in zip(test, counts, strict=True)]
     return _draw(pool, cells, np.concatenate(wanted), stream)

@@ -11,24 +11,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import Levels, encode_levels, kind_of, levels_in_use, plain_table
+from fairaudit.data.columns import (
+    NOT_TEXT,
+    Levels,
+    encode_levels,
+    kind_of,
+    levels_in_use,
+    plain_table,
+)
 from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, image_columns
 from fairaudit.data.declare import declaration_notices, lay_over, refuse_unknown
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
-from fairaudit.data.naming import (
-    is_prediction_name,
-    listed,
-    near_miss,
-    nearest,
-    quoted,
-    typed,
-)
+from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, quoted
 from fairaudit.data.rows import Chosen, choose_rows, counts_by_group, leaks, sampled
-from fairaudit.data.sources import DataSource, open_data
+from fairaudit.data.source import DataSource
+from fairaudit.data.sources import open_data
 from fairaudit.errors import ConfigError, DataError, numbered
 
 BESIDE_IMAGES = "beside the images"
+LIKE_PREDICTION = "named like a model's prediction"
+UNSUPPORTED = "nested or unsupported type"
 _TRAIN_WORDS = frozenset({"train", "training", "0", "false"})
 _TEST_WORDS = frozenset({"test", "testing", "1", "true"})
 
@@ -77,7 +80,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         if name in dropped or name == source.image:
             continue
         if kind_of(source.schema.field(name).type) in ("unsupported", "image"):
-            dropped[name] = "nested or unsupported type"
+            dropped[name] = UNSUPPORTED
     wanted = [n for n in names if n not in dropped]
     if not wanted:
         raise DataError(f"no column of {config.data.name} can be used")
@@ -177,7 +180,10 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
         asked += [(role, name) for name in columns]
     for role, column in asked:
         if column is not None and column not in names:
-            raise _unknown_column(role, column, names, config)
+            raise DataError(
+                f"{role} {quoted(column)} is not in {config.data.name} ({listed(names)})",
+                near_miss(column, names),
+            )
     refuse_unknown(config.declared, names, config.data.name)
     if split is not None and split in (*config.group, label):
         raise ConfigError(f"split column {quoted(split)} is also the label or a group")
@@ -186,15 +192,6 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
     for name in config.group:
         if name in config.drop and config.group_as_feature:
             raise ConfigError(f"group column {quoted(name)} is both dropped and a feature")
-
-
-def _unknown_column(role: str, name: str, names: Sequence[str], config: AuditConfig) -> DataError:
-    hint = near_miss(name, names)
-    parts = [part.strip() for part in name.split(",")]
-    if len(parts) > 1 and set(parts) & set(names):
-        option = role.split()[0] if role.startswith("--") else "--group"
-        hint = "repeat the option: " + " ".join(f"{option} {typed(part)}" for part in parts)
-    return DataError(f"{role} {quoted(name)} is not in {config.data.name} ({listed(names)})", hint)
 
 
 def _contrast(table: pa.Table, name: str, value: str) -> pa.Table:
@@ -219,15 +216,13 @@ def _read_split(table: pa.Table, config: AuditConfig) -> Int64 | None:
     name = quoted(config.split_column)
     if np.any(levels.codes < 0):
         raise DataError(f"split column {name} is missing in some rows")
-    sides = []
-    for level in levels.names:
-        word = level.strip().casefold()
-        if word not in _TRAIN_WORDS | _TEST_WORDS:
-            raise DataError(
-                f"split column {name} has values other than train and test",
-                "write train or test (or 0 and 1) in every row",
-            )
-        sides.append(int(word in _TEST_WORDS))
+    words = [level.strip().casefold() for level in levels.names]
+    if not set(words) <= _TRAIN_WORDS | _TEST_WORDS:
+        raise DataError(
+            f"split column {name} has values other than train and test",
+            "write train or test (or 0 and 1) in every row",
+        )
+    sides = [int(word in _TEST_WORDS) for word in words]
     if len(set(sides)) < 2:
         raise DataError(f"split column {name} puts all rows on one side")
     return np.array(sides, dtype=np.int64)[levels.codes]
@@ -251,7 +246,7 @@ def _feature_names(
         if name in config.drop:
             reasons[name] = "dropped by option"
         elif is_prediction_name(name) and name not in config.group:
-            reasons[name] = "named like a prediction"
+            reasons[name] = LIKE_PREDICTION
         elif images and name not in images:
             reasons[name] = BESIDE_IMAGES
         else:
@@ -271,23 +266,23 @@ def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence
     for reason, counts in rows.dropped.items():
         message = f"{numbered(sum(counts.values()), 'row')} left out: {reason}"
         notices.append(Notice("rows_dropped", message, "their counts by group are in the report"))
-    named = [n for n, why in reasons.items() if why == "named like a prediction"]
-    if named:
-        message = f"left out, named like a model's prediction: {listed(named)}"
-        notices.append(
-            Notice("prediction_columns", message, "rename a column that is a true input")
-        )
-    for why in ("looks like an id", "constant", "all values missing", BESIDE_IMAGES):
-        found = [n for n, reason in reasons.items() if reason == why]
-        if found:
-            message = f"left out, {why}: {listed(found)}"
-            fix = ""
-            if why == BESIDE_IMAGES and SPLIT in found:
-                fix = f"a split that the data bring is used with --split-column {SPLIT}"
-            notices.append(Notice("columns_dropped", message, fix, "notice"))
+    for why in dict.fromkeys(reasons.values()):
+        if why in ("dropped by option", UNSUPPORTED, NOT_TEXT):
+            continue
+        names = [name for name, reason in reasons.items() if reason == why]
+        message = f"left out, {why}: {listed(names)}"
+        if why == LIKE_PREDICTION:
+            fix = "rename a column that is a true input"
+            notices.append(Notice("prediction_columns", message, fix))
+            continue
+        fix = ""
+        if why == BESIDE_IMAGES and SPLIT in names:
+            fix = f"a split that the data bring is used with --split-column {SPLIT}"
+        notices.append(Notice("columns_dropped", message, fix, "notice"))
     if rows.doubled.count:
-        verb = "repeats" if rows.doubled.count == 1 else "repeat"
-        message = f"{rows.doubled.count:,} of {numbered(n_rows, 'row')} {verb} an earlier row"
+        message = (
+            f"duplicates of an earlier row: {rows.doubled.count:,} of {numbered(n_rows, 'row')}"
+        )
         fix = "epsilon protects a row, not a person who has several"
         notices.append(Notice("duplicate_rows", message, fix, "notice"))
     return notices

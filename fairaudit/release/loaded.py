@@ -23,7 +23,8 @@ from fairaudit.data.columns import plain_table
 from fairaudit.data.dataset import image_columns, pixels_of, shape_of
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.readers import parquet_batches
-from fairaudit.data.sources import DataSource, TableFiles, open_data
+from fairaudit.data.source import DataSource
+from fairaudit.data.sources import TableFiles, open_data
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import ConfigError, DataError

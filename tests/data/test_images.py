@@ -49,14 +49,13 @@ def test_a_slice_of_images_has_the_keys_of_its_own_rows(n, start, stop, holes):
     images = pixels(n, side=2, seed=1) // 128  # few different ones
     present = np.array([not holes >> i & 1 for i in range(n)])
     part = column(images, present).slice(start, max(0, stop - start))
-    codes, keys = image_keys(part)
+    keys = image_keys(part).to_pylist()
     expected = [images[i].tobytes() if present[i] else None for i in range(n)][
         start : max(start, stop)
     ]
-    assert len(keys) == len({image for image in expected if image is not None})
-    for a, one in zip(codes, expected, strict=True):
-        assert (a == len(keys)) == (one is None)
-        for b, other in zip(codes, expected, strict=True):
+    for a, one in zip(keys, expected, strict=True):
+        assert (a is None) == (one is None)
+        for b, other in zip(keys, expected, strict=True):
             assert (a == b) == (one == other)
 
 
@@ -127,9 +126,9 @@ def test_a_name_may_hold_a_comma(folder):
 @pytest.mark.parametrize(
     ("pair", "hint"),
     [
-        ("a,a", "as 2,8"),
+        ("a,a", "two groups of one grouping"),
         ("a,bb", "did you mean 'b'"),
-        ("a,cat", "as 2,8"),
+        ("a,cat", "two groups of one grouping"),
     ],
 )
 def test_a_pair_of_no_grouping_is_refused_before_training(folder, pair, hint):

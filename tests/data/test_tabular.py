@@ -83,7 +83,7 @@ def test_ids_constants_and_empty_columns_are_dropped_with_a_notice(load, people)
 def test_prediction_columns_are_dropped_with_a_warning_and_measured_scores_kept(load, people):
     columns = {**people, "risk_score": people["height"], "credit_score": people["height"]}
     dataset = load(columns)
-    assert dataset.dropped_columns == {"risk_score": "named like a prediction"}
+    assert dataset.dropped_columns == {"risk_score": "named like a model's prediction"}
     assert "prediction_columns" in codes(dataset)
 
 

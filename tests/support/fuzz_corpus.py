@@ -83,21 +83,19 @@ def table_files() -> dict[str, bytes]:
     }
 
 
-_REALS = (0.0, -0.0, 1.0, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan, None, 0.1)
-_TIMES = pa.timestamp("ns"), pa.timestamp("us", "UTC"), pa.date32(), pa.time64("us")
-_TEXTS = (*NAMES, None, "1", "2.5", "nan", "\x00", "train", "test")
+_REALS = (0.0, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan, None, 0.1)
+_WHOLE = (0, 1, 86_399, None)
 # What tables seldom hold, by type.
 POOLS: Sequence[tuple[Sequence[object], pa.DataType]] = (
     (_REALS, pa.float64()),
     (_REALS, pa.float32()),
-    ((0, 1, -1, 2**63 - 1, -(2**63), None, 7), pa.int64()),
+    ((0, -1, 2**63 - 1, -(2**63), None), pa.int64()),
     ((0, 2**64 - 1, None), pa.uint64()),
-    (_TEXTS, pa.string()),
-    *(((0, 1, 86_399, None), kind) for kind in (*_TIMES, pa.duration("s"))),
-    ((Decimal("1.10"), Decimal("-99999999.99"), None), pa.decimal128(20, 2)),
-    (([1, 2], [], None), pa.list_(pa.int64())),
+    ((*NAMES, None, "2.5", "nan", "\x00", "train"), pa.string()),
+    *((_WHOLE, kind) for kind in (pa.timestamp("ns"), pa.date32(), pa.duration("s"))),
+    ((Decimal("1.10"), None), pa.decimal128(20, 2)),
     (({"a": 1}, None), pa.struct([("a", pa.int64())])),
-    ((True, False, None), pa.bool_()),
+    ((True, None), pa.bool_()),
     ((b"", b"\x89PNG", b"\xff", None), pa.binary()),
     ((None,), pa.null()),
 )

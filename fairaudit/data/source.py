@@ -1,0 +1,40 @@
+"""Data whose columns are known and whose rows are not read yet."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fairaudit.data.dataset import Notice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSource(ABC):
+    """What ``--data`` points at.
+
+    Args:
+        format: ``csv``, ``parquet``, ``feather``, ``image folder`` or ``npz``.
+        schema: Columns and their types as stored.
+        declared: ``label``, ``positive`` and ``favourable`` as the data declare them.
+        declared_by: How a report speaks of that declaration, or "".
+        image: The column of images, None in a table without.
+    """
+
+    format: str
+    schema: pa.Schema
+    declared: Mapping[str, str]
+    declared_by: str
+    image: str | None
+
+    @abstractmethod
+    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+        """Those columns in that order, images decoded, and what to say about them.
+
+        Raises:
+            DataError: Damaged content, no rows, an unreadable image.
+        """
+
+    @abstractmethod
+    def digest(self) -> str:
+        """sha256 of everything that is read, in hexadecimal."""
