@@ -95,6 +95,11 @@ class GateRule:
         return self.group is not None and self.group.grouping == ALL_ROWS
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that it names; none where it is about all."""
+        return self.group.names if self.group else ()
+
+    @property
     def limits_gaps(self) -> bool:
         """Whether it says how large a gap may be."""
         return self.metric.kind == "gap" and self.fails_above and not self.is_change

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fairaudit.errors import ConfigError, did_you_mean, numbered
 from fairaudit.gate.grammar import ALL_ROWS, GateRule, GroupSelector
 from fairaudit.gate.joint_interval import Variances
-from fairaudit.gate.unjudged import named, unjudged
+from fairaudit.gate.unjudged import unjudged
 from fairaudit.gate.vocabulary import Metric
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.registry import METRICS, part_of
@@ -219,7 +219,7 @@ def _is_about(rule: GateRule, comparison: Comparison, gap: Gap) -> bool:
     """Whether a gap is in the rule's metric, and between the groups that it names if it does."""
     if rule.metric.key != gap.metric:
         return False
-    names = named(rule.group, comparison)
+    names = rule.groups
     if not names:
         return gap.kind != "population"
     if len(names) == 1:
@@ -264,12 +264,11 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
     wanted = _arms(rule, report)
     key = rule.metric.key
     compared = report.attacks if rule.metric.is_of_leakage else report.every_comparison
-    split = {c.arm for c in compared if f"{rule.metric.base}.noise" in c.overall.estimates}
     seen: set[tuple[str, str, str]] = set()
     for comparison in compared:
         if comparison.arm not in wanted or not _fits(rule.group, comparison):
             continue
-        is_split = part_of(key) and comparison.arm in split
+        is_split = part_of(key) and _holds_part(rule.metric, comparison)
         if is_split and key not in comparison.overall.estimates:
             continue
         reference = comparison.reference if rule.metric.is_relative else ""
@@ -336,15 +335,12 @@ def _of_comparison(
     if rule.is_overall:
         yield _group_target(rule, comparison, comparison.overall)
         return
-    wanted = named(rule.group, comparison)
     for group in comparison.by_group:
-        if wanted is not None:
-            if group.group in wanted:
-                yield _group_target(rule, comparison, group)
+        if rule.groups and group.group not in rule.groups:
             continue
-        own_reason = comparison.note_on(group)
-        if own_reason and group.unpredicted == 0:
-            left_out[f"{comparison.grouping} = {group.group}: {own_reason}"] = None
+        too_small = comparison.note_on(group)
+        if too_small and group.unpredicted == 0 and not rule.groups:
+            left_out[f"{comparison.grouping} = {group.group}: {too_small}"] = None
         else:
             yield _group_target(rule, comparison, group)
 
@@ -363,7 +359,7 @@ def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -
 def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
     """The largest gap, or the one between the groups that the rule names."""
     wanted = [gap for gap in comparison.gaps if _is_about(rule, comparison, gap)]
-    if not named(rule.group, comparison):
+    if not rule.groups:
         pairs = [gap for gap in wanted if gap.kind == "pair"]
         wanted = [gap for gap in wanted if gap.kind == "max"]
         if len(pairs) == 1 and len(comparison.by_group) == 2:

@@ -1,21 +1,16 @@
 """Rows of given predictions that no rule judges, and what they could do to it."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from fairaudit.errors import numbered
-from fairaudit.gate.grammar import GateRule, GroupSelector
+from fairaudit.gate.grammar import GateRule
 from fairaudit.metrics.registry import METRICS
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, GroupMeasure
 
 LABEL_MISSING = "label missing"  # a report's name for rows without the truth
 _UNTOLD = 10**12  # rows, where their number is suppressed
-
-
-def named(selector: GroupSelector | None, comparison: Comparison) -> Sequence[str] | None:
-    """The groups that the rule names, or None where it is about all."""
-    return selector.names or None if selector else None
 
 
 def unjudged(
@@ -36,13 +31,12 @@ def unjudged(
         "without the true label": _sum(report.data.dropped_rows.get(LABEL_MISSING, {}).values())
     }
     is_gap = rule.metric.kind != "group"
-    names = named(rule.group, comparison)
     small: list[GroupMeasure] = []
     if not rule.is_overall:
         facts = next(g for g in report.data.groupings if g.name == comparison.grouping)
         ungrouped = {group.name: group.rows for group in facts.groups if group.is_missing}
         rows["without a group"] = _sum(ungrouped.values())
-        if names is None:
+        if not rule.groups:
             noted = [measure for measure in comparison.by_group if comparison.note_on(measure)]
             small = [measure for measure in noted if measure.group not in ungrouped]
         rows["in groups too small to be judged"] = _sum(measure.n_test for measure in small)
@@ -74,12 +68,11 @@ def _slack(rule: GateRule, group: str, comparison: Comparison, rows: int) -> flo
     spec = METRICS[metric.base]
     if not spec.is_mean:
         return math.inf
-    names = named(rule.group, comparison)
     measures = list(comparison.by_group)
     if metric.kind == "group":
         measures = [m for m in (*measures, comparison.overall) if m.group == group]
-    elif names:
-        measures = [m for m in measures if m.group in names]
+    elif rule.groups:
+        measures = [m for m in measures if m.group in rule.groups]
     else:  # the largest gap may rest on any two
         measures = [m for m in measures if not comparison.note_on(m)]
     if metric.kind != "group" and len(measures) == 1:  # against all rows

@@ -59,19 +59,9 @@ _OF_VOTES = {
     "deviation_square_bound": "bound on that square, Corollary 2 corrected",
     "xi": "largest difference of excess risk between groups, nats",
     "xi_bound": "bound on that difference, Theorem 1",
-    "spearman_closeness_flip": "rank correlation of boundary proximity and flip probability",
-    "spearman_norm_excess": "rank correlation of input norm and excess risk",
-    "spearman_flip_excess": "rank correlation of flip probability and excess risk",
 }
 _WITH_ERROR = ("mean", "standard error")
-_WITH_INTERVAL = ("value", "low", "high")
-_COLUMNS = {
-    "deviation": _WITH_ERROR,
-    "deviation_square": _WITH_ERROR,
-    "spearman_closeness_flip": _WITH_INTERVAL,
-    "spearman_norm_excess": _WITH_INTERVAL,
-    "spearman_flip_excess": _WITH_INTERVAL,
-}
+_COLUMNS = {"deviation": _WITH_ERROR, "deviation_square": _WITH_ERROR}
 
 
 def _pate(*variants: Variant) -> MethodAddition:

@@ -59,13 +59,6 @@ def rank_correlation(
     return np.array([value[0], *np.nanquantile(draws, LIMITS)])
 
 
-def bootstrap(size: int, stream: np.random.Generator) -> Iterable[Float64]:
-    """How often each of so many records stands in each of 200 samples of them, [size, 1] each."""
-    for _ in range(RESAMPLES):
-        rows = stream.integers(size, size=size)
-        yield np.bincount(rows, minlength=size)[:, None].astype(np.float64)
-
-
 def _pearson(a: Float64, b: Float64, weights: Float64) -> Float64:
     """Pearson's correlation of weighted samples, [D] from [n, D]; NaN where one is constant."""
     total = weights.sum(0)

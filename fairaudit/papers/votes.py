@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,17 +17,12 @@ from fairaudit.methods.teachers import (
     train_students,
     vote_noise,
 )
-from fairaudit.papers.ranks import bootstrap, rank_correlation
 from fairaudit.privacy.noise import noise_stream
-from fairaudit.privacy.streams import numpy_stream
 
 _NODES, _REACH = 4001, 9.0  # of the trapezoid rule for flips among several classes
 _ROWS_AT_ONCE = 256
 _SUMMED = 2**16  # records
 _DRAWN_BYTES = 2**27  # of labels that noise moved
-_RANKED = (
-    100_000  # records of a larger pool, drawn: enough for a correlation to a third of a percent
-)
 
 
 def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
@@ -38,8 +32,8 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         Per group [K] (one entry where the pool's groups are not known): ``flip_probability``,
         ``closeness``, ``input_norm``, ``excess_risk``, ``gradient_norm``, ``beta_largest``. Mean
         and standard error [2]: ``deviation``, ``deviation_square``. [1]: ``deviation_bound``
-        (Thm 2), ``deviation_square_bound`` (Cor. 2), ``xi``, ``xi_bound`` (Thm 1). Value and
-        interval [3]: ``spearman_*``. Bounds are NaN for a student that minimises no convex loss.
+        (Thm 2), ``deviation_square_bound`` (Cor. 2), ``xi``, ``xi_bound`` (Thm 1).
+        Bounds are NaN for a student that minimises no convex loss.
     """
     assert isinstance(method, Pate)
     study = _study(method, task, trained)
@@ -50,7 +44,6 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         "excess_risk": study.excess @ study.share,
         "deviation": torch.stack(mean_and_error(study.deviation)),
         "deviation_square": torch.stack(mean_and_error(study.deviation.square())),
-        **_correlations(study, task.seed),
         **_bounds(method, task, study),
     }
 
@@ -157,27 +150,6 @@ def _shares(task: Task) -> Tensor:
         return torch.full((len(rows), 1), 1.0 / len(rows), dtype=torch.float64)
     member = torch.nn.functional.one_hot(task.public.groups[rows], task.pool.n_groups).double()
     return member / member.sum(0)  # 0 / 0: an absent group has no mean
-
-
-def _correlations(study: _Study, seed: int) -> dict[str, Tensor]:
-    stream = numpy_stream(seed, "probe", "records of the pool")
-    columns = {
-        "closeness": 1.0 - study.p.square().sum(-1),
-        "flip": study.flips,
-        "norm": study.x.norm(dim=1),
-        "excess": study.excess,
-    }
-    size = len(study.x)
-    rows = np.arange(size)
-    if size > _RANKED:
-        rows = stream.choice(size, _RANKED, replace=False)
-    values = {name: column.numpy().astype(np.float64)[rows] for name, column in columns.items()}
-    correlations = {}
-    for a, b in (("closeness", "flip"), ("norm", "excess"), ("flip", "excess")):
-        samples = bootstrap(len(rows), stream)
-        found = rank_correlation(values[a], values[b], np.ones(len(rows)), samples)
-        correlations[f"spearman_{a}_{b}"] = torch.from_numpy(found)
-    return correlations
 
 
 def _bounds(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:

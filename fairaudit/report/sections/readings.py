@@ -4,8 +4,7 @@ from fairaudit.report.document import Block, Section, Text, table
 from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import READINGS, short, written
-from fairaudit.results.estimates import Interval
+from fairaudit.report.written import short
 
 _IN_JSON_ALONE = {  # of our own methods; those of a plugin are shown
     "hessian_trace",
@@ -17,9 +16,6 @@ _IN_JSON_ALONE = {  # of our own methods; those of a plugin are shown
     "deviation_square",
     "deviation_square_bound",
     "xi_bound",
-    "spearman_closeness_flip",
-    "spearman_norm_excess",
-    "spearman_flip_excess",
 }
 
 
@@ -42,9 +38,6 @@ def section(report: Report) -> Section | None:
 
 
 def _listed(reading: Reading) -> str:
-    if reading.columns == ("value", "low", "high"):
-        value, low, high = reading.values
-        return written(Interval(value=value, low=low, high=high), READINGS)
     if reading.columns == ("mean", "standard error"):
         return " ± ".join(short(v) for v in reading.values)
     named = zip(reading.columns, reading.values, strict=True)
