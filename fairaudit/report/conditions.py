@@ -408,12 +408,15 @@ def _against_still(report: Report, arm: ArmFacts, part: str) -> Knob | None:
     if report.settings_tried is not None:  # a search has weighed bound and step
         return None
     step, bound = _beside_rule(report, arm)
+    has_bound = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
+    can_rise = has_bound and bound < BEYOND and _clipped(report, arm.key) > LITTLE_CLIPPED
+    if can_rise and bound < 1 / BEYOND:
+        return "bound up"
     if step < 1 / BEYOND:
         return "step by rule"
-    if arm.step_shortened:
+    if arm.step_shortened:  # because of the noise
         return "epsilon up"
-    has_bound = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
-    if has_bound and bound < BEYOND and _clipped(report, arm.key) > LITTLE_CLIPPED:
+    if can_rise:
         return "bound up"
     return None
 

@@ -150,6 +150,10 @@ def test_of_three_groups_the_pair_that_is_told_apart_stands_for_the_open_largest
 # still, noise, half, settings -> code and advice of the parts
 PARTS = {
     "clipping": (0.05, 0.01, 0.005, {}, "from_clipping", "bound up"),
+    "a bound that is too small": (
+        *(0.05, 0.01, 0.005, {"max_grad_norm": 0.1, "learning_rate": 0.1}, "from_clipping"),
+        "bound up",
+    ),
     "a step that is too short": (
         *(0.05, 0.01, 0.005, {"learning_rate": 0.1}, "from_clipping", "step by rule"),
     ),
