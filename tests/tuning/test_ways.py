@@ -24,11 +24,9 @@ from fairaudit.gate.grammar import parse_rule
 from fairaudit.gate.targets import find_targets
 from fairaudit.planning import ways
 from fairaudit.planning.plan import make_plan
-from fairaudit.report.drawing import drawn
 from fairaudit.report.load import load_report
 from fairaudit.report.measured import ArmSearch, Searched, SearchedSeed, Tried, Tuning
 from fairaudit.report.render.markdown import to_markdown
-from fairaudit.report.sections.tuning import spread_chart
 from fairaudit.results.estimates import key_of
 
 audits = importlib.import_module("audits")
@@ -229,23 +227,6 @@ def test_what_is_charged_follows_from_what_the_report_says(tuned):
     assert held.epsilon.rdp == pytest.approx(max(training, score), rel=1e-3)
     assert report.tuning.search("sgd").base_epsilon is None
     assert f"{search.mean_tries:g} tries on average" in held.reason
-
-
-def test_the_drawing_has_a_dot_for_each_candidate_and_a_ring_for_each_best(tuned):
-    report = tuned[0]
-    chart = spread_chart(report)
-    assert [panel.title for panel in chart.panels] == ["dpsgd", "global-adapt"]
-    for panel in chart.panels:
-        every = [(t, seed) for seed in report.tuning.search(panel.title).seeds for t in seed.tried]
-        dots = sorted((100 * t.accuracy, 100 * t.gap, t is seed.best) for t, seed in every)
-        assert sorted((s.x, s.y, s.is_marked) for s in panel.spots) == dots
-        assert sum(spot.is_marked for spot in panel.spots) == 2  # one of each seed
-        spec = drawn(panel)
-        (dotted,) = [layer for layer in spec["layer"] if "data" in layer]
-        rings = [layer for layer in dotted["layer"] if layer.get("transform")]
-        assert [ring["transform"] for ring in rings] == [[{"filter": "datum.marked"}]]
-        assert len(dotted["data"]["values"]) == 2 * N
-    assert len(chart.table.rows) == 2 * 2 * N
 
 
 def tried(number, rate, *, at_edge=(), gap=0.02, is_default=False, **given):
