@@ -218,6 +218,32 @@ def test_a_group_that_is_too_small_is_left_out_and_named_unless_a_rule_asks_for_
     assert "7 test records" in asked.reason
 
 
+def split(key, part):
+    """A comparison whose costs are in two parts, of the groups and of all rows."""
+    compared = comparison(key)
+    for group in ("", "F", "M"):
+        parts = {f"privacy_cost.{name}": estimate(0.01, 0.001) for name in (part, "noise")}
+        compared = with_measure(compared, group, estimates=parts)
+    return compared
+
+
+def test_a_rule_about_a_part_leaves_out_who_has_another_and_is_open_for_who_has_none():
+    compared = (
+        split("dpsgd", "clipping"),
+        split("output-perturbation", "regularisation"),
+        comparison(),
+    )
+    arms = (arm("sgd", reference=None), *(arm(each.arm) for each in compared))
+    (gate,) = gates(report_of(*compared, arms=arms), "privacy_cost.clipping > 0.05")
+    outcomes = {(target.arm, target.group): target.outcome for target in gate.targets}
+    assert outcomes == {
+        ("dpsgd", "F"): "pass",
+        ("dpsgd", "M"): "pass",
+        ("global-adapt", "F"): "inconclusive",
+        ("global-adapt", "M"): "inconclusive",
+    }
+
+
 def test_too_few_seeds_are_inconclusive_for_every_statistic():
     why = "3 seeds; gates need 5"
     few = comparison()
